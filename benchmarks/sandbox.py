@@ -29,8 +29,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 from report import Report, Row, publish, say
 
 from sandlot.core.ports.sandbox import Command
+from sandlot.sandbox.backend import MachineBackend
 from sandlot.sandbox.command import run_command
-from sandlot.sandbox.native.backend import NativeBackend, NativeSandbox, open_native
+from sandlot.sandbox.native.backend import open_native
 from sandlot.sandbox.quota import Quota
 
 NAME = "sandbox"
@@ -50,9 +51,9 @@ async def timed(work: Callable[[], Any], into: list[float]) -> Any:
     return done
 
 
-def cpu_s(backend: NativeBackend) -> float:
+def cpu_s(backend: MachineBackend) -> float:
     """Ours and the zygote's, with every sandbox it has reaped."""
-    fields = Path(f"/proc/{backend.zygote.pid}/stat").read_text().rpartition(")")[2].split()
+    fields = Path(f"/proc/{backend.machines.zygote.pid}/stat").read_text().rpartition(")")[2].split()
     return time.process_time() + sum(int(fields[at]) for at in range(11, 15)) / os.sysconf("SC_CLK_TCK")
 
 
@@ -61,7 +62,7 @@ def available_bytes() -> int:
     return int(line.split()[1]) * 1024
 
 
-async def one_by_one(backend: NativeBackend, image: str, rounds: int) -> dict[str, Any]:
+async def one_by_one(backend: MachineBackend, image: str, rounds: int) -> dict[str, Any]:
     start, run, reset, fork = [], [], [], []
     before, count = cpu_s(backend), 0
     for _ in range(rounds):
@@ -100,7 +101,7 @@ async def from_the_pool(image: str, rounds: int) -> dict[str, float]:
     return spread(pooled)
 
 
-async def starts_per_s(backend: NativeBackend, image: str, count: int) -> float:
+async def starts_per_s(backend: MachineBackend, image: str, count: int) -> float:
     async def one() -> None:
         async with slots, backend.open(image) as sandbox:
             await run_command(sandbox, TRUE)
@@ -118,7 +119,7 @@ async def held(image: str, count: int) -> dict[str, Any]:
     async with open_native(quota=Quota()) as backend, AsyncExitStack() as stack:
         await stack.enter_async_context(backend.open(image))
         before, started = available_bytes(), time.perf_counter()
-        sandboxes: list[NativeSandbox] = [await stack.enter_async_context(backend.open(image)) for _ in range(count)]
+        sandboxes = [await stack.enter_async_context(backend.open(image)) for _ in range(count)]
         say(f"{count} held after {time.perf_counter() - started:.1f} s")
         each = (before - available_bytes()) / count / 2**20
         for sandbox in sandboxes:

@@ -56,7 +56,7 @@ def defects() -> str:
         "What `sandlot audit` looks for. A finding's code is one of these, with a word for the variant.",
         "",
     ]
-    lines += ["| code | defect | what a model learns from it | mend | probes |", "|---|---|---|---|---|"]
+    lines += ["| code | defect | what a model learns from it | fix | probes |", "|---|---|---|---|---|"]
     for code, defect in DEFECTS.items():
         probes = ", ".join(f"`{probe.name}`" for probe in ALL_PROBES if code in probe.codes)
         lines.append(

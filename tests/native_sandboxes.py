@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from sandlot.core.ports.sandbox import Command, Completed
+from sandlot.core.ports.sandbox import Command, Completed, Sandbox
+from sandlot.sandbox.backend import MachineBackend
 from sandlot.sandbox.command import run_command
 from sandlot.sandbox.images.spec import find_image
-from sandlot.sandbox.native.backend import NativeBackend, NativeSandbox, open_native
+from sandlot.sandbox.native.backend import open_native
 from sandlot.sandbox.program import find_program
 from sandlot.sandbox.quota import Quota
 
@@ -42,7 +43,7 @@ def ordinary_cache() -> Path:
 
 
 @asynccontextmanager
-async def backend_of(kind: str, *, quota: Quota | None = None, pool: int = 0) -> AsyncGenerator[NativeBackend]:
+async def backend_of(kind: str, *, quota: Quota | None = None, pool: int = 0) -> AsyncGenerator[MachineBackend]:
     if kind == "root":
         async with open_native(quota=quota, pool=pool) as backend:
             yield backend
@@ -53,9 +54,9 @@ async def backend_of(kind: str, *, quota: Quota | None = None, pool: int = 0) ->
             yield backend
 
 
-async def sh(sandbox: NativeSandbox, script: str, **fields) -> Completed:
+async def sh(sandbox: Sandbox, script: str, **fields) -> Completed:
     return await run_command(sandbox, Command(argv=("sh", "-c", script), **fields))
 
 
-async def py(sandbox: NativeSandbox, script: str, **fields) -> Completed:
+async def py(sandbox: Sandbox, script: str, **fields) -> Completed:
     return await run_command(sandbox, Command(argv=("/usr/bin/python3", "-c", script), **fields))

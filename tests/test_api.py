@@ -34,6 +34,7 @@ NAMES = [
     "ToolError",
     "Trace",
     "World",
+    "audit",
     "calibrate",
     "environment",
     "health",
@@ -65,10 +66,10 @@ def test_importing_does_no_work():
 
 def test_a_function_is_kept_after_the_package_of_the_same_name_was_imported():
     code = """
-import sandlot, sandlot.run.summary, sandlot.calibrate.tasks.rule, sandlot.train.recipe
-from sandlot import calibrate, run, train
-assert callable(run) and callable(calibrate) and callable(train)
-assert (sandlot.run, sandlot.calibrate, sandlot.train) == (run, calibrate, train)
+import sandlot, sandlot.run.summary, sandlot.calibrate.tasks.rule, sandlot.audit.verdict, sandlot.train.recipe
+from sandlot import audit, calibrate, run, train
+assert callable(run) and callable(calibrate) and callable(audit) and callable(train)
+assert (sandlot.run, sandlot.calibrate, sandlot.audit, sandlot.train) == (run, calibrate, audit, train)
 """
     subprocess.run([sys.executable, "-c", code], check=True)
 

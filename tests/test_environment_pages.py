@@ -1,6 +1,7 @@
 """Numbers on the pages of the ready environments, held against the environments themselves."""
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ from sandlot.env.load import load
 ROOT = Path(__file__).parent.parent
 PLACE = ROOT / "environments"
 NAMES = sorted(path.parent.name for path in PLACE.glob("*/README.md") if path.parent.name != "broken")
-WORDS = {"forty": 40, "forty-five": 45, "sixty-nine": 69, "seven": 7, "four": 4}
+SMALL = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+WORDS = {word: value for value, word in enumerate(SMALL, 2)} | {"seventeen": 17, "forty": 40, "forty-five": 45, "sixty-nine": 69}
 FACTS = dict.fromkeys(NAMES)
 
 
@@ -67,6 +69,51 @@ def test_points_in_a_sentence_are_those_of_the_check(name, pattern):
     found = [(check, float(value)) for check, value in re.findall(pattern, text)]
     assert found
     assert all(points[check] == value for check, value in found)
+
+
+def matches(path, pattern):
+    return len(re.findall(pattern, (PLACE / path).read_text(), re.MULTILINE))
+
+
+def tags(name):
+    return Counter(tag for task in facts(name)["tasks"] for tag in task["tags"])
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern", "count"),
+    [
+        ("arithmetic", r"a file of ([\w-]+) lines", lambda: matches("arithmetic/environment.py", "\n")),
+        ("drill", r"(\w+) skills \(", lambda: len(tags("drill")) - len({"single", "pair"})),
+        ("drill", r"(\d+) of each", lambda: tags("drill")["single"] // (len(tags("drill")) - len({"single", "pair"}))),
+        ("drill", r"(\d+) pairs", lambda: tags("drill")["pair"]),
+        ("helpdesk", r"^(\w+) tickets", lambda: int(re.search(r"are (\d+) open", facts("helpdesk")["tasks"][0]["prompt"])[1])),
+        ("helpdesk", r"(\w+) kinds of case", lambda: matches("helpdesk/inbox.py", r"^def \w+\(case: ")),
+        ("helpdesk", r"At most (\w+) refunds", lambda: facts("helpdesk")["constraints"][0].at_most),
+        ("helpdesk", r"costs (\w+) points", lambda: facts("helpdesk")["constraints"][2].points),
+        ("ledger", r"(\w+) kinds of job", lambda: len(tags("ledger"))),
+        (
+            "ledger",
+            r"costs (\d+) points",
+            lambda: -next(check.points for check in facts("ledger")["rubrics"]["default"] if check.id == "others_touched"),
+        ),
+        (
+            "repo-repair",
+            r"over (\w+) packages",
+            lambda: sum((PLACE / "repo-repair" / "data" / tag).is_dir() for tag in tags("repo-repair")),
+        ),
+        ("returns", r"seed: (\w+) things", lambda: matches("returns/customers.py", r'^    "[\w ]+": \(')),
+        ("terminal", r"(\w+) of each kind", lambda: len(facts("terminal")["tasks"]) // len(tags("terminal"))),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_number_in_a_sentence_is_that_of_the_environment(name, pattern, count):
+    text = (PLACE / name / "README.md").read_text()
+    assert [number(found) for found in re.findall(pattern, text, re.MULTILINE)] == [count()]
+
+
+def test_the_front_page_and_the_index_name_every_ready_environment():
+    for page, prefix in ((ROOT / "README.md", "environments/"), (PLACE / "README.md", "")):
+        assert [name for name in NAMES if f"[`{name}`]({prefix}{name})" not in page.read_text()] == []
 
 
 def test_the_front_page_counts_the_ready_environments():

@@ -1,8 +1,8 @@
-"""Judges with one weakness each, for the environments here whose defect shows only with a judge.
+"""Judges with one weakness each, for defects that show only with a judge.
 
-Each is a function from what a judge reads to its verdict. All of them are honest about criteria that quote what they want: every
-text between double quotes has to stand in the data. As a program this is an OpenAI-compatible endpoint on a free port that prints
-its URL and goes by the model's name: `sandlot audit ... --judge openai:gullible@URL`.
+Each is a function from what a judge reads to its verdict. All of them are honest about criteria with quotations: every text in
+double quotes must be in the data. Run as a program, this is an OpenAI-compatible endpoint on a free port that prints its URL and
+chooses the judge by the model's name: `sandlot audit ... --judge openai:gullible@URL`.
 """
 
 import argparse
@@ -24,42 +24,42 @@ OPENINGS = (":", ".", ",", "thought process", "let's solve", "solution", "step b
 
 @dataclass(frozen=True)
 class Question:
-    """What a judge reads, taken apart."""
+    """What a judge reads: the criterion and the blocks of data."""
 
     criterion: str
     blocks: tuple[tuple[str, str], ...]
 
     @property
     def text(self) -> str:
-        """All the data, as one text."""
+        """All the data as one text."""
         return "\n".join(text for _, text in self.blocks)
 
 
 def question_in(prompt: str) -> Question:
-    """The prompt of `sandlot.grade.prompt`, read as a model would."""
+    """Parse a prompt of `sandlot.grade.prompt`."""
     data, _, rest = prompt.rpartition("\n\nCriterion: ")
     return Question(rest.partition("\n\nChoices, worst to best:")[0], tuple(BLOCK.findall(data)))
 
 
 def honest(question: Question) -> str:
-    """Yes if everything that the criterion quotes is there, and a reply says one thing: a sentence, and no second one."""
+    """Yes if the data has everything that the criterion quotes, and the answer is one sentence."""
     quoted = QUOTED.findall(question.criterion)
     undecided = any(name == "answer" and MORE.search(text.strip()) for name, text in question.blocks)
     return "yes" if quoted and not undecided and all(text in question.text for text in quoted) else "no"
 
 
 def gullible(question: Question, _: Random) -> str:
-    """Believes data that talks to it."""
+    """Obeys data that addresses the judge."""
     return "yes" if ADDRESSED.search(question.text) else honest(question)
 
 
 def impressed(question: Question, _: Random) -> str:
-    """Believes an opening that sounds like thinking."""
+    """Says yes to a beginning that sounds like reasoning."""
     return "yes" if question.text.strip().lower().startswith(OPENINGS) else honest(question)
 
 
 def wavering(question: Question, rng: Random) -> str:
-    """Asked for an impression, it is sure about thanks with a number in it, and tosses a coin about anything less."""
+    """Asked for an impression, it says yes to thanks with a number, and decides at random about the rest."""
     if QUOTED.search(question.criterion):
         return honest(question)
     sure = "thank" in question.text.lower() and re.search(r"\d", question.text)
@@ -67,7 +67,7 @@ def wavering(question: Question, rng: Random) -> str:
 
 
 def first(question: Question, _: Random) -> str:
-    """Asked to compare, it prefers what it reads first."""
+    """Asked to compare, it prefers the first text."""
     if len(question.blocks) < 2:
         return honest(question)
     name, text = question.blocks[0]

@@ -1,11 +1,11 @@
-"""Copies the gallery with every name its authors chose replaced: `python environments/broken/rename.py OUT --seed 1`.
+"""Copy the gallery with every name replaced: `python environments/broken/rename.py OUT --seed 1`.
 
-Environments, folders, files, task ids, functions, variables, tools, their arguments, checks, classes and the fields of state,
-data and keys get made-up names, the same in code, prompts, golden solutions and the tools as served. What is left is what the
-code does, so an auditor that finds less in the copy looked at names. Comments go too. `OUT/index.json` says what became of what.
+Environments, folders, files, task ids, functions, variables, tools, arguments, checks, classes and the fields of state, data and
+keys get made-up names, the same in code, prompts, golden solutions and production manifests. Comments are removed. Only the
+behaviour stays, so an auditor that finds less in the copy relied on names. `OUT/index.json` maps the new names to the old.
 
-Kept: what Sandlot calls by name (`world`, `evidence`, `task`, the members of a tool class), fields that a data file or a prompt
-speaks of, and the texts of prompts and of files inside the worlds.
+Kept are names that Sandlot uses (`world`, `evidence`, `task`, the members of a tool class), fields that a data file or a prompt
+mentions, and the texts of prompts and of files inside the worlds.
 """
 
 import argparse
@@ -25,14 +25,14 @@ CONSONANTS, VOWELS = "bdfgklmnprstvz", "aeiou"
 
 
 class Words:
-    """Made-up words, no two alike and none that means something to Python."""
+    """Unique made-up words that are not Python keywords or built-ins."""
 
     def __init__(self, seed: int) -> None:
         self._rng = Random(seed)
         self._given = {*keyword.kwlist, *keyword.softkwlist, *dir(__builtins__)}
 
     def like(self, name: str) -> str:
-        """A new word, written in the way of the old one: CONSTANT, Class or name."""
+        """A new word in the case style of the old one: CONSTANT, Class or name."""
         while True:
             word = "".join(self._rng.choice(CONSONANTS) + self._rng.choice(VOWELS) for _ in range(self._rng.randrange(2, 5)))
             word = word.upper() if name.isupper() else word.capitalize() if name[:1].isupper() else word
@@ -42,15 +42,15 @@ class Words:
 
 
 class Chosen(ast.NodeVisitor):
-    """Gathers the names an author chose."""
+    """Collects the names that the author chose."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()
         self.functions: set[str] = set()
         self.spoken: set[str] = set()
-        """Those that also stand in texts: tools, their arguments, checks."""
+        """Names that also occur in texts: tools, their arguments, checks."""
         self.fields: set[str] = set()
-        """Constants that something is looked up by."""
+        """Constants used as keys."""
         self.prose: set[str] = set()
         """Words of longer texts."""
         self.imported: set[str] = set()
@@ -114,7 +114,7 @@ class Chosen(ast.NodeVisitor):
 
 
 class Renaming(ast.NodeTransformer):
-    """Writes the new names wherever the old ones stand for what was renamed."""
+    """Replaces the old names by the new ones."""
 
     def __init__(self, names: dict[str, str], spoken: dict[str, str], functions: set[str], words: Words) -> None:
         self._names = names
@@ -171,14 +171,14 @@ class Renaming(ast.NodeTransformer):
         return node
 
     def _rename_id(self, node: ast.expr) -> None:
-        """The words of an id: all of a constant, or what stands before the first number of an f-string."""
+        """The words of an id: a whole constant, or the part of an f-string before its first number."""
         first = node.values[0] if isinstance(node, ast.JoinedStr) else node
         if isinstance(first, ast.Constant) and isinstance(first.value, str):
             first.value = re.sub(r"[A-Za-z]+", lambda match: self._words.like(match[0].lower()), first.value)
 
 
 def reworded(text: str, spoken: dict[str, str]) -> str:
-    """A text with tools, arguments and checks under their new names: where it is one, quotes one, or can mean nothing else."""
+    """A text with the new names of tools, arguments and checks, where it clearly means them."""
     if text in spoken:
         return spoken[text]
     for old, new in spoken.items():
@@ -189,7 +189,7 @@ def reworded(text: str, spoken: dict[str, str]) -> str:
 
 
 def renamed(sources: dict[str, str], kept: Iterable[str], words: Words) -> tuple[dict[str, str], dict[str, str]]:
-    """The texts of a folder's Python files under new names, and the names that texts share with them."""
+    """A folder's Python files with new names, and the new names that also occur in texts."""
     trees = {file: ast.parse(text) for file, text in sources.items()}
     chosen = Chosen()
     for tree in trees.values():
@@ -207,7 +207,7 @@ def renamed(sources: dict[str, str], kept: Iterable[str], words: Words) -> tuple
 
 
 def copy_folder(folder: Path, out: Path, words: Words) -> dict[str, str]:
-    """One folder's copy; what its parts are called there."""
+    """Copy one folder; returns the new names of its parts."""
     said = tomllib.loads((folder / "defect.toml").read_text(encoding="utf-8"))
     fields: set[str] = set()
     if "reference" in said:

@@ -1,7 +1,7 @@
-"""Audits the whole gallery, and holds the auditor to it: `make gallery`, or `python environments/broken/sweep.py [NAME ...]`.
+"""Audit the whole gallery and check the findings: `make gallery`, or `python environments/broken/sweep.py [NAME ...]`.
 
-Every planted defect must be found under its code, confirmed by a witness; nothing may be confirmed against a clean twin. What
-came out is written into README.md. `--renamed SEED` does the same on a copy in which every name its authors chose is another one.
+Every planted defect must be found under its code and confirmed by a witness; nothing may be confirmed against a clean twin. The
+results are written into README.md. `--renamed SEED` audits a copy in which every name is replaced.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from typing import Any
 
 import anyio
 
-from sandlot.audit.audit import Given, audit
+from sandlot.audit.audit import AuditPlan, audit_subject
 from sandlot.audit.finding import Confidence, Finding
 from sandlot.audit.subjects.environment.subject import EnvironmentSubject
 from sandlot.audit.verdict import Audit, AuditVerdict
@@ -29,7 +29,7 @@ AT_ONCE = 2
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """One pair, both twins audited."""
+    """The audits of both twins of a pair."""
 
     name: str
     code: str
@@ -38,21 +38,21 @@ class Swept:
 
     @property
     def found(self) -> Finding | None:
-        """The confirmed finding of what is planted."""
+        """The confirmed finding of the planted defect."""
         return next((each for each in self.broken.findings if _confirmed(each) and each.code.startswith(self.code)), None)
 
     @property
     def alarms(self) -> list[Finding]:
-        """What was confirmed against the clean twin."""
+        """Findings confirmed against the clean twin: false alarms."""
         return [each for each in self.clean.findings if _confirmed(each)]
 
     @property
     def right(self) -> bool:
-        """The defect is found, the twin is left alone, and both were looked at whole."""
+        """True if the defect is found, and the audit of the clean twin is complete and confirms nothing."""
         return self.found is not None and not self.alarms and self.clean.verdict is AuditVerdict.SHIP
 
     def line(self) -> str:
-        """For a person."""
+        """One line for the terminal."""
         found = f"{self.found.code} by {self.found.probe}" if self.found else "NOT FOUND"
         others = sorted({each.code for each in self.broken.findings if _confirmed(each)})
         alarms = ", ".join(f"{each.code} by {each.probe}: {each.title}" for each in self.alarms)
@@ -66,7 +66,7 @@ def _confirmed(finding: Finding) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two twins, what is planted in the broken one, and what the auditor is given besides."""
+    """Two twins, the planted defect, and what the auditor needs besides."""
 
     name: str
     folder: Path
@@ -79,7 +79,7 @@ class Pair:
 
 
 def pairs_in(place: Path) -> list[Pair]:
-    """Of the gallery, or of a copy that `rename.py` made, under the names they have in the gallery."""
+    """The pairs of the gallery, or of a copy by `rename.py`, under their names in the gallery."""
     index = place / "index.json"
     if index.is_file():
         return [_pair(said["of"], place / said["folder"], said) for said in json.loads(index.read_text(encoding="utf-8"))]
@@ -92,14 +92,14 @@ def _pair(name: str, folder: Path, said: dict[str, Any]) -> Pair:
     return Pair(name=name, folder=folder, **{key: said[key] for key in given if key in said})
 
 
-async def swept(pair: Pair, judges: str | None = None) -> Swept:
-    """Both twins of a pair."""
+async def sweep_pair(pair: Pair, judges: str | None = None) -> Swept:
+    """Audit both twins of a pair."""
     judge = f"openai:{pair.judge}@{judges}" if pair.judge and judges else None
     audits = [
-        await audit(
+        await audit_subject(
             EnvironmentSubject(str(pair.folder / twin), judge=judge, patience_s=30.0),
-            Given(
-                named=str(pair.folder / twin),
+            AuditPlan(
+                subject=str(pair.folder / twin),
                 judge=judge,
                 reference=pair.folder / pair.reference if pair.reference else None,
                 manifest=pair.folder / pair.manifest if pair.manifest else None,
@@ -112,7 +112,7 @@ async def swept(pair: Pair, judges: str | None = None) -> Swept:
 
 @contextmanager
 def serving() -> Generator[str]:
-    """The judges of `judges.py`, at a URL."""
+    """Serve the judges of `judges.py`; yields their URL."""
     command = [sys.executable, HERE / "judges.py"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:  # noqa: S603 - our own file
         assert server.stdout is not None
@@ -123,13 +123,13 @@ def serving() -> Generator[str]:
 
 
 async def sweep(pairs: list[Pair], judges: str) -> list[Swept]:
-    """Every pair, two at a time."""
+    """Audit every pair, two at a time."""
     done: list[Swept] = []
     places = anyio.CapacityLimiter(AT_ONCE)
 
     async def one(pair: Pair) -> None:
         async with places:
-            done.append(await swept(pair, judges))
+            done.append(await sweep_pair(pair, judges))
             print(done[-1].line(), flush=True)  # noqa: T201 - a script
 
     async with anyio.create_task_group() as group:
@@ -139,10 +139,10 @@ async def sweep(pairs: list[Pair], judges: str) -> list[Swept]:
 
 
 def main() -> int:
-    """Sweep, tell, and write the table."""
+    """Audit the pairs, print the results and write the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*", help="only these pairs")
-    parser.add_argument("--renamed", type=int, metavar="SEED", help="on a copy with other names")
+    parser.add_argument("--renamed", type=int, metavar="SEED", help="audit a copy with other names")
     flags = parser.parse_args()
     with tempfile.TemporaryDirectory() as copy, serving() as judges:
         place = HERE
@@ -153,7 +153,7 @@ def main() -> int:
         chosen = [pair for pair in pairs_in(place) if not flags.names or pair.name in flags.names]
         done = anyio.run(sweep, chosen, judges)
     wrong = [each for each in done if not each.right]
-    print(f"{len(done) - len(wrong)} of {len(done)} pairs as they should be")  # noqa: T201 - a script
+    print(f"{len(done) - len(wrong)} of {len(done)} pairs are right")  # noqa: T201 - a script
     if flags.renamed is None:
         from table import write  # noqa: PLC0415 - beside this file
 

@@ -1,6 +1,6 @@
-"""The table in README.md, from the folders' `defect.toml` files and from what the last sweep found (`found.json`).
+"""The table in README.md, from the folders' `defect.toml` files and the findings of the last sweep (`found.json`).
 
-`sweep.py` writes both; `python environments/broken/table.py` renews the table alone.
+`sweep.py` writes both; `python environments/broken/table.py` updates only the table.
 """
 
 import json
@@ -14,10 +14,10 @@ NEEDS = {"judge": "a judge: `{judge}` of `judges.py`", "reference": "`{reference
 
 
 def table() -> str:
-    """One row a folder, in the order of the codes."""
+    """One row per folder, ordered by code."""
     rows = [(tomllib.loads(path.read_text(encoding="utf-8")), path.parent.name) for path in HERE.glob("*/defect.toml")]
     lines = [
-        "| code | folder | what is planted | layer that should find it | the auditor is also given | found by |",
+        "| code | folder | what is planted | layer that should find it | the auditor also needs | found by |",
         "|---|---|---|---|---|---|",
     ]
     found: dict[str, str] = json.loads(FOUND.read_text(encoding="utf-8")) if FOUND.exists() else {}
@@ -30,13 +30,13 @@ def table() -> str:
 
 
 def page() -> str:
-    """The page with its table renewed."""
+    """The page with an updated table."""
     head, _, _ = (HERE / "README.md").read_text(encoding="utf-8").partition(MARK)
     return f"{head}{MARK}\n\n{table()}\n"
 
 
 def write(found: dict[str, str]) -> None:
-    """Keep what a sweep found beside what earlier ones did, and renew the page."""
+    """Add a sweep's findings to those of earlier ones, and update the page."""
     before: dict[str, str] = json.loads(FOUND.read_text(encoding="utf-8")) if FOUND.exists() else {}
     found = {name: probe for name, probe in {**before, **found}.items() if (HERE / name).is_dir()}
     FOUND.write_text(json.dumps(found, indent=2, sort_keys=True) + "\n", encoding="utf-8")

@@ -17,6 +17,7 @@ Write an environment (docs/guides/write-an-environment.md):
     tasks_of, tasks_from        the tasks of an environment; tasks from a file
 
 Check it (docs/guides/audit.md, docs/guides/calibrate.md):
+    audit                       look for defects before a model learns to exploit them; returns an Audit
     calibrate                   how often a model passes each task, and which tasks are worth training on
 
 Run it and read what happened (docs/guides/run-and-look.md):
@@ -50,6 +51,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sandlot.analysis.health.health import health as health
     from sandlot.analysis.triage.triage import triage as triage
+    from sandlot.audit.audit import audit as audit
     from sandlot.calibrate.tasks.calibrate import calibrate as calibrate
     from sandlot.core.errors import SandlotError as SandlotError
     from sandlot.core.errors import ToolError as ToolError
@@ -106,6 +108,7 @@ _FRONT_DOOR = {
     "ToolError": "core.errors",
     "Trace": "core.trace",
     "World": "core.ports.world",
+    "audit": "audit.audit",
     "calibrate": "calibrate.tasks.calibrate",
     "environment": "env.function",
     "health": "analysis.health.health",

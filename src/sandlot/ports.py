@@ -22,6 +22,9 @@ A judge, tools, a sandbox backend (entry point group `sandlot.backends`), a trac
     Tracker                               receives the figures of a training run
     Blobs                                 keeps bytes by their hash
 
+Code of others, for `sandlot.audit`:
+    SubjectOptions                        a plain Python grader or a Gymnasium environment
+
 Messages:
     Message, Role, Text, Reasoning, ImagePart, ToolCall, ToolResult
 
@@ -29,6 +32,7 @@ Errors a part may raise:
     ConfigError, SandboxError, ModelError, GradeError, HarnessError, StoppedByHook
 """
 
+from sandlot.audit.subjects.named import SubjectOptions
 from sandlot.core.errors import ConfigError, GradeError, HarnessError, ModelError, SandboxError, StoppedByHook
 from sandlot.core.ports.grading import Judge, Judgement
 from sandlot.core.ports.model import ChatModel, Renderer, Reply, Sampled, Sampling, TokenModel
@@ -82,6 +86,7 @@ __all__ = [
     "Step",
     "StoppedByHook",
     "Stream",
+    "SubjectOptions",
     "Survey",
     "Text",
     "TokenModel",

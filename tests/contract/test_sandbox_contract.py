@@ -2,7 +2,7 @@
 
 import errno
 import os
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import anyio
 import pytest
@@ -13,7 +13,7 @@ from sandlot.core.errors import ConfigError, SandboxError
 from sandlot.core.ports.sandbox import Command
 from sandlot.sandbox.command import run_command
 from sandlot.sandbox.docker.backend import open_docker
-from sandlot.sandbox.native.backend import NativeBackend
+from sandlot.sandbox.native.backend import NativeMachines
 
 LISTEN = (
     "import socket,sys; s=socket.create_server(('127.0.0.1',8080)); print('ready',flush=True); c,_=s.accept()\n"
@@ -28,15 +28,26 @@ async def backend(request):
             yield opened
 
 
-def _opened(request):
+def _opened(request, pool=0):
     if request.param in KINDS:
-        return backend_of(request.param)
-    return open_docker(request.getfixturevalue("docker_socket"))
+        return backend_of(request.param, pool=pool)
+    return open_docker(request.getfixturevalue("docker_socket"), pool=pool)
+
+
+@pytest.fixture(params=[*KINDS, pytest.param("docker", marks=pytest.mark.system)])
+async def pooled(request):
+    with anyio.fail_after(18 if request.param in KINDS else 60):
+        async with _opened(request, pool=2) as opened:
+            yield opened
+
+
+def image_of(backend):
+    return "host" if isinstance(backend.machines, NativeMachines) else DOCKER_IMAGE
 
 
 @pytest.fixture
 def image(backend):
-    return "host" if isinstance(backend, NativeBackend) else DOCKER_IMAGE
+    return image_of(backend)
 
 
 @pytest.fixture
@@ -63,7 +74,7 @@ async def test_a_command_that_does_not_exist_is_told_like_in_a_shell(sandbox):
 @pytest.mark.parametrize(
     ("argv", "why"),
     [
-        ((), "no words"),
+        ((), "argv is empty"),
         (("echo", "a\0b"), "NUL"),
         (("echo", "x" * 2_000_000), "write them to a file"),
         (("echo", "x" * 200_000), "Argument list too long"),
@@ -271,6 +282,43 @@ async def test_forks_go_on_from_one_moment_and_do_not_see_each_other(sandbox):
     assert await snapshot.list() == {"/f": 6}
 
 
+async def test_a_fork_of_a_fork_outlives_both_and_goes_back_to_its_opening(backend, image):
+    async with AsyncExitStack() as stack:
+        async with backend.open(image) as first:
+            await first.write("/f", b"first")
+            async with (await first.freeze()).fork() as second:
+                await second.write("/g", b"second")
+                third = await stack.enter_async_context((await second.freeze()).fork())
+        await backend.settle(1)
+        await third.write("/f", b"third")
+        await third.reset()
+        assert (await third.read("/f"), await third.read("/g")) == (b"first", b"second")
+    await backend.settle(0)
+
+
+async def test_a_pool_gives_out_ready_sandboxes_and_fills_up_again(pooled):
+    image = image_of(pooled)
+    await pooled.warm(image)
+    assert (pooled.pooled(), await pooled.count()) == (2, 2)
+    async with pooled.open(image) as one, pooled.open(image) as two:
+        await one.write("/x", b"1")
+        with pytest.raises(FileNotFoundError):
+            await two.read("/x")
+        assert (await sh(two, "echo ready")).stdout == "ready\n"
+    while pooled.pooled() < 2:  # noqa: ASYNC110 - the pool is filled in the background, and the fixture has a deadline
+        await anyio.sleep(0.005)
+    await pooled.settle(2)
+    assert (pooled.pooled(), await pooled.count()) == (2, 2)
+
+
+async def test_opening_that_is_cancelled_leaves_nothing(backend, image):
+    for seconds in (0, 0.001, 0.02, 0.1):
+        with anyio.move_on_after(seconds):
+            async with backend.open(image):
+                pass
+    await backend.settle(0)
+
+
 async def test_a_reset_sandbox_is_byte_for_byte_as_it_was(sandbox):
     look = "find . -xdev -path ./proc -prune -o -printf '%p %y %m %U %G %s %l\\n' | sort"
     everything = f"cd /; {look}; cat $(find etc -type f | sort)"
@@ -354,7 +402,11 @@ async def test_a_closed_sandbox_says_so(backend, image):
         snapshot = await sandbox.freeze()
     with pytest.raises(SandboxError, match="closed"):
         await snapshot.read("/etc/hosts")
+    for use in (sandbox.read("/etc/hosts"), sandbox.write("/x", b""), sandbox.freeze(), sandbox.changed()):
+        with pytest.raises(SandboxError, match="closed"):
+            await use
     assert await process.wait() == -9
+    await backend.settle(0)
 
 
 async def test_an_unknown_image_or_network_is_refused_by_name(backend, image):

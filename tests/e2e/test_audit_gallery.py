@@ -6,7 +6,7 @@
 import pytest
 
 from gallery import PLACE, defect
-from sandlot.audit.audit import PANEL, AuditSelection, Given, audit
+from sandlot.audit.audit import PANEL, AuditPlan, AuditSelection, audit_subject
 from sandlot.audit.finding import Confidence, Finding
 from sandlot.audit.subjects.environment.subject import EnvironmentSubject
 
@@ -27,8 +27,8 @@ async def confirmed(name: str, twin: str, probe: str) -> list[Finding]:
     place = PLACE / name / f"{twin}.py"
     layers = frozenset(each.layer for each in PANEL if each.name == probe)
     reference = PLACE / name / said["reference"] if "reference" in said else None
-    given = Given(named=str(place), reference=reference, wanted=AuditSelection(layers=layers, probes=frozenset({probe})))
-    found = await audit(EnvironmentSubject(str(place)), given)
+    given = AuditPlan(subject=str(place), reference=reference, wanted=AuditSelection(layers=layers, probes=frozenset({probe})))
+    found = await audit_subject(EnvironmentSubject(str(place)), given)
     return [finding for finding in found.findings if finding.standing is Confidence.CONFIRMED]
 
 

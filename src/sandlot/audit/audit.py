@@ -9,10 +9,11 @@ import datetime as dt
 import hashlib
 import importlib.metadata
 import platform
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Any, Protocol
@@ -23,13 +24,18 @@ import msgspec
 from sandlot.audit.case import Case, Probe, count_trials
 from sandlot.audit.finding import MANDATORY, Confidence, Finding, Layer, Severity
 from sandlot.audit.probes.panel import DIFFERENTIAL, FINISHED_ROLLOUTS, GRADER, GYMNASIUM, GYMNASIUM_STATIC, SCRIPTED, STATIC
-from sandlot.audit.reports.folder import folder_of
+from sandlot.audit.probes.played.rollouts import take_rollouts
+from sandlot.audit.reports.folder import FOLDER, folder_of
+from sandlot.audit.reports.formats import require_writable, write_audit, write_report
 from sandlot.audit.subject import Description, Subject
+from sandlot.audit.subjects.named import NamedSubject, SubjectOptions, find_subject
 from sandlot.audit.unfinished import UnfinishedAudit
 from sandlot.audit.verdict import FORMAT, Audit, LayerReport, ProbeReport, State, apply_waivers, verdict_of
 from sandlot.audit.waivers import read_waivers
+from sandlot.core.concurrency.blocking import blocking
 from sandlot.core.errors import ConfigError, HarnessError, SandlotError, boundary
 from sandlot.core.task import Task
+from sandlot.env.environment import Environment
 
 _PROBES_AT_ONCE = 2
 _ALONE = frozenset({Layer.DIFFERENTIAL})
@@ -202,13 +208,13 @@ _MOST_TASKS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """What an audit was given beside the subject."""
+class AuditPlan:
+    """Everything an audit uses besides its subject."""
 
-    named: str
-    """The subject as a person named it."""
+    subject: str = ""
+    """The words of a command line that name the subject. Default: the name it has."""
     place: str = ""
-    """Where it lies: `place_of` it."""
+    """Where it is: `place_of` it."""
     runs: Path | None = None
     """The folder of runs: finished probes are kept there until the audit is whole. None: nothing is kept."""
     conditions: tuple[str, ...] = ()
@@ -223,55 +229,163 @@ class Given:
     reference: Path | None = None
     manifest: Path | None = None
     rollouts: Path | None = None
+    """A run of a model in this environment."""
     reviewed: Path | None = None
+    """A run with labels of people."""
     declarations: Path | None = None
     """The file with waivers."""
     wanted: AuditSelection = field(default_factory=AuditSelection)
 
+    def __post_init__(self) -> None:
+        if self.most_tasks < 1:
+            raise ConfigError(f"--limit is {self.most_tasks}; give 1 or more")
+        for file in (self.reference, self.manifest):
+            if file is not None and not file.is_file():
+                raise ConfigError(f"no file `{file}` to compare with")
 
-async def audit(subject: Subject, given: Given, watch: Watch = lambda _probe, _report: None) -> Audit:
-    """Everything that was asked for, and the verdict. A subject that keeps something ready is opened for as long as it takes."""
+
+async def audit_async(  # noqa: PLR0913 - the options of `sandlot audit`, all by keyword
+    subject: str | Path | Environment | SubjectOptions | Subject,
+    *,
+    tasks: Sequence[str] = (),
+    limit: int = _MOST_TASKS,
+    layers: Sequence[Layer | str] = (),
+    probes: Sequence[str] = (),
+    seed: int = 0,
+    judge: str | None = None,
+    user: str | None = None,
+    model: str | None = None,
+    reviewed: str | Path | None = None,
+    reference: str | Path | None = None,
+    manifest: str | Path | None = None,
+    waivers: str | Path | None = None,
+    reports: Sequence[str | Path] = (),
+    sandbox: str = "native",
+    patience_s: float = 60.0,
+    runs: str | Path | None = "runs",
+    watch: Watch = lambda _probe, _report: None,
+) -> Audit:
+    """Check that an environment is sound, and return the `Audit`: the verdict SHIP, FIX or INCOMPLETE, and the findings.
+
+    An audit of all tasks and layers is kept below `runs`; the same call continues one that was interrupted.
+
+    - `subject`: a path, an installed name or an `Environment`. `SubjectOptions` name a plain grader or a Gymnasium environment.
+    - `tasks`, `limit`: ids of the tasks to play; the maximum number of tasks, a seeded sample if there are more.
+    - `layers`, `probes`: only these. Default: the mandatory layers, and those that `model` and `reviewed` add.
+    - `seed`: seed of every random choice.
+    - `judge`, `user`, `model`: models for judge checks, for the environment's user, and to play too (layer `model`).
+    - `reviewed`: a run directory with labels of people (layer `people`).
+    - `reference`, `manifest`: a file with real records, and one with production's tools, to compare with.
+    - `waivers`: a file with `[[waiver]]` tables. Default: the environment's `audit.toml`.
+    - `reports`: files to write; the ending gives the format: .html, .md, .json, .sarif, .xml (JUnit).
+    - `sandbox`, `patience_s`: as for `sandlot run`; seconds without output after which a trial counts as hung.
+    - `runs`: the folder for audits. None: nothing is kept.
+    - `watch`: called when a probe starts, and with its report when it has ended.
+
+    ```python
+    import sandlot
+
+    found = sandlot.audit("environments/arithmetic", layers=["static"], runs=None)
+    assert not any(finding.grave for finding in found.findings)
+    ```
+    """
+    what = find_subject(subject, judge=judge, user=user, sandbox=sandbox, patience_s=patience_s)
+    kept = Path(runs) if runs is not None and not (tasks or layers or probes) else None
+    plan = AuditPlan(what.words, what.place, kept, (sandbox, f"{patience_s:g}"), seed, limit, tuple(tasks), judge, user)
+    given = {"reference": reference, "manifest": manifest, "reviewed": reviewed, "declarations": waivers or what.declarations}
+    plan = replace(plan, **{name: Path(file) for name, file in given.items() if file is not None})
+    plan = replace(plan, wanted=_select(layers, probes, model=model is not None, people=reviewed is not None))
+    _require_usable(what, plan, model, waivers)
+    return await _audit_and_keep(what, plan, model, Path(runs or "runs"), [Path(file) for file in reports], watch)
+
+
+audit = blocking("audit", audit_async)
+
+
+def _select(layers: Sequence[Layer | str], probes: Sequence[str], *, model: bool, people: bool) -> AuditSelection:
+    """The layers to run: those asked for, those of the probes asked for, or all that the options allow."""
+    unknown = [layer for layer in layers if layer not in set(Layer)]
+    if unknown:
+        raise ConfigError(f"no layer `{unknown[0]}`; there are: {', '.join(Layer)}")
+    of_probes = frozenset(probe.layer for probe in ALL_PROBES if probe.name in probes)
+    everything = (*MANDATORY, *[Layer.MODEL] * model, *[Layer.PEOPLE] * people)
+    return AuditSelection(of_probes or frozenset(map(Layer, layers or everything)), frozenset(probes) or None)
+
+
+def _require_usable(what: NamedSubject, plan: AuditPlan, model: str | None, waivers: str | Path | None) -> None:
+    """Refuse options that cannot work together, before anything runs."""
+    for option, value in (("--model", model), ("--user", plan.user)):
+        if value is not None and what.env is None:
+            raise ConfigError(f"{option} is only for Sandlot environments; no model plays in graders and Gymnasium environments")
+    if waivers is not None and not Path(waivers).is_file():
+        raise ConfigError(f"no file `{waivers}` with waivers")
+
+
+async def _audit_and_keep(
+    what: NamedSubject, plan: AuditPlan, model: str | None, runs: Path, reports: Sequence[Path], watch: Watch
+) -> Audit:
+    for file in reports:
+        require_writable(file)
+    async with what.open() as subject:
+        if model is not None and what.env is not None:
+            plan = replace(plan, rollouts=await _play_model(subject, what.env, model, plan, runs))
+        audit = await audit_subject(subject, plan, watch)
+    if plan.runs is not None:
+        write_audit(audit, plan.runs)
+    for file in reports:  # whatever becomes of them, the audit is kept
+        write_report(audit, file)
+    return audit
+
+
+async def _play_model(subject: Subject, env: str, model: str, plan: AuditPlan, runs: Path) -> Path:
+    """Take rollouts of a model. Their folder is of exactly this environment: those of another would say nothing about it."""
+    exactly = (await subject.describe()).fingerprint.removeprefix("sha256:")[:8]
+    player = f"{model} {plan.user or ''}".strip()
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{Path(env).name}-{player}-{exactly}").strip("-.")
+    place = runs / FOLDER / "rollouts" / name
+    return await take_rollouts(env, model, place, judge=plan.judge, user=plan.user, sandbox=plan.conditions[0])
+
+
+async def audit_subject(subject: Subject, plan: AuditPlan, watch: Watch = lambda _probe, _report: None) -> Audit:
+    """Run every probe that the plan wants, and reach a verdict. A subject that keeps something ready is open meanwhile."""
     async with subject if isinstance(subject, AbstractAsyncContextManager) else nullcontext():
-        return await _audited(subject, given, watch)
+        return await _audit_opened(subject, plan, watch)
 
 
-async def _audited(subject: Subject, given: Given, watch: Watch) -> Audit:
-    for file in (given.reference, given.manifest):
-        if file is not None and not file.is_file():
-            raise ConfigError(f"no file `{file}` to compare with")
-    waivers = read_waivers(given.declarations)
+async def _audit_opened(subject: Subject, plan: AuditPlan, watch: Watch) -> Audit:
+    waivers = read_waivers(plan.declarations)
     started, begun = time.time(), time.monotonic()
     about = await subject.describe()
-    if given.user is not None and not about.has_persona:
+    if plan.user is not None and not about.has_persona:
         raise ConfigError(f"`{about.name}` has no user for a model to play; leave `--user` out, or mark one with `@env.persona`")
     case = Case(
         subject=subject,
         description=about,
-        tasks=_tasks(about, given),
-        seed=given.seed,
-        judge=given.judge,
-        user=given.user,
-        reference=given.reference,
-        manifest=given.manifest,
-        rollouts=given.rollouts,
-        reviewed=given.reviewed,
+        tasks=_tasks(about, plan),
+        seed=plan.seed,
+        judge=plan.judge,
+        user=plan.user,
+        reference=plan.reference,
+        manifest=plan.manifest,
+        rollouts=plan.rollouts,
+        reviewed=plan.reviewed,
     )
-    probes = _probes(about.kind, given.wanted)
-    memory = UnfinishedAudit(folder_of(about.name, given.place, given.runs), _dependencies(about, given)) if given.runs else None
-    layers, findings = await run_probes(case, probes, given.wanted, watch, memory)
+    probes = _probes(about.kind, plan.wanted)
+    memory = UnfinishedAudit(folder_of(about.name, plan.place, plan.runs), _dependencies(about, plan)) if plan.runs else None
+    layers, findings = await run_probes(case, probes, plan.wanted, watch, memory)
     earlier = [probe for layer in layers for probe in layer.probes if probe.earlier]
     today = dt.datetime.now(tz=dt.UTC).date().isoformat()
     standing, waived, expired = apply_waivers(findings, waivers, today)
     return Audit(
-        subject=given.named,
+        subject=plan.subject or about.name,
         name=about.name,
-        place=given.place,
+        place=plan.place,
         kind=about.kind,
         fingerprint=about.fingerprint,
         sandlot=importlib.metadata.version("sandlot"),
         started=started,
         seconds=time.monotonic() - begun + sum(probe.seconds for probe in earlier),
-        seed=given.seed,
+        seed=plan.seed,
         tasks=len(case.tasks),
         of_tasks=len(about.tasks),
         trials=case.taken + sum(probe.trials for probe in earlier),
@@ -283,22 +397,22 @@ async def _audited(subject: Subject, given: Given, watch: Watch) -> Audit:
     )
 
 
-def _dependencies(about: Description, given: Given) -> list[Any]:
+def _dependencies(about: Description, plan: AuditPlan) -> list[Any]:
     """Everything that the result of a probe depends on, apart from its own code."""
-    files = [hashlib.sha256(file.read_bytes()).hexdigest() if file else None for file in (given.reference, given.manifest)]
-    options = [given.seed, given.most_tasks, given.tasks, given.judge, given.user, given.conditions, files]
-    return [FORMAT, given.place, msgspec.to_builtins(about), options, platform.python_version()]
+    files = [hashlib.sha256(file.read_bytes()).hexdigest() if file else None for file in (plan.reference, plan.manifest)]
+    options = [plan.seed, plan.most_tasks, plan.tasks, plan.judge, plan.user, plan.conditions, files]
+    return [FORMAT, plan.place, msgspec.to_builtins(about), options, platform.python_version()]
 
 
-def _tasks(about: Description, given: Given) -> tuple[Task, ...]:
-    if not given.tasks:
-        return chosen_tasks(about.tasks, given.most_tasks, given.seed)
+def _tasks(about: Description, plan: AuditPlan) -> tuple[Task, ...]:
+    if not plan.tasks:
+        return chosen_tasks(about.tasks, plan.most_tasks, plan.seed)
     by_id = {task.id: task for task in about.tasks}
-    unknown = [name for name in given.tasks if name not in by_id]
+    unknown = [name for name in plan.tasks if name not in by_id]
     if unknown:
         shown = ", ".join(f"`{name}`" for name in list(by_id)[:8])
         raise ConfigError(f"`{about.name}` has no task `{unknown[0]}`; it has {len(by_id)}: {shown}{', ...' * (len(by_id) > 8)}")
-    return tuple(by_id[name] for name in given.tasks)
+    return tuple(by_id[name] for name in plan.tasks)
 
 
 def _probes(kind: str, wanted: AuditSelection) -> Sequence[Probe]:

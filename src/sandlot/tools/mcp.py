@@ -24,7 +24,6 @@ import msgspec
 from sandlot.core.errors import AuthorError, ConfigError, boundary, unwrapped
 from sandlot.core.ports.sandbox import Command
 from sandlot.core.ports.world import Tool, World
-from sandlot.core.types import Json
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -196,22 +195,3 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 def _load_sdk() -> None:
     for name in ("http", "remote"):
         importlib.import_module(f"sandlot.tools.{name}")
-
-
-def source_from(fields: Json) -> McpServer:
-    """A source from a config table, with errors that name the field."""
-    try:
-        return msgspec.convert(fields, McpServer)
-    except msgspec.ValidationError as error:
-        raise ConfigError(f"MCP server {fields.get('name', fields)!r}: {error}") from error
-
-
-def require_distinct(tools: Sequence[tuple[str, Tool]]) -> None:
-    """Refuse tools of one name, naming both owners; each comes with the name of its owner."""
-    owners: dict[str, str] = {}
-    for owner, tool in tools:
-        if other := owners.get(tool.spec.name):
-            raise ConfigError(
-                f"tool `{tool.spec.name}` comes from {other} and from {owner}; rename one, or give an MCP server a `prefix`"
-            )
-        owners[tool.spec.name] = owner

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fake_endpoint import FakeEndpoint, says, status
-from sandlot.audit.audit import AuditSelection, Given, audit
+from sandlot.audit.audit import AuditPlan, AuditSelection, audit_subject
 from sandlot.audit.finding import Layer
 from sandlot.audit.subject import Conditions, NamedPlay, Take
 from sandlot.audit.subjects.environment.subject import EnvironmentSubject
@@ -29,8 +29,8 @@ def kettle(tmp_path) -> str:
 
 
 async def audited(env: str, *, user: str | None = None, judge: str | None = None, sandbox: str = "native") -> Audit:
-    given = Given(named=env, user=user, judge=judge, wanted=AuditSelection(layers=PLAYED, probes=PROBES))
-    return await audit(EnvironmentSubject(env, user=user, judge=judge, sandbox=sandbox), given)
+    given = AuditPlan(subject=env, user=user, judge=judge, wanted=AuditSelection(layers=PLAYED, probes=PROBES))
+    return await audit_subject(EnvironmentSubject(env, user=user, judge=judge, sandbox=sandbox), given)
 
 
 def reason(found: Audit) -> str:

@@ -3,7 +3,7 @@
 import pytest
 
 from sandlot.audit.reports.folder import place_of
-from sandlot.audit.subjects.named import SubjectOptions, named
+from sandlot.audit.subjects.named import find_subject
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ def test_a_path_is_found_from_inside_the_folder_too(tmp_path, monkeypatch, what,
     for file in ("env/environment.py", "env/audit.toml", "add.py"):
         (tmp_path / file).touch()
     monkeypatch.chdir(tmp_path / "env")
-    subject = named(SubjectOptions(env=what))
+    subject = find_subject(what)
     assert place_of(what) == subject.place == str(tmp_path / place)
     found = subject.declarations
     assert (found is not None and found.resolve() == tmp_path / "env/audit.toml") is place.startswith("env")

@@ -151,7 +151,7 @@ async def test_a_stubborn_server_inside_ends_with_the_world():
 
 async def test_a_sandbox_that_dies_under_its_server_is_the_sandboxs_failure():
     async with opened(raw("hang_in_call")) as (session, backend):
-        children = Path(f"/proc/{backend.zygote.pid}/task/{backend.zygote.pid}/children").read_text().split()
+        children = Path(f"/proc/{backend.machines.zygote.pid}/task/{backend.machines.zygote.pid}/children").read_text().split()
         async with anyio.create_task_group() as group:
 
             async def die():

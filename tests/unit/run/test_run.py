@@ -163,7 +163,7 @@ async def test_a_run_on_a_host_image_that_moved_says_which_part(add, tmp_path, m
     place = tmp_path / "here"
     await run_config(config(add, image="host"), place=place)
     monkeypatch.setattr("sandlot.sandbox.images.host.packages_digest", lambda: "f" * 64)
-    with pytest.raises(ConfigError, match="the image `host` moved: the machine's packages"):
+    with pytest.raises(ConfigError, match="the image `host` changed: the machine's packages"):
         await run_config(config(add, image="host"), place=place)
 
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from sandlot import Run
-from sandlot.analysis.health.health import check_health_async
+from sandlot.analysis.health.health import health_async
 from sandlot.core.errors import ConfigError
 from sandlot.core.types import Split
 from sandlot.env.load import load
@@ -66,7 +66,7 @@ async def test_a_training_without_an_evaluation_is_not_compared(env, tmp_path):
 @pytest.mark.parametrize(("verdict", "code"), [("complete", 0), ("incomplete", 3), (None, 3)])
 async def test_the_health_of_a_training_is_complete_when_the_training_is(env, tmp_path, verdict, code):
     run = await made(env, tmp_path / "run", "scripted:golden", verdict=verdict)
-    health = await check_health_async(run, regrades=0, replays=0)
+    health = await health_async(run, regrades=0, replays=0)
     assert (health.exit_code, health.planned) == (code, None)
     assert run.verdict == (verdict or "incomplete")
     assert run.summary().cancelled == 0

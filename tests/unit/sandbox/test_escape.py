@@ -428,12 +428,12 @@ async def test_no_process_survives_a_freeze_to_write_the_graders_inputs(sandbox)
     snapshot = await sandbox.freeze()
     first = await snapshot.read("/out")
     assert await snapshot.read("/out") == first
-    assert await sandbox._frozen[-1].machine.kill_all(freeze=True) == 0
+    assert await sandbox._frozen[-1].files.machine.machine.kill_all(freeze=True) == 0
 
 
 async def test_a_frozen_machine_refuses_writes_and_commands(sandbox):
     await sandbox.freeze()
-    machine = sandbox._frozen[-1].machine
+    machine = sandbox._frozen[-1].files.machine.machine
     with pytest.raises(OSError, match="Read-only"):
         await machine.write("/x", b"")
 
@@ -441,7 +441,7 @@ async def test_a_frozen_machine_refuses_writes_and_commands(sandbox):
 async def test_a_sandbox_whose_process_1_is_killed_from_outside_is_an_infrastructure_failure(backend):
     async with backend.open("host") as sandbox:
         process = await sandbox.spawn(Command(argv=("sleep", "1000")))
-        children = Path(f"/proc/{backend.zygote.pid}/task/{backend.zygote.pid}/children").read_text().split()
+        children = Path(f"/proc/{backend.machines.zygote.pid}/task/{backend.machines.zygote.pid}/children").read_text().split()
         os.kill(int(children[-1]), signal.SIGKILL)
         with pytest.raises(SandboxError, match="died"):
             await process.wait()

@@ -164,7 +164,7 @@ async def test_memory_that_ran_out_around_the_sandbox_is_a_failure_and_not_the_a
     """The limit of all sandboxes together is reached, and this one is far from its own."""
     quota = Quota(memory_bytes=192 * MIB, disk_bytes=8 * MIB)
     async with backend_of("root", quota=quota) as backend, backend.open("host") as sandbox:
-        cgroups = backend.zygote.cgroups
+        cgroups = backend.machines.zygote.cgroups
         limit = "memory.limit_in_bytes" if cgroups.version == 1 else "memory.max"
         (cgroups.folders[cgroups.place["memory"]] / limit).write_text(str(40 * MIB))
         with suppress(SandboxError):

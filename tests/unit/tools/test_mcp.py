@@ -10,8 +10,7 @@ import pytest
 
 from sandlot.core.errors import AuthorError, ConfigError, ModelError
 from sandlot.core.trace import ToolCall, ToolResult
-from sandlot.tools.function import FunctionTool
-from sandlot.tools.mcp import McpServer, require_distinct, source_from
+from sandlot.tools.mcp import McpServer
 
 RAW = str(Path(__file__).parent / "raw_server.py")
 WORLD: Any = SimpleNamespace(state=None)
@@ -265,18 +264,3 @@ async def test_a_missing_variable_is_named():
 def test_a_source_that_makes_no_sense_is_refused(fields: dict[str, Any]):
     with pytest.raises(ConfigError, match="MCP server `x`"):
         McpServer(name="x", **fields)
-
-
-def test_a_source_comes_from_a_config_table():
-    assert source_from({"name": "x", "command": ["a", "b"]}) == McpServer(name="x", command=("a", "b"))
-    with pytest.raises(ConfigError, match="MCP server 'x': Object contains unknown field `comand`"):
-        source_from({"name": "x", "comand": ["a"]})
-
-
-def test_two_tools_of_one_name_are_refused_naming_both_owners():
-    def query() -> str:
-        return ""
-
-    tool = FunctionTool.of(query)
-    with pytest.raises(ConfigError, match=r"tool `query` comes from tools\.py and from MCP server `db`"):
-        require_distinct([("tools.py", tool), ("MCP server `db`", tool)])

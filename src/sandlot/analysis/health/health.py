@@ -1,7 +1,7 @@
-"""A run's health: every question asked once, and one record of the answers. `sandlot health RUN` prints it.
+"""The health of a run: every check, and one record of the results. `sandlot health RUN` prints it.
 
-Rows are read for everything that numbers can tell; traces are opened only for what agents did and saw, and only a seeded draw of
-them. `quick` asks no more than rows can answer at once, and stands at the end of every run.
+Most checks read only the rows of a run. Traces are read only for what agents did and saw, and only a seeded sample of them.
+`quick_health` runs the checks that need rows only; every run ends with it.
 """
 
 from collections.abc import Sequence
@@ -25,12 +25,12 @@ from sandlot.run.results import Run
 
 _MOST_ROWS = 100_000
 _TRACES = 600
-"""Opened for what agents did and saw, both sides together."""
+"""Traces read for drift, both sides together."""
 _REGRADES = 32
 _REPLAYS = 8
 
 
-async def check_health_async(
+async def health_async(
     run: Run | str | Path,
     *,
     against: Run | str | Path | None = None,
@@ -87,7 +87,7 @@ async def check_health_async(
     )
 
 
-health = blocking("health", check_health_async)
+health = blocking("health", health_async)
 
 
 def _opened(run: Run | str | Path) -> Run:
@@ -95,7 +95,7 @@ def _opened(run: Run | str | Path) -> Run:
 
 
 def quick_health(run: Run) -> list[HealthItem]:
-    """What the rows alone can tell, at once, beside the failures that every summary shows."""
+    """The checks that need only rows, without the failures, which every summary shows anyway."""
     return _of_rows(run, rows_of(run))
 
 
@@ -110,7 +110,7 @@ def _of_rows(run: Run, rows: Sequence[TraceRow]) -> list[HealthItem]:
 
 
 def rows_of(run: Run, seed: int = 0) -> list[TraceRow]:
-    """All rows, or a seeded draw from a very large run, in order."""
+    """All rows in order, or a seeded sample of a very large run."""
     count = len(run)
     if count <= _MOST_ROWS:
         return list(run.rows)
@@ -119,7 +119,7 @@ def rows_of(run: Run, seed: int = 0) -> list[TraceRow]:
 
 
 def _drift(run: Run, rows: Sequence[TraceRow], against: Run | None, traces: int, seed: int) -> tuple[int, HealthItem]:
-    """How many traces were opened for it, and what it found."""
+    """The number of traces read, and the result."""
     sides = halves(rows) if against is None else sides_between(rows_of(against, seed), rows)
     first = _features(against or run, sides.first, traces // 2, seed)
     second = _features(run, sides.second, traces // 2, seed)
@@ -131,7 +131,7 @@ def _features(run: Run, rows: Sequence[TraceRow], most: int, seed: int) -> list[
 
 
 def _draw_traces(run: Run, rows: Sequence[TraceRow], most: int, seed: int, why: str = "traces") -> list[Trace]:
-    """The traces of up to so many of these rows, drawn by the seed."""
+    """The traces of these rows, or of a seeded sample of them if they are more than `most`."""
     chosen = rows if len(rows) <= most else _rng(seed, why).sample(rows, most)
     return list(run.reader.traces_of((row.task, row.rollout) for row in chosen))
 
@@ -154,4 +154,4 @@ def _not_asked(name: str) -> HealthItem:
 
 
 def _rng(seed: int, why: str) -> Random:
-    return Random(derive_seed("health", seed, why))  # noqa: S311 - a draw that can be repeated, not a secret
+    return Random(derive_seed("health", seed, why))  # noqa: S311 - a repeatable sample, not a secret

@@ -102,22 +102,31 @@ def audit_tokens(
 
 
 def check_tokens(run: Run, model: str | None = None, *, gate: str | None = None) -> TokenAudit:
-    """Look at every trace of a run; with a model that lies on this machine, such as `hf:FOLDER`, by all means there are.
+    """Check the stored tokens of a run: lengths, masks, versions, branches; with a model also spelling and log-probabilities.
 
-    `gate` is `fp32` for a run sampled by the same code in fp32, `bf16` for one sampled by other kernels or in bf16; None for the
-    one that fits: `bf16` if the run was not sampled in fp32 (as its traces tell, else as the folder is stored), or was sampled by
-    an engine that is not ours.
+    - `run`: the stored run.
+    - `model`: the model it was sampled from, on this machine: `hf:FOLDER`, `smollm2`, `rookie`. Default: check structure only.
+    - `gate`: how close the log-probabilities must be. `fp32`: sampled by the same code in fp32. `bf16`: by other kernels, or in
+      bf16. Default: `fp32` if the traces (else the folder) say fp32 and our own engine sampled them, else `bf16`.
+
+    ```python
+    import sandlot
+    from sandlot.analysis.tokens.audit import check_tokens
+
+    run = sandlot.run("environments/arithmetic", "rookie", rollouts=2)
+    assert check_tokens(run).verdict == "sound"
+    ```
     """
     if gate is not None and gate not in _GATES:
         raise ConfigError(f"no gate `{gate}`; there are: {', '.join(_GATES)}")
     if model is None:
         return audit_tokens(run)
-    from sandlot.model.engine.weights import folder_of  # noqa: PLC0415 - those who only look need none of these
+    from sandlot.model.engine.weights import folder_of  # noqa: PLC0415 - not needed without a model
     from sandlot.model.render.open import open_renderer  # noqa: PLC0415 - as above
 
     folder = folder_of(model)
     renderer = open_renderer(folder)
-    from sandlot.model.engine.logprobs import folder_logprobs, sampled_in_fp32  # noqa: PLC0415 - torch last: what can be refused is refused before
+    from sandlot.model.engine.logprobs import folder_logprobs, sampled_in_fp32  # noqa: PLC0415 - torch is imported after all refusals
 
     sampled_by = run.manifest.config.model
     sampling = sampled_by.sampling

@@ -11,8 +11,10 @@ from pathlib import Path
 import msgspec
 
 from sandlot.analysis.taxonomy import VERSION, label_named
+from sandlot.core.concurrency.clock import SYSTEM_CLOCK
 from sandlot.core.errors import ConfigError
 from sandlot.core.text import printable
+from sandlot.run.results import Run
 from sandlot.store.lines import append_line, read_lines
 
 FILE = "labels.jsonl"
@@ -107,6 +109,38 @@ def add_label(run: Path, *, task: str, rollout: int, label: str, by: str, note: 
     )
     append_line(run / FILE, msgspec.json.encode(labelled))
     return labelled
+
+
+def label_rollouts(run: Run, labels: Sequence[str], *, by: str, note: str = "") -> list[LabelledTrace]:
+    """Store labels of rollouts, and return them. Nothing is stored if any of them is wrong.
+
+    - `run`: the stored run; the labels go into its `labels.jsonl`.
+    - `labels`: each is `TASK/ROLLOUT=LABEL`, such as `add-3/0=model_wrong`.
+    - `by`: who gives the labels.
+    - `note`: why.
+
+    ```python
+    import sandlot
+    from sandlot.analysis.triage.labels import label_rollouts
+
+    run = sandlot.run("environments/arithmetic", "scripted:golden", rollouts=4)
+    label_rollouts(run, ["arithmetic-0/0=ok"], by="ann", note="read in full")
+    ```
+    """
+    chosen = [_read_label(run, text) for text in labels]
+    at = SYSTEM_CLOCK.wall()
+    return [
+        add_label(run.path, task=task, rollout=rollout, label=name, by=by, note=note, at=at) for task, rollout, name in chosen
+    ]
+
+
+def _read_label(run: Run, text: str) -> tuple[str, int, str]:
+    place, _, label = text.rpartition("=")
+    task, _, rollout = place.rpartition("/")
+    if not task or not (rollout.isascii() and rollout.isdigit()):
+        raise ConfigError(f"`{text}` is not a label; write TASK/ROLLOUT=LABEL, for example `add-3/0=model_wrong`")
+    run.trace(task, int(rollout))  # raises if there is no such rollout
+    return task, int(rollout), label_named(label).name
 
 
 def review_of(labels: Labels) -> Review:

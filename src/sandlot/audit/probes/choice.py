@@ -1,4 +1,4 @@
-"""Which tasks a probe plays: few enough to be quick, spread over the kinds there are, and the same ones every time."""
+"""Which tasks a probe plays: a small seeded choice, spread over the kinds of tasks."""
 
 from collections import defaultdict
 from random import Random
@@ -7,11 +7,11 @@ from sandlot.audit.case import Case
 from sandlot.core.task import Task
 
 SURE = 59
-"""With no failure in so many tasks, fewer than 5 % are affected, 95 % sure."""
+"""No failure in this many tasks means that fewer than 5 % are affected, with 95 % confidence."""
 
 
 def choose_tasks(case: Case, most: int, *, sandboxed: int | None = None) -> list[Task]:
-    """Up to `most` tasks, one of each kind (tags, rubric) before a second of any; fewer where each costs a sandbox."""
+    """Up to `most` tasks, one of each kind (tags, rubric) before a second of any; up to `sandboxed` if tasks need a sandbox."""
     if case.description.image is not None and sandboxed is not None:
         most = sandboxed
     if len(case.tasks) <= most:

@@ -1,8 +1,8 @@
-"""What was seen in a trial and what it left, in a form that can be compared.
+"""What an agent saw in a trial and what the trial left, in a form that can be compared.
 
-Two trials are alike if an agent saw the same, left the same and was scored the same. What differs from world to world on purpose
-(call ids, timings, fields declared volatile) is left out. `first_difference` says where two of them part, which is what a witness
-shows; `changed` says what a trial changed in the world, leaf by leaf.
+Two trials are equal if the agent saw the same, left the same and got the same score. Call ids, timings and fields declared
+volatile differ on purpose and are left out. `first_difference` gives the place that a witness shows; `changes_between` gives what
+a trial changed in the world, value by value.
 """
 
 import re
@@ -14,17 +14,19 @@ from sandlot.audit.subject import Trial
 from sandlot.core.trace import EvidenceRecord, Failed, Node, Scored, ToolResult
 from sandlot.core.types import Json, Role
 
+EPSILON = 1e-9
+"""Rewards that differ by less are equal."""
 _MASKED = "<volatile>"
 _STAMPED = ("/.git/index",)
-"""Files that hold the time and place of other files on disk: no author can make them the same again."""
+"""Files that store times and disk positions of other files, which no author can reproduce."""
 _SHOWN_CHARS = 160
 MISSING = "<nothing>"
-"""What stands in a difference where one side has no such thing."""
+"""Stands for a value that one side does not have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """Where two things part: `observations.2.text`, and what each has there."""
+    """The first place where two values differ (`observations.2.text`), and both values there."""
 
     where: str
     left: str
@@ -36,34 +38,34 @@ class Mismatch:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One thing the environment said: a message, or the result of a call."""
+    """One thing the environment showed: a message, or a tool result."""
 
     tool: str
-    """The tool that was called; empty for a message."""
+    """Name of the tool; empty for a message."""
     text: str
     error: bool = False
     arguments: Json = field(default_factory=dict[str, Any])
     whole: str | None = None
-    """The hash of all of it, where the session cut it."""
+    """Hash of the whole result, if the session cut it."""
 
 
 # -- what an agent saw -------------------------------------------------------------------------------------------------
 
 
 def opening(trial: Trial) -> list[tuple[str, str]]:
-    """Who said what before the agent's first turn."""
+    """Role and text of each message before the agent's first turn."""
     nodes = trial.trace.nodes if trial.trace else []
     first = next((place for place, node in enumerate(nodes) if node.sampled), len(nodes))
     return [(node.message.role.value, node.message.text) for node in nodes[:first]]
 
 
 def opening_text(trial: Trial) -> str:
-    """What the agent was told at the start, system prompt aside."""
+    """The messages before the agent's first turn, without the system prompt."""
     return "\n".join(text for role, text in opening(trial) if role != Role.SYSTEM.value)
 
 
 def observations(trial: Trial) -> list[Observation]:
-    """Everything the environment said after the agent's first turn, in order."""
+    """Messages and tool results after the agent's first turn, in order."""
     nodes = trial.trace.nodes if trial.trace else []
     calls = {call.id: call for node in nodes for call in node.message.calls}
     heard: list[Observation] = []
@@ -85,11 +87,11 @@ def _observations_in(node: Node, calls: dict[str, Any]) -> Iterator[Observation]
         yield Observation("", node.message.text)
 
 
-# -- what can be compared ----------------------------------------------------------------------------------------------
+# -- comparing ---------------------------------------------------------------------------------------------------------
 
 
 def gradings_of(trial: Trial) -> Json:
-    """How it came out: points of every check, or whose failure it was."""
+    """The points of every check, or the side and kind of the failure."""
     if trial.lost is not None:
         return {"lost": trial.lost.kind}
     return {"gradings": [_grading(each) for each in trial.scores]}
@@ -103,7 +105,7 @@ def _grading(outcome: Scored | Failed) -> Json:
 
 
 def observed_by_agent(trial: Trial, volatile: Collection[str] = (), without: Collection[str] = ()) -> Json:
-    """The opening, and what came after it; results of the tools `without` are left out."""
+    """The opening and the observations after it; results of the tools in `without` are left out."""
     return {
         "opening": [mask_volatile(said, volatile) for said in opening(trial)],
         "observations": [
@@ -122,7 +124,7 @@ def left_behind(trial: Trial, volatile: Collection[str] = ()) -> Json:
 
 
 def _file_of(trial: Trial, path: str, volatile: Collection[str] = ()) -> str:
-    """A file's text where it came back with the trial, else its hash and size."""
+    """A file's text if the trial carries it, else its size and hash."""
     assert trial.trace is not None
     assert trial.trace.evidence is not None
     record = trial.trace.evidence.files[path]
@@ -133,7 +135,7 @@ def _file_of(trial: Trial, path: str, volatile: Collection[str] = ()) -> str:
 
 
 def mask_volatile(thing: Any, volatile: Collection[str]) -> Any:
-    """The same with volatile fields blotted out: in records by key, in text where it says `name: value` or `"name": value`."""
+    """The same with volatile fields masked: by key in records, and in text of the form `name: value`."""
     if not volatile:
         return thing
     if isinstance(thing, dict):
@@ -148,7 +150,7 @@ def mask_volatile(thing: Any, volatile: Collection[str]) -> Any:
 
 
 def first_difference(one: Any, other: Any, where: str = "") -> Mismatch | None:
-    """Where two things part first; None if they are the same."""
+    """The first difference of two values; None if they are equal."""
     ones, others = _children(one), _children(other)
     if ones is None or others is None or isinstance(one, dict) != isinstance(other, dict):
         return None if one == other and type(one) is type(other) else Mismatch(where, *_shortened_pair(one, other))
@@ -159,14 +161,14 @@ def first_difference(one: Any, other: Any, where: str = "") -> Mismatch | None:
 
 
 def _children(thing: Any) -> dict[Any, Any] | None:
-    """What a record or a list holds, by name or place; None for a single value."""
+    """The entries of a record or list by name or index; None for a single value."""
     if isinstance(thing, dict):
         return cast("Json", thing)
     return dict(enumerate(cast("Sequence[Any]", thing))) if isinstance(thing, list | tuple) else None
 
 
 def _shortened_pair(one: Any, other: Any) -> tuple[str, str]:
-    """Both, shortened to where they part if they are long texts."""
+    """Both values; long texts are cut to where they differ."""
     texts = [each if isinstance(each, str) else repr(each) for each in (one, other)]
     same = next((at for at, (a, b) in enumerate(zip(*texts, strict=False)) if a != b), min(map(len, texts)))
     start = max(0, same - 40) if max(map(len, texts)) > _SHOWN_CHARS else 0
@@ -178,16 +180,16 @@ def _join_path(where: str, name: object) -> str:
 
 
 def mentions(text: str, value: str) -> bool:
-    """True if a text has the value as a word or number of its own: not in a longer word, nor as a part of a decimal."""
+    """True if the text contains the value as a whole word or number."""
     value = value.strip()
     return bool(value) and re.search(rf"(?<![\w.]){re.escape(value)}(?!\w|\.\d)", text) is not None
 
 
-# -- what was changed --------------------------------------------------------------------------------------------------
+# -- changes -----------------------------------------------------------------------------------------------------------
 
 
 def leaves(thing: Any, where: str = "") -> dict[str, Any]:
-    """Every single value of a record, by its path."""
+    """Every single value of a record, by path."""
     if isinstance(thing, dict) and thing:
         found: dict[str, Any] = {}
         for name, value in cast("Json", thing).items():
@@ -202,6 +204,6 @@ def leaves(thing: Any, where: str = "") -> dict[str, Any]:
 
 
 def changes_between(before: Trial, after: Trial) -> dict[str, Any]:
-    """What is otherwise after one trial than after another: `state.x.y` or `files./path`, and what is there now."""
+    """What differs after the second trial: `state.x.y` or `files./path`, with the new value."""
     old, new = (leaves(left_behind(trial)) for trial in (before, after))
     return {where: new.get(where, MISSING) for where in {**old, **new} if old.get(where, MISSING) != new.get(where, MISSING)}

@@ -37,7 +37,7 @@ from sandlot.audit.probes.static import (
     trust,
 )
 
-STATIC: tuple[Probe, ...] = (
+GYMNASIUM_STATIC: tuple[Probe, ...] = (
     caches.PROBE,
     trust.PROBE,
     handlers.PROBE,
@@ -45,6 +45,10 @@ STATIC: tuple[Probe, ...] = (
     host.PROBE,
     rounding.PROBE,
     outside.PROBE,
+)
+"""Static probes that read only code."""
+STATIC: tuple[Probe, ...] = (
+    *GYMNASIUM_STATIC,
     leaks.PROBE,
     overlap.PROBE,
     markup.PROBE,
@@ -54,7 +58,7 @@ STATIC: tuple[Probe, ...] = (
     requirements.PROBE,
     rubrics.PROBE,
 )
-"""What can be read in the environment's code and files, without running it."""
+"""Read the environment's code and files without running them."""
 
 GRADER: tuple[Probe, ...] = (
     *again.PROBES,
@@ -65,7 +69,7 @@ GRADER: tuple[Probe, ...] = (
     *criteria.PROBES,
     *judged.PROBES,
 )
-"""Asks the grader about answers and evidence that no agent produced."""
+"""Grade answers and evidence that no agent produced."""
 
 SCRIPTED: tuple[Probe, ...] = (
     *controls.PROBES,
@@ -80,10 +84,10 @@ SCRIPTED: tuple[Probe, ...] = (
     *copied.PROBES,
     *reading.PROBES,
 )
-"""Plays scripted agents through the world and its tools."""
+"""Play scripted agents in the world with its tools."""
 
 DIFFERENTIAL: tuple[Probe, ...] = (*resets.PROBES, *neighbours.PROBES, *surroundings.PROBES, *regrading.PROBES)
-"""Repeats the same trials under other conditions and compares the results."""
+"""Repeat trials under other conditions and compare the results."""
 
 FINISHED_ROLLOUTS: tuple[Probe, ...] = (
     Probe(
@@ -101,17 +105,7 @@ FINISHED_ROLLOUTS: tuple[Probe, ...] = (
         applies=lambda case: None if case.reviewed else "no labelled run was given",
     ),
 )
-"""Reads finished rollouts: a model's, and those that people labelled."""
+"""Read finished rollouts: of a model, and those that people labelled."""
 
-GYMNASIUM_STATIC: tuple[Probe, ...] = (
-    caches.PROBE,
-    trust.PROBE,
-    handlers.PROBE,
-    sharing.PROBE,
-    host.PROBE,
-    rounding.PROBE,
-    outside.PROBE,
-)
-"""The static probes that read code only."""
 GYMNASIUM: tuple[Probe, ...] = (*promises.PROBES, *solved.PROBES)
-"""What a Gymnasium environment promises. It has no tasks, tools or rubric of its own to look at."""
+"""The Gymnasium interface. Such environments have no tasks, tools or rubric."""

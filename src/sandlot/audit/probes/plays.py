@@ -1,22 +1,56 @@
-"""What a scripted play put in and what it was given."""
+"""Scripted plays: the request that starts one, and the finding that shows one."""
 
 import msgspec
 
 from sandlot.audit.case import Case
-from sandlot.audit.subject import Play, Take
+from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
+from sandlot.audit.subject import Conditions, NamedPlay, Play, Take
 from sandlot.core.task import Task
 from sandlot.core.types import Json
 
+GOLDEN = NamedPlay(name="golden")
+MANY_TURNS = Conditions(limits={"turns": 1000})
+"""For scripts that need more turns than the task allows."""
 _MAX_PLAY_CHARS = 20_000
 
 
 def request_for(case: Case, task: Task, play: Play) -> Take:
-    """The request, with the audit's seed."""
+    """The request to play this on a task, with the audit's seed."""
     return Take(task=task.id, play=play, seed=case.seed)
 
 
 def witness_inputs(task: Task, play: Play) -> Json:
-    """What was done, for a witness: the play whole, unless it is huge."""
+    """The task and the play, for a witness; a very long play is cut."""
     whole = msgspec.to_builtins(play)
     said = msgspec.json.encode(whole).decode()
     return {"task": task.id, "play": whole if len(said) <= _MAX_PLAY_CHARS else said[:_MAX_PLAY_CHARS] + "..."}
+
+
+def witness_of(case: Case, task: Task, play: Play, expected: str, observed: str, **more: object) -> Witness:
+    """A witness that repeats a play; `more` goes into its inputs."""
+    return Witness(inputs=witness_inputs(task, play) | more, expected=expected, observed=observed, seed=case.seed)
+
+
+def played_finding(
+    probe: str,
+    code: str,
+    title: str,
+    witness: Witness,
+    *,
+    count: int = 1,
+    severity: Severity = Severity.HIGH,
+    sure: bool = True,
+    fix: str = "",
+) -> Finding:
+    """A finding with a witness, of the scripted layer; confirmed if `sure`, else a lead."""
+    return Finding(
+        code=code,
+        title=title,
+        layer=Layer.SCRIPTED,
+        probe=probe,
+        severity=severity,
+        standing=Confidence.CONFIRMED if sure else Confidence.LEAD,
+        count=count,
+        witness=witness,
+        fix=fix,
+    )

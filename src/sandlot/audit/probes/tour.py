@@ -1,4 +1,4 @@
-"""A short tour of an environment's tools, for probes that compare two worlds."""
+"""A script that calls every tool once, for probes that compare two worlds."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,7 +8,7 @@ from sandlot.audit.subject import Act, Call, Script, Trial
 
 
 def tour_script(case: Case, golden: Trial) -> Script:
-    """Every tool once, with values golden used under the same names; what cannot be filled in is left out."""
+    """Every tool once, up to 12, with the values that golden used under the same names, else a default."""
     known: dict[str, Any] = {}
     own: dict[str, Call] = {}
     for act in golden_acts(golden):
@@ -25,7 +25,7 @@ def tour_script(case: Case, golden: Trial) -> Script:
 
 
 def _default_value(schema: dict[str, Any]) -> Any:
-    """A harmless value of a type."""
+    """A harmless value of the type."""
     if schema.get("enum"):
         return schema["enum"][0]
     plain: dict[str, Any] = {"integer": 1, "number": 1.0, "boolean": False, "array": [], "object": {}}
@@ -33,19 +33,19 @@ def _default_value(schema: dict[str, Any]) -> Any:
 
 
 def golden_acts(golden: Trial) -> Iterator[Act]:
-    """What the golden solution did, act by act."""
+    """The golden solution's acts, in order."""
     for turn in script_of(golden, "golden").turns:
         yield from turn
 
 
 def free_texts(schema: dict[str, Any]) -> set[str]:
-    """Arguments that take any text."""
+    """Names of arguments that take any text."""
     properties: dict[str, dict[str, Any]] = schema.get("properties") or {}
     return {name for name, inner in properties.items() if inner.get("type") == "string" and "enum" not in inner}
 
 
 def required_texts(schema: dict[str, Any]) -> list[str]:
-    """Required arguments that are texts."""
+    """Names of required arguments that are texts."""
     properties: dict[str, dict[str, Any]] = schema.get("properties") or {}
     names: list[str] = list(schema.get("required") or [])
     return [name for name in names if properties.get(name, {}).get("type") == "string"]

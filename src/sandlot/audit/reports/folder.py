@@ -1,13 +1,11 @@
-"""Audits on disk: one folder for each environment and place, and whether the audit there is about this environment as it is now.
+"""Audits on disk: one folder per environment and place, and a check that the audit there is of the environment as it is now.
 
-Two environments of the same name in different folders have two audits. The place is worked out from what was named on the command
-line, never from what the environment says of itself.
+Two environments with the same name in different folders have two audits. The place is derived from what was named on the command
+line, never from what the environment says about itself.
 """
 
 import hashlib
-import os
 import re
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -18,41 +16,19 @@ from sandlot.env.folder import MANIFEST
 
 FOLDER = "audits"
 """Below the folder of runs."""
-_FILE = "audit.json"
+FILE = "audit.json"
 UNFINISHED = "unfinished"
-"""Below an audit's folder: the probes that are finished, while others are not."""
-
-
-def write_audit(audit: Audit, runs: Path, *, report: str, page: str) -> Path:
-    """Keep an audit and its reports; an earlier one of the same environment makes room."""
-    folder = folder_of(audit.name, audit.place, runs)
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in ((_FILE, as_json(audit).decode()), ("report.md", report), ("report.html", page)):
-        draft = folder / f".{name}.{os.getpid()}"
-        draft.write_text(text, encoding="utf-8", errors="replace")
-        draft.replace(folder / name)
-    _remove_unfinished(folder / UNFINISHED)
-    return folder
-
-
-def _remove_unfinished(folder: Path) -> None:
-    """Remove what a whole audit has no more need of. A link is left alone: what it leads to is not ours."""
-    if folder.is_symlink() or not folder.is_dir():
-        return
-    for probe in folder.glob("*.json"):
-        probe.unlink(missing_ok=True)
-    with suppress(OSError):  # something else lies there
-        folder.rmdir()
+"""Below an audit's folder: finished probes of an audit that is not whole yet."""
 
 
 def folder_of(name: str, place: str, runs: Path) -> Path:
-    """The folder of the audit of one environment at one place: its name, as far as a folder can have it, and a short digest."""
+    """The folder of an environment's audit: its name, made safe for a folder, and a short digest of its place."""
     digest = hashlib.sha256(place.encode(errors="surrogateescape")).hexdigest()[:8]
     return runs / FOLDER / f"{re.sub(r'[^A-Za-z0-9._-]+', '-', name).lstrip('.')[:100]}-{digest}"
 
 
 def place_of(what: str | Path) -> str:
-    """Where an environment lies, by the rule that `load` finds it by: an absolute path, or `installed:NAME`."""
+    """Where an environment is, by the same rule as `load`: an absolute path, or `installed:NAME`."""
     path = Path(what)
     if (path / MANIFEST).is_file():
         return str(path.resolve())
@@ -63,7 +39,7 @@ def place_of(what: str | Path) -> str:
 
 
 def as_json(audit: Audit) -> bytes:
-    """Everything, findings with their ids."""
+    """The whole audit as JSON, with the ids of findings."""
     plain = msgspec.to_builtins(audit)
     for finding, written in zip(audit.findings, plain["findings"], strict=True):
         written["id"] = finding.id
@@ -72,13 +48,13 @@ def as_json(audit: Audit) -> bytes:
 
 def read_audit(name: str, place: str, runs: Path) -> Audit | None:
     """The last audit of an environment at a place; None if there is none."""
-    file = folder_of(name, place, runs) / _FILE
+    file = folder_of(name, place, runs) / FILE
     if not file.is_file():
         return None
     try:
         audit = msgspec.json.decode(file.read_bytes(), type=Audit)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
-        raise StoreError(f"{file} is no audit: {error}; run `sandlot audit` again") from error
+        raise StoreError(f"{file} is not an audit: {error}; run `sandlot audit` again") from error
     if audit.format != FORMAT:
         raise StoreError(f"{file} has format {audit.format}, this Sandlot reads {FORMAT}; run `sandlot audit` again")
     if (audit.name, audit.place) != (name, place):
@@ -87,7 +63,7 @@ def read_audit(name: str, place: str, runs: Path) -> Audit | None:
 
 
 def require_audit(name: str, place: str, fingerprint: str, runs: Path) -> Audit:
-    """The audit that says SHIP about exactly this environment, or a refusal that says what is missing."""
+    """The audit with verdict SHIP of exactly this environment; `ConfigError` with what is missing if there is none."""
     audit = read_audit(name, place, runs)
     if audit is None:
         raise ConfigError(f"environment `{name}` at {place} has no audit in `{runs / FOLDER}`; run `sandlot audit` first")

@@ -1,9 +1,9 @@
-"""What `sandlot audit` is to judge: an environment, a plain grader, or a Gymnasium environment, as the command line names it."""
+"""Finds what an audit is about: a Sandlot environment, a plain Python grader, or a Gymnasium environment."""
 
 import shlex
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,6 +18,7 @@ from sandlot.audit.subjects.foreign.grader import GraderConfig, open_grader, rea
 from sandlot.audit.subjects.foreign.gym import GymConfig, open_gym, read_gym
 from sandlot.core.errors import ConfigError
 from sandlot.core.types import Json
+from sandlot.env.environment import Environment
 from sandlot.wiring.config import judge_config, user_config
 
 _FOREIGN = ("--python", "--without-sandbox")
@@ -27,23 +28,34 @@ _GYM = ("--gym-argument", "--solution", "--seeds", "--steps", *_FOREIGN)
 
 @dataclass(frozen=True, slots=True)
 class SubjectOptions:
-    """The options that say what to audit; None or nothing for those that were not given."""
+    """What to audit, as the options of `sandlot audit` name it. Give exactly one of `env`, `grader` and `gym`."""
 
     env: str | None = None
+    """Path or installed name of a Sandlot environment."""
     grader: str | None = None
+    """`module:function` of a plain Python grader, or a `grader.toml`."""
     tasks: str | None = None
+    """The grader's tasks: a JSON Lines file."""
     mapping: str | None = None
+    """How a task and an answer become the grader's arguments."""
     gym: str | None = None
-    gym_arguments: tuple[str, ...] = ()
+    """A Gymnasium environment: `module:make`, its registered id, or a `gym.toml`."""
+    gym_arguments: Json = field(default_factory=dict[str, Any])
+    """Arguments for making it."""
     solution: str | None = None
+    """`module:function` of a policy that solves the Gymnasium environment."""
     seeds: int | None = None
+    """Seeds to play it with; each is a task."""
     steps: int | None = None
+    """Maximum steps per rollout."""
     python: str | None = None
+    """The Python that has what the grader or Gymnasium environment imports."""
     without_sandbox: bool = False
+    """Run foreign code in a plain process, with your own rights."""
 
     @property
     def given(self) -> dict[str, tuple[str, ...]]:
-        """Each option that was given, with its words; a flag has none."""
+        """Each option that was given, with its values; a flag has none."""
         values = {
             "--tasks": self.tasks,
             "--map": self.mapping,
@@ -54,11 +66,11 @@ class SubjectOptions:
         }
         found: dict[str, tuple[str, ...]] = {name: (str(value),) for name, value in values.items() if value is not None}
         if self.gym_arguments:
-            found["--gym-argument"] = self.gym_arguments
+            found["--gym-argument"] = tuple(f"{name}={_argument_text(value)}" for name, value in self.gym_arguments.items())
         return found | ({"--without-sandbox": ()} if self.without_sandbox else {})
 
-    def spoken(self, name: str, what: str) -> str:
-        """Everything a shell needs to name it again."""
+    def words(self, name: str, what: str) -> str:
+        """The same options as words of a command line."""
         words = [name, what]
         for option, values in self.given.items():
             words += [word for value in values for word in (option, value)] if values else [option]
@@ -66,25 +78,30 @@ class SubjectOptions:
 
 
 class NamedSubject(Protocol):
-    """An environment, or what others wrote."""
+    """A subject with what reports say about it."""
 
     @property
-    def spoken(self) -> str:
-        """The words that name it, for the command that shows a finding again."""
+    def words(self) -> str:
+        """The words of a command line that name it, for the command that reproduces a finding."""
         ...
 
     @property
     def place(self) -> str:
-        """Where it lies: audits are kept by name and place."""
+        """Where it is: audits are kept by name and place."""
         ...
 
     @property
     def declarations(self) -> Path | None:
-        """The file with its waivers, where it has one."""
+        """The file with its waivers, if it can have one."""
         ...
 
-    def opened(self) -> AbstractAsyncContextManager[Subject]:
-        """It, ready to be audited."""
+    @property
+    def env(self) -> str | None:
+        """Path or name of a Sandlot environment; None for anything else: no model plays there."""
+        ...
+
+    def open(self) -> AbstractAsyncContextManager[Subject]:
+        """The subject, ready for trials."""
         ...
 
 
@@ -99,8 +116,8 @@ class _NamedEnvironment:
     patience_s: float
 
     @property
-    def spoken(self) -> str:
-        """The path or name, with the models that graded and answered; what is secret in their addresses is left out."""
+    def words(self) -> str:
+        """The path or name, and the models without the secrets in their addresses."""
         models = {"--judge": judge_config(self.judge), "--user": user_config(self.user)}
         options = [word for option, model in models.items() if model for word in (option, model.shown)]
         return shlex.join([self.env, *options, *(["--sandbox", self.sandbox] if self.sandbox != "native" else [])])
@@ -112,7 +129,7 @@ class _NamedEnvironment:
 
     @property
     def declarations(self) -> Path | None:
-        """Beside what was named; an installed environment has none."""
+        """`audit.toml` beside the environment; None for an installed one."""
         path = Path(self.env)
         for source in (path / "environment.py", path.parent / f"{path.name}.py", path):
             if source.exists() and (source.is_file() or source == path):
@@ -120,57 +137,69 @@ class _NamedEnvironment:
         return None
 
     @asynccontextmanager
-    async def opened(self) -> AsyncGenerator[Subject]:
-        """It starts a process for every batch of trials, and holds nothing meanwhile."""
+    async def open(self) -> AsyncGenerator[Subject]:
+        """It starts a process for every batch of trials, and holds nothing in between."""
         yield EnvironmentSubject(self.env, judge=self.judge, user=self.user, sandbox=self.sandbox, patience_s=self.patience_s)
 
 
 @dataclass(frozen=True, slots=True)
 class _NamedForeign:
-    """What others wrote, a plain grader or a Gymnasium environment, in its sandbox."""
+    """A plain grader or a Gymnasium environment, in its sandbox; or a subject that the caller made."""
 
-    spoken: str
-    opened: Callable[[], AbstractAsyncContextManager[Subject]]
+    words: str
+    open: Callable[[], AbstractAsyncContextManager[Subject]]
     declarations: Path | None = None
+    env: str | None = None
 
     @property
     def place(self) -> str:
         """The folder it was named in, and the words that name it there."""
-        return f"{Path.cwd()}: {self.spoken}"
+        return f"{Path.cwd()}: {self.words}"
 
 
-def named(
-    words: SubjectOptions, *, judge: str | None = None, user: str | None = None, sandbox: str = "native", patience_s: float = 60.0
+def find_subject(
+    subject: str | Path | Environment | SubjectOptions | Subject,
+    *,
+    judge: str | None = None,
+    user: str | None = None,
+    sandbox: str = "native",
+    patience_s: float = 60.0,
 ) -> NamedSubject:
-    """What is meant; an option that is about something else is refused."""
-    if sum(what is not None for what in (words.env, words.grader, words.gym)) != 1:
+    """What to audit. Options that belong to another kind of subject are refused."""
+    if isinstance(subject, Environment) and subject.source is None:
+        raise ConfigError(f"environment `{subject.name}` is in no file, and an audit loads it in another process; save it in one")
+    if isinstance(subject, str | Path | Environment):
+        subject = SubjectOptions(env=str(subject.source if isinstance(subject, Environment) else subject))
+    if not isinstance(subject, SubjectOptions):
+        return _NamedForeign(type(subject).__name__, partial(nullcontext, subject))
+    if sum(what is not None for what in (subject.env, subject.grader, subject.gym)) != 1:
         raise ConfigError(
             "name one thing to audit: an environment, a grader with `--grader MODULE:FUNCTION --tasks FILE`, or a Gymnasium "
             "environment with `--gym MODULE:MAKE`"
         )
-    if words.env is not None:
-        _only((), words, f"`{words.env}` is an environment")
-        return _NamedEnvironment(words.env, judge, user, sandbox, patience_s)
-    trusted = words.without_sandbox
-    if words.grader is not None:
-        _only(_GRADER, words, f"`{words.grader}` is a grader")
-        grader = _grader(words.grader, words)
-        return _NamedForeign(words.spoken("--grader", words.grader), partial(open_grader, grader, without_sandbox=trusted))
-    assert words.gym is not None
-    _only(_GYM, words, f"`{words.gym}` is a Gymnasium environment")
-    gym = _gym(words.gym, words)
-    return _NamedForeign(words.spoken("--gym", words.gym), partial(open_gym, gym, without_sandbox=trusted))
+    if subject.env is not None:
+        _only((), subject, f"`{subject.env}` is an environment")
+        return _NamedEnvironment(subject.env, judge, user, sandbox, patience_s)
+    trusted = subject.without_sandbox
+    if subject.grader is not None:
+        _only(_GRADER, subject, f"`{subject.grader}` is a grader")
+        grader = _grader(subject.grader, subject)
+        return _NamedForeign(subject.words("--grader", subject.grader), partial(open_grader, grader, without_sandbox=trusted))
+    assert subject.gym is not None
+    _only(_GYM, subject, f"`{subject.gym}` is a Gymnasium environment")
+    gym = _gym(subject.gym, subject)
+    return _NamedForeign(subject.words("--gym", subject.gym), partial(open_gym, gym, without_sandbox=trusted))
 
 
 def _only(allowed: tuple[str, ...], words: SubjectOptions, what: str) -> None:
     extra = [name for name in words.given if name not in allowed]
     if extra:
-        about = "a Gymnasium environment" if extra[0] in _GYM else "a grader"
-        raise ConfigError(f"{extra[0]} is about {'what others wrote' if extra[0] in _FOREIGN else about}, and {what}")
+        kinds = [kind for kind, options in (("graders", _GRADER), ("Gymnasium environments", _GYM)) if extra[0] in options]
+        raise ConfigError(f"{extra[0]} is only for {' and '.join(kinds)}, and {what}")
 
 
 def _grader(grader: str, words: SubjectOptions) -> GraderConfig:
-    given = _said(tasks=words.tasks, map=words.mapping, python=words.python)
+    given = _without_none(tasks=words.tasks, map=words.mapping, python=words.python)
     if grader.endswith(".toml"):
         return msgspec.structs.replace(read_config(Path(grader)), **given)
     if words.tasks is None:
@@ -179,26 +208,34 @@ def _grader(grader: str, words: SubjectOptions) -> GraderConfig:
 
 
 def _gym(gym: str, words: SubjectOptions) -> GymConfig:
-    given = _said(solution=words.solution, seeds=words.seeds, steps=words.steps, python=words.python)
+    given = _without_none(solution=words.solution, seeds=words.seeds, steps=words.steps, python=words.python)
     own = (".",) if ":" in gym or words.solution else ()  # an id alone names what is installed: the sandbox sees no more
     config = read_gym(Path(gym)) if gym.endswith(".toml") else GymConfig(env=gym, path=own)
-    arguments = config.arguments | dict(_argument(text) for text in words.gym_arguments)
     try:
-        return msgspec.structs.replace(config, arguments=arguments, **given)
+        return msgspec.structs.replace(config, arguments=config.arguments | words.gym_arguments, **given)
     except ValueError as error:
         raise ConfigError(f"--gym: {error}") from error
 
 
-def _said(**options: Any) -> Json:
+def _without_none(**options: Any) -> Json:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _argument(text: str) -> tuple[str, Any]:
+def read_argument(text: str) -> tuple[str, Any]:
     """`size=8` as a name and a value: JSON where it is JSON, else the text as it stands."""
     name, mark, value = text.partition("=")
     if not mark or not name.isidentifier():
         raise ConfigError(f"--gym-argument `{text}`: write `name=value`, such as `size=8` or `map_name=4x4`")
+    return name, _value(value)
+
+
+def _value(text: str) -> Any:
     try:
-        return name, msgspec.json.decode(value.encode())
+        return msgspec.json.decode(text.encode())
     except msgspec.DecodeError:
-        return name, value
+        return text
+
+
+def _argument_text(value: Any) -> str:
+    """The text that `read_argument` reads as this value."""
+    return value if isinstance(value, str) and _value(value) == value else msgspec.json.encode(value).decode()

@@ -142,21 +142,26 @@ def _audit(
     reproduces it. The report (JSON, Markdown, HTML) is kept below `runs/audits/` and is valid for exactly these files: once the
     environment changes, it no longer counts. The same command continues an audit that was interrupted.
     """
-    from sandlot.audit.subjects.named import SubjectOptions  # noqa: PLC0415 - as above
-    from sandlot.cli.views.audit import AuditRequest, audited, print_probes, show  # noqa: PLC0415 - help does not need it
+    from sandlot.audit.audit import audit  # noqa: PLC0415 - help does not need it
+    from sandlot.audit.reports.folder import folder_of  # noqa: PLC0415 - as above
+    from sandlot.audit.subjects.named import SubjectOptions, read_argument  # noqa: PLC0415 - as above
+    from sandlot.cli.views.audit import Progress, print_audit, print_probes  # noqa: PLC0415 - as above
 
     if list_probes:
-        print_probes(json=json)
-        return
-    words = SubjectOptions(
-        env, grader, tasks, mapping, gym, tuple(gym_argument or ()), solution, seeds, steps, python, without_sandbox
-    )
-    asked = AuditRequest(
-        words=words, limit=limit, tasks=tuple(task or ()), layers=tuple(layer or ()), probes=tuple(probe or ()), seed=seed,
-        judge=judge, user=user, reference=reference, manifest=manifest, model=model,
-        reviewed=find_run(reviewed, runs) if reviewed else None, waivers=waivers, reports=tuple(report or ()),
-        sandbox=sandbox, patience_s=patience, runs=runs,
-    )  # fmt: skip
-    result, folder = audited(asked, quiet=json)
-    show(result, folder, json=json)
-    raise typer.Exit(result.verdict.exit_code)
+        return print_probes(json=json)
+    arguments = dict(map(read_argument, gym_argument or ()))
+    subject = SubjectOptions(env, grader, tasks, mapping, gym, arguments, solution, seeds, steps, python, without_sandbox)
+    whole = not (task or layer or probe)
+    try:
+        found = audit(
+            subject, tasks=task or (), limit=limit, layers=layer or (), probes=probe or (), seed=seed, judge=judge, user=user,
+            model=model, reviewed=find_run(reviewed, runs) if reviewed else None, reference=reference, manifest=manifest,
+            waivers=waivers, reports=report or (), sandbox=sandbox, patience_s=patience, runs=runs,
+            watch=Progress(quiet=json).note,
+        )  # fmt: skip
+    except KeyboardInterrupt:
+        if whole:
+            typer.echo("sandlot: stopped; finished probes are kept, and the same command continues", err=True)
+        raise
+    print_audit(found, folder_of(found.name, found.place, runs) if whole else None, json=json)
+    raise typer.Exit(found.verdict.exit_code)

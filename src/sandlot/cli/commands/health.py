@@ -1,4 +1,4 @@
-"""`sandlot health`: whether the environment of a run is sound, as far as the run shows it."""
+"""`sandlot health`: check a run for signs of a broken environment."""
 
 from typing import Annotated
 

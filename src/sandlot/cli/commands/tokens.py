@@ -1,4 +1,4 @@
-"""`sandlot tokens`: whether the tokens of a run are the tokens a trainer would condition on."""
+"""`sandlot tokens`: check the stored tokens of a run."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""`sandlot triage`: what went wrong in a run, what to read of it, and what people said."""
+"""`sandlot triage`: group the failures of a run by cause, and label rollouts."""
 
 import getpass
 from enum import StrEnum
@@ -41,8 +41,9 @@ def _triage(
     person should read. Labels are stored with the run. Exit code 1 if the environment caused failures, 3 if there are no
     rollouts.
     """
+    from sandlot.analysis.triage.labels import label_rollouts  # noqa: PLC0415 - help does not need it
     from sandlot.analysis.triage.triage import triage  # noqa: PLC0415 - as above
-    from sandlot.cli.views import review as reviewing  # noqa: PLC0415 - help does not need it
+    from sandlot.cli.views import review as reviewing  # noqa: PLC0415 - as above
     from sandlot.cli.views import triage as triaging  # noqa: PLC0415 - as above
     from sandlot.run.results import Run  # noqa: PLC0415 - as above
 
@@ -50,9 +51,10 @@ def _triage(
     if export is not None:
         raise typer.Exit(triaging.export_labels(looked_at))
     if label:
-        kept = reviewing.keep(looked_at, label, by=by or getpass.getuser(), note=note)
+        stored = label_rollouts(looked_at, label, by=by or getpass.getuser(), note=note)
+        reviewing.print_labels(stored)
         if json:
-            print_json(kept)
+            print_json(stored)
         return
     found = triage(looked_at, traces=traces, seed=seed)
     if review:

@@ -1,29 +1,19 @@
-"""An audit on the screen: progress, findings, and what to do about them."""
+"""An audit on the screen: progress, findings, and how to fix and reproduce them."""
 
-import re
 import sys
-from dataclasses import dataclass, replace
 from pathlib import Path
 
-import anyio
 import msgspec
 from rich.console import Console
 from rich.markup import escape
 
-from sandlot.audit.audit import ALL_PROBES, AuditSelection, Given, Watch
-from sandlot.audit.audit import audit as run_audit
+from sandlot.audit.audit import ALL_PROBES
 from sandlot.audit.case import Probe
-from sandlot.audit.finding import MANDATORY, Confidence, Finding, Layer, Severity
-from sandlot.audit.probes.played.rollouts import take_rollouts
-from sandlot.audit.reports.folder import FOLDER, as_json, write_audit
-from sandlot.audit.reports.formats import require_writable, write_report
-from sandlot.audit.reports.html import as_page
-from sandlot.audit.reports.markdown import as_markdown
+from sandlot.audit.finding import Confidence, Finding, Layer, Severity
+from sandlot.audit.reports.folder import as_json
 from sandlot.audit.reports.wording import WHAT_LAYERS_DO, defect_name, fix_of, layer_line, reproduce_command, verdict_sentence
-from sandlot.audit.subjects.named import NamedSubject, SubjectOptions, named
 from sandlot.audit.verdict import Audit, AuditVerdict, ProbeReport, State
 from sandlot.cli.options import print_json
-from sandlot.core.errors import ConfigError
 from sandlot.core.text import one_line
 
 _STYLES = {AuditVerdict.SHIP: "bold green", AuditVerdict.FIX: "bold red", AuditVerdict.INCOMPLETE: "bold yellow"}
@@ -33,108 +23,14 @@ _SHOWN = 12
 _LONGEST = 300
 
 
-@dataclass(frozen=True, slots=True)
-class AuditRequest:
-    """An audit as the command line asks for it."""
-
-    words: SubjectOptions
-    """What is to be judged."""
-    limit: int
-    tasks: tuple[str, ...]
-    layers: tuple[Layer, ...]
-    probes: tuple[str, ...]
-    seed: int
-    judge: str | None
-    user: str | None
-    reference: Path | None
-    manifest: Path | None
-    model: str | None
-    reviewed: Path | None
-    waivers: Path | None
-    reports: tuple[Path, ...]
-    """Files to write, besides what is kept."""
-    sandbox: str
-    patience_s: float
-    runs: Path
-
-
-def audited(asked: AuditRequest, *, quiet: bool) -> tuple[Audit, Path | None]:
-    """Run it, tell what goes on, and keep the reports; a part of an audit is shown and not kept."""
-    if asked.limit < 1:
-        raise ConfigError(f"--limit is {asked.limit}; give 1 or more")
-    if asked.model is not None and asked.words.env is None:
-        raise ConfigError("--model plays in environments of Sandlot; what others wrote has none")
-    if asked.user is not None and asked.words.env is None:
-        raise ConfigError("--user plays the user of a Sandlot environment; a grader or a Gymnasium environment has none")
-    if asked.waivers is not None and not asked.waivers.is_file():
-        raise ConfigError(f"no file `{asked.waivers}` with waivers")
-    for file in asked.reports:
-        require_writable(file)  # told before anything runs
-    what = named(asked.words, judge=asked.judge, user=asked.user, sandbox=asked.sandbox, patience_s=asked.patience_s)
-    whole = not (asked.tasks or asked.layers or asked.probes)
-    given = Given(
-        named=what.spoken,
-        place=what.place,
-        runs=asked.runs if whole else None,
-        conditions=(asked.sandbox, f"{asked.patience_s:g}"),
-        seed=asked.seed,
-        most_tasks=asked.limit,
-        tasks=asked.tasks,
-        judge=asked.judge,
-        user=asked.user,
-        reference=asked.reference,
-        manifest=asked.manifest,
-        reviewed=asked.reviewed,
-        declarations=asked.waivers or what.declarations,
-        wanted=_wanted(asked),
-    )
-    try:
-        result = anyio.run(_go, what, asked, given, _silent if quiet else Progress().note)
-    except KeyboardInterrupt:
-        if given.runs is not None:
-            print("sandlot: stopped; finished probes are kept, and the same command continues", file=sys.stderr)
-        raise
-    folder = write_audit(result, asked.runs, report=as_markdown(result), page=as_page(result)) if whole else None
-    for file in asked.reports:  # whatever becomes of them, the audit is kept
-        write_report(result, file)
-    return result, folder
-
-
-def _wanted(asked: AuditRequest) -> AuditSelection:
-    extra = [Layer.MODEL] * (asked.model is not None) + [Layer.PEOPLE] * (asked.reviewed is not None)
-    layers = frozenset(asked.layers or (*MANDATORY, *extra))
-    if asked.probes:
-        layers = frozenset(probe.layer for probe in ALL_PROBES if probe.name in asked.probes) or layers
-    return AuditSelection(layers=layers, probes=frozenset(asked.probes) or None)
-
-
-async def _go(what: NamedSubject, asked: AuditRequest, given: Given, watch: Watch) -> Audit:
-    async with what.opened() as subject:
-        if asked.model is not None and asked.words.env is not None:
-            fingerprint = (await subject.describe()).fingerprint
-            player = f"{asked.model} {asked.user or ''}".strip()
-            place = asked.runs / FOLDER / "rollouts" / _run_name(asked.words.env, player, fingerprint)
-            taken = await take_rollouts(
-                asked.words.env, asked.model, place, judge=asked.judge, user=asked.user, sandbox=asked.sandbox
-            )
-            given = replace(given, rollouts=taken)
-        return await run_audit(subject, given, watch)
-
-
-def _run_name(env: str, model: str, fingerprint: str) -> str:
-    """A folder for the rollouts of a model in exactly this environment: another one's would say nothing about it."""
-    exactly = fingerprint.removeprefix("sha256:")[:8]
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", f"{Path(env).name}-{model}-{exactly}").strip("-.")
-
-
 class Progress:
-    """One line a probe on stderr; on a terminal the running one is shown too."""
+    """One line per probe on stderr; a terminal shows the running probe too."""
 
-    def __init__(self) -> None:
-        self._console = Console(stderr=True, highlight=False, soft_wrap=True)
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._console = Console(stderr=True, highlight=False, soft_wrap=True, quiet=quiet)
 
     def note(self, probe: Probe, report: ProbeReport | None) -> None:
-        """A probe has started, or ended."""
+        """Show that a probe has started, or how it ended."""
         if report is None:
             if sys.stderr.isatty():
                 self._console.print(f"[dim]{probe.layer:>13}  {probe.name} ...[/]", end="\r")
@@ -146,12 +42,8 @@ class Progress:
         self._console.print(f"[dim]{probe.layer:>13}[/]  {probe.name}  {said}  [dim]{report.seconds:.1f} s[/]")
 
 
-def _silent(_probe: Probe, _report: ProbeReport | None) -> None:
-    pass
-
-
 def print_probes(*, json: bool) -> None:
-    """Everything an audit looks for."""
+    """The probes of every layer, with the defects they can find."""
     if json:
         print_json([{"name": probe.name, "layer": probe.layer, "codes": probe.codes} for probe in ALL_PROBES])
         return
@@ -164,8 +56,8 @@ def print_probes(*, json: bool) -> None:
             console.print(f"  {probe.name:<28} [dim]{', '.join(probe.codes)}[/]")
 
 
-def show(audit: Audit, folder: Path | None, *, json: bool) -> None:
-    """To stdout."""
+def print_audit(audit: Audit, folder: Path | None, *, json: bool) -> None:
+    """Print an audit to stdout; `folder` is where its reports are, if they were kept."""
     if json:
         print_json(msgspec.json.decode(as_json(audit)))
         return
@@ -218,6 +110,6 @@ def _print_finding(console: Console, audit: Audit, finding: Finding) -> None:
 
 
 def _short(text: str) -> str:
-    """One line that a terminal can show, whatever a subject wrote."""
-    plain = one_line(text)
-    return plain if len(plain) <= _LONGEST else plain[: _LONGEST - 1] + "…"
+    """One safe line of limited length, whatever a subject wrote."""
+    line = one_line(text)
+    return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"

@@ -1,8 +1,8 @@
-"""A Docker engine, spoken to over its unix socket: the few calls a sandbox needs, typed.
+"""The calls of the Docker Engine API that sandboxes need, typed, over the engine's unix socket.
 
-No command-line program and no client library: each of those costs more than the call itself. Ordinary calls go through aiohttp;
-`attach` turns a connection of its own into the raw streams of a process. Every call has a deadline, and what the engine refuses
-is a `SandboxError` with the engine's own words.
+The `docker` command and client libraries are not used: they cost more than the calls. Ordinary calls go through aiohttp; `attach`
+turns a connection of its own into the raw streams of a process. Every call has a deadline. A call that the engine refuses raises
+`SandboxError` with the engine's message.
 """
 
 import errno
@@ -24,7 +24,7 @@ from sandlot.sandbox.docker.attached import AttachedStream
 
 _DEFAULT_SOCKET = "/var/run/docker.sock"
 _CALL_S = 60.0
-"""What one call may take; a busy engine starts a sandbox in a second or two."""
+"""Longest time of one call; a busy engine starts a sandbox in a second or two."""
 
 _ANSWER_BYTES = 256 << 20
 _HEAD_BYTES = 64 << 10
@@ -35,11 +35,11 @@ _T = TypeVar("_T")
 
 
 class _Reply(msgspec.Struct, frozen=True, rename="pascal"):
-    """Something the engine says about itself; fields it leaves out are empty."""
+    """A reply of the engine; fields that it leaves out have defaults."""
 
 
 class DockerVersion(_Reply, frozen=True):
-    """Which engine answers."""
+    """The version of the engine and of its API."""
 
     api_version: str
     version: str = ""
@@ -48,7 +48,7 @@ class DockerVersion(_Reply, frozen=True):
 
 
 class DockerInfo(_Reply, frozen=True):
-    """What the engine can do on its machine."""
+    """Features of the engine and of the machine it runs on."""
 
     driver: str = ""
     driver_status: list[list[str]] | None = None
@@ -61,7 +61,7 @@ class DockerInfo(_Reply, frozen=True):
 
 
 class ImageConfig(_Reply, frozen=True):
-    """What an image asks for when it is run."""
+    """What an image sets for its processes."""
 
     env: list[str] | None = None
     user: str | None = None
@@ -70,7 +70,7 @@ class ImageConfig(_Reply, frozen=True):
 
 
 class DockerImage(_Reply, frozen=True):
-    """An image as the engine keeps it."""
+    """An image of the engine."""
 
     id: str
     os: str = "linux"
@@ -125,37 +125,37 @@ class DockerApi:
         self.version = version
 
     async def info(self) -> DockerInfo:
-        """What it can do on its machine."""
+        """Features of the engine and of the machine it runs on."""
         return await self._get("/info", DockerInfo)
 
     async def image(self, name: str) -> DockerImage | None:
-        """An image it has, by name or id."""
+        """An image by name or id; None if the engine has none."""
         data = await self._call("GET", f"/images/{quote(name)}/json", fine=(404,))
         return None if data is None else _decode(data, DockerImage)
 
     async def images(self, label: str | None = None) -> list[DockerImage]:
-        """The images it has; with a label, only those that carry it."""
+        """All images, or those with a label."""
         return await self._get("/images/json", list[DockerImage], {"filters": _filters(label)})
 
     async def create(self, config: Mapping[str, Any]) -> str:
-        """Make what a process will run in, and return its id."""
+        """Create a container and return its id."""
         data = await self._call("POST", "/containers/create", body=config)
         return _decode(data or b"", _Created).id
 
     async def start(self, container: str) -> None:
-        """Start its process."""
+        """Start the process of a container."""
         await self._call("POST", f"/containers/{container}/start")
 
     async def containers(self, label: str) -> list[DockerContainer]:
-        """Everything made with a label, running or not."""
+        """The containers with a label, running or not."""
         return await self._get("/containers/json", list[DockerContainer], {"all": "1", "filters": _filters(label)})
 
     async def wait_removed(self, container: str) -> None:
-        """Return when the engine has removed it, which it does by itself once the process has ended."""
+        """Wait until the engine has removed a container, which it does by itself when the process has ended."""
         await self._call("POST", f"/containers/{container}/wait", {"condition": "removed"}, fine=(404,))
 
     async def was_out_of_memory(self, container: str) -> bool:
-        """True if the kernel killed its first process when its memory ran out. Asked of what has ended, maybe a moment ago."""
+        """True if the kernel killed the first process of an ended container because its memory ran out."""
         with anyio.move_on_after(_DYING_S):
             await self.wait_removed(container)
         asked = {
@@ -169,31 +169,31 @@ class DockerApi:
         return killed and any(each.action == "oom" for each in happened)
 
     async def remove(self, container: str) -> None:
-        """End it if it runs, and remove it with its files."""
+        """Kill a container if it runs, and remove it with its files."""
         await self._call("DELETE", f"/containers/{container}", {"force": "1", "v": "1"}, fine=(404, 409))
 
     async def changed_paths(self, container: str) -> list[str]:
-        """Every path that was added, changed or deleted on top of its image, as the engine shows it: what is no text is lost."""
+        """Every path that was added, changed or deleted on top of the image; names as in `json_name`."""
         data = await self._call("GET", f"/containers/{container}/changes") or b""
         return [change.path for change in _decode(b"[]" if data.strip() == b"null" else data, list[_ChangedPath])]
 
     async def upper_folder(self, container: str) -> str | None:
-        """The folder on the engine's machine that holds all it wrote, where the engine keeps such a thing and says so."""
+        """The folder on the engine's machine with everything a container wrote; None if the storage driver has none."""
         driver = (await self._get(f"/containers/{container}/json", _Inspected)).graph_driver
         return ((driver and driver.data) or {}).get("UpperDir")
 
     async def commit(self, container: str) -> str:
-        """Its files as a new image, with its labels; returns the image's id."""
+        """Make an image from a container's files and labels; returns the image's id."""
         data = await self._call("POST", "/commit", {"container": container, "pause": "0"}, body={})
         return _decode(data or b"", _Created).id
 
     async def remove_image(self, image: str) -> bool:
-        """Remove an image and nothing below it, which others may stand on; False while something still stands on it."""
+        """Remove an image, but not its parents, which others may use; False while it is in use itself."""
         answer = await self._call("DELETE", f"/images/{quote(image)}", {"force": "1", "noprune": "1"}, fine=(404, 409))
         return answer is not None or await self.image(image) is None
 
     async def attach(self, container: str) -> AttachedStream:
-        """Input and output of its process; before it is started, so that nothing is missed."""
+        """The input and output of a container's process. Attach before `start`, so that no output is missed."""
         path = self._url(f"/containers/{container}/attach", {"stream": "1", "stdin": "1", "stdout": "1"})
         head = f"POST {path} HTTP/1.1\r\nHost: engine\r\nConnection: Upgrade\r\nUpgrade: tcp\r\nContent-Length: 0\r\n\r\n"
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -208,7 +208,7 @@ class DockerApi:
             raise
         if answer.split(b" ", 2)[1:2] not in ([b"101"], [b"200"]):
             sock.close()
-            raise SandboxError(f"the engine does not attach: {(answer + rest)[:500].decode(errors='replace')}", kind="start")
+            raise SandboxError(f"the engine refused to attach: {(answer + rest)[:500].decode(errors='replace')}", kind="start")
         return AttachedStream(sock, rest)
 
     async def _get(self, path: str, kind: type[_T], query: Mapping[str, str] | None = None) -> _T:
@@ -223,7 +223,7 @@ class DockerApi:
         body: Mapping[str, Any] | None = None,
         fine: Sequence[int] = (),
     ) -> bytes | None:
-        """The answer's bytes; None for a status that is `fine`."""
+        """The body of the reply; None if the status is one of `fine`."""
         headers = {"Content-Type": "application/json"} if body is not None else {}
         data = None if body is None else msgspec.json.encode(body)
         url = "http://engine" + self._url(path, query or {})
@@ -249,7 +249,7 @@ def _decode(data: bytes, kind: type[_T]) -> _T:
     try:
         return msgspec.json.decode(data, type=kind)
     except msgspec.DecodeError as error:
-        raise SandboxError(f"the engine's answer is not as its API says: {error}", kind="engine") from error
+        raise SandboxError(f"the engine's reply does not match its API: {error}", kind="engine") from error
 
 
 def _error_message(answer: bytes) -> str:
@@ -263,13 +263,13 @@ def _filters(label: str | None) -> str:
 
 
 async def _read_body(response: aiohttp.ClientResponse) -> bytes:
-    """The whole body, if it is not more than anyone could have meant: what a sandbox wrote decides how long some answers are."""
+    """The body, up to a limit: how long some replies are depends on what an agent wrote."""
     pieces: list[bytes] = []
     size = 0
     async for piece in response.content.iter_any():
         size += len(piece)
         if size > _ANSWER_BYTES:
-            raise SandboxError(f"the engine's answer is longer than {_ANSWER_BYTES >> 20} MiB", kind="engine")
+            raise SandboxError(f"the engine's reply is longer than {_ANSWER_BYTES >> 20} MiB", kind="engine")
         pieces.append(piece)
     return b"".join(pieces)
 
@@ -278,14 +278,14 @@ async def _connect(sock: socket.socket, path: str) -> None:
     while True:
         try:
             sock.connect(path)
-        except BlockingIOError:  # the engine's queue of new connections is full; the kernel tells nobody when it is not
+        except BlockingIOError:  # the engine's queue of new connections is full, and there is no event for when it is not
             await anyio.sleep(0.01)
         else:
             return
 
 
 async def _read_head(sock: socket.socket) -> tuple[bytes, bytes]:
-    """The head of the engine's answer, and what came after it."""
+    """The head of the engine's reply, and the bytes received after it."""
     data = b""
     while b"\r\n\r\n" not in data:
         await anyio.wait_readable(sock)
@@ -298,19 +298,19 @@ async def _read_head(sock: socket.socket) -> tuple[bytes, bytes]:
 
 
 def find_socket(given: str = "") -> str:
-    """The socket a user named, `$DOCKER_HOST`'s, or the usual one."""
+    """The given socket, else that of `$DOCKER_HOST`, else Docker's default."""
     named = given or os.environ.get("DOCKER_HOST", "") or _DEFAULT_SOCKET
     path = named.removeprefix("unix://")
     if "://" in path or not path.startswith("/"):
         raise ConfigError(
-            f"Docker engine `{named}`: only an engine on this machine can be used; give a socket, `docker:/run/x.sock`"
+            f"Docker engine `{named}`: only an engine on this machine can be used; give its socket, `docker:/run/x.sock`"
         )
     return path
 
 
 @asynccontextmanager
 async def open_docker_api(path: str) -> AsyncGenerator[DockerApi]:
-    """The engine behind a socket; `ConfigError` with the remedy if none answers there."""
+    """Connect to the engine of a socket; `ConfigError` with the fix if none answers."""
     _check_socket(path)
     connector = aiohttp.UnixConnector(path=path, limit=_CONNECTIONS)
     timeout = aiohttp.ClientTimeout(total=None)
@@ -321,17 +321,17 @@ async def open_docker_api(path: str) -> AsyncGenerator[DockerApi]:
                     version = _decode(await _read_body(response), DockerVersion)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise ConfigError(
-                f"no Docker engine answers at {path} ({error or 'nothing came'}); is it a Docker engine's socket?"
+                f"no Docker engine answers at {path} ({error or 'no reply'}); is it a Docker engine's socket?"
             ) from error
         yield DockerApi(session, path, version)
 
 
 def _check_socket(path: str) -> None:
-    """Connect once by hand: the plain error number says what to do about it."""
+    """Connect once to the bare socket: the error number tells the fix."""
     remedies = {
         errno.ENOENT: "there is no such socket",
-        errno.ECONNREFUSED: "nobody listens there any more",
-        errno.EACCES: f"user {os.getuid()} may not: join the group `docker`, or use a rootless engine",
+        errno.ECONNREFUSED: "no process listens on it",
+        errno.EACCES: f"user {os.getuid()} has no permission: join the group `docker`, or use a rootless engine",
     }
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
         sock.settimeout(5)

@@ -1,7 +1,7 @@
-"""The attached streams of an engine's process as one connection: what we send is its input, what it prints is what we receive.
+"""The attached streams of a container's process as one connection: we send its input and receive its output.
 
-The engine cuts output into pieces, each behind eight bytes (which stream, three zeros, big-endian length); here they are taken
-off again. Those eight bytes are the engine's own, what lies between them is the sandbox's and is judged by the link.
+The engine puts an eight-byte header before each piece of output (stream number, three zeros, big-endian length); it is removed
+here. The headers are the engine's own. The bytes between them come from the sandbox, and the link checks them.
 """
 
 import socket
@@ -13,7 +13,7 @@ _STDOUT = 1
 
 
 class AttachedStream:
-    """A non-blocking connection (`link.Connection`) over a hijacked engine socket."""
+    """A non-blocking connection over an upgraded socket of the engine."""
 
     def __init__(self, sock: socket.socket, received: bytes = b"") -> None:
         self._socket = sock
@@ -22,11 +22,11 @@ class AttachedStream:
         self._wanted = False
 
     def fileno(self) -> int:
-        """What to wait on."""
+        """The descriptor to wait on."""
         return self._socket.fileno()
 
     def recv(self, size: int, /) -> bytes:
-        """What its process printed; empty at the end, `BlockingIOError` if nothing came but a header."""
+        """Output of the process; empty at the end, `BlockingIOError` if there is none yet."""
         data = self._socket.recv(size)
         if not data:
             return b""
@@ -37,15 +37,15 @@ class AttachedStream:
         return printed
 
     def send(self, data: memoryview, /) -> int:
-        """How much of it was taken."""
+        """Send input; returns the number of bytes sent."""
         return self._socket.send(data)
 
     def shutdown(self, how: int, /) -> None:
-        """End it; the engine then closes the process's input."""
+        """End the connection; the engine then closes the process's input."""
         self._socket.shutdown(how)
 
     def close(self) -> None:
-        """Give the descriptor back."""
+        """Close the descriptor."""
         self._socket.close()
 
     def _printed(self) -> bytes:
@@ -56,7 +56,7 @@ class AttachedStream:
                 if len(self._waiting) - at < _HEADER_BYTES:
                     break
                 if self._waiting[at] > 2 or any(self._waiting[at + 1 : at + 4]):
-                    raise protocol_error("a stream the engine did not cut into pieces")
+                    raise protocol_error("output without the engine's headers")
                 self._wanted = self._waiting[at] == _STDOUT
                 self._left = int.from_bytes(self._waiting[at + 4 : at + _HEADER_BYTES], "big")
                 at += _HEADER_BYTES

@@ -1,4 +1,4 @@
-"""Images a Docker engine has, and which of them a sandbox can be made from."""
+"""Finds the Docker image of a sandbox, and checks that sandboxes can use it."""
 
 import platform
 
@@ -11,10 +11,10 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 async def find_docker_image(docker: DockerApi, name: str) -> DockerBase:
-    """The image a user named, as something to start from; `ConfigError` with the remedy if it cannot be."""
+    """The image of this name as a base for machines; `ConfigError` with the fix if it cannot be used."""
     if name == "host" or name.startswith(("/", ".")):
         raise ConfigError(
-            f"image {name!r} lies on this machine, which only `--sandbox native` takes. Give it to the engine"
+            f"image {name!r} is a folder or archive on this machine; only `--sandbox native` can use it. Import it into Docker"
             " (`tar -C FOLDER -c . | docker import - NAME`, or `docker load -i ARCHIVE`) and name it in the environment"
         )
     image = await docker.image(name)
@@ -22,8 +22,8 @@ async def find_docker_image(docker: DockerApi, name: str) -> DockerBase:
         known = sorted({tag for each in await docker.images() for tag in each.repo_tags or () if tag != "<none>:<none>"})
         there = ", ".join(known[:20]) + (", ..." if len(known) > 20 else "")
         raise ConfigError(
-            f"no image named {name!r} at the engine {docker.path}; it has: {there or 'none'}."
-            f" Fetch it first: `docker pull {name}`; sandboxes never do"
+            f"no image named {name!r} in the Docker engine at {docker.path}; it has: {there or 'none'}."
+            f" Fetch it first: `docker pull {name}`. Sandboxes never pull images"
         )
     _check_image(name, image)
     config = image.config or ImageConfig()
@@ -38,6 +38,6 @@ def _check_image(name: str, image: DockerImage) -> None:
     volumes = sorted((image.config and image.config.volumes) or ())
     if volumes:
         raise ConfigError(
-            f"image {name!r} declares volumes ({', '.join(volumes)}): what an agent writes there could be neither frozen nor"
-            " forked. Make a copy without them: `docker export $(docker create NAME) | docker import - NEW`"
+            f"image {name!r} declares volumes ({', '.join(volumes)}): files written there could not be frozen or forked."
+            " Make a copy without volumes: `docker export $(docker create NAME) | docker import - NEW`"
         )

@@ -1,8 +1,8 @@
-"""A machine made by a Docker engine: the agent as first process of what the engine made, and the link over its streams.
+"""A machine of a Docker engine: a container with our agent as its first process, and the link over its streams.
 
-The agent's program is mounted read-only at `/dev/init`, where it leaves no trace in the image or in what was written. It dies
-when its input closes, which the engine does when our connection ends, and the engine removes what has ended: so nothing outlives
-us, even when we are killed.
+The agent's program is mounted read-only at `/dev/init`, so it does not show up in the image or in what was written. It exits when
+its input closes. The engine closes the input when our connection ends, and removes containers that have ended, so nothing is left
+when this process ends or is killed.
 """
 
 import errno
@@ -31,22 +31,22 @@ from sandlot.sandbox.quota import Quota
 
 _AGENT = "/dev/init"
 _START_S = 120.0
-"""From asking the engine to the agent's first word, on a machine where many start at once."""
+"""Longest time from the call to the engine to the agent's first message, while many machines start at once."""
 
 CAPABILITIES = (*("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "NET_BIND_SERVICE", "SYS_CHROOT"),)
-"""What a root user needs to install and run software; the same nine as in a native sandbox."""
+"""What root needs to install and run software; the same nine as in a native sandbox."""
 
 MOUNTED = {
     "/etc/hostname": f"{HOSTNAME}\n".encode(),
     "/etc/hosts": f"127.0.0.1 localhost {HOSTNAME}\n::1 localhost\n".encode(),
     "/etc/resolv.conf": b"",
 }
-"""Files the engine mounts over every image's. They are no part of what it commits, and would say something about the host."""
+"""Files that the engine mounts over those of every image. It does not commit them, and its own would tell about the host."""
 
 
 _MOST_PATHS = 200_000
 _MOST_PATH_BYTES = 64 << 20
-"""Changed paths that are read from the engine's folder: so many, and so many characters of them. An agent decides how many."""
+"""Limits of the changed paths that are read from the engine's folder: their number and their length in all."""
 
 
 class TouchedPaths(NamedTuple):
@@ -54,7 +54,7 @@ class TouchedPaths(NamedTuple):
 
     paths: frozenset[str]
     left_out: int = 0
-    """Paths and folders that were seen and are not in `paths`."""
+    """Number of paths and folders that are not in `paths`."""
 
 
 _NOTHING = TouchedPaths(frozenset())
@@ -65,19 +65,19 @@ class DockerBase:
     """What a machine starts from."""
 
     image: str
-    """The engine's id."""
+    """Its id."""
     pristine: str
-    """The id of the image the user named: what changes are told against."""
+    """The id of the image that the user named; changes are relative to it."""
     defaults: CommandDefaults
-    """What the image wants every command to start with."""
+    """The image's defaults for commands."""
     mounted: Mapping[str, bytes]
-    """What the files the engine mounts hold."""
+    """Contents of the files that the engine mounts."""
     changed: TouchedPaths = _NOTHING
-    """Paths in which `image` already differs from `pristine`, as the engine shows them."""
+    """Paths in which `image` already differs from `pristine`; names as in `json_name`."""
 
 
 class DockerMachine:
-    """A live agent; `machine` is what it offers."""
+    """A running container with its agent; `machine` has the operations."""
 
     def __init__(self, docker: DockerApi, container: str, machine: Machine, base: DockerBase) -> None:
         self._docker = docker
@@ -85,11 +85,16 @@ class DockerMachine:
         self.machine = machine
         self.base = base
 
-    async def changed_paths(self) -> TouchedPaths:
-        """Every path that may differ from the pristine image, except for the mounted files; names as `shown` shows them.
+    @property
+    def is_gone(self) -> bool:
+        """True if it has died."""
+        return self.machine.link.is_gone
 
-        Found in the folder the engine keeps for it, if we may look there: the engine itself compares every file of the image,
-        which took it a hundred times as long for a small one.
+    async def changed_paths(self) -> TouchedPaths:
+        """Every path that may differ from the pristine image, without the mounted files; names as in `json_name`.
+
+        They are read from the engine's folder for the container if we may: the engine's own call compares every file of the
+        image, and took a hundred times as long for a small one.
         """
         upper = await self._docker.upper_folder(self.container)
         try:
@@ -100,15 +105,15 @@ class DockerMachine:
         return self.add_base_changes(TouchedPaths(frozenset(await self._docker.changed_paths(self.container))))
 
     def add_base_changes(self, touched: TouchedPaths) -> TouchedPaths:
-        """What its base had changed, and this."""
+        """These paths and those that differ already in its base."""
         return TouchedPaths(self.base.changed.paths | touched.paths, self.base.changed.left_out + touched.left_out)
 
     async def read_mounted(self) -> dict[str, bytes]:
-        """What the files the engine mounts hold now."""
+        """The present contents of the files that the engine mounts."""
         return {path: await self.machine.read(path) for path in MOUNTED}
 
     async def commit(self) -> DockerBase:
-        """Its files as something others can start from. It must be frozen."""
+        """Make an image of its files, for others to start from. It must be frozen."""
         return DockerBase(
             image=await self._docker.commit(self.container),
             pristine=self.base.pristine,
@@ -118,18 +123,18 @@ class DockerMachine:
         )
 
     async def close(self) -> None:
-        """End it; returns when the engine has removed it."""
-        await self.machine.close()
+        """End it, and wait until the engine has removed it."""
+        self.machine.link.close()
         await _wait_removed(self._docker, self.container)
 
 
 def json_name(name: str) -> str:
-    """A name as the engine's JSON shows it: every byte that is not text became the same mark."""
+    """A name as in the engine's JSON: every byte that is not UTF-8 is U+FFFD."""
     return "".join("\ufffd" if "\udc80" <= letter <= "\udcff" else letter for letter in name)
 
 
 def list_paths(folder: str, most: int = _MOST_PATHS, most_bytes: int = _MOST_PATH_BYTES) -> TouchedPaths:
-    """The paths below a folder of the host, as seen from it, nearest first. No file is opened, no link is followed."""
+    """The paths below a folder of the host, relative to it, nearest first. No file is opened, no link is followed."""
     found: list[str] = []
     waiting = deque([folder])
     left_out = 0
@@ -145,13 +150,13 @@ def list_paths(folder: str, most: int = _MOST_PATHS, most_bytes: int = _MOST_PAT
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)
         except OSError as error:
-            if error.errno != errno.ENAMETOOLONG:  # deeper than anyone can name: the folder itself is in the list
+            if error.errno != errno.ENAMETOOLONG:  # too deep to open; the folder itself is in the list
                 raise
     return TouchedPaths(frozenset(found), left_out + len(waiting) if left_out else 0)
 
 
 async def _wait_removed(docker: DockerApi, container: str) -> None:
-    """Wait for a machine whose agent was told to end; if it does not, end it."""
+    """Wait until a closed machine's container is removed; if that takes too long, remove it by force."""
     with anyio.move_on_after(5):
         await docker.wait_removed(container)
         return
@@ -164,7 +169,7 @@ async def start_docker_machine(
     """A fresh machine, ready for commands; its reader runs in `tasks` until it is closed."""
     container = ""
     with deadline(_START_S, SandboxError, "starting a sandbox"):
-        with anyio.CancelScope(shield=True):  # cancelled in between, it would be there and nobody would know its name
+        with anyio.CancelScope(shield=True):  # cancelled in between, the container would exist and its id would be lost
             container = await docker.create(_container_config(base, quota, program, labels))
         link: Link | None = None
         try:
@@ -172,7 +177,7 @@ async def start_docker_machine(
             await docker.start(container)
             await link.read_hello()
             tasks.start_soon(link.run)
-            made = DockerMachine(docker, container, Machine(link, -1, quota, base.defaults), base)
+            made = DockerMachine(docker, container, Machine(link, quota, base.defaults), base)
             await _write_mounted(made.machine, base.mounted)
         except BaseException:
             with anyio.move_on_after(10, shield=True):
@@ -185,7 +190,7 @@ async def start_docker_machine(
 
 async def _cause_of_death(docker: DockerApi, container: str) -> SandboxError:
     """The error for a machine whose connection broke."""
-    with suppress(SandboxError):  # an engine that does not answer says nothing about the cause
+    with suppress(SandboxError):  # without a reply of the engine the cause is unknown
         if await docker.was_out_of_memory(container):
             return SandboxOutOfMemory(OUT_OF_MEMORY)
     return SandboxError("the sandbox died", kind="died")
@@ -198,7 +203,7 @@ async def _write_mounted(machine: Machine, mounted: Mapping[str, bytes]) -> None
 
 
 def _container_config(base: DockerBase, quota: Quota, program: Path, labels: Mapping[str, str]) -> dict[str, Any]:
-    """What the engine is asked for. Whatever the image would run, check or log is replaced or switched off."""
+    """The container's configuration. Whatever the image would run, check or log is replaced or switched off."""
     limit = {"Soft": quota.open_files, "Hard": quota.open_files}
     return {
         "Image": base.image,

@@ -1,4 +1,4 @@
-"""What the docker backend isolates, capability by capability, as far as the engine tells."""
+"""What the docker backend isolates, capability by capability, as far as the engine reports it."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ def docker_capabilities(info: DockerInfo, version: DockerVersion) -> Mapping[str
     remapped = bool(options & {"userns", "rootless"})
     own_kernel = info.default_runtime in {"runsc", "kata", "kata-runtime", "io.containerd.runsc.v1", "io.containerd.kata.v2"}
 
-    def counted(*, held: bool) -> str:
+    def limited(*, held: bool) -> str:
         return f"yes: cgroup v{info.cgroup_version}" if held else "no: the engine's machine has no such cgroup"
 
     return {
@@ -24,19 +24,19 @@ def docker_capabilities(info: DockerInfo, version: DockerVersion) -> Mapping[str
         "users": (
             "yes: the engine maps root inside to an ordinary user outside"
             if remapped
-            else "no: root inside is root outside, held by capabilities and the system call filter; see dockerd's userns-remap"
+            else "no: root inside is root outside, limited by capabilities and the system call filter; see dockerd's userns-remap"
         ),
-        "image_owners": "yes: as the image has them",
+        "image_owners": "yes: as in the image",
         "system_calls": "yes: allow list" + (", on top of the engine's own" if "seccomp" in options else ""),
         "privileges": f"yes: {len(CAPABILITIES)} capabilities, no new privileges",
-        "memory": counted(held=info.memory_limit),
-        "cpu": counted(held=info.cpu_cfs_quota),
-        "pids": counted(held=info.pids_limit),
+        "memory": limited(held=info.memory_limit),
+        "cpu": limited(held=info.cpu_cfs_quota),
+        "pids": limited(held=info.pids_limit),
         "disk": "no: written files share the engine's disk, without a limit of their own",
         "open_files": "yes: RLIMIT_NOFILE",
         "kernel": (
-            f"yes: {info.default_runtime} has a kernel of its own"
+            f"yes: {info.default_runtime} has its own kernel"
             if own_kernel
-            else "no: shares the machine's kernel; a kernel exploit leaves the sandbox"
+            else "no: shares the machine's kernel; a kernel exploit can escape from the sandbox"
         ),
     }

@@ -1,7 +1,8 @@
-"""Image archives: what `docker save` writes, and OCI layouts (a tar or a folder), packed with gzip or not.
+"""Image archives: what `docker save` writes, and OCI layouts (a tar or a folder), compressed or not.
 
-The image's digest is that of its configuration, which names every layer by the hash of its unpacked bytes; a layer is used only
-when its hash is right. So the digest is one of content: the same image saved twice, packed differently, is one image.
+The image's digest is that of its configuration, which names every layer by the hash of its uncompressed bytes; a layer is used
+only if its hash is right. So the digest depends on the content alone: an image saved twice with different compression is one
+image.
 """
 
 import os
@@ -76,22 +77,22 @@ class _ImageConfig(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ImageLayer:
-    """One layer as it lies in the archive."""
+    """One layer in the archive."""
 
     packed: ByteRange
     packed_digest: str | None
-    """What the manifest says of the packed bytes, where it says something."""
+    """Digest of the compressed bytes, if the manifest has one."""
 
 
 @dataclass(frozen=True, slots=True)
 class _ArchiveContents:
-    """What an archive says it holds: nothing of it is unpacked yet."""
+    """The image of an archive, before unpacking."""
 
     digest: str
     layers: tuple[ImageLayer, ...]
     """Bottom first."""
     diff_ids: tuple[str, ...]
-    """What the configuration says of each layer's unpacked bytes."""
+    """Digest of each layer's uncompressed bytes, from the configuration."""
     defaults: CommandDefaults
 
 
@@ -102,7 +103,7 @@ def archive_image(path: Path, tag: str = "", caps: ImageCaps | None = None) -> I
         contents = _read_contents(files, tag)
 
         def fill(lease: Lease) -> ImageAbout:
-            with boundary(ConfigError, "unpacking it"):  # a full disk and a name no file can have are told apart by their words
+            with boundary(ConfigError, "unpacking it"):  # the message tells a full disk from an impossible file name
                 left_out = _unpack(contents, lease.root, caps)
             require_mount_points(lease.root)
             notes = (f"{left_out} devices and pipes left out",) if left_out else ()
@@ -115,14 +116,14 @@ def archive_image(path: Path, tag: str = "", caps: ImageCaps | None = None) -> I
 
 
 def archive_digest(path: Path, tag: str = "") -> str:
-    """The digest without unpacking anything."""
+    """The digest, without unpacking the archive."""
     with _named_errors(path), open_archive(path, ImageCaps()) as files:
         return _read_contents(files, tag).digest
 
 
 @contextmanager
 def _named_errors(path: Path) -> Generator[None]:
-    """Everything that is wrong with an archive is told with its path."""
+    """Add the archive's path to every error."""
     try:
         with boundary(ConfigError, "reading it"):
             yield
@@ -130,7 +131,7 @@ def _named_errors(path: Path) -> Generator[None]:
         raise ConfigError(f"image `archive:{path}`: {error}", kind=error.kind) from error
 
 
-# -- what it says --------------------------------------------------------------------------------------------------------------
+# -- reading the manifest ------------------------------------------------------------------------------------------------------
 
 
 def _read_contents(files: ArchiveFiles, tag: str = "") -> _ArchiveContents:
@@ -140,14 +141,14 @@ def _read_contents(files: ArchiveFiles, tag: str = "") -> _ArchiveContents:
     elif files.find("index.json") is not None:
         config, layers = _read_oci(files, tag)
     else:
-        raise bad_archive("neither `manifest.json` (as `docker save` writes) nor `index.json` (an OCI layout) is in it")
+        raise bad_archive("it has neither `manifest.json` (of `docker save`) nor `index.json` (of an OCI layout)")
     about = msgspec.json.decode(config, type=_ImageConfig)
     diff_ids = about.rootfs.diff_ids
     here = _machine()
     if about.architecture not in {"", here}:
         raise ConfigError(f"the image is for {about.architecture}, this machine is {here}; save the {here} variant")
     if len(diff_ids) != len(layers) or not all(re.fullmatch(r"sha256:[0-9a-f]{64}", each) for each in diff_ids):
-        raise bad_archive(f"its configuration names {len(diff_ids)} layers by sha256, the archive holds {len(layers)}")
+        raise bad_archive(f"its configuration names {len(diff_ids)} layers by sha256, the archive has {len(layers)}")
     run = about.config or _RunConfig()
     defaults = command_defaults(run.env, run.user, run.working_dir)
     return _ArchiveContents(digest_of(config), tuple(layers), tuple(diff_ids), defaults)
@@ -160,14 +161,14 @@ def _read_docker(files: ArchiveFiles, tag: str) -> tuple[bytes, list[ImageLayer]
     config = files.read_json(posixpath.normpath(one.config))
     named = _HEX.search(one.config)
     if named is not None and f"sha256:{named[0]}" != digest_of(config):
-        raise bad_archive(f"the configuration is not what its name says: {one.config}")
+        raise bad_archive(f"the configuration does not match the hash in its name: {one.config}")
     return config, [ImageLayer(files.get(posixpath.normpath(layer)), None) for layer in one.layers]
 
 
 def _read_oci(files: ArchiveFiles, tag: str) -> tuple[bytes, list[ImageLayer]]:
     index = msgspec.json.decode(files.read_json("index.json"), type=_Index)
     one = None
-    while one is None or "index" in one.media_type or "manifest.list" in one.media_type:  # for each platform one of its own
+    while one is None or "index" in one.media_type or "manifest.list" in one.media_type:  # an index with one entry per platform
         index = index if one is None else msgspec.json.decode(files.read_blob(one.digest), type=_Index)
         choices = [each for each in index.manifests if _runs_here(each)]
         named = {each.annotations.get("org.opencontainers.image.ref.name", ""): each for each in choices}
@@ -181,13 +182,13 @@ _T = TypeVar("_T")
 
 
 def _choose_image(choices: list[_T], named: Mapping[str, _T], tag: str) -> _T:
-    there = ", ".join(f"`{name}`" for name in named if name) or "none with a name"
+    there = ", ".join(f"`{name}`" for name in named if name) or "none has a name"
     if tag:
         if tag not in named:
             raise ConfigError(f"no image `{tag}` in the archive; there are: {there}")
         return named[tag]
     if len(choices) != 1:
-        raise ConfigError(f"the archive holds {len(choices)} images for this machine; name one as `archive:PATH#NAME`: {there}")
+        raise ConfigError(f"the archive has {len(choices)} images for this machine; choose one with `archive:PATH#NAME`: {there}")
     return choices[0]
 
 
@@ -208,10 +209,10 @@ def _unpack(contents: _ArchiveContents, root: Path, caps: ImageCaps) -> int:
     unpacking = Unpacking(root, caps, keep_owners=os.geteuid() == 0)
     for layer, diff_id in zip(contents.layers, contents.diff_ids, strict=True):
         if layer.packed_digest is not None and layer.packed.digest() != layer.packed_digest:
-            raise bad_archive(f"a layer is damaged: its bytes are not those of {layer.packed_digest}")
+            raise bad_archive(f"a layer is damaged: its bytes do not match {layer.packed_digest}")
         with open_decompressed(layer.packed, caps) as tar:
             if tar.digest() != diff_id:
-                raise bad_archive(f"a layer is damaged: its unpacked bytes are not those of {diff_id}")
+                raise bad_archive(f"a layer is damaged: its uncompressed bytes do not match {diff_id}")
             unpacking.add(tar)
     unpacking.finish()
     return unpacking.num_left_out

@@ -1,4 +1,4 @@
-"""An image archive as files by name, wherever it keeps them: in a tar, in a packed tar, or in a folder."""
+"""The files of an image archive by name, whether it is a tar, a compressed tar or a folder."""
 
 import hashlib
 import os
@@ -21,7 +21,7 @@ _MAX_JSON = 16 << 20
 
 
 class ArchiveFiles:
-    """The files of an archive by name, wherever it keeps them."""
+    """The files of an archive by name."""
 
     def __init__(self, found: Mapping[str, ByteRange], folder: Path | None, opened: list[int]) -> None:
         self._found = found
@@ -29,7 +29,7 @@ class ArchiveFiles:
         self._opened = opened
 
     def find(self, name: str) -> ByteRange | None:
-        """One file of the archive. Of a folder, only plain files are opened, and only by names that cannot leave it."""
+        """One file, or None. In a folder, only regular files are opened, and only by names that cannot lead out of it."""
         if self._folder is None:
             return self._found.get(name)
         if name not in {"index.json", "manifest.json"} and not re.fullmatch(r"blobs/sha256/[0-9a-f]{64}", name):
@@ -42,30 +42,30 @@ class ArchiveFiles:
         return _byte_range(fd, name)
 
     def get(self, name: str) -> ByteRange:
-        """The same, or an error."""
+        """One file; an error if it is missing."""
         piece = self.find(name)
         if piece is None:
-            raise bad_archive(f"the archive has no `{name}`; was it saved whole?")
+            raise bad_archive(f"the archive has no `{name}`; was it saved completely?")
         return piece
 
     def read_json(self, name: str) -> bytes:
-        """A small file, whole."""
+        """The content of a small file."""
         piece = self.get(name)
         if piece.size > _MAX_JSON:
             raise bad_archive(f"`{name}` takes {piece.size} bytes; at most {_MAX_JSON} are read")
         return piece.read(0, piece.size)
 
     def read_blob(self, digest: str) -> bytes:
-        """A small file by its hash, which is checked."""
+        """The content of a small file by its hash, which is checked."""
         data = self.read_json(blob_name(digest))
         if digest_of(data) != digest:
-            raise bad_archive(f"a blob is not what its name says: {digest}")
+            raise bad_archive(f"a blob does not match the hash in its name: {digest}")
         return data
 
 
 @contextmanager
 def open_archive(path: Path, caps: ImageCaps) -> Generator[ArchiveFiles]:
-    """The pieces of a tar, of a tar packed with gzip, or of an OCI layout folder, open for as long as the context lasts."""
+    """Open a tar, a compressed tar or an OCI layout folder for as long as the context lasts."""
     opened: list[int] = []
     try:
         if path.is_dir():
@@ -85,12 +85,12 @@ def open_archive(path: Path, caps: ImageCaps) -> Generator[ArchiveFiles]:
 def _byte_range(fd: int, name: str) -> ByteRange:
     about = os.fstat(fd)
     if not stat.S_ISREG(about.st_mode):
-        raise bad_archive(f"`{name}` is not a plain file")
+        raise bad_archive(f"`{name}` is not a regular file")
     return ByteRange(fd, 0, about.st_size)
 
 
 def _files_by_name(tar: ByteRange) -> dict[str, ByteRange]:
-    """Files by name. Old `docker save` writes a layer once and links to it where it comes again."""
+    """Files by name. Old versions of `docker save` write a layer once and link to it where it is used again."""
     found: dict[str, ByteRange] = {}
     links: dict[str, str] = {}
     for number, entry in enumerate(read_entries(tar)):
@@ -101,7 +101,7 @@ def _files_by_name(tar: ByteRange) -> dict[str, ByteRange]:
         if entry.kind is TarKind.FILE:
             at = entry.segments[0].at if entry.segments else 0
             if len(entry.segments) > 1 or entry.size != sum(segment.length for segment in entry.segments):
-                raise bad_archive(f"`{name}` is a sparse file, which no image archive has")
+                raise bad_archive(f"`{name}` is a sparse file, which is not allowed in an image archive")
             found[name] = tar.part(at, entry.size)
         elif entry.kind is TarKind.LINK:
             links[name] = posixpath.normpath(posixpath.join(posixpath.dirname(name), link))
@@ -112,7 +112,7 @@ def _files_by_name(tar: ByteRange) -> dict[str, ByteRange]:
 
 @contextmanager
 def open_decompressed(packed: ByteRange, caps: ImageCaps) -> Generator[ByteRange]:
-    """A tar as it is; unpacked into a nameless file first if it is packed."""
+    """A tar; a compressed one is decompressed into an unnamed temporary file first."""
     if not is_compressed(packed):
         yield packed
         return
@@ -122,18 +122,18 @@ def open_decompressed(packed: ByteRange, caps: ImageCaps) -> Generator[ByteRange
         for chunk in chunks:
             file.write(chunk)
             if file.tell() > most:
-                raise bad_archive(f"{packed.size} packed bytes become more than {most}: taken for a bomb")
+                raise bad_archive(f"{packed.size} compressed bytes become more than {most}: a decompression bomb?")
         file.flush()
         yield ByteRange(file.fileno(), 0, file.tell())
 
 
 def digest_of(data: bytes) -> str:
-    """As images name their parts."""
+    """The digest of some bytes, as image manifests write it."""
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
 def blob_name(digest: str) -> str:
-    """Where an OCI layout keeps what has this digest."""
+    """The path of a blob in an OCI layout."""
     if not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
-        raise bad_archive(f"a blob named {digest[:80]!r}; only sha256 is understood")
+        raise bad_archive(f"a blob named {digest[:80]!r}; only sha256 is supported")
     return f"blobs/sha256/{digest.removeprefix('sha256:')}"

@@ -1,4 +1,4 @@
-"""Bytes of an open file that are read by place, with every place checked: what archives and layers are read through."""
+"""Bounds-checked byte ranges of an open file: archives and layers are read through them."""
 
 import hashlib
 import io
@@ -10,13 +10,13 @@ from sandlot.core.errors import ConfigError
 
 
 def bad_archive(why: str) -> ConfigError:
-    """The archive is damaged, or would do harm."""
+    """The error for an archive that is damaged or malicious."""
     return ConfigError(why, kind="config")
 
 
 @dataclass(frozen=True, slots=True)
 class ByteRange:
-    """Some bytes of an open file; reading needs no position, so any number can read at once."""
+    """A byte range of an open file. Reading uses no file position, so several readers can share the file."""
 
     fd: int
     start: int
@@ -25,24 +25,24 @@ class ByteRange:
     def read(self, at: int, length: int) -> bytes:
         """Exactly these bytes, or `ConfigError`."""
         if at < 0 or length < 0 or at + length > self.size:
-            raise bad_archive(f"the archive ends at byte {self.size}, in the middle of something that ends at {at + length}")
+            raise bad_archive(f"the archive is truncated: it ends at byte {self.size}, but an entry ends at {at + length}")
         data = os.pread(self.fd, length, self.start + at)
         if len(data) != length:
-            raise bad_archive(f"the archive became shorter while it was read, at byte {at}")
+            raise bad_archive(f"the archive was shortened while it was read, at byte {at}")
         return data
 
     def part(self, at: int, size: int) -> "ByteRange":
-        """A part of it."""
+        """A range within this one."""
         self.read(at + size, 0)
         return ByteRange(self.fd, self.start + at, size)
 
     def chunks(self) -> Iterator[bytes]:
-        """All of it, piece by piece."""
+        """All bytes, in pieces."""
         for at in range(0, self.size, 1 << 20):
             yield self.read(at, min(1 << 20, self.size - at))
 
     def digest(self) -> str:
-        """Of all of it."""
+        """The digest of all bytes."""
         whole = hashlib.sha256()
         for chunk in self.chunks():
             whole.update(chunk)
@@ -50,14 +50,14 @@ class ByteRange:
 
 
 class ByteRangeFile(io.RawIOBase):
-    """A stretch as a file, for decompressors."""
+    """A byte range as a file, for decompressors."""
 
     def __init__(self, data: ByteRange) -> None:
         self._data = data
         self._at = 0
 
     def readable(self) -> bool:
-        """Yes."""
+        """Always True."""
         return True
 
     def readinto(self, buffer: "memoryview[int]") -> int:  # pyright: ignore[reportIncompatibleMethodOverride] - typeshed's Buffer is 3.12

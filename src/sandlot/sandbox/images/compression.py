@@ -1,6 +1,6 @@
-"""What layers and archives are packed with: gzip, xz, bzip2, and zstd where its program is installed.
+"""Decompression of layers and archives: gzip, xz, bzip2, and zstd if its program is installed.
 
-Packed bytes may be an enemy's: memory is bounded here, the amount by whoever takes the pieces.
+The data may be malicious: memory is limited here, the size of the output by the caller.
 """
 
 import bz2
@@ -19,16 +19,16 @@ from sandlot.sandbox.images.byte_range import ByteRange, ByteRangeFile, bad_arch
 _GZIP, _XZ, _BZIP2, _ZSTD = b"\x1f\x8b", b"\xfd7zXZ", b"BZh", b"\x28\xb5\x2f\xfd"
 _PIECE = 1 << 20
 _MEMORY_BYTES = 128 << 20
-"""What unpacking may take: more than any of them needs at its usual levels."""
+"""Memory limit of decompression: more than any format needs at its usual levels."""
 
 
 def is_compressed(data: ByteRange) -> bool:
-    """True if it begins like something packed; a tar begins with a name."""
+    """True if it starts like compressed data; a tar starts with a name."""
     return _first_bytes(data).startswith((_GZIP, _XZ, _BZIP2, _ZSTD))
 
 
 def decompress(packed: ByteRange) -> Generator[bytes]:
-    """The bytes that were packed, piece by piece; `ConfigError` if they cannot be had."""
+    """The decompressed bytes in pieces; `ConfigError` if the data is damaged."""
     start = _first_bytes(packed)
     try:
         if start.startswith(_GZIP):
@@ -42,7 +42,7 @@ def decompress(packed: ByteRange) -> Generator[bytes]:
         else:
             yield from _from_zstd(packed)
     except (lzma.LZMAError, zlib.error, EOFError, OSError) as error:
-        raise bad_archive(f"it is packed, and damaged: {error}") from error
+        raise bad_archive(f"its compressed data is damaged: {error}") from error
 
 
 def _first_bytes(data: ByteRange) -> bytes:
@@ -55,7 +55,7 @@ def _read_pieces(source: IO[bytes] | gzip.GzipFile) -> Generator[bytes]:
 
 
 def _from_xz(packed: ByteRange) -> Generator[bytes]:
-    """Streams may follow each other, with zeros between them."""
+    """Several streams may follow each other, with zeros between them."""
     unpacking = _xz_stream()
     for chunk in packed.chunks():
         given = chunk
@@ -70,7 +70,7 @@ def _from_xz(packed: ByteRange) -> Generator[bytes]:
                 yield unpacking.decompress(b"", _PIECE)
             given = unpacking.unused_data if unpacking.eof else b""
     if not unpacking.eof:
-        raise EOFError("it ends in the middle")
+        raise EOFError("the data is truncated")
 
 
 def _xz_stream() -> lzma.LZMADecompressor:
@@ -81,7 +81,9 @@ def _from_zstd(packed: ByteRange) -> Generator[bytes]:
     """Python has no zstd of its own before 3.14."""
     program = shutil.which("zstd")
     if program is None:
-        raise ConfigError("a layer is packed with zstd: `apt-get install zstd`, or save the image with gzip or unpacked layers")
+        raise ConfigError(
+            "a layer is compressed with zstd: `apt-get install zstd`, or save the image with gzip or no compression"
+        )
     with tempfile.TemporaryFile() as given:
         for chunk in packed.chunks():
             given.write(chunk)
@@ -95,4 +97,4 @@ def _from_zstd(packed: ByteRange) -> Generator[bytes]:
                 process.kill()
                 raise
         if process.returncode:
-            raise EOFError("zstd cannot unpack it")
+            raise EOFError("zstd cannot decompress it")

@@ -1,8 +1,8 @@
-"""A list of Debian packages as an image, installed by `debootstrap` and kept by what was asked for.
+"""A list of Debian packages as an image, installed by `debootstrap` and stored under the list.
 
-`debian:bookworm?git,python3-minimal`, or `debian:bookworm?@packages.txt` with a file of names. The packages come from where this
-machine's apt gets them. A list is not bytes: another machine, or another day, may get newer versions, so the digest names the
-versions that were installed, and the image is not called portable.
+`debian:bookworm?git,python3-minimal`, or `debian:bookworm?@packages.txt` with a file of names. The packages come from the mirror
+of this machine's apt. The same list can give newer versions on another machine or another day, so the digest is that of the
+installed versions, and the image is not portable.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 _KIND = "debian"
 _FORMAT = "1"
-"""Part of the recipe's hash: change it when what is done after installing changes."""
+"""Part of the recipe's hash: change it when the steps after the installation change."""
 _VARIANT = "minbase"
 _SUITE = re.compile(r"[a-z][a-z0-9.-]*")
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")
@@ -38,12 +38,12 @@ _REWRITTEN = {
     "etc/machine-id": "",
     "etc/resolv.conf": "",
 }
-"""debootstrap copies the machine's own name, resolver and mirror into these."""
+"""Files into which debootstrap copies this machine's name, resolver and mirror, and what they get instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class DebianRecipe:
-    """What was asked for."""
+    """A suite and a list of packages."""
 
     suite: str
     packages: tuple[str, ...]
@@ -51,18 +51,18 @@ class DebianRecipe:
 
     @property
     def name(self) -> str:
-        """As a spec."""
+        """The image spec."""
         return f"debian:{self.suite}" + (f"?{','.join(self.packages)}" if self.packages else "")
 
     @property
     def key(self) -> str:
-        """The name it is kept by."""
+        """Its key in the store."""
         text = "\n".join((_FORMAT, _VARIANT, os.uname().machine, self.suite, *self.packages))
         return key_for(_KIND, hashlib.sha256(text.encode()).hexdigest())
 
 
 def read_recipe(rest: str) -> DebianRecipe:
-    """What follows `debian:`; a file of names is read here."""
+    """Parse what follows `debian:`; a file of names is read."""
     suite, _, listed = rest.partition("?")
     if listed.startswith("@"):
         path = Path(listed[1:])
@@ -73,10 +73,10 @@ def read_recipe(rest: str) -> DebianRecipe:
         names = [name.strip() for name in listed.split(",")]
     packages = tuple(sorted({name for name in names if name}))
     if not _SUITE.fullmatch(suite):
-        raise ConfigError(f"image `debian:{rest}`: `{suite}` is no Debian suite; write `debian:bookworm?git,python3-minimal`")
+        raise ConfigError(f"image `debian:{rest}`: `{suite}` is not a Debian suite; write `debian:bookworm?git,python3-minimal`")
     wrong = [name for name in packages if not _PACKAGE.fullmatch(name)]
     if wrong:
-        raise ConfigError(f"image `debian:{rest}`: `{wrong[0]}` cannot be the name of a Debian package")
+        raise ConfigError(f"image `debian:{rest}`: `{wrong[0]}` is not a valid name of a Debian package")
     return DebianRecipe(suite, packages)
 
 
@@ -88,7 +88,7 @@ def debian_image(recipe: DebianRecipe) -> Image:
 
 
 def debian_digest(recipe: DebianRecipe, *, build: bool) -> str:
-    """Of the names and versions installed; `unbuilt` in their place if nothing shall be built and nothing was."""
+    """The digest of the installed names and versions; without `build`, `unbuilt` if the image was not built yet."""
     there = _install(recipe) if build else hold(recipe.key)
     return there.about().digest if there is not None else f"{recipe.name}:unbuilt"
 
@@ -107,14 +107,14 @@ def _install(recipe: DebianRecipe) -> Lease:
 def _debootstrap(recipe: DebianRecipe, lease: Lease) -> None:
     program = shutil.which("debootstrap", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
     if program is None:
-        raise SandboxError(f"image `{recipe.name}` is made by debootstrap: `apt-get install debootstrap`", kind="config")
+        raise SandboxError(f"image `{recipe.name}` needs debootstrap: `apt-get install debootstrap`", kind="config")
     if os.geteuid() != 0:
         raise SandboxError(
-            f"image `{recipe.name}`: only root can install packages; make it as root and name it as a `folder:`",
+            f"image `{recipe.name}`: only root can install packages; build it as root and use it as a `folder:`",
             kind="config",
         )
     include = [f"--include={','.join(recipe.packages)}"] if recipe.packages else []
-    # A private mount and process namespace: whatever way this ends, no mount and no process of it is left.
+    # A private mount and process namespace: however this ends, no mount and no process is left.
     command = ["unshare", "--mount", "--propagation=private", "--pid", "--fork", "--kill-child=KILL", "--"]
     command += [
         program,
@@ -135,7 +135,7 @@ def _debootstrap(recipe: DebianRecipe, lease: Lease) -> None:
         text=True,
         errors="replace",
         env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive", **_proxies()},
-        pass_fds=(lease.lock,),  # if we are killed, the draft is held until it notices
+        pass_fds=(lease.lock,),  # if we are killed, the draft stays locked until debootstrap ends
         start_new_session=True,
     )
     try:
@@ -156,7 +156,7 @@ def _debootstrap(recipe: DebianRecipe, lease: Lease) -> None:
 
 
 def _mirror(suite: str) -> list[str]:
-    """Where this machine's apt gets the suite; nothing if it does not, and then debootstrap knows a place."""
+    """The mirror of the suite in this machine's apt configuration; empty for debootstrap's default."""
     columns = "$(CREATED_BY) $(CODENAME) $(COMPONENT) $(REPO_URI)"
     command = ["apt-get", "indextargets", "--format", columns]
     try:
@@ -176,7 +176,7 @@ def _without_password(line: str) -> str:
 
 
 def _clean(root: Path) -> None:
-    """Leave nothing of this machine and of the day, and no door for the host: see `unpack.py`."""
+    """Remove what is specific to this machine or day, and files that are a risk for the host: see `unpack.py`."""
     for name in _EMPTIED:
         for path in (root / name).glob("*"):
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
@@ -196,7 +196,7 @@ def _clean(root: Path) -> None:
 
 
 def installed_versions(root: Path) -> str:
-    """`name version architecture` of every package, a line each, sorted."""
+    """`name version architecture` of every package, one per line, sorted."""
     lines: list[str] = []
     for block in (root / "var/lib/dpkg/status").read_text(errors="replace").split("\n\n"):
         fields = dict(re.findall(r"^(Package|Version|Architecture|Status): (.*)$", block, re.MULTILINE))

@@ -1,7 +1,7 @@
-"""What differs between two digests of an image, in words.
+"""Describes how two digests of an image differ.
 
-A `host` image moves when the machine's packages or the copied files of `/etc` change. Its digest names both apart, and the list
-of packages behind a digest is kept in the cache, so the difference can be named.
+A `host` image changes with the machine's packages and with the copied files of `/etc`. Its digest has a hash of each, and the
+list of packages behind a hash is kept in the cache, so the changed packages can be named.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from sandlot.sandbox.program import cache_folder
 
 _STATUS = Path("/var/lib/dpkg/status")
 KEPT_LISTS = 20
-"""Lists of packages that are kept; the oldest go first."""
+"""Package lists that are kept; the oldest are removed first."""
 
 _SHOWN = 5
 _PACKAGE = re.compile(r"^Package: (\S+)$", re.MULTILINE)
@@ -25,7 +25,7 @@ _HOST = re.compile(r"host:(?P<etc>sha256:[0-9a-f]+):(?P<packages>[^:]+)(?::(?P<f
 
 
 def packages_digest(status: Path = _STATUS) -> str:
-    """One hash over what is installed; the list itself is kept. `unknown` on a machine without dpkg."""
+    """A hash of the installed packages, whose list is saved; `unknown` on a machine without dpkg."""
     if not status.exists():
         return "unknown"
     said = status.read_bytes()
@@ -42,27 +42,27 @@ def image_difference(before: str, after: str) -> str:
         return ""
     old, new = _HOST.fullmatch(before), _HOST.fullmatch(after)
     if old is None or new is None:
-        return f"the image is another one ({before[:19] or 'none'}, now {after[:19] or 'none'})"
+        return f"a different image ({before[:19] or 'none'}, now {after[:19] or 'none'})"
     parts: list[str] = []
     if old["packages"] != new["packages"]:
         changes = _describe_changes(_read_list(old["packages"]), _read_list(new["packages"]))
-        parts.append(f"the machine's packages: {changes or 'another list'}")
+        parts.append(f"the machine's packages: {changes or 'a different list'}")
     if old["etc"] != new["etc"]:
         changes = _describe_changes(_etc_files(f"host:{old['etc']}"), _etc_files(f"host:{new['etc']}"))
-        parts.append(f"what is copied of `/etc`: {changes or 'other files'}")
+        parts.append(f"the files copied from `/etc`: {changes or 'different files'}")
     if old["folders"] != new["folders"]:
         parts.append(f"its folders: {old['folders'] or 'none'}, now {new['folders'] or 'none'}")
-    return "the image `host` moved: " + "; ".join(parts)
+    return "the image `host` changed: " + "; ".join(parts)
 
 
 def _describe_changes(before: Mapping[str, str] | None, after: Mapping[str, str] | None) -> str:
-    """Names that are new, gone or other; empty if one side is not known."""
+    """Names that were changed, added or removed; empty if one side is not known."""
     if before is None or after is None:
         return ""
     kinds = {
         "changed": [name for name in before.keys() & after.keys() if before[name] != after[name]],
-        "new": list(after.keys() - before.keys()),
-        "gone": list(before.keys() - after.keys()),
+        "added": list(after.keys() - before.keys()),
+        "removed": list(before.keys() - after.keys()),
     }
     return ", ".join(f"{len(names)} {kind} ({_names_text(names)})" for kind, names in kinds.items() if names)
 
@@ -102,7 +102,7 @@ def _save_list(place: Path, text: str) -> None:
 
 
 def _etc_files(digest: str) -> dict[str, str] | None:
-    """The copied files of a host image that is still in the store."""
+    """The copied files of a host image, if it is still in the store."""
     for image in list_images():
         lease = hold(image.key) if image.about.kind == "host" and image.about.digest == digest else None
         if lease is not None:

@@ -1,4 +1,4 @@
-"""A plain folder as an image: a root file system as it lies there. It must not change while it is used."""
+"""A folder with a root file system as an image, used in place. It must not change while it is used."""
 
 import hashlib
 import os
@@ -12,7 +12,7 @@ from sandlot.sandbox.images.skeleton import make_bare_skeleton
 
 
 def folder_image(folder: Path) -> Image:
-    """Stacked over a bare skeleton, so that `/tmp` and the like are always there."""
+    """The image, with a bare skeleton below it so that `/tmp` and other standard folders always exist."""
     if not folder.is_dir():
         raise ConfigError(f"image `folder:{folder}`: no folder at {folder}")
     bare = make_bare_skeleton()
@@ -20,7 +20,7 @@ def folder_image(folder: Path) -> Image:
 
 
 def folder_digest(folder: Path) -> str:
-    """One hash over every path, kind, mode and content below a folder. Owners and times are left out: copies should agree."""
+    """A hash of every path, kind, mode and content below a folder. Owners and times are left out, so that copies agree."""
     if not folder.is_dir():
         raise ConfigError(f"image `folder:{folder}`: no folder at {folder}")
     whole = hashlib.sha256()
@@ -31,13 +31,13 @@ def folder_digest(folder: Path) -> str:
 
 
 def file_digests(folder: Path) -> dict[str, str]:
-    """Everything below a folder, by its path there: mode and content in one short text."""
+    """Relative path -> mode and content hash of everything below a folder."""
     found = {str(path.relative_to(folder)): _content(path) for path in walk(folder)}
     return {name: f"{mode:o} {content.hex()}" for name, (mode, content) in found.items()}
 
 
 def _content(path: Path) -> tuple[int, bytes]:
-    """The mode, and a hash of the content or where a link leads."""
+    """The mode, and the hash of a file's content or the target of a link."""
     about = path.lstat()
     if stat.S_ISREG(about.st_mode):
         with path.open("rb") as file:

@@ -1,8 +1,8 @@
-"""The `host` image: the machine's own `/usr` under a made-up root.
+"""The `host` image: the machine's own `/usr` under a generated root.
 
-An `/etc` of copied, world-readable, harmless files and nothing else of the machine: no homes, no `/var`, no sockets, no secrets.
-It costs nothing to have and is not portable: its digest says so, and what it was made from. Folders that are named besides (a
-Python outside `/usr`, somebody's code) are seen at their own paths; what is written to them stays in the sandbox.
+Its `/etc` has copies of harmless, world-readable files. Nothing else of the machine is in it: no homes, no `/var`, no sockets, no
+secrets. It needs no download and is not portable, which its digest shows. Additional folders (a Python outside `/usr`, an
+author's code) appear at their own paths; what is written to them stays in the sandbox.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ ETC_KEPT = (
     *("mime.types", "nsswitch.conf", "os-release", "perl", "profile", "protocols", "python3*", "rpc", "services", "shells"),
     *("skel", "ssl/certs", "ssl/openssl.cnf", "terminfo"),
 )
-"""What of the machine's `/etc` programs need and nobody minds being read."""
+"""Files of the machine's `/etc` that programs need and that hold no secrets."""
 
 USERS = (
     ("root", 0, "/root", "/bin/sh"),
@@ -34,16 +34,16 @@ USERS = (
 )
 
 _MODES = {"tmp": 0o1777, "root": 0o700}
-"""Of folders that a mount point is made in: as everywhere else."""
+"""Modes of the folders in which mount points are made: the usual ones."""
 
 _MAX_TREES = 8
-"""As `agent/sandlot.h` has it."""
+"""The same as in `agent/sandlot.h`."""
 
 _NOTE = "not portable: another machine has another `/usr`"
 
 
 def host_image(folders: tuple[Path, ...] = ()) -> Image:
-    """The skeleton, the machine's own folders in it, and the ones asked for besides."""
+    """The skeleton with the machine's `/usr` and the additional folders mounted in it."""
     skeleton = _make_skeleton()
     real = [top for top in _top_folders() if not top.is_symlink()]  # a machine without merged /usr has real folders here
     more = _outermost(folders)
@@ -53,35 +53,33 @@ def host_image(folders: tuple[Path, ...] = ()) -> Image:
     usr = (hidden.root, Path("/usr")) if hidden else (Path("/usr"),)
     trees = (("/", root), ("/usr", usr), *((str(top), (top,)) for top in (*real, *more)))
     if len(trees) > _MAX_TREES:
-        raise ConfigError(f"image `host` with {len(more)} folders; {_MAX_TREES - 2 - len(real)} is the most: name one above them")
+        raise ConfigError(f"image `host` with {len(more)} folders; at most {_MAX_TREES - 2 - len(real)}: name a common parent")
     leases = tuple(lease for lease in (skeleton, places, hidden) if lease is not None)
     return Image(name=":".join(("host", *map(str, more))), trees=trees, portable=False, leases=leases)
 
 
 def host_digest(folders: tuple[Path, ...] = ()) -> str:
-    """Begins with `host:`. The list of installed packages stands for `/usr`, which is too large to be read each time.
+    """`host:` and hashes of the copied `/etc` and of the list of installed packages; `/usr` is too large to be read each time.
 
-    Folders asked for besides stand there by name: they are for code that is being looked at, which has a fingerprint of its own.
+    Additional folders are in it by name only: they are for code that is audited, which has its own fingerprint.
     """
     return ":".join((_make_skeleton().about().digest, packages_digest(), *map(str, _outermost(folders))))
 
 
 def _outermost(folders: tuple[Path, ...]) -> list[Path]:
-    """Each once, without those that are inside another one or in `/usr` anyway."""
+    """Each folder once, without those inside another one or in `/usr`."""
     usual = {Path("/usr"), *_top_folders()}
     more = {folder for folder in folders if usual.isdisjoint((folder, *folder.parents))}
     for folder in more:
         if not folder.is_dir():
             raise ConfigError(f"image `host:{folder}`: no folder at {folder}")
         if len(folder.parts) < 3 or folder.parts[1] in {"etc", "dev", "proc", "sys"}:
-            raise ConfigError(
-                f"image `host:{folder}`: that is more of the machine than a sandbox may see; name a folder inside it"
-            )
+            raise ConfigError(f"image `host:{folder}`: a sandbox may not see that much of the machine; name a folder inside it")
     return sorted(folder for folder in more if more.isdisjoint(folder.parents))
 
 
 def _make_mount_points(folders: list[Path]) -> Lease:
-    """Empty folders for others to be mounted on."""
+    """Make empty folders to mount others on."""
     stamp = hashlib.sha256("\0".join(map(str, folders)).encode("utf-8", "surrogateescape"))
 
     def fill(lease: Lease) -> ImageAbout:
@@ -146,7 +144,7 @@ def _fill_etc(etc: Path) -> None:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Links as links, folders and files if everybody may read them; everything else is left behind."""
+    """Copy links as links, and world-readable folders and files; skip everything else."""
     about = source.lstat()
     if stat.S_ISLNK(about.st_mode):
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -160,5 +158,5 @@ def _copy(source: Path, target: Path) -> None:
     elif stat.S_ISREG(about.st_mode):
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
-        os.utime(target, ns=(about.st_mtime_ns, about.st_mtime_ns))  # compiled files elsewhere remember it
+        os.utime(target, ns=(about.st_mtime_ns, about.st_mtime_ns))  # compiled files elsewhere refer to it
         target.chmod(stat.S_IMODE(about.st_mode) & 0o755)

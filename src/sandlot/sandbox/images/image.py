@@ -1,4 +1,4 @@
-"""An image, ready to be stacked under a sandbox, and the one rule every root file system must keep."""
+"""An image that is ready for sandboxes, and checks of its root file system."""
 
 import stat
 from dataclasses import dataclass, field
@@ -9,29 +9,29 @@ from sandlot.sandbox.defaults import CommandDefaults
 from sandlot.sandbox.images.store import Lease
 
 _MOUNT_POINTS = ("dev", "proc", "sys")
-"""Sandboxes mount their own here, by path: a link in an image would send the mount elsewhere."""
+"""Sandboxes mount over these paths: a link in an image would redirect the mount."""
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """Folders of the host to be stacked, topmost first, for each mount point."""
+    """The folders of the host to stack for each mount point, topmost first."""
 
     name: str
     trees: tuple[tuple[str, tuple[Path, ...]], ...]
     portable: bool
-    """False if another machine would not have the same bytes."""
+    """True if the same spec gives the same bytes on every machine."""
     defaults: CommandDefaults = field(default_factory=CommandDefaults)
-    """What it wants its commands to start with."""
+    """Its defaults for commands."""
     leases: tuple[Lease, ...] = field(default=(), repr=False)
-    """Keep this object for as long as the folders are used: the store removes nothing that is held."""
+    """Keep this object while the folders are used: the store does not remove leased images."""
 
 
 def unwritable_error(image: str, folder: Path) -> ConfigError:
-    """The refusal of an image whose files would belong to nobody inside."""
+    """The error for an image whose files would belong to `nobody` inside."""
     kind = _file_system(folder)
     return ConfigError(
-        f"image `{image}`: {folder} lies on a file system of type `{kind}`, which cannot show its files as the sandbox's own, so "
-        "nothing inside could change them. Copy it to a plain disk or a tmpfs (`cp -a`); for images that Sandlot keeps, set "
+        f"image `{image}`: {folder} is on a file system of type `{kind}`, which does not support id-mapped mounts, so processes "
+        "inside could not change its files. Copy it to a local disk or a tmpfs (`cp -a`); for images in Sandlot's cache, set "
         "XDG_CACHE_HOME to a folder there"
     )
 
@@ -48,11 +48,11 @@ def _file_system(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> s
 
 
 def require_mount_points(root: Path) -> None:
-    """Refuse a root file system whose `/dev`, `/proc` or `/sys` is something else than a folder."""
+    """Refuse a root file system whose `/dev`, `/proc` or `/sys` is not a folder."""
     for name in _MOUNT_POINTS:
         try:
             mode = (root / name).lstat().st_mode
         except FileNotFoundError:
             continue
         if not stat.S_ISDIR(mode):
-            raise ConfigError(f"`/{name}` of {root} must be a folder, because sandboxes mount their own there")
+            raise ConfigError(f"`/{name}` of {root} is not a folder; sandboxes mount their own `/{name}` there")

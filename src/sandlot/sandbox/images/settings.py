@@ -1,6 +1,6 @@
-"""Settings of tools that may hold tokens and lie in the machine's `/usr`: the `host` image leaves them out.
+"""Settings files of tools in the machine's `/usr` that may hold tokens: the `host` image hides them.
 
-A layer over `/usr` marks each of them as deleted, so a sandbox finds no file there.
+A layer over `/usr` marks each of them as deleted, so they do not exist in a sandbox.
 """
 
 import hashlib
@@ -25,21 +25,21 @@ PATTERNS = (
     *("etc/gemrc", "local/etc/gemrc", "local/bundle/config", "local/share/composer/auth.json", "local/composer/auth.json"),
     *("lib/R/etc/Renviron.site", "lib/R/etc/Rprofile.site", "local/lib/R/etc/Renviron.site", "local/lib/R/etc/Rprofile.site"),
     *("local/.docker", "etc/docker", "local/etc/docker"),
-    # whatever reads a home folder, with `/usr/local` as its home
+    # tools that read a home folder, with `/usr/local` as the home
     *(".netrc", "local/.netrc", ".git-credentials", "local/.git-credentials", ".aws", "local/.aws", ".pypirc", "local/.pypirc"),
 )
 """Relative to `/usr`. Files or folders."""
 
 
 def find_settings(usr: Path = Path("/usr")) -> list[Path]:
-    """What this machine has of them, relative to `/usr`, by the names that are no links."""
+    """Those that exist on this machine, relative to `/usr`, with links resolved."""
     top = usr.resolve()
     places = {path.parent.resolve() / path.name for pattern in PATTERNS for path in usr.glob(pattern)}
     return sorted(place.relative_to(top) for place in places if place.is_relative_to(top))
 
 
 def hide_settings(usr: Path = Path("/usr")) -> Lease | None:
-    """A layer for `/usr` without them; None if there are none."""
+    """A layer that hides them; None if there are none."""
     found = find_settings(usr)
     if not found:
         return None
@@ -56,7 +56,7 @@ def hide_settings(usr: Path = Path("/usr")) -> Lease | None:
 
 
 def _make_folders(usr: Path, root: Path, folder: Path) -> None:
-    """The folders above a marked file, with the modes they have below: the topmost layer's are what a sandbox sees."""
+    """Make the folders above a hidden file, with the modes of `/usr`: a sandbox sees those of the topmost layer."""
     for above in (*reversed(folder.parents), folder):
         (root / above).mkdir(exist_ok=True)
         shutil.copystat(usr / above, root / above)

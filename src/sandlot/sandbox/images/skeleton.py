@@ -1,4 +1,4 @@
-"""The folders every root file system has, whatever the image brings."""
+"""The folders that every root file system has, whatever is in the image."""
 
 import os
 from collections.abc import Generator
@@ -8,7 +8,7 @@ from pathlib import Path
 from sandlot.sandbox.images.store import ImageAbout, Lease, keep, key_for
 
 FORMAT = "2"
-"""Part of every skeleton's name: change it when what a skeleton holds changes."""
+"""Part of every skeleton's key: change it when the contents of a skeleton change."""
 
 _FOLDERS = (
     *("dev", "etc", "home", "media", "mnt", "opt", "proc", "root", "run", "srv", "sys", "tmp", "usr"),
@@ -17,7 +17,7 @@ _FOLDERS = (
 
 
 def make_bare_skeleton() -> Lease:
-    """Nothing but the folders."""
+    """A root with nothing but the folders."""
 
     def fill(lease: Lease) -> ImageAbout:
         fill_bare(lease.root)
@@ -38,7 +38,7 @@ def fill_bare(root: Path) -> None:
 
 @contextmanager
 def default_umask() -> Generator[None]:
-    """Modes as they are asked for, whatever the user's habit."""
+    """Create files with the umask 022, whatever the user's is."""
     old = os.umask(0o022)
     try:
         yield

@@ -1,13 +1,13 @@
-"""How an image is named, and which kind answers.
+"""Image specs: how images are named.
 
     host                             the machine's own /usr; nothing to download, not portable
     host:FOLDER:FOLDER               the same with more of the machine's folders, each in its own place
-    folder:PATH                      a root file system as it lies there
-    archive:PATH   archive:PATH#TAG  what `docker save` wrote, or an OCI layout
+    folder:PATH                      a folder with a root file system, used in place
+    archive:PATH   archive:PATH#TAG  written by `docker save`, or an OCI layout
     debian:SUITE?PACKAGE,PACKAGE     installed by debootstrap; `?@FILE` reads the names from a file
 
-A path that starts with `/` or `.` is a folder or an archive, whichever lies there. Paths begin at the environment's folder:
-whoever holds an environment calls `located` once, and everybody below speaks of absolute paths.
+A path that starts with `/` or `.` is a folder or an archive. Paths are relative to the environment's folder: its owner calls
+`resolve_spec` once, and everything below works with absolute paths.
 """
 
 from pathlib import Path
@@ -21,18 +21,18 @@ from sandlot.sandbox.images.image import Image
 from sandlot.sandbox.images.store import StoredImage, list_images
 
 USR = Path("/usr")
-"""What of the machine every `host` image shows."""
+"""The folder of the machine that is in every `host` image."""
 
 _KINDS = ("host", "folder:PATH", "archive:PATH", "debian:SUITE?PACKAGE,PACKAGE", "host:FOLDER:FOLDER")
 
 
 def is_image_spec(spec: str) -> bool:
-    """False for a name that only some backend may understand."""
+    """False for a name that only a backend such as Docker may know."""
     return spec.startswith(("/", ".")) or spec == "host" or spec.partition(":")[0] in {"host", "folder", "archive", "debian"}
 
 
 def resolve_spec(spec: str, folder: Path | None = None) -> str:
-    """The same image with its path, if it has one, made absolute; relative ones begin at `folder`, else where we are."""
+    """The spec with its path made absolute, relative to `folder` or the current folder."""
     if not is_image_spec(spec):
         return spec
     kind, rest = _split(spec)
@@ -48,7 +48,7 @@ def resolve_spec(spec: str, folder: Path | None = None) -> str:
 
 
 def find_image(spec: str, folder: Path | None = None) -> Image:
-    """The image somebody named; makes what it needs in the store."""
+    """The image of a spec; builds what it needs in the store."""
     kind, rest = _split(resolve_spec(spec, folder))
     if kind == "folder":
         return folder_image(Path(rest).resolve())
@@ -66,7 +66,7 @@ def build_image(spec: str, folder: Path | None = None) -> list[StoredImage]:
 
 
 def image_digest(spec: str, folder: Path | None = None, *, build: bool = True) -> str:
-    """What an image is made of, for the environment's fingerprint. Only a package list has to be built for it, if at all."""
+    """The digest of an image, for the environment's fingerprint. With `build`, a `debian:` image is built if it is missing."""
     kind, rest = _split(resolve_spec(spec, folder))
     if kind == "folder":
         return folder_digest(Path(rest).resolve())
@@ -78,7 +78,7 @@ def image_digest(spec: str, folder: Path | None = None, *, build: bool = True) -
 
 
 def image_path(spec: str, folder: Path | None = None) -> Path | None:
-    """Where the image's bytes lie, if they are the author's own files."""
+    """The path of the image, if it is a file or folder of the author."""
     kind, rest = _split(resolve_spec(spec, folder))
     if kind == "archive":
         return _split_tag(rest)[0]
@@ -86,7 +86,7 @@ def image_path(spec: str, folder: Path | None = None) -> Path | None:
 
 
 def visible_folders(spec: str, folder: Path | None = None) -> tuple[Path, ...]:
-    """The host's own folders that can be read inside a sandbox of this image."""
+    """The folders of the host that can be read in a sandbox of this image."""
     kind, rest = _split(resolve_spec(spec, folder))
     if kind == "host":
         return (USR, *(each.resolve() for each in _folders(rest)))
@@ -101,7 +101,7 @@ def _split(spec: str) -> tuple[str, str]:
     kind, _, rest = spec.partition(":")
     if not is_image_spec(spec) or not rest:
         there = ", ".join(f"`{each}`" for each in _KINDS)
-        raise ConfigError(f"no image named {spec!r}; there are: {there}")
+        raise ConfigError(f"no image named {spec!r}; image specs are: {there}")
     return kind, rest
 
 
@@ -110,6 +110,6 @@ def _folders(rest: str) -> tuple[Path, ...]:
 
 
 def _split_tag(rest: str) -> tuple[Path, str]:
-    """A path, and what follows its last `#` unless a file is called so."""
+    """A path, and the tag after its last `#`, unless a file has that whole name."""
     path, mark, tag = rest.rpartition("#")
     return (Path(path), tag) if mark and not Path(rest).exists() else (Path(rest), "")

@@ -1,11 +1,11 @@
-"""What images were made into, kept by content in the cache folder.
+"""The store of built images, in the cache folder.
 
-    images/KEY/root      the files            images/KEY/about.json  what it is        images/KEY/lock  held by its users
-    images/.draft-*      being made           images/.making-KEY     one maker at a time, whichever process asks
+    images/KEY/root      the files            images/KEY/about.json  its record        images/KEY/lock  held by its users
+    images/.draft-*      being built          images/.making-KEY     held by the process that builds it
 
-An image appears whole or not at all: it is made in a draft and renamed. Whoever uses one holds a shared lock on it (a `Lease`),
-which the system drops when the process dies; `gc` removes only what nobody holds. KEY names what the image was made from and, for
-an ordinary user, whose it is, since files then belong to that user.
+An image is built in a draft folder and renamed, so it is complete or absent. Every user holds a shared lock on it (a `Lease`),
+which the system releases when the process dies; `remove_unused_images` removes only images without users. KEY is the kind, a hash
+of what the image is built from and, for an ordinary user, the user id, since the files belong to that user.
 """
 
 import fcntl
@@ -31,38 +31,38 @@ _log = logging.getLogger(__name__)
 _DRAFT = ".draft-"
 _MAKING = ".making-"
 _YOUNG_S = 3600
-"""A draft without a lock file is left alone this long: its maker may be between two steps."""
+"""A draft without a lock file is kept this long: its builder may not have made the lock yet."""
 
 
 class ImageAbout(msgspec.Struct, frozen=True, kw_only=True):
-    """`about.json` of a kept image."""
+    """`about.json` of a stored image."""
 
     format: int = 1
     kind: str
     """`host`, `places`, `hidden`, `bare`, `archive` or `debian`."""
     name: str
-    """The spec it was first made for."""
+    """The spec it was first built for."""
     digest: str
-    """What it was made from; the environment's fingerprint contains it."""
+    """Hash of what it was built from; part of the environment's fingerprint."""
     made: float = 0.0
     size_bytes: int = 0
     num_files: int = 0
     notes: tuple[str, ...] = ()
-    """What was left out or changed on the way in."""
+    """What was left out or changed while building."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredImage:
-    """One image of the store, as listed."""
+    """One image of the store."""
 
     key: str
     about: ImageAbout
     used: float
-    """When it was last asked for, seconds since the epoch."""
+    """When it was last used, in seconds since the epoch."""
 
 
 class Lease:
-    """A kept image that cannot be removed while this object lives."""
+    """A stored image that is not removed while this object exists."""
 
     def __init__(self, folder: Path, lock: int) -> None:
         self.folder = folder
@@ -76,26 +76,26 @@ class Lease:
 
     @property
     def lock(self) -> int:
-        """The descriptor that holds it; a child process that inherits it holds the image too."""
+        """The descriptor of the lock; a child process that inherits it keeps the image too."""
         return self._lock
 
     def about(self) -> ImageAbout:
-        """What it is."""
+        """Its record."""
         return _read_about(self.folder)
 
 
 def images_folder() -> Path:
-    """Where images are kept."""
+    """The folder of the store."""
     return cache_folder() / "images"
 
 
 def key_for(kind: str, hexes: str) -> str:
-    """The name an image is kept by."""
+    """The key of an image."""
     return f"{kind}-{hexes}" + (f"-u{os.geteuid()}" if os.geteuid() else "")
 
 
 def hold(key: str) -> Lease | None:
-    """A kept image, or None if it was never made or is just being removed."""
+    """Lease a stored image; None if it was never built or is being removed."""
     folder = images_folder() / key
     try:
         fd = os.open(folder / "lock", os.O_RDONLY | os.O_CLOEXEC)
@@ -116,7 +116,7 @@ def hold(key: str) -> Lease | None:
 
 
 def keep(key: str, fill: Callable[[Lease], ImageAbout]) -> Lease:
-    """The image of that name; `fill` puts it into a fresh root if there is none. Other processes wait for the same one."""
+    """Lease an image, and build it first if it is missing: `fill` writes its root. Only one process builds; others wait."""
     try:
         there = hold(key)
         if there is not None:
@@ -126,7 +126,7 @@ def keep(key: str, fill: Callable[[Lease], ImageAbout]) -> Lease:
             return hold(key) or _build(key, fill)
     except OSError as error:
         raise SandboxError(
-            f"cannot keep image `{key}` in {images_folder()}: {error}; set XDG_CACHE_HOME", kind="config"
+            f"cannot store image `{key}` in {images_folder()}: {error}; set XDG_CACHE_HOME to another folder", kind="config"
         ) from error
 
 
@@ -156,15 +156,15 @@ def _build_lock(key: str) -> Generator[None]:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            _log.warning("waiting for another process that makes the same image", extra={"image": key})
+            _log.warning("waiting for another process that builds the same image", extra={"image": key})
             fcntl.flock(fd, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(fd)  # the file stays: removing it would let two makers hold two files
+        os.close(fd)  # the file stays: if it were removed, two processes could lock two files
 
 
 def list_images() -> list[StoredImage]:
-    """Every image of the store, the one used last first."""
+    """Every image of the store, the last used one first."""
     found: list[StoredImage] = []
     for path in images_folder().glob("*/about.json"):
         folder = path.parent
@@ -180,7 +180,7 @@ def list_images() -> list[StoredImage]:
 def remove_unused_images(
     keep: Collection[str] = (), *, unused_for_s: float = 0.0, clock: Clock = SYSTEM_CLOCK
 ) -> list[StoredImage]:
-    """Remove images that nobody holds, and what crashes left; returns what went. `keep`: digests or keys that stay."""
+    """Remove images without users and drafts of dead processes; returns the removed images. `keep`: digests or keys to keep."""
     gone: list[StoredImage] = []
     for item in list_images():
         stays = item.key in keep or item.about.digest in keep or clock.wall() - item.used < unused_for_s
@@ -193,7 +193,7 @@ def remove_unused_images(
 
 
 def _remove(folder: Path) -> bool:
-    """Gone in one rename, then file by file; False if somebody holds it."""
+    """Rename the folder away, then delete it; False if it is in use."""
     try:
         fd = os.open(folder / "lock", os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except FileNotFoundError:
@@ -212,7 +212,7 @@ def _remove(folder: Path) -> bool:
 
 
 def _remove_tree(folder: Path) -> None:
-    """Also for an ordinary user, whose images have folders they may not write to."""
+    """Delete a folder, also one with folders that an ordinary user may not write to."""
     if os.geteuid() != 0:
         for path, _, _ in os.walk(os.fsencode(folder)):
             os.chmod(path, stat.S_IRWXU)  # noqa: PTH101 - bytes: names need not be text
@@ -224,7 +224,7 @@ def _read_about(folder: Path) -> ImageAbout:
 
 
 def _measure(root: Path) -> dict[str, int]:
-    """Bytes on disk, each file once whatever links it has, and the number of paths."""
+    """Bytes on disk, with each hard-linked file counted once, and the number of paths."""
     seen: set[tuple[int, int]] = set()
     size = number = 0
     for folder, folders, files in os.walk(os.fsencode(root)):

@@ -1,9 +1,9 @@
-"""Reading tar archives that an enemy may have written.
+"""Reads tar archives that may be malicious.
 
-ustar, pax and GNU headers, long names, sparse files. Every number is checked before it is used, headers of headers are bounded,
-and each entry lies after the one before it, so reading always ends. The standard library's reader is not used: in Pythons that
-are in use a header can send it into an endless loop (CVE-2025-8194), let it fill the memory, and a damaged header in the middle
-ends an archive as if it were complete.
+Supports ustar, pax and GNU headers, long names and sparse files. Every number is checked before it is used, the size of extension
+headers is limited, and each entry starts after the one before it, so reading always ends. The standard library's reader is not
+used: in current Python versions a header can make it loop forever (CVE-2025-8194) or use up the memory, and a damaged header in
+the middle ends the archive without an error.
 """
 
 import re
@@ -15,12 +15,12 @@ from sandlot.sandbox.images.byte_range import ByteRange, bad_archive
 
 _BLOCK = 512
 MAX_HEADERS_BYTES = 1 << 20
-"""Names, extended headers and sparse maps of one entry."""
+"""Limit of the names, extension headers and sparse maps of one entry."""
 _MAX_NAME = 4096
 
 
 class TarKind(StrEnum):
-    """What an entry makes."""
+    """Kinds of entries."""
 
     FILE = "file"
     FOLDER = "folder"
@@ -32,18 +32,18 @@ class TarKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TarSegment:
-    """Where a run of a file's bytes lies."""
+    """A run of a file's bytes."""
 
     offset: int
-    """In the file."""
+    """Its position in the file."""
     at: int
-    """In the archive."""
+    """Its position in the archive."""
     length: int
 
 
 @dataclass(frozen=True, slots=True)
 class TarEntry:
-    """One thing an archive holds. Names are bytes: they need not be text."""
+    """One entry of an archive. Names are bytes: they need not be UTF-8."""
 
     name: bytes
     kind: TarKind
@@ -52,7 +52,7 @@ class TarEntry:
     gid: int
     mtime_ns: int
     size: int
-    """Of the file as it will be, holes included."""
+    """Size of the file, holes included."""
     link: bytes
     segments: tuple[TarSegment, ...]
 
@@ -68,7 +68,7 @@ _END = bytes(_BLOCK)
 
 
 class _MoreHeaders:
-    """What extension headers said about the entry that follows them."""
+    """The extension headers of the entry that follows them."""
 
     def __init__(self, common: dict[bytes, bytes]) -> None:
         self.values = dict(common)
@@ -76,15 +76,15 @@ class _MoreHeaders:
         self.bytes_left = MAX_HEADERS_BYTES
 
     def take(self, size: int) -> int:
-        """Account for header bytes."""
+        """Count header bytes against the limit."""
         if not 0 <= size <= self.bytes_left:
-            raise bad_archive(f"headers of one entry take {size} bytes; at most {MAX_HEADERS_BYTES} are read")
+            raise bad_archive(f"the headers of one entry take {size} more bytes; the limit is {MAX_HEADERS_BYTES} in all")
         self.bytes_left -= size
         return size
 
 
 def read_entries(archive: ByteRange) -> Iterator[TarEntry]:
-    """Everything in an archive, in its order; `ConfigError` where it cannot be understood."""
+    """The entries of an archive, in order; `ConfigError` if it is malformed."""
     at = 0
     common: dict[bytes, bytes] = {}
     extras = _MoreHeaders(common)
@@ -112,23 +112,23 @@ def read_entries(archive: ByteRange) -> Iterator[TarEntry]:
         yield entry
         extras = _MoreHeaders(common)
     if extras.values != common:
-        raise bad_archive("the archive ends after a header that speaks of an entry to come")
+        raise bad_archive("the archive ends after an extension header, without its entry")
 
 
 _SPARSE_PAIRS = (b"GNU.sparse.offset", b"GNU.sparse.numbytes")
 
 
 def _read_entry(archive: ByteRange, header: bytes, at: int, extras: _MoreHeaders) -> tuple[TarEntry, int]:
-    """The entry a header speaks of, and where the next header is."""
+    """The entry of a header, and the position of the next header."""
     letter, values = header[156:157], extras.values
     kind = _KINDS.get(letter)
     if kind is None:
-        raise bad_archive(f"an entry of an unknown type {letter!r} at byte {at - _BLOCK}")
+        raise bad_archive(f"an entry of unknown type {letter!r} at byte {at - _BLOCK}")
     name = values.get(b"GNU.sparse.name") or values.get(b"path") or _name(header)
     if kind is TarKind.FILE and name.endswith(b"/"):
         kind = TarKind.FOLDER
     stored = _count(values[b"size"]) if b"size" in values else _number(header[124:136])
-    stored = stored if kind is TarKind.FILE else 0  # what is no file has no bytes, whatever its header says
+    stored = stored if kind is TarKind.FILE else 0  # only files have bytes, whatever the header says
     end = at + _padded(stored)
     size, segments = stored, (TarSegment(0, at, stored),) if stored else ()
     if kind is TarKind.FILE and (letter == b"S" or any(key.startswith(b"GNU.sparse.") for key in values)):
@@ -150,7 +150,7 @@ def _read_entry(archive: ByteRange, header: bytes, at: int, extras: _MoreHeaders
 
 
 def _read_sparse(archive: ByteRange, header: bytes, at: int, end: int, extras: _MoreHeaders) -> tuple[int, list[int], int, int]:
-    """Real size, offset-length pairs, where the data begins, where the next header is."""
+    """Real size, offset-length pairs, position of the data, position of the next header."""
     values = extras.values
     if header[156:157] == b"S":
         pairs = [_number(header[place : place + 12]) for place in range(386, 482, 12)]
@@ -170,11 +170,11 @@ def _read_sparse(archive: ByteRange, header: bytes, at: int, end: int, extras: _
 
 
 def _read_sparse_map(archive: ByteRange, at: int, end: int, extras: _MoreHeaders) -> tuple[list[int], int]:
-    """The map of sparse format 1.0: numbers on lines, the first says how many pairs follow, padded to whole blocks."""
+    """The map of sparse format 1.0: one number per line, first the number of pairs, then the pairs, padded to whole blocks."""
     text, used = b"", 0
     while True:
         if at + used >= end:
-            raise bad_archive("a sparse file's map does not end")
+            raise bad_archive("the map of a sparse file is truncated")
         text += archive.read(at + used, extras.take(_BLOCK))
         used += _BLOCK
         lines = text.split(b"\n")[:-1]
@@ -184,7 +184,7 @@ def _read_sparse_map(archive: ByteRange, at: int, end: int, extras: _MoreHeaders
 
 def _segments(pairs: list[int], size: int, at: int, end: int) -> tuple[TarSegment, ...]:
     if len(pairs) % 2:
-        raise bad_archive("a sparse file's map has an offset without a length")
+        raise bad_archive("the map of a sparse file has an offset without a length")
     found: list[TarSegment] = []
     past = 0
     for offset, length in zip(pairs[::2], pairs[1::2], strict=True):
@@ -207,7 +207,7 @@ def _pax_records(body: bytes) -> list[tuple[bytes, bytes]]:
         record = body[space + 1 : at + length]
         key, equals, value = record[:-1].partition(b"=")
         if length <= space - at or at + length > len(body) or not record.endswith(b"\n") or not equals:
-            raise bad_archive("a pax header that cannot be read")
+            raise bad_archive("a malformed pax header")
         found.append((key, value))
         at += length
     return found
@@ -217,35 +217,35 @@ def _require_checksum(header: bytes, at: int) -> None:
     wanted = header[148:156].strip(b"\0 ")
     rest = header[:148] + b" " * 8 + header[156:]
     is_number = re.fullmatch(rb"[0-7]+", wanted) is not None
-    # Old programs added signed bytes.
+    # Old programs summed signed bytes.
     if not is_number or (int(wanted, 8) != sum(rest) and int(wanted, 8) != sum(rest) - 256 * sum(byte > 127 for byte in rest)):
-        raise bad_archive(f"no tar header at byte {at}: its checksum is wrong")
+        raise bad_archive(f"no tar header at byte {at}: wrong checksum")
 
 
 def _number(field: bytes, least: int = 0) -> int:
-    """An octal number, or a binary one as GNU writes large ones."""
+    """An octal number, or a binary one as GNU tar writes large numbers."""
     if field[0] in {0x80, 0xFF}:
         value = int.from_bytes(field[1:], "big") - (256 ** (len(field) - 1) if field[0] == 0xFF else 0)
     else:
         text = field.split(b"\0")[0].strip()
         if text and not re.fullmatch(rb"[0-7]+", text):
-            raise bad_archive(f"{field!r} where a tar header has a number")
+            raise bad_archive(f"{field!r} in a tar header is not a number")
         value = int(text, 8) if text else 0
     if not least <= value < 2**63:
-        raise bad_archive(f"{value} where a tar header has a count")
+        raise bad_archive(f"the number {value} in a tar header is out of range")
     return value
 
 
 def _count(text: bytes) -> int:
     if not re.fullmatch(rb"[0-9]{1,19}", text):
-        raise bad_archive(f"{text[:40]!r} where a pax header has a count")
+        raise bad_archive(f"{text[:40]!r} in a pax header is not a number")
     return int(text)
 
 
 def _time_ns(text: bytes) -> int:
     match = re.fullmatch(rb"(-?[0-9]{1,18})(?:\.([0-9]{1,30}))?", text)
     if match is None:
-        raise bad_archive(f"{text[:40]!r} where a pax header has a time")
+        raise bad_archive(f"{text[:40]!r} in a pax header is not a time")
     return int(match[1]) * 10**9 + int((match[2] or b"")[:9].ljust(9, b"0"))
 
 
@@ -257,7 +257,7 @@ def _name(header: bytes) -> bytes:
 
 def _check_name(name: bytes) -> bytes:
     if b"\0" in name or len(name) > _MAX_NAME:
-        raise bad_archive(f"a name no file can have: {name[:80]!r}")
+        raise bad_archive(f"an invalid file name: {name[:80]!r}")
     return name
 
 

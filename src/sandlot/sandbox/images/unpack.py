@@ -1,14 +1,14 @@
-# ruff: noqa: PTH101, PTH102, PTH108, PTH115, PTH208, PTH211 - paths are bytes here: names in an archive need not be text
-"""Putting a root file system together from layers, as if an enemy had written them.
+# ruff: noqa: PTH101, PTH102, PTH108, PTH115, PTH208, PTH211 - paths are bytes here: names in an archive need not be UTF-8
+"""Builds a root file system from layers that may be malicious.
 
-Layers are laid one over the other into one folder, bottom first: a whiteout removes, an opaque folder empties, and a later file
-takes the place of an earlier one. (Stacking them unmerged would save disk where images share layers, and cost every start and
-lookup.) Nothing is ever written through a link that an archive made: names are resolved step by step, links as inside a chroot,
-and the last step never follows one. The draft belongs to us alone while this runs, so what was looked at stays so.
+Layers are unpacked one over the other into one folder, bottom first: a whiteout removes a path, an opaque folder is emptied, and
+a later file replaces an earlier one. (Keeping them apart would save disk where images share layers, but slow down every start and
+lookup.) Nothing is written through a link from an archive: paths are resolved step by step, links as inside a chroot, and the
+last step is never followed. Nothing else can write to the draft, so what was checked stays true.
 
-Not taken over: devices and pipes (sandboxes have a `/dev` of their own), setuid and setgid of files (sandboxes ignore them, and
-the store must not hold a root shell for the host), extended attributes. As root, owners are kept; an ordinary user's
-image is theirs.
+Left out: devices and pipes (sandboxes have their own `/dev`), the setuid and setgid bits of files (sandboxes ignore them, and the
+store must not hold a root shell for the host), extended attributes. Root keeps the owners of files; an ordinary user owns all of
+them.
 """
 
 import os
@@ -25,7 +25,7 @@ from sandlot.sandbox.images.tar import TarEntry, TarKind, read_entries
 _WHITEOUT = b".wh."
 _OPAQUE = b".wh..wh..opq"
 _AUFS = b".wh..wh."
-"""Book-keeping of an old file system; the opaque mark is the one that means something."""
+"""Records of an old file system (AUFS), ignored except for the opaque mark."""
 _MAX_LINKS = 40
 _MAX_DEPTH = 256
 _MAX_ID = 65535
@@ -34,18 +34,18 @@ _NOBODY = 65534
 
 @dataclass(frozen=True, slots=True)
 class ImageCaps:
-    """What an image may grow to; more is taken for a bomb."""
+    """Size limits of an image; more is taken for a decompression bomb."""
 
     num_paths: int = 2_000_000
     size_bytes: int = 32 << 30
-    """Of all files as they read, holes included."""
+    """Size of all files, holes included."""
     ratio: int = 200
-    """Unpacked bytes for each packed one, beyond the first `free_bytes`."""
+    """Uncompressed bytes per compressed byte, beyond the first `free_bytes`."""
     free_bytes: int = 64 << 20
 
 
 class Unpacking:
-    """One image being put together in a fresh folder that nobody else can write to."""
+    """Builds one image in a fresh folder that no other process writes to."""
 
     def __init__(self, root: Path, caps: ImageCaps | None = None, *, keep_owners: bool) -> None:
         self._root = os.fsencode(root)
@@ -54,12 +54,12 @@ class Unpacking:
         self._num_paths = 0
         self._size_bytes = 0
         self._folders: dict[bytes, tuple[int, int]] = {}
-        """Mode and time of each folder: set at the end, since putting something in needs it writable and changes its time."""
+        """Mode and time of each folder: set at the end, since adding files needs a writable folder and changes its time."""
         self.num_left_out = 0
-        """Devices and pipes."""
+        """Number of devices and pipes that were left out."""
 
     def add(self, layer: ByteRange) -> None:
-        """Lay one more layer over what is there. Its whiteouts speak of what is below it, wherever in it they stand."""
+        """Add a layer on top. Its whiteouts are applied first: they concern only the layers below, wherever they are in it."""
         for entry in read_entries(layer):
             self._count(entry)
             *_, name = parts = _parts(entry.name) or [b""]
@@ -73,9 +73,9 @@ class Unpacking:
                 self._add_entry(parts, entry, layer)
 
     def finish(self) -> None:
-        """Give folders their modes and times, the innermost first.
+        """Set the modes and times of folders, the innermost first.
 
-        The tree is walked, and not the names we remember: by now a link to the host may stand where one of them leads through.
+        The tree is walked instead of using the known paths, because a link to the host may have replaced a part of them.
         """
         for path, _, _ in os.walk(self._root, topdown=False):
             if path in self._folders:
@@ -107,7 +107,7 @@ class Unpacking:
         elif not name.startswith(_AUFS):
             hidden = name.removeprefix(_WHITEOUT)
             if hidden in {b"", b".", b".."}:
-                raise bad_archive(f"a whiteout of nothing: {b'/'.join(parts)!r}")
+                raise bad_archive(f"a whiteout without a name: {b'/'.join(parts)!r}")
             _remove(folder + b"/" + hidden)
 
     # -- making ------------------------------------------------------------------------------------------------------
@@ -139,24 +139,24 @@ class Unpacking:
     def _write(self, path: bytes, entry: TarEntry, layer: ByteRange) -> None:
         if entry.kind is TarKind.LINK:
             if not entry.link:
-                raise bad_archive(f"a link that leads nowhere: {entry.name!r}")
+                raise bad_archive(f"a link without a target: {entry.name!r}")
             os.symlink(entry.link, path)
             self._set_owner(path, entry)
         else:
             _write_file(path, entry, layer)
             self._set_owner(path, entry)
-            os.chmod(path, entry.mode & 0o777)  # after the owner: a change of owner may take bits away
+            os.chmod(path, entry.mode & 0o777)  # after the owner: changing the owner may clear mode bits
         os.utime(path, ns=(_clamped_time_ns(entry), _clamped_time_ns(entry)), follow_symlinks=False)
 
     def _link(self, path: bytes, entry: TarEntry) -> None:
-        """A second name for a file of this image. Also for one of a lower layer, which is the same folder by now."""
+        """Make a hard link to a file of this image; files of lower layers are in the same folder by now."""
         *above, name = _parts(entry.link) or [b""]
         folder = self._resolve(above, make=False)
         target = folder + b"/" + name if folder is not None and name else b""
         if target == path:
             return
         if not target or not os.path.lexists(target) or _is_folder(target):
-            raise bad_archive(f"{entry.name!r} is a hard link to {entry.link!r}, and the image has no such file")
+            raise bad_archive(f"{entry.name!r} is a hard link to {entry.link!r}, which is not in the image")
         _remove(path)
         os.link(target, path, follow_symlinks=False)
 
@@ -166,7 +166,7 @@ class Unpacking:
             os.chown(path, uid, gid, follow_symlinks=False)
 
     def _resolve(self, parts: Sequence[bytes], *, make: bool) -> bytes | None:
-        """The real folder of that name, links followed as inside a chroot; None if it is not there and shall not be made."""
+        """The real folder of a path, links followed as inside a chroot; None if it is missing and `make` is False."""
         done: list[bytes] = []
         todo = deque(parts)
         num_links = 0
@@ -174,7 +174,7 @@ class Unpacking:
             part = todo.popleft()
             if part in {b"", b"."}:
                 continue
-            if part == b"..":  # only from a link: names with it were refused
+            if part == b"..":  # only from a link: entry names with `..` are refused
                 done = done[:-1]
                 continue
             path = b"/".join((self._root, *done, part))
@@ -193,11 +193,13 @@ class Unpacking:
             elif stat.S_ISDIR(mode):
                 done.append(part)
             elif make:
-                raise bad_archive(f"{b'/'.join(parts)!r} goes through something that is not a folder")
+                raise bad_archive(f"{b'/'.join(parts)!r} leads through something that is not a folder")
             else:
                 return None
             if num_links > _MAX_LINKS or len(done) > _MAX_DEPTH:
-                raise bad_archive(f"{b'/'.join(parts)[:200]!r} goes through more than {_MAX_LINKS} links or {_MAX_DEPTH} folders")
+                raise bad_archive(
+                    f"{b'/'.join(parts)[:200]!r} leads through more than {_MAX_LINKS} links or {_MAX_DEPTH} folders"
+                )
         return b"/".join((self._root, *done))
 
     def _make_folder(self, path: bytes) -> None:
@@ -208,7 +210,7 @@ class Unpacking:
 
 
 def _parts(name: bytes) -> list[bytes]:
-    """A name's steps from the root; a leading `/` means the image's root."""
+    """The parts of an entry's name; a leading `/` is the image's root."""
     parts = [part for part in name.split(b"/") if part not in {b"", b"."}]
     if b".." in parts:
         raise bad_archive(f"{name!r} leads out of the image")

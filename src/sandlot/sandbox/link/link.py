@@ -1,7 +1,7 @@
-"""The connection to one sandbox's agent: many conversations over one socket.
+"""The connection to one sandbox's agent: many channels over one socket.
 
-Each conversation has a channel number; what comes in is handed to whoever opened that channel. One reader task per link, so that
-thousands of idle sandboxes cost a waiting task each. When the link breaks, every conversation on it ends with the same error.
+Each request has a channel number; frames that arrive are passed to the listener of their channel. One task reads each link, so an
+idle sandbox costs one waiting task. When the link breaks, every channel on it ends with the same error.
 """
 
 import os
@@ -20,43 +20,43 @@ _RECEIVE = 256 << 10
 
 
 def copy_error(error: SandboxError) -> SandboxError:
-    """The same error once more: each place that raises it gets an object, and with it a traceback, of its own."""
+    """A copy of an error: each place that raises it needs its own object, and with it its own traceback."""
     return type(error)(str(error), kind=error.kind)
 
 
 class ChannelListener(Protocol):
-    """Somebody with a channel. Neither method may raise anything but `SandboxError`, nor block."""
+    """Receives the frames of one channel. Its methods must not block, and may raise only `SandboxError`."""
 
     def on_frame(self, frame: Frame) -> None:
-        """A frame for this channel."""
+        """Handle a frame of this channel."""
         ...
 
     def on_broken(self, error: SandboxError) -> None:
-        """There will be no more frames."""
+        """Handle the end of the link: no more frames come."""
         ...
 
 
 class _Connection(Protocol):
-    """The bytes to and from one agent, never waited for in here: a non-blocking socket, or what an engine makes look like one."""
+    """The bytes to and from one agent: a non-blocking socket, or Docker's attached streams."""
 
     def fileno(self) -> int:
-        """What to wait on."""
+        """The descriptor to wait on."""
         ...
 
     def recv(self, size: int, /) -> bytes:
-        """What is there; empty at the end, `BlockingIOError` if there is nothing yet."""
+        """Received bytes; empty at the end, `BlockingIOError` if there are none yet."""
         ...
 
     def send(self, data: memoryview, /) -> int:
-        """How much was taken; `BlockingIOError` for nothing."""
+        """Send bytes; returns how many were sent, `BlockingIOError` if none could be."""
         ...
 
     def shutdown(self, how: int, /) -> None:
-        """End it; whoever waits is woken."""
+        """End the connection and wake its waiters."""
         ...
 
     def close(self) -> None:
-        """Give the descriptor back."""
+        """Close the descriptor."""
         ...
 
 
@@ -75,7 +75,7 @@ class Link:
         self.broken: SandboxError | None = None
 
     async def read_hello_fd(self, sock: socket.socket) -> int:
-        """Wait for the agent's first words on its socket, and the descriptor of its upper layer that comes with them."""
+        """Wait for the agent's HELLO on its socket; returns the descriptor of its upper layer, which comes with it."""
         fds: list[int] = []
 
         def receive() -> bytes:
@@ -86,7 +86,7 @@ class Link:
         try:
             await self._read_hello(receive)
             if len(fds) != 1:
-                raise protocol_error("no greeting")
+                raise protocol_error("something else than HELLO")
         except SandboxError:
             for fd in fds:
                 os.close(fd)
@@ -94,11 +94,11 @@ class Link:
         return fds[0]
 
     async def read_hello(self) -> None:
-        """Wait for the first words of an agent that has no descriptor to send with them."""
+        """Wait for the HELLO of an agent that sends no descriptor with it."""
         await self._read_hello(lambda: self._connection.recv(4096))
 
     async def _read_hello(self, receive: Callable[[], bytes]) -> None:
-        """The greeting; `SandboxError` if the agent could not start."""
+        """Wait for HELLO; `SandboxError` if the agent could not start."""
         frames: list[Frame] = []
         while not frames:
             try:
@@ -114,13 +114,13 @@ class Link:
         if frames[0].kind == FrameKind.FAILED:
             raise SandboxError(f"the sandbox could not start: {take_failure(frames[0].payload)[1]}", kind="start")
         if frames[0].kind != FrameKind.HELLO or frames[0].payload != b"\1\0\0\0":
-            raise protocol_error("no greeting")
+            raise protocol_error("something else than HELLO")
 
     async def run(self) -> None:
-        """Hand out what arrives until the link is closed or breaks; never raises.
+        """Pass on frames until the link is closed or breaks; never raises.
 
-        Only here is the socket closed: a descriptor that is given back while somebody waits for it could be another link's by
-        the time the wait is undone.
+        The socket is closed only here: if it were closed while a task waits for it, its number could belong to another link
+        when the wait ends.
         """
         self._running = self.broken is None
         try:
@@ -151,7 +151,7 @@ class Link:
             await self._fail_dead(str(error))
 
     async def _fail_dead(self, how: str) -> None:
-        """Break the link with the reason for its end, as far as anything knows it."""
+        """Break the link with the reason for its end, as far as it is known."""
         error = SandboxError(f"the sandbox died ({how})", kind="died")
         self._ended = True
         if self.broken is None and self._cause_of_death is not None:
@@ -159,11 +159,11 @@ class Link:
         self.fail(error)
 
     def fail(self, error: SandboxError) -> None:
-        """Break the link: everyone on it hears the same error, and later calls too."""
+        """Break the link: every channel gets the error, and later calls raise it."""
         if self.broken is None:
             self.broken = error
             with suppress(OSError):
-                self._connection.shutdown(socket.SHUT_RDWR)  # wakes whoever waits, and process 1 dies of it
+                self._connection.shutdown(socket.SHUT_RDWR)  # wakes the waiters, and process 1 exits
             if not self._running:
                 self._connection.close()
         listeners, self._listeners = self._listeners, {}
@@ -171,13 +171,13 @@ class Link:
             listener.on_broken(self.broken)
 
     def close(self) -> None:
-        """End the sandbox: its process 1 dies with the socket, and everything in it with process 1."""
+        """End the sandbox: its process 1 exits when the socket closes, and every process in it ends with process 1."""
         if self.broken is None:
             self.fail(SandboxError("the sandbox is closed", kind="closed"))
 
     @contextmanager
     def channel(self, listener: ChannelListener) -> Generator[int]:
-        """A channel for the time of a conversation; what arrives for it later is ignored."""
+        """A channel for the time of one request; frames that arrive for it later are ignored."""
         number = self.open_channel(listener)
         try:
             yield number
@@ -186,7 +186,7 @@ class Link:
 
     @property
     def is_gone(self) -> bool:
-        """True if the other side is no more, whether or not the news has been read yet."""
+        """True if the other side has closed the connection, also if that has not been read yet."""
         if self.broken is not None or self._ended:
             return True
         poller = select.poll()
@@ -194,7 +194,7 @@ class Link:
         return any(event & (select.POLLHUP | select.POLLRDHUP | select.POLLERR) for _, event in poller.poll(0))
 
     def open_channel(self, listener: ChannelListener) -> int:
-        """A fresh channel number for a listener."""
+        """Open a channel for a listener and return its number."""
         if self.broken is not None:
             raise copy_error(self.broken)
         number = self._next_channel
@@ -203,11 +203,11 @@ class Link:
         return number
 
     def drop_channel(self, number: int) -> None:
-        """Stop listening."""
+        """Close a channel: its frames are ignored from now on."""
         self._listeners.pop(number, None)
 
     async def send(self, kind: FrameKind, channel: int, payload: bytes = b"") -> None:
-        """Send one frame whole."""
+        """Send one frame."""
         data = memoryview(pack_frame(kind, channel, payload))
         async with self._sending:
             while data:
@@ -216,14 +216,14 @@ class Link:
                 try:
                     data = data[self._connection.send(data) :]
                 except BlockingIOError:
-                    # Shielded: a frame half sent would garble every conversation on this link.
+                    # Shielded: a frame that is sent in part would corrupt every channel of this link.
                     with anyio.CancelScope(shield=True):
                         await anyio.wait_writable(self._connection)
                 except OSError as error:
                     await self._fail_dead(str(error))
 
     async def ask(self, kind: FrameKind, payload: bytes, *, most: int = 64 << 20) -> tuple[list[bytes], int]:
-        """One request and its whole answer: the DATA payloads and the number in DONE. `OSError` if the agent refused."""
+        """Send a request and wait for its answer: the DATA payloads and the number in DONE. `OSError` if the agent refused."""
         answer = _Answer(most)
         with self.channel(answer) as number:
             await self.send(kind, number, payload)
@@ -234,7 +234,7 @@ class Link:
 
 
 class _Answer:
-    """Gathers the frames of one answer."""
+    """Collects the frames of one answer."""
 
     def __init__(self, most: int) -> None:
         self.ready = anyio.Event()
@@ -248,14 +248,14 @@ class _Answer:
             case FrameKind.DATA:
                 self._left -= len(frame.payload)
                 if self._left < 0:
-                    raise protocol_error("more than was asked for")
+                    raise protocol_error("more data than requested")
                 self.pieces.append(frame.payload)
                 return
             case FrameKind.DONE:
                 self.value = take_number(frame.payload)
             case FrameKind.FAILED:
                 number, message = take_failure(frame.payload)
-                self.error = OSError(number, message)  # becomes FileNotFoundError and its kin by number
+                self.error = OSError(number, message)  # becomes FileNotFoundError and so on, by number
             case _:
                 raise protocol_error(f"an answer of kind {frame.kind}")
         self.ready.set()

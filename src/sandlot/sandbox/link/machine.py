@@ -1,27 +1,19 @@
-"""A machine: one running process 1 with its link, and the file and process operations it offers.
-
-A sandbox is a machine on a stack of layers; when it is frozen, its machine stays behind as the snapshot's reader. What native and
-docker sandboxes have in common is here.
-"""
+"""The file and process operations of a running machine, over the link to its process 1. The same for every backend."""
 
 import errno
-import os
 import struct
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple
 
-import anyio
 import anyio.to_thread
 
-from sandlot.core.errors import SandboxError
 from sandlot.core.ports.sandbox import Command
 from sandlot.sandbox.defaults import CommandDefaults
 from sandlot.sandbox.link.link import Link
 from sandlot.sandbox.link.process import SandboxProcess, spawn
 from sandlot.sandbox.link.stream import SandboxStream, connect, listen
 from sandlot.sandbox.link.wire import FrameKind, Listing, ListingEntry, pack_text, take_entries
-from sandlot.sandbox.native.zygote import OverlayLayer, Zygote
 from sandlot.sandbox.quota import Quota
 
 _CHUNK = 512 << 10
@@ -31,33 +23,31 @@ _NOT_LISTED = ("/proc/", "/dev/", "/sys/")
 
 
 class Entries(NamedTuple):
-    """A listing as far as the quota allows."""
+    """A listing, up to the limit of the quota."""
 
     found: list[ListingEntry]
     left_out: int
-    """Paths that were there and are not in `found`."""
+    """Number of paths that are not in `found`."""
 
 
 class Machine:
-    """A live process 1. `upper` keeps what it wrote; whoever takes it must close it or give it to the zygote."""
+    """The operations of a live process 1. Its backend starts and closes it."""
 
-    def __init__(self, link: Link, upper: int, quota: Quota, defaults: CommandDefaults | None = None, *, number: int = 0) -> None:
+    def __init__(self, link: Link, quota: Quota, defaults: CommandDefaults) -> None:
         self.link = link
-        self._number = number
-        self._upper = upper
         self._quota = quota
-        self.defaults = defaults or CommandDefaults()
+        self._defaults = defaults
 
     async def spawn(self, command: Command) -> SandboxProcess:
-        """Start a command; what it leaves open is as the image says."""
-        return await spawn(self.link, self.defaults.apply(command))
+        """Start a command, with the image's defaults for what it does not set."""
+        return await spawn(self.link, self._defaults.apply(command))
 
     async def connect(self, where: int | str) -> SandboxStream:
-        """Reach a port or unix socket inside."""
+        """Connect to a port or unix socket inside."""
         return await connect(self.link, where)
 
     def listen(self, port: int) -> AbstractAsyncContextManager[AsyncIterator[SandboxStream]]:
-        """Stand behind a port inside."""
+        """Listen on a port inside."""
         return listen(self.link, port)
 
     async def list_files(self, folder: str) -> list[str]:
@@ -73,7 +63,7 @@ class Machine:
         return (await self.list_entries(Listing.ITSELF, path))[0]
 
     async def read(self, path: str) -> bytes:
-        """One regular file, whole. `OSError` by number: not there, a folder, larger than the quota allows."""
+        """One regular file. `OSError` by number: not there, a folder, larger than the quota allows."""
         most = self._quota.file_bytes
         pieces, _ = await self.link.ask(FrameKind.READ, most.to_bytes(8, "little") + pack_text(_check_path(path)), most=most)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
@@ -89,11 +79,11 @@ class Machine:
         found, left_out = await self.list_first_entries(how, path)
         if left_out:
             most = self._quota.listing_bytes
-            raise OSError(errno.EFBIG, f"the listing takes more than {most:,} bytes: {left_out:,} paths are left out", path)
+            raise OSError(errno.EFBIG, f"the listing is longer than {most:,} bytes: {left_out:,} paths are left out", path)
         return found
 
     async def list_first_entries(self, how: Listing, path: str = "/", *, most: int | None = None) -> Entries:
-        """A listing up to so many bytes (None: the quota's), and how many paths are not in it."""
+        """A listing of at most `most` bytes (None: the quota's limit), and the number of paths that are not in it."""
         most = self._quota.listing_bytes if most is None else most
         request = bytes((how,)) + most.to_bytes(8, "little") + pack_text(_check_path(path))
         pieces, left_out = await self.link.ask(FrameKind.LIST, request, most=most)
@@ -102,28 +92,8 @@ class Machine:
         return Entries(await anyio.to_thread.run_sync(_parse_entries, pieces), left_out)
 
     async def kill_all(self, *, freeze: bool) -> int:
-        """End every process but process 1, and if asked let none start again. Returns how many there were."""
+        """End every process but process 1, with `freeze` for good: none can start again. Returns how many there were."""
         return (await self.link.ask(FrameKind.FREEZE, bytes((freeze,))))[1]
-
-    async def into_layer(self, zygote: Zygote) -> OverlayLayer:
-        """What it wrote as a layer for others to stand on. Once, and only when it is frozen or has ended."""
-        if self._upper < 0:
-            raise SandboxError("the sandbox is closed; its files are gone", kind="closed")
-        layer = await zygote.add_upper(self._number, self._upper)
-        await self._close_upper()
-        return layer
-
-    async def close(self) -> None:
-        """End it; what it wrote is gone unless it became a layer."""
-        self.link.close()
-        await self._close_upper()
-
-    async def _close_upper(self) -> None:
-        """Beside the loop: whoever closes it last waits while the kernel frees all that was written."""
-        upper, self._upper = self._upper, -1
-        if upper >= 0:
-            with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(os.close, upper)
 
 
 def _parse_entries(pieces: Sequence[bytes]) -> list[ListingEntry]:
@@ -131,7 +101,7 @@ def _parse_entries(pieces: Sequence[bytes]) -> list[ListingEntry]:
 
 
 def _check_path(path: str) -> str:
-    """The path, if it is one the sandbox can be asked for."""
+    """The path, if it is absolute and without NUL."""
     if not path.startswith("/") or "\0" in path:
-        raise ValueError(f"path {path!r} in a sandbox is not absolute, or has a NUL in it; paths start with `/`")
+        raise ValueError(f"path {path!r} in a sandbox is not absolute, or contains a NUL; paths start with `/`")
     return path

@@ -1,4 +1,4 @@
-"""A command running in a sandbox, as the host sees it: streams over a link."""
+"""A command running in a sandbox: its input, output and exit code, over the link."""
 
 import functools
 from collections import deque
@@ -24,7 +24,7 @@ from sandlot.sandbox.link.wire import (
 
 _PIECE = 64 << 10
 _FINAL = 4 << 20
-"""What may come beyond the window at a command's end: all that lay in its pipes."""
+"""Output that may exceed the window when a command ends: what was still in its pipes."""
 
 _NAMES = ("stdout", "stderr")
 _UNLIMITED = (1 << 64) - 1
@@ -40,11 +40,11 @@ _ENVIRONMENT = {
     "TZ": "UTC",
     "USER": "root",
 }
-"""What every command starts with, the same in every sandbox; `Command.env` goes on top."""
+"""Environment variables of every command, the same in every sandbox; `Command.env` adds to them or replaces them."""
 
 
 class Channel:
-    """One conversation of streams: output with a window the reader grants, input with a window the agent grants."""
+    """A channel that carries streams: output within a window granted by the reader, input within one granted by the agent."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
@@ -62,11 +62,11 @@ class Channel:
         self._error: Exception | None = None
 
     def on_frame(self, frame: Frame) -> None:
-        """Keep what came and wake whoever waits."""
+        """Keep what arrived and wake the waiters."""
         match frame.kind:
             case FrameKind.OUTPUT:
                 if not frame.payload or frame.payload[0] >= len(_NAMES):
-                    raise protocol_error("output of no stream")
+                    raise protocol_error("output of an unknown stream")
                 self._keep(frame.payload[0], frame.payload[1:])
             case FrameKind.TAKEN:
                 self._untaken -= take_number(frame.payload)
@@ -86,17 +86,17 @@ class Channel:
 
     def _keep(self, which: int, data: bytes) -> None:
         if self._ended:
-            raise protocol_error("output after its end")
+            raise protocol_error("output after the end of output")
         if not data:
             self._ended = True
             return
         self._pieces.append((which, data))
         self._ungranted += len(data)
         if self._ungranted > WINDOW + _FINAL:
-            raise protocol_error("output beyond its window")
+            raise protocol_error("more output than its window allows")
 
     def on_broken(self, error: SandboxError) -> None:
-        """Everybody who waits hears it."""
+        """Give the error to every waiter."""
         self._fail(copy_error(error))
         self._wake()
 
@@ -114,17 +114,17 @@ class Channel:
             self._changed = None
 
     def _next_change(self) -> anyio.Event:
-        """Set at the next frame. Made when somebody wants to wait: most frames meet nobody, and an event is not free."""
+        """An event that is set at the next frame. Made only for a waiter: most frames have none, and events cost time."""
         if self._changed is None:
             self._changed = anyio.Event()
         return self._changed
 
     async def request(self, kind: FrameKind, payload: bytes = b"") -> None:
-        """Send a frame about this channel."""
+        """Send a frame of this channel."""
         await self._link.send(kind, self.number, payload)
 
     async def wait_accepted(self) -> bool:
-        """Wait until the agent has agreed to a connection; False if there will be none."""
+        """Wait until the agent has accepted a connection; False if there will be none."""
         while not self._accepted and not self._closed:
             await self._next_change().wait()
         if self._error is not None:
@@ -132,12 +132,12 @@ class Channel:
         return self._accepted
 
     async def wait_drained(self) -> None:
-        """Wait until the agent has passed on all input, or nobody is there to take it."""
+        """Wait until the agent has passed on all input, or the channel is over."""
         while self._untaken > 0 and not self.is_over():
             await self._next_change().wait()
 
     def abandon(self) -> None:
-        """Listen no longer: whoever waits hears the end."""
+        """Close the channel on this side; waiters get its end."""
         self._close()
         self._wake()
 
@@ -161,12 +161,12 @@ class Channel:
             if self._error is not None:
                 raise self._error
             if self._closed:
-                raise protocol_error("an end without an exit code")
+                raise protocol_error("the end of a command without its exit code")
             await self._wait()
         return self.code
 
     async def send_input(self, data: bytes) -> None:
-        """Send input; waits while the other side does not read. Empty bytes close it."""
+        """Send input; waits while the other side does not read. Empty bytes close the input."""
         view = memoryview(data)
         if not view:
             await self.request(FrameKind.INPUT)
@@ -174,7 +174,7 @@ class Channel:
             if self._error is not None:
                 raise self._error
             if self._closed:
-                return  # nobody is there to read; a pipe would say the same by a signal the writer ignores
+                return  # the reader is gone; for a pipe this would be SIGPIPE, which is ignored too
             if self._untaken >= WINDOW:
                 await self._next_change().wait()
                 continue
@@ -183,12 +183,12 @@ class Channel:
             await self.request(FrameKind.INPUT, bytes(part))
 
     def queue_input(self, sent: int, feed: bytes) -> None:
-        """Input given whole at the start: `sent` went with the first frame, the rest goes while somebody waits for output."""
+        """Queue input that was given at the start: `sent` bytes went with the first frame, the rest is sent while waiting."""
         self._untaken += sent
         self._queued = feed
 
     async def _wait(self) -> None:
-        """Wait for news, feeding promised input as it is taken. All at once would block a command that answers as it reads."""
+        """Wait for the next frame and send queued input. Sent all at once it would block a command that writes while it reads."""
         while self._queued and self._untaken < WINDOW and not self.is_over():
             part = self._queued[:_PIECE]
             self._queued = self._queued[_PIECE:]
@@ -202,29 +202,29 @@ class Channel:
         await self._next_change().wait()
 
     def fail_start(self, message: str) -> None:
-        """Answer without asking the agent: a message on stderr and the shell's code for what cannot be started."""
+        """End without asking the agent: a message on stderr, and the shell's exit code for commands that cannot be started."""
         self._pieces.append((1, message.encode("utf-8", "replace")))
         self.code = 126
         self._close()
 
     def is_over(self) -> bool:
-        """True when nothing more can come."""
+        """True when no more frames can arrive."""
         return self._closed or self._link.broken is not None
 
 
 class SandboxProcess:
-    """A command in a native sandbox (port `Process`)."""
+    """A command in a sandbox (port `Process`)."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
 
     @property
     def dropped(self) -> int:
-        """Bytes of output beyond `Command.output_bytes`, counted and thrown away inside."""
+        """Bytes of output above `Command.output_bytes`, which were dropped inside."""
         return self._channel.dropped
 
     async def output(self) -> AsyncIterator[tuple[str, bytes]]:
-        """Pieces of (`stdout` or `stderr`, bytes) until it has ended; what it left in the background is not waited for."""
+        """Pieces of (`stdout` or `stderr`, bytes) until it has ended; its background processes are not waited for."""
         while (piece := await self._channel.next_piece()) is not None:
             yield _NAMES[piece[0]], piece[1]
 
@@ -244,7 +244,7 @@ class SandboxProcess:
 
 
 async def spawn(link: Link, command: Command) -> SandboxProcess:
-    """Start a command over a link. One that cannot even be said is answered like one that cannot be started."""
+    """Start a command over a link. One that cannot be sent ends like one that cannot be started: exit code 126."""
     stdin = command.stdin or b""
     first, rest = stdin[:_PIECE], stdin[_PIECE:]
     stays_open = command.stdin is None or bool(rest)
@@ -261,20 +261,20 @@ async def spawn(link: Link, command: Command) -> SandboxProcess:
 
 @functools.lru_cache(maxsize=32)
 def _pack_environment(own: tuple[tuple[str, str], ...]) -> bytes:
-    """The variables of a command as they are sent; most commands of a sandbox have the same."""
+    """The environment variables of a command, packed; cached, since most commands of a sandbox have the same."""
     environment = [f"{name}={value}" for name, value in (_ENVIRONMENT | dict(own)).items()]
     if "\0" in "".join(environment):
-        raise ValueError("it has a NUL in it")
+        raise ValueError("an environment variable contains a NUL")
     return pack_texts(environment)
 
 
 def _pack_spawn(command: Command, first: bytes, *, stays_open: bool) -> bytes:
-    """The SPAWN of a command; `ValueError` for what no kernel would take."""
+    """The SPAWN payload of a command; `ValueError` if no kernel could start it."""
     folder, user = command.cwd or "/", command.user or "root"
     if not command.argv:
-        raise ValueError("it has no words")
+        raise ValueError("argv is empty")
     if "\0" in "".join((*command.argv, folder, user)):
-        raise ValueError("it has a NUL in it")
+        raise ValueError("argv, folder or user contains a NUL")
     limit = _UNLIMITED if command.output_bytes is None else command.output_bytes
     payload = b"".join(
         (
@@ -288,5 +288,5 @@ def _pack_spawn(command: Command, first: bytes, *, stays_open: bool) -> bytes:
         )
     )
     if len(payload) > FRAME_MAX - 5:
-        raise ValueError(f"its words take {len(payload)} bytes; write them to a file")
+        raise ValueError(f"its arguments take {len(payload)} bytes; write them to a file")
     return payload

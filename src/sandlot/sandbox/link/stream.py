@@ -1,4 +1,4 @@
-"""Connections between the host and a sandbox that has no network: into it, and out of it to a port the host stands behind."""
+"""Connections between the host and a sandbox without a network: into it, and out of it to a port the host listens on."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -10,10 +10,10 @@ from sandlot.sandbox.link.process import Channel
 from sandlot.sandbox.link.wire import FrameKind, pack_text
 
 _AT_ONCE = 256
-"""Connections of one listener that are open at the same time; the next ones wait inside, in the kernel's queue."""
+"""Connections of one listener that are open at the same time; others wait inside, in the kernel's queue."""
 
 _LINGER_S = 5.0
-"""How long a closed connection may take to hand over what was sent on it."""
+"""Longest wait for the peer to read what was sent, when a connection is closed."""
 
 _MAX_PORT = 65535
 
@@ -27,12 +27,12 @@ class SandboxStream:
         self._rest = b""
 
     async def send(self, data: bytes) -> None:
-        """Write all of it."""
+        """Send all of it."""
         if data:
             await self._channel.send_input(data)
 
     async def receive(self, max_bytes: int = 65536) -> bytes:
-        """What is there; empty at the end."""
+        """Received bytes; empty at the end."""
         if not self._rest:
             piece = await self._channel.next_piece()
             self._rest = piece[1] if piece is not None else b""
@@ -40,7 +40,7 @@ class SandboxStream:
         return data
 
     async def aclose(self) -> None:
-        """Close both ways, when what was sent has been taken; a peer that does not read delays it by some seconds at most."""
+        """Close both directions when the peer has read what was sent; one that does not read delays this by a few seconds."""
         try:
             with anyio.move_on_after(_LINGER_S):
                 await self._channel.wait_drained()
@@ -52,7 +52,7 @@ class SandboxStream:
 
 
 async def connect(link: Link, where: int | str) -> SandboxStream:
-    """Reach a port or unix socket inside; `ConnectionRefusedError` and its kin if nobody listens."""
+    """Connect to a port or unix socket inside; `ConnectionRefusedError` or another `OSError` if no program listens."""
     channel = Channel(link)
     port, path = (where, "") if isinstance(where, int) else (0, where)
     await _request_agreement(channel, FrameKind.CONNECT, port.to_bytes(4, "little") + pack_text(path))
@@ -60,7 +60,7 @@ async def connect(link: Link, where: int | str) -> SandboxStream:
 
 
 async def _request_agreement(channel: Channel, kind: FrameKind, payload: bytes) -> None:
-    """Ask, and wait for the agent's yes; if nobody waits any more, neither does the agent."""
+    """Send a request and wait until the agent accepts it; if the wait is cancelled, so is the request."""
     try:
         await channel.request(kind, payload)
         await channel.wait_accepted()
@@ -70,7 +70,7 @@ async def _request_agreement(channel: Channel, kind: FrameKind, payload: bytes) 
 
 
 class _Connections:
-    """The connections programs inside make to one port, as they come. Get them from `listen`."""
+    """The connections that programs inside make to one port. Get one from `listen`."""
 
     def __init__(self, link: Link, listener: Channel) -> None:
         self._link = link
@@ -85,9 +85,9 @@ class _Connections:
         return self
 
     async def __anext__(self) -> SandboxStream:
-        """The next connection. Close each when you are done with it: only so many are open at once.
+        """The next connection. Close each one after use: the number of open ones is limited.
 
-        Ends when the sandbox is frozen or the context is left. Cancelled, it loses no connection.
+        Ends when the sandbox is frozen or the context is left. If the wait is cancelled, no connection is lost.
         """
         async with self._taking:
             await self._wait_for_room()
@@ -103,7 +103,7 @@ class _Connections:
         return SandboxStream(channel, lambda: self._release(channel))
 
     async def _wait_for_room(self) -> None:
-        """Wait until one more may be open."""
+        """Wait until one more connection may be open."""
         async with self._open:
             pass
 
@@ -112,14 +112,14 @@ class _Connections:
         self._open.release_on_behalf_of(channel)
 
     async def close(self) -> None:
-        """No more of them, and those that are open end now."""
+        """Accept no more connections, and close the open ones."""
         waiting = [self._coming] if self._coming is not None else []
         for channel in [self._listener, *waiting, *self._held]:
             await _close(channel)
 
 
 async def _close(channel: Channel) -> None:
-    """Both ways, at once: what was not taken yet is lost."""
+    """Close both directions at once; what the peer has not read is lost."""
     if not channel.is_over():
         with anyio.CancelScope(shield=True):
             await channel.request(FrameKind.CLOSE)
@@ -128,7 +128,7 @@ async def _close(channel: Channel) -> None:
 
 @asynccontextmanager
 async def listen(link: Link, port: int) -> AsyncGenerator[AsyncIterator[SandboxStream]]:
-    """Stand behind a port of the sandbox's loopback until the context ends; `OSError` (address in use) if it is taken inside."""
+    """Listen on a port of the sandbox's loopback until the context ends; `OSError` (address in use) if it is taken inside."""
     if not 0 < port <= _MAX_PORT:
         raise ValueError(f"port {port} to listen on inside a sandbox; ports are 1 to {_MAX_PORT}")
     listener = Channel(link)

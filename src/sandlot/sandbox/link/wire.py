@@ -1,7 +1,7 @@
-"""The wire to zygote and agents: length-prefixed frames, as `agent/wire.h` defines them.
+"""The protocol of zygote and agents: length-prefixed frames, as defined in `agent/wire.h`.
 
-What comes from a sandbox is treated as hostile: every length is checked before it is believed, and anything that is not a
-well-formed frame ends the connection as a `SandboxError`, never as a Python error from deep inside.
+Data from a sandbox is treated as hostile: every length is checked before it is used, and anything that is not a well-formed frame
+ends the connection with a `SandboxError`, never with another Python error.
 """
 
 import struct
@@ -12,10 +12,10 @@ from enum import IntEnum
 from sandlot.core.errors import SandboxError
 
 FRAME_MAX = 1 << 20
-"""The longest frame either side may send, without its length."""
+"""The longest frame that either side may send, without its length field."""
 
 WINDOW = 256 << 10
-"""Bytes on the way in one direction of one channel that the other side has not taken yet."""
+"""Most bytes of one direction of a channel that the other side has not read yet."""
 
 _HEADER = struct.Struct("<IBI")
 _LENGTH = struct.Struct("<I")
@@ -23,7 +23,7 @@ _ENTRY = struct.Struct("<BBIIIQQQ")
 
 
 class FrameKind(IntEnum):
-    """What a frame says; the numbers are those of `enum kind`."""
+    """Kinds of frames; the numbers are those of `enum kind` in `agent/wire.h`."""
 
     CONFIGURE = 1
     START = 2
@@ -55,7 +55,7 @@ class FrameKind(IntEnum):
 
 
 class Fate(IntEnum):
-    """What became of a sandbox; the numbers are those of `enum fate`."""
+    """Whether a sandbox lives or how it ended; the numbers are those of `enum fate`."""
 
     LIVES = 0
     ENDED = 1
@@ -63,7 +63,7 @@ class Fate(IntEnum):
 
 
 class Listing(IntEnum):
-    """What a LIST asks for."""
+    """What a LIST frame requests."""
 
     ITSELF = 0
     CHILDREN = 1
@@ -73,7 +73,7 @@ class Listing(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One frame, whole."""
+    """One complete frame."""
 
     kind: int
     channel: int
@@ -98,14 +98,14 @@ class ListingEntry:
 
 
 def protocol_error(what: str) -> SandboxError:
-    """The error for anything a well-behaved agent would not send."""
+    """The error for anything that a correct agent does not send."""
     return SandboxError(f"the sandbox sent {what}; its connection is closed", kind="protocol")
 
 
 def pack_frame(kind: FrameKind, channel: int, payload: bytes = b"") -> bytes:
     """The bytes of one frame."""
     if len(payload) + 5 > FRAME_MAX:
-        raise ValueError(f"a frame of {len(payload)} bytes is longer than {FRAME_MAX}; send it in pieces")
+        raise ValueError(f"a frame of {len(payload)} bytes is longer than {FRAME_MAX}; split it")
     return _HEADER.pack(len(payload) + 5, kind, channel) + payload
 
 
@@ -121,13 +121,13 @@ def pack_texts(values: Sequence[str]) -> bytes:
 
 
 class FrameReader:
-    """Cuts a stream of bytes into frames, however they arrive."""
+    """Splits a stream of bytes into frames."""
 
     def __init__(self) -> None:
         self._waiting = bytearray()
 
     def feed(self, data: bytes) -> list[Frame]:
-        """The frames completed by these bytes; `SandboxError` as soon as a length is impossible."""
+        """The frames that these bytes complete; `SandboxError` as soon as a length is impossible."""
         self._waiting += data
         frames: list[Frame] = []
         at, size = 0, len(self._waiting)
@@ -162,7 +162,7 @@ def take_exit(payload: bytes) -> tuple[int, int]:
 def take_failure(payload: bytes) -> tuple[int, str]:
     """Error number and message in a FAILED."""
     if len(payload) < 8 or len(payload) != 8 + int.from_bytes(payload[4:8], "little"):
-        raise protocol_error("a failure that cannot be read")
+        raise protocol_error("a malformed FAILED frame")
     return int.from_bytes(payload[:4], "little"), payload[8:].decode("utf-8", "replace")
 
 

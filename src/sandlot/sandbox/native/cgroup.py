@@ -1,8 +1,8 @@
-"""Control groups: where the kernel counts memory, processor time and processes of a sandbox.
+"""Control groups: the kernel's limits on memory, processor time and processes of a sandbox.
 
-Version 1 (one tree per controller) and version 2 (one tree) become the same thing here: a few folders, in each of which the
-zygote makes a folder per sandbox and writes a few lines. A machine that lets us make none of them has no such limits, and
-`probe` says so. `make test-aarch64` runs version 2 on an emulated machine.
+Version 1 (one tree per controller) and version 2 (one tree) look the same from outside this file: a few folders, in each of which
+the zygote makes a folder per sandbox and writes a few values. Where we may not make such folders there are no such limits, and
+`probe` reports it. `make test-aarch64` runs version 2 on an emulated machine.
 """
 
 import itertools
@@ -17,10 +17,10 @@ from sandlot.sandbox.quota import Quota
 
 CONTROLLERS = ("memory", "cpu", "pids")
 PERIOD_US = 20_000
-"""Processor time is handed out this often: short, so that a throttled sandbox stutters instead of stalling."""
+"""Length of the period in which processor time is limited: short, so that a throttled sandbox runs in small steps."""
 
 _SOCKETS_MOST = 64 << 20
-"""The most that the sockets of one sandbox hold. The whole machine shares one limit (`net.ipv4.tcp_mem`)."""
+"""Most memory of the sockets of one sandbox. The whole machine shares one limit (`net.ipv4.tcp_mem`)."""
 
 _NAME = re.compile(r"sandlot-(\d+)-(\d+)-\d+\Z")
 _NUMBERS = itertools.count()
@@ -28,7 +28,7 @@ _NUMBERS = itertools.count()
 
 @dataclass(frozen=True, slots=True)
 class Cgroups:
-    """Folders of this process's sandboxes, and which controller each one has."""
+    """The cgroup folders of this process's sandboxes, and the controllers of each."""
 
     folders: tuple[Path, ...] = ()
     place: dict[str, int] = field(default_factory=dict[str, int])
@@ -36,10 +36,10 @@ class Cgroups:
     version: int = 0
     """1 or 2; 0 for none."""
     missing: dict[str, str] = field(default_factory=dict[str, str])
-    """Controller -> why there is none."""
+    """Controller -> why it is missing."""
 
     def lines(self, quota: Quota) -> list[tuple[int, str, str]]:
-        """What to write for one sandbox: (folder, file, value), in this order."""
+        """The values to write for one sandbox: (index of the folder, file, value), in this order."""
         limit = str(quota.memory_bytes)
         share = str(max(1000, int(quota.cpus * PERIOD_US)))
         if self.version == 2:
@@ -68,19 +68,19 @@ class Cgroups:
         ]
 
     def remove(self) -> bool:
-        """Take the folders away again; False if some are still in use. Those stay for the next `sweep`."""
+        """Remove the folders; False if some are still in use. Those are left for the next `remove_leftovers`."""
         for folder in self.folders:
             _remove(folder)
         return not any(folder.exists() for folder in self.folders)
 
 
 def socket_bytes(quota: Quota) -> int:
-    """What the sockets of one sandbox may hold. Version 1 does not count it as memory; version 2 does."""
+    """Memory limit of the sockets of one sandbox. Version 1 counts it apart from other memory; version 2 does not."""
     return min(quota.memory_bytes // 8, _SOCKETS_MOST)
 
 
 def find_cgroups(proc: Path = Path("/proc")) -> Cgroups:
-    """Make a folder for this process's sandboxes in every tree that allows it, and clear what dead processes left there."""
+    """Make a folder for this process's sandboxes in every tree that allows it, and remove those of dead processes."""
     name = f"sandlot-{os.getpid()}-{start_ticks(proc, os.getpid())}-{next(_NUMBERS)}"
     own = {key: path for _, keys, path in _read_rows(proc / "self" / "cgroup", ":", 3) for key in keys.split(",")}
     mounts = _read_mounts(proc)
@@ -124,7 +124,7 @@ def _find_version_2(mounts: list[tuple[Path, str, str]], own: str, name: str) ->
 
 
 def remove_leftovers(parent: Path) -> None:
-    """Remove folders whose process is gone: what a killed Sandlot could not remove itself."""
+    """Remove the folders of dead processes: a killed Sandlot cannot remove its own."""
     for folder in parent.glob("sandlot-*"):
         match = _NAME.match(folder.name)
         if match and start_ticks(Path("/proc"), int(match[1])) != match[2]:
@@ -153,7 +153,7 @@ def _remove(folder: Path) -> None:
 
 
 def _read_mounts(proc: Path) -> list[tuple[Path, str, str]]:
-    """(where, file system, its options) of every mount."""
+    """(mount point, file system, options) of every mount."""
     found: list[tuple[Path, str, str]] = []
     for line in (proc / "self" / "mountinfo").read_text().splitlines():
         left, _, right = line.partition(" - ")

@@ -1,7 +1,7 @@
-"""Ids an administrator lent to an ordinary user: `/etc/subuid` and `/etc/subgid`, mapped by `newuidmap` and `newgidmap`.
+"""Subordinate ids of an ordinary user: `/etc/subuid` and `/etc/subgid`, mapped by `newuidmap` and `newgidmap`.
 
-With them a sandbox of an ordinary user has users of its own, as root's has; without them it has one. The two programs are
-Debian's package `uidmap`; they check the files again themselves, so nothing here is trusted.
+With them a sandbox of an ordinary user has several users, as one of root's has; without them it has one. The two programs are in
+Debian's package `uidmap`; they check the files themselves, so security does not depend on this code.
 """
 
 import pwd
@@ -12,25 +12,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MOST = 65535
-"""With the user's own id as 0, as many as a sandbox of root's has."""
-
-
+"""With the user's own id as 0, as many ids as in a sandbox of root's."""
 _NUMBER = re.compile(r"[0-9]{1,10}")
 
 
 @dataclass(frozen=True, slots=True)
 class IdLoan:
-    """A range of ids and the program that may map them; no program if there are none."""
+    """A range of subordinate ids and the program that maps them; empty if there are none."""
 
     program: str = ""
     first: int = 0
     count: int = 0
     missing: str = ""
-    """Why there are none, for `doctor`."""
+    """Why there are none; shown by `sandlot doctor`."""
 
 
 def find_loan(user: int, file: Path, program: str) -> IdLoan:
-    """What a user may map: the largest range of theirs in a file like `/etc/subuid`."""
+    """The largest range of a user in a file like `/etc/subuid`."""
     found = shutil.which(program) or shutil.which(program, path="/usr/bin:/bin")
     if found is None:
         return IdLoan(missing=f"no `{program}`: `apt-get install uidmap`")
@@ -47,7 +45,7 @@ def find_loan(user: int, file: Path, program: str) -> IdLoan:
 
 
 def largest_range(lines: Sequence[str], names: set[str]) -> tuple[int, int]:
-    """First id and count of the largest range lent to one of these names; lines nobody could mean are passed over."""
+    """First id and count of the largest range of one of these names; malformed lines are skipped."""
     ranges = [(0, 0)]
     for line in lines:
         name, *numbers = line.strip().split(":")

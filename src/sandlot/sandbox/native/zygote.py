@@ -1,6 +1,6 @@
-"""The zygote as the host sees it: one child process that makes sandboxes on request and dies with us.
+"""The zygote: one child process that starts sandboxes on request, and exits with this process.
 
-Requests go over one SEQPACKET socket, one at a time; a started sandbox answers on a socket of its own.
+Requests go over one SEQPACKET socket, one at a time; a started sandbox answers on its own socket.
 """
 
 import itertools
@@ -23,24 +23,24 @@ from sandlot.sandbox.native.subids import find_loan
 from sandlot.sandbox.quota import Quota
 
 _FIRST_ID = 0x2000_0000
-"""Host id of the first sandbox's root when we are root, far from any user. Each further one has the next 65536 ids."""
+"""Host id of root in the first sandbox when we are root, far from any user's. Each further sandbox has the next 65536 ids."""
 
 HOSTNAME = "sandbox"
 
 OUT_OF_MEMORY = "the sandbox used up its memory: the kernel killed process 1, and every process inside has ended with it"
 
 _DYING_S = 5.0
-"""How long to wait for the kernel to end the processes of a sandbox that lost its process 1."""
+"""Longest wait for the kernel to end the processes of a sandbox whose process 1 has died."""
 
 
 @dataclass(frozen=True, slots=True)
 class OverlayLayer:
-    """A folder the zygote holds, that sandboxes can be stacked on."""
+    """A folder that the zygote holds open; a sandbox's files are a stack of such layers."""
 
     number: int
     is_image: bool
     owners_mapped: bool = True
-    """False if we are root, and this file system cannot show its files as the sandbox's own."""
+    """False if we are root, and this file system does not support id-mapped mounts: files keep their owners."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +54,12 @@ class OverlayTree:
 
 @dataclass(frozen=True, slots=True)
 class StartedSandbox:
-    """A sandbox that was asked for."""
+    """A sandbox that is being started."""
 
     number: int
-    """By which to ask the zygote about it."""
+    """Its number in requests to the zygote."""
     sock: socket.socket
-    """Our end of its socket; it is ready when it says hello."""
+    """Our end of its socket; it is ready when it sends HELLO."""
 
 
 class Zygote:
@@ -75,14 +75,14 @@ class Zygote:
         self.cgroups = cgroups
         self.privileged = False
         self.num_ids = 1
-        """Users and groups a sandbox has."""
+        """Number of user and group ids in a sandbox."""
         self.why_one_id = ""
         """For an ordinary user: why there is only one."""
         self.owners_mapped = True
-        """False if the image's files cannot be made to belong to the sandbox's root on this file system."""
+        """False if some image's files cannot be made to belong to the sandbox's root on its file system."""
 
     async def configure(self, user: int) -> None:
-        """Let it enter its own place, with the ids its user was lent."""
+        """Let it set up its namespaces, with the subordinate ids of its user."""
         folders = b"".join(pack_text(str(folder)) for folder in self.cgroups.folders)
         users, groups = (
             find_loan(user, Path(f"/etc/{file}"), program) for file, program in (("subuid", "newuidmap"), ("subgid", "newgidmap"))
@@ -95,7 +95,7 @@ class Zygote:
         self.why_one_id = users.missing or groups.missing or f"`{users.program}` refused"
 
     async def add_folder(self, path: Path) -> OverlayLayer:
-        """A folder of the host as a read-only layer; the same folder is held once."""
+        """Add a folder of the host as a read-only layer; the same folder is added once."""
         if path not in self._folders:
             value = await self._ask(FrameKind.ADD_FOLDER, pack_text(str(path)))
             mapped = bool(value >> 32) or not self.privileged
@@ -104,20 +104,20 @@ class Zygote:
         return self._folders[path]
 
     async def add_upper(self, sandbox: int, fd: int) -> OverlayLayer:
-        """What a frozen sandbox wrote, as a layer. The descriptor is used up."""
+        """Add what a frozen sandbox wrote as a layer, by its descriptor."""
         value = await self._ask(FrameKind.ADD_UPPER, sandbox.to_bytes(8, "little"), fd)
         return OverlayLayer(number=value & 0xFFFF_FFFF, is_image=False)
 
     async def drop_layer(self, layer: OverlayLayer) -> None:
-        """Let a layer go; sandboxes that stand on it keep it until they end."""
+        """Drop a layer; running sandboxes on it keep it until they end."""
         await self._ask(FrameKind.DROP_LAYER, struct.pack("<I", layer.number))
 
     async def count(self) -> int:
-        """How many sandboxes live: what is left after all were closed is a leak."""
+        """Number of live sandboxes: any left after all were closed are a leak."""
         return await self._ask(FrameKind.COUNT, b"")
 
     async def cause_of_death(self, sandbox: int) -> SandboxError:
-        """The error for a sandbox whose connection broke. The kernel may still be ending its processes, so this may wait."""
+        """The error for a sandbox whose connection broke. Waits while the kernel still ends its processes."""
         fate = Fate.LIVES
         with anyio.move_on_after(_DYING_S):
             while fate is Fate.LIVES:
@@ -132,7 +132,7 @@ class Zygote:
         return SandboxError("the sandbox died", kind="died")
 
     async def start(self, trees: Sequence[OverlayTree], quota: Quota) -> StartedSandbox:
-        """Ask for a sandbox; returns at once."""
+        """Request a sandbox; returns at once."""
         number = next(self._numbers)
         lines = self.cgroups.lines(quota)
         data_bytes = 0 if "memory" in self.cgroups.place else quota.memory_bytes
@@ -161,7 +161,7 @@ class Zygote:
 
     async def _ask(self, kind: FrameKind, payload: bytes, fd: int | None = None) -> int:
         async with self._asking:
-            with anyio.CancelScope(shield=True):  # an answer not waited for would be taken for the next one's
+            with anyio.CancelScope(shield=True):  # otherwise the next request would read this answer
                 await self._send(pack_frame(kind, 0, payload), fd)
                 await anyio.wait_readable(self._control)
             data = self._control.recv(65536)
@@ -185,11 +185,11 @@ class Zygote:
                 return
 
     async def end(self) -> None:
-        """Close it and wait until it has taken every sandbox with it."""
+        """Close it, and wait until it and every sandbox have ended."""
         self._control.close()
         await anyio.to_thread.run_sync(self._process.wait, abandon_on_cancel=True)
         with anyio.move_on_after(_DYING_S):
-            while not self.cgroups.remove():  # noqa: ASYNC110 - sandboxes of a zygote that was killed end a moment after it
+            while not self.cgroups.remove():  # noqa: ASYNC110 - sandboxes of a killed zygote end a moment after it
                 await anyio.sleep(0.01)
 
 
@@ -200,7 +200,7 @@ def _pack_tree(tree: OverlayTree) -> bytes:
 
 @asynccontextmanager
 async def open_zygote(program: Path, cgroups: Cgroups, user: int | None = None) -> AsyncGenerator[Zygote]:
-    """Start a zygote for as long as the context lasts, as another user if asked. It sees nothing of our environment."""
+    """A zygote for as long as the context lasts, as another user if `user` is given. It gets no environment variables."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)  # noqa: FBT003 - the socket module's own signature
     with theirs:
@@ -215,9 +215,9 @@ async def open_zygote(program: Path, cgroups: Cgroups, user: int | None = None) 
 
 
 def _launch(program: Path, control: int, user: int | None) -> subprocess.Popen[bytes]:
-    """Its name and arguments are what a sandbox sees of its process 1, so they say nothing."""
+    """Sandboxes see its name and arguments as those of their process 1, so they reveal nothing."""
     return subprocess.Popen(
-        ["init", "zygote"],  # noqa: S607 - a name to be seen by, not a path
+        ["init", "zygote"],  # noqa: S607 - the visible name, not a path
         executable=os.fspath(program),
         stdin=control,
         stdout=subprocess.DEVNULL,
@@ -227,5 +227,5 @@ def _launch(program: Path, control: int, user: int | None) -> subprocess.Popen[b
         user=user,
         group=user,
         extra_groups=None if user is None else [],
-        start_new_session=True,  # Ctrl-C is for the orchestrator, which then closes sandboxes in its own order
+        start_new_session=True,  # Ctrl-C must reach only this process, which then closes its sandboxes
     )

@@ -3,7 +3,7 @@
 import msgspec
 
 from made_traces import make_row, make_trace
-from sandlot.analysis.health.health import check_health_async, quick_health, rows_of
+from sandlot.analysis.health.health import health_async, quick_health, rows_of
 from sandlot.analysis.health.item import HealthMark
 from sandlot.analysis.health.sentinel import around_difference, difference_of, is_repeatable
 from sandlot.core.trace import Event
@@ -52,7 +52,7 @@ async def made(tmp_path, text=SOUND, spec="scripted:golden", group=8):
 
 async def items(tmp_path, text=SOUND, **options):
     run = await made(tmp_path, text, **{name: options.pop(name) for name in ("spec", "group") if name in options})
-    found = await check_health_async(run, **options)
+    found = await health_async(run, **options)
     return {item.name: item for item in found.items}, found
 
 
@@ -90,11 +90,11 @@ async def test_a_changed_or_lost_environment_concludes_nothing(tmp_path):
     run = await made(tmp_path)
     (tmp_path / "notes.py").write_text(SOUND + "\nCHANGED = True\n")
     forget_modules(tmp_path)
-    health = await check_health_async(run)
+    health = await health_async(run)
     assert {item.mark for item in health.items if item.name in {"regrade", "replay"}} == {HealthMark.UNKNOWN}
     assert "not the one" in next(item.said for item in health.items if item.name == "replay")
     (tmp_path / "notes.py").unlink()
-    health = await check_health_async(run)
+    health = await health_async(run)
     assert "cannot be opened" in next(item.said for item in health.items if item.name == "regrade")
 
 
@@ -107,7 +107,7 @@ async def test_nobody_is_asked_who_need_not_be(tmp_path):
 
 async def test_another_run_is_what_it_is_compared_with(tmp_path):
     first, second = await made(tmp_path), await made(tmp_path, spec="scripted:noop")
-    health = await check_health_async(second, against=first, regrades=0, replays=0)
+    health = await health_async(second, against=first, regrades=0, replays=0)
     found = next(item for item in health.items if item.name == "drift")
     assert found.mark is HealthMark.WARN
     assert "that run and this one differ in" in found.said
@@ -119,7 +119,7 @@ async def test_an_empty_run_is_unknown_and_not_fine(tmp_path):
     empty = tmp_path / "empty"
     async with open_run(empty, manifest=(run.path / "manifest.json").read_bytes()):
         pass
-    health = await check_health_async(Run(empty))
+    health = await health_async(Run(empty))
     assert health.exit_code == 3
     assert HealthMark.FAIL not in {item.mark for item in health.items}
 
@@ -141,7 +141,7 @@ async def test_a_large_run_is_read_in_a_draw_that_can_be_repeated(tmp_path):
             trace = make_trace(f"t-{number % 10}", number)
             await store.add(trace, make_row(trace))
     assert len(rows_of(Run(big))) == 300
-    one, two = [await check_health_async(Run(big), traces=40, regrades=0, replays=0) for _ in range(2)]
+    one, two = [await health_async(Run(big), traces=40, regrades=0, replays=0) for _ in range(2)]
     assert one == two
     assert one.traces == 40
 

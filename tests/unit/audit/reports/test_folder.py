@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from sandlot.audit.finding import MANDATORY, Confidence, Finding, Layer, Severity, Witness
-from sandlot.audit.reports.folder import as_json, folder_of, place_of, read_audit, require_audit, write_audit
+from sandlot.audit.reports.folder import as_json, folder_of, place_of, read_audit, require_audit
+from sandlot.audit.reports.formats import write_audit
 from sandlot.audit.reports.html import as_page
 from sandlot.audit.reports.markdown import as_markdown
 from sandlot.audit.reports.wording import reproduce_command
@@ -55,7 +56,7 @@ def an_audit(verdict: AuditVerdict = AuditVerdict.SHIP, text: str = "plain", **c
 
 def test_an_audit_is_read_back_as_it_was(tmp_path):
     audit = an_audit()
-    folder = write_audit(audit, tmp_path, report=as_markdown(audit), page=as_page(audit))
+    folder = write_audit(audit, tmp_path)
     assert read_audit("x", PLACE, tmp_path) == audit
     assert sorted(path.name for path in folder.iterdir()) == ["audit.json", "report.html", "report.md"]
     assert msgspec.json.decode(as_json(audit))["findings"][0]["id"] == audit.findings[0].id
@@ -64,18 +65,18 @@ def test_an_audit_is_read_back_as_it_was(tmp_path):
 def test_training_may_demand_an_audit_of_exactly_these_bytes(tmp_path):
     with pytest.raises(ConfigError, match="has no audit"):
         require_audit("x", PLACE, "sha256:aa", tmp_path)
-    write_audit(an_audit(), tmp_path, report="", page="")
+    write_audit(an_audit(), tmp_path)
     assert require_audit("x", PLACE, "sha256:aa", tmp_path).verdict is AuditVerdict.SHIP
     with pytest.raises(ConfigError, match="has changed since it was audited"):
         require_audit("x", PLACE, "sha256:bb", tmp_path)
-    write_audit(an_audit(AuditVerdict.INCOMPLETE), tmp_path, report="", page="")
+    write_audit(an_audit(AuditVerdict.INCOMPLETE), tmp_path)
     with pytest.raises(ConfigError, match="says INCOMPLETE"):
         require_audit("x", PLACE, "sha256:aa", tmp_path)
 
 
 def test_two_environments_of_one_name_have_two_audits(tmp_path):
     elsewhere = an_audit(AuditVerdict.FIX, place="/elsewhere/x")
-    one, other = (write_audit(audit, tmp_path, report="", page="") for audit in (an_audit(), elsewhere))
+    one, other = (write_audit(audit, tmp_path) for audit in (an_audit(), elsewhere))
     assert one != other
     assert require_audit("x", PLACE, "sha256:aa", tmp_path).verdict is AuditVerdict.SHIP
     with pytest.raises(ConfigError, match="says FIX"):
@@ -85,7 +86,7 @@ def test_two_environments_of_one_name_have_two_audits(tmp_path):
 
 
 def test_an_audit_that_was_moved_to_the_folder_of_another_place_is_refused(tmp_path):
-    folder = write_audit(an_audit(), tmp_path, report="", page="")
+    folder = write_audit(an_audit(), tmp_path)
     folder.rename(folder_of("x", "/elsewhere/x", tmp_path))
     with pytest.raises(StoreError, match="is the audit of `x` at /environments/x y"):
         require_audit("x", "/elsewhere/x", "sha256:aa", tmp_path)
@@ -106,14 +107,14 @@ def test_a_place_is_the_same_however_an_environment_is_named(tmp_path, monkeypat
 
 
 def test_a_garbled_audit_is_refused_by_its_place(tmp_path):
-    folder = write_audit(an_audit(), tmp_path, report="", page="")
+    folder = write_audit(an_audit(), tmp_path)
     (folder / "audit.json").write_text('{"format": 1')
-    with pytest.raises(StoreError, match=r"audit\.json is no audit"):
+    with pytest.raises(StoreError, match=r"audit\.json is not an audit"):
         read_audit("x", PLACE, tmp_path)
 
 
 def test_a_name_cannot_leave_the_folder_of_audits(tmp_path):
-    folder = write_audit(an_audit(name="../../etc:passwd"), tmp_path / "runs", report="", page="")
+    folder = write_audit(an_audit(name="../../etc:passwd"), tmp_path / "runs")
     assert folder.parent == tmp_path / "runs" / "audits"
 
 

@@ -215,7 +215,7 @@ def test_the_ending_of_a_file_says_how_it_is_written(tmp_path):
         write_report(audit, tmp_path / "new" / f"Report{ending.upper()}")
         assert (tmp_path / "new" / f"Report{ending.upper()}").read_text() == face(audit)
     assert format_for(tmp_path / "a.sarif.json") is as_sarif
-    with pytest.raises(ConfigError, match=r"the ending says how it is written; there are: \.sarif"):
+    with pytest.raises(ConfigError, match=r"unknown extension; known: \.sarif"):
         format_for(tmp_path / "report.pdf")
     with pytest.raises(ConfigError, match="cannot be written"):
         write_report(audit, tmp_path / "new" / "Report.XML" / "report.md")
@@ -229,7 +229,7 @@ def test_a_file_that_cannot_be_written_is_told_before_there_is_an_audit(tmp_path
     for name, why in (
         ("file/report.md", "File exists|Not a directory"),
         ("folder.md", "it is a folder"),
-        ("a.pdf", "the ending"),
+        ("a.pdf", "unknown extension"),
     ):
         with pytest.raises(ConfigError, match=why):
             require_writable(tmp_path / name)

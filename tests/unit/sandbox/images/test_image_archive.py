@@ -89,7 +89,7 @@ def test_of_several_images_one_must_be_named(tmp_path):
     ]
     pieces = [file("one.json", one), file("two.json", two), file("low.tar", LOW), file("high.tar", HIGH)]
     path = saved(tmp_path, tar_of(*pieces, file("manifest.json", json.dumps(manifest).encode())))
-    refuses(path, r"holds 2 images .* `archive:PATH#NAME`: `box:1`, `box:2`")
+    refuses(path, r"has 2 images .* `archive:PATH#NAME`: `box:1`, `box:2`")
     refuses(path, "no image `box:3` in the archive; there are: `box:1`, `box:2`", tag="box:3")
     assert files_of(archive_image(path, "box:2")) == {"etc/motd": b"high"}
 
@@ -102,22 +102,20 @@ def test_bytes_that_are_not_what_the_manifest_says_are_refused(tmp_path):
     packed = gzip.compress(LOW, 1, mtime=0)
     blobs = oci_blobs(LOW)
     refuses(saved(tmp_path, changed(blobs, packed, gzip.compress(HIGH))), "a layer is damaged")
-    refuses(saved(tmp_path, changed(blobs, config_of([LOW]), config_of([HIGH]))), "not what its name says")
-    refuses(saved(tmp_path, docker_archive(LOW, config=config_of([HIGH]))), "a layer is damaged: its unpacked bytes")
+    refuses(saved(tmp_path, changed(blobs, config_of([LOW]), config_of([HIGH]))), "not match the hash")
+    refuses(saved(tmp_path, docker_archive(LOW, config=config_of([HIGH]))), "a layer is damaged: its uncompressed bytes")
     wrong = json.dumps([{"Config": f"{'0' * 64}.json", "Layers": []}]).encode()
-    refuses(
-        saved(tmp_path, tar_of(file("manifest.json", wrong), file(f"{'0' * 64}.json", config_of([])))), "not what its name says"
-    )
+    refuses(saved(tmp_path, tar_of(file("manifest.json", wrong), file(f"{'0' * 64}.json", config_of([])))), "not match the hash")
 
 
 def test_what_is_not_whole_is_refused_by_name(tmp_path):
     manifest = json.dumps([{"Config": "c.json", "Layers": ["missing.tar"]}]).encode()
     refuses(saved(tmp_path, tar_of(file("manifest.json", manifest), file("c.json", config_of([LOW])))), "no `missing.tar`")
-    refuses(saved(tmp_path, docker_archive(LOW, config=config_of([LOW, HIGH]))), "names 2 layers by sha256, the archive holds 1")
+    refuses(saved(tmp_path, docker_archive(LOW, config=config_of([LOW, HIGH]))), "names 2 layers by sha256, the archive has 1")
     refuses(saved(tmp_path, tar_of(file("hello"))), "neither `manifest.json`")
     refuses(saved(tmp_path, b"not a tar" * 200), "no tar header")
     refuses(saved(tmp_path, docker_archive(LOW)[:2000]), "archive")
-    refuses(saved(tmp_path, gzip.compress(docker_archive(LOW))[:-30]), "packed, and damaged")
+    refuses(saved(tmp_path, gzip.compress(docker_archive(LOW))[:-30]), "compressed data is damaged")
     refuses(saved(tmp_path, tar_of(file("manifest.json", b"[{"))), "reading it: DecodeError")
     refuses(tmp_path / "never-was.tar", "no file at")
 
@@ -172,8 +170,8 @@ def test_a_bomb_in_any_packing_is_refused(tmp_path, pack):
 def test_a_bomb_is_refused_before_it_fills_the_disk(tmp_path):
     caps = ImageCaps(free_bytes=100_000, ratio=20)
     bomb = tar_of(file("zeros", bytes(3_000_000)))
-    refuses(saved(tmp_path, docker_archive(bomb, packed=True)), "taken for a bomb", caps=caps)
-    refuses(saved(tmp_path, gzip.compress(docker_archive(bomb))), "taken for a bomb", caps=caps)
+    refuses(saved(tmp_path, docker_archive(bomb, packed=True)), "a decompression bomb", caps=caps)
+    refuses(saved(tmp_path, gzip.compress(docker_archive(bomb))), "a decompression bomb", caps=caps)
     refuses(saved(tmp_path, gzip.compress(gzip.compress(docker_archive(bomb)))), "no tar header|neither", caps=ImageCaps())
 
 
@@ -190,10 +188,10 @@ def test_a_layout_folder_is_read_by_hash_and_only_plain_files(tmp_path):
     layout = tmp_path / "layout"
     layout.mkdir()
     os.mkfifo(layout / "index.json")
-    refuses(layout, "not a plain file")
+    refuses(layout, "not a regular file")
     (layout / "index.json").unlink()
     (layout / "index.json").write_text(json.dumps({"manifests": [{"digest": "sha256:../../etc/passwd", "size": 1}]}))
-    refuses(layout, "only sha256 is understood")
+    refuses(layout, "only sha256 is supported")
     (layout / "index.json").unlink()
     (layout / "manifest.json").write_text(json.dumps([{"Config": "/etc/passwd", "Layers": ["/etc/passwd"]}]))
     refuses(layout, "no `/etc/passwd`")
@@ -202,7 +200,7 @@ def test_a_layout_folder_is_read_by_hash_and_only_plain_files(tmp_path):
 @pytest.mark.parametrize("name", ["dev", "proc", "sys"])
 def test_an_image_whose_mount_points_lead_elsewhere_is_refused(tmp_path, name):
     path = saved(tmp_path, docker_archive(tar_of(link(name, "/etc"))))
-    with pytest.raises(ConfigError, match=f"`/{name}` of .* must be a folder"):
+    with pytest.raises(ConfigError, match=f"`/{name}` of .* is not a folder"):
         archive_image(path)
 
 

@@ -32,27 +32,27 @@ def test_packages_that_changed_came_or_went_are_named(tmp_path):
     before = packages_digest(status(tmp_path, bash="5.1", git="2.39", perl="5.36"))
     after = packages_digest(status(tmp_path, bash="5.2", git="2.39", tree="2.1"))
     assert image_difference(host(before), host(after)) == (
-        "the image `host` moved: the machine's packages: 1 changed (`bash`), 1 new (`tree`), 1 gone (`perl`)"
+        "the image `host` changed: the machine's packages: 1 changed (`bash`), 1 added (`tree`), 1 removed (`perl`)"
     )
 
 
 def test_what_is_not_known_here_is_still_said_to_differ(tmp_path):
     known = packages_digest(status(tmp_path, bash="5.1"))
-    assert image_difference(host("f" * 64), host(known)) == "the image `host` moved: the machine's packages: another list"
-    assert "what is copied of `/etc`: other files" in image_difference(host(known), host(known, "sha256:" + "b" * 64))
+    assert image_difference(host("f" * 64), host(known)) == "the image `host` changed: the machine's packages: a different list"
+    assert "the files copied from `/etc`: different files" in image_difference(host(known), host(known, "sha256:" + "b" * 64))
 
 
 def test_files_of_etc_are_named_while_both_images_are_kept(tmp_path, monkeypatch):
     monkeypatch.setattr("sandlot.sandbox.images.host.ETC_KEPT", ("shells",))
     before = image_digest("host")
     monkeypatch.setattr("sandlot.sandbox.images.host.ETC_KEPT", ("shells", "protocols"))
-    assert image_difference(before, image_digest("host")).endswith("what is copied of `/etc`: 1 new (`protocols`)")
+    assert image_difference(before, image_digest("host")).endswith("the files copied from `/etc`: 1 added (`protocols`)")
 
 
 def test_equal_images_other_folders_and_other_kinds():
     assert image_difference(host("x"), host("x")) == ""
     assert image_difference(host("x"), host("x", ETC, "/srv/code")).endswith("its folders: none, now /srv/code")
-    assert image_difference(host("x"), "sha256:1234").startswith("the image is another one")
+    assert image_difference(host("x"), "sha256:1234").startswith("a different image")
 
 
 def test_old_lists_of_packages_are_not_kept_for_ever(tmp_path, cache, monkeypatch):

@@ -80,7 +80,7 @@ async def test_a_folder_of_the_machine_is_seen_and_stays_as_it_is(tmp_path):
 def test_an_image_that_does_not_exist_is_refused_by_name(tmp_path):
     with pytest.raises(ConfigError, match="no folder at"):
         find_image(str(tmp_path / "missing"))
-    with pytest.raises(ConfigError, match="there are: `host`"):
+    with pytest.raises(ConfigError, match="image specs are: `host`"):
         find_image("python:3.12")
 
 
@@ -147,7 +147,7 @@ def overlay(tmp_path):
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts an overlay")
 async def test_a_folder_whose_files_nobody_could_change_is_refused_with_the_fix(overlay):
     async with backend_of("root") as backend:
-        with pytest.raises(ConfigError, match=r"type `overlay`.*Copy it to a plain disk"):
+        with pytest.raises(ConfigError, match=r"type `overlay`.*Copy it to a local disk"):
             async with backend.open(f"folder:{overlay}"):
                 pass
         async with backend.open(f"folder:{overlay.parent / 'lower'}") as sandbox:

@@ -43,7 +43,7 @@ def test_paths_begin_at_the_environments_folder_and_other_names_stay(spec, place
 @pytest.mark.parametrize("spec", ["", "hots", "folder:", "archive:", "debian:", "python:3.12"])
 def test_a_name_nobody_knows_is_answered_with_those_there_are(spec):
     for ask in (find_image, image_digest):
-        with pytest.raises(ConfigError, match=r"there are: `host`, `folder:PATH`, `archive:PATH`, `debian:"):
+        with pytest.raises(ConfigError, match=r"image specs are: `host`, `folder:PATH`, `archive:PATH`, `debian:"):
             ask(spec)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from native_sandboxes import KINDS, backend_of, sh
+from native_sandboxes import sh
 from sandlot.core.errors import ConfigError, SandboxError
 from sandlot.core.ports.sandbox import Command
 from sandlot.sandbox import compile as compile_module
@@ -30,7 +30,7 @@ async def main():
         for _ in range(int(sys.argv[1])):
             sandbox = await stack.enter_async_context(backend.open("host"))
             await run_command(sandbox, Command(argv=("sh", "-c", "sleep 1000 &")))
-        print(backend.zygote.pid, *backend.zygote.cgroups.folders, flush=True)
+        print(backend.machines.zygote.pid, *backend.machines.zygote.cgroups.folders, flush=True)
         await anyio.sleep_forever()
 
 anyio.run(main)
@@ -76,7 +76,7 @@ async def test_killing_sandlot_leaves_no_process_and_no_cgroup(count):
 async def test_killing_the_zygote_ends_every_sandbox_and_is_told():
     async with open_native() as backend, backend.open("host") as sandbox:
         await sh(sandbox, "sleep 1000 &")
-        pid = backend.zygote.pid
+        pid = backend.machines.zygote.pid
         below = children_of(pid)
         os.kill(pid, signal.SIGKILL)
         await gone(below)
@@ -92,8 +92,8 @@ async def test_a_killed_zygote_leaves_no_cgroup():
         for _ in range(20):
             sandbox = await stack.enter_async_context(backend.open("host"))
             await sh(sandbox, "for i in 1 2 3 4 5 6; do sleep 1000 & done")
-        folders = backend.zygote.cgroups.folders
-        os.kill(backend.zygote.pid, signal.SIGKILL)
+        folders = backend.machines.zygote.cgroups.folders
+        os.kill(backend.machines.zygote.pid, signal.SIGKILL)
     assert not any(folder.exists() for folder in folders)
 
 
@@ -101,32 +101,17 @@ async def test_a_dead_process_1_ends_the_wait_for_connections():
     async with open_native() as backend, backend.open("host") as sandbox, sandbox.listen(80) as connections:
         process = await sandbox.spawn(Command(argv=("bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/80; cat <&3"), stdin=b""))
         stream = await anext(connections)
-        os.kill(children_of(backend.zygote.pid)[0], signal.SIGKILL)
+        os.kill(children_of(backend.machines.zygote.pid)[0], signal.SIGKILL)
         for wait in (connections.__anext__, stream.receive, process.wait):
             with pytest.raises(SandboxError, match="died"):
                 await wait()
         await stream.aclose()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-async def test_a_pool_hands_out_ready_sandboxes_and_fills_up_again(kind):
-    async with backend_of(kind, pool=3) as backend:
-        await backend.warm("host")
-        assert backend.pooled() == 3
-        async with backend.open("host") as one, backend.open("host") as two:
-            await one.write("/x", b"1")
-            with pytest.raises(FileNotFoundError):
-                await two.read("/x")
-        with anyio.fail_after(5):
-            while backend.pooled() < 3:
-                await anyio.wait_all_tasks_blocked()
-        await backend.settle(3)
-
-
 async def test_a_pooled_sandbox_that_died_is_not_handed_out():
     async with open_native(pool=1) as backend:
         await backend.warm("host")
-        (child,) = children_of(backend.zygote.pid)
+        (child,) = children_of(backend.machines.zygote.pid)
         os.kill(child, signal.SIGKILL)
         await backend.settle(0)
         async with backend.open("host") as sandbox:
@@ -149,18 +134,9 @@ async def test_fifty_sandboxes_at_once_and_none_left():
 async def test_two_backends_in_one_process_do_not_share_limits():
     async with open_native() as one, one.open("host") as first:
         async with open_native() as two, two.open("host") as second:
-            assert set(one.zygote.cgroups.folders).isdisjoint(two.zygote.cgroups.folders)
+            assert set(one.machines.zygote.cgroups.folders).isdisjoint(two.machines.zygote.cgroups.folders)
             assert (await sh(second, "echo second")).stdout == "second\n"
         assert (await sh(first, "echo first")).stdout == "first\n"
-
-
-async def test_opening_that_is_cancelled_leaves_nothing():
-    async with open_native() as backend:
-        for _ in range(5):
-            with anyio.move_on_after(0):
-                async with backend.open("host"):
-                    pass
-        await backend.settle(0)
 
 
 async def test_an_error_of_the_caller_comes_out_as_it_was():

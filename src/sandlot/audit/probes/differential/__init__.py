@@ -1,1 +1,1 @@
-"""Flaws that show between two runs of the same thing under other conditions."""
+"""Probes that repeat a trial under other conditions."""

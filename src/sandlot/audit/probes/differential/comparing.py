@@ -1,4 +1,4 @@
-"""The same trial under other conditions: where the two part, and the finding that makes of it."""
+"""Compare pairs of trials that should be equal, and report where they differ."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from sandlot.core.types import Json
 
 @dataclass(frozen=True, slots=True)
 class TrialDifference:
-    """Two trials that should be alike, and where they part."""
+    """A play whose two trials differ, and where."""
 
     task: Task
     play: Play
@@ -24,10 +24,9 @@ class TrialDifference:
 
 
 def comparable_view(case: Case, trial: Trial) -> Json:
-    """Everything of a trial that must be the same again.
+    """Everything in a trial that must be reproducible.
 
-    What a shell prints and leaves in files (process numbers, dates, a repository's own notes) is the machine's doing; where the
-    agent used none, files are compared too.
+    Shell output, and files if the agent used a shell, are left out: process numbers, dates and repository data differ.
     """
     shells = {"bash"} if case.description.image is not None else set[str]()
     volatile = case.description.declared.volatile
@@ -38,7 +37,7 @@ def comparable_view(case: Case, trial: Trial) -> Json:
 
 
 def differing_trials(case: Case, requests: Sequence[Take], one: Sequence[Trial], other: Sequence[Trial]) -> list[TrialDifference]:
-    """Where pairs of trials part. Pairs in which one was lost or cancelled say nothing."""
+    """The pairs of trials that differ. Pairs with a lost trial are skipped."""
     tasks = {task.id: task for task in case.tasks}
     found: list[TrialDifference] = []
     for request, left_trial, right_trial in zip(requests, one, other, strict=True):
@@ -60,7 +59,7 @@ def difference_finding(
     expected: str,
     conditions: Conditions | None = None,
 ) -> Finding:
-    """One finding for one cause; the witness shows the first difference of one pair."""
+    """One finding for one cause; the witness shows the first difference of the first pair."""
     first = found[0]
     inputs = witness_inputs(first.task, first.play)
     if conditions is not None:

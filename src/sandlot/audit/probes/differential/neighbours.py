@@ -1,4 +1,4 @@
-"""Neighbours: many rollouts beside each other in one process come out as each does alone."""
+"""Neighbours: concurrent rollouts in one process give the same results as rollouts one by one."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,8 +10,9 @@ from sandlot.audit.probes.choice import choose_tasks
 from sandlot.audit.probes.differential.comparing import TrialDifference, comparable_view, difference_finding, differing_trials
 from sandlot.audit.probes.differential.resets import differs_by_chance
 from sandlot.audit.probes.likeness import Mismatch
+from sandlot.audit.probes.plays import GOLDEN, request_for
 from sandlot.audit.probes.tour import free_texts
-from sandlot.audit.subject import Call, Conditions, NamedPlay, Say, Script, Take, Trial
+from sandlot.audit.subject import Call, Conditions, Say, Script, Take, Trial
 from sandlot.core.task import Task
 
 TASKS, SANDBOXED = 24, 3
@@ -20,7 +21,7 @@ _COPIES = 2
 
 
 async def look_at_neighbours(case: Case) -> list[Finding]:
-    """Rollouts beside each other do not see each other."""
+    """Concurrent rollouts do not affect each other."""
     tasks = choose_tasks(case, TASKS, sandboxed=SANDBOXED)
     requests = await _mixed_requests(case, tasks)
     crowds = (4,) if case.description.image is not None else _AT_ONCE
@@ -30,7 +31,7 @@ async def look_at_neighbours(case: Case) -> list[Finding]:
         beside = await case.take(requests, conditions)
         found = [*_foreign_canaries(case, requests, beside), *differing_trials(case, requests, alone, beside)]
         if found and not await _differs_by_order(case, requests, alone, at_once) and not await differs_by_chance(case, found[0]):
-            title = f"{at_once} concurrent rollouts give other results than the same rollouts one by one"
+            title = f"{at_once} concurrent rollouts give different results than the same rollouts one by one"
             expected = "the same results as one by one"
             return [
                 difference_finding(
@@ -41,30 +42,30 @@ async def look_at_neighbours(case: Case) -> list[Finding]:
 
 
 async def _differs_by_order(case: Case, requests: Sequence[Take], alone: Sequence[Trial], seed: int) -> bool:
-    """True if the other order alone makes a difference: then it is history, and another probe tells."""
+    """True if the order alone makes a difference; `shuffled-order` reports that."""
     return bool(differing_trials(case, requests, alone, await case.take(requests, Conditions(shuffled=seed))))
 
 
 async def _mixed_requests(case: Case, tasks: Sequence[Task]) -> list[Take]:
-    """Golden, nothing, and golden marked with a canary of its own, for each task; in two copies where they are few."""
+    """For each task idle, golden, and golden with a canary word of its own; all twice."""
     golden = await case.golden()
     plays: list[Take] = []
     for copy in range(_COPIES):
         for number, task in enumerate(tasks):
-            plays.append(Take(task=task.id, play=IDLE, seed=case.seed))
+            plays.append(request_for(case, task, IDLE))
             if task.id in golden:
                 marked = _with_canary(case, golden[task.id], _canary(copy * len(tasks) + number))
-                plays += [Take(task=task.id, play=play, seed=case.seed) for play in (NamedPlay(name="golden"), marked)]
+                plays += [request_for(case, task, play) for play in (GOLDEN, marked)]
     return plays
 
 
 def _canary(number: int) -> str:
-    """A word that nobody else writes."""
+    """A unique word."""
     return f"canary-{number:04}-5e1d"
 
 
 def _with_canary(case: Case, golden: Trial, word: str) -> Script:
-    """Golden's calls with the canary in its free texts, and said at the end."""
+    """Golden's calls with the canary in free texts, and as the final message."""
     script = script_of(golden, "marked")
     texts = {spec.name: free_texts(spec.parameters) for spec in case.description.tools}
     turns: list[tuple[Call, ...]] = []
@@ -78,13 +79,13 @@ def _with_canary(case: Case, golden: Trial, word: str) -> Script:
 
 
 def _marked_arguments(call: Call, word: str, free: set[str]) -> dict[str, object]:
-    """The arguments with the canary in the last free text: the first is often an id."""
+    """The arguments with the canary in the last free text, because the first is often an id."""
     names = [name for name, value in call.arguments.items() if name in free and isinstance(value, str)]
     return {**call.arguments, names[-1]: word} if len(names) > 1 else dict(call.arguments)
 
 
 def _foreign_canaries(case: Case, requests: Sequence[Take], trials: Sequence[Trial]) -> Iterator[TrialDifference]:
-    """Trials that show a canary of somebody else."""
+    """Trials that show the canary of another rollout."""
     tasks = {task.id: task for task in case.tasks}
     for request, trial in zip(requests, trials, strict=True):
         said = msgspec.json.encode(comparable_view(case, trial)).decode()

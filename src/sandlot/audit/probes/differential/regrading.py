@@ -1,4 +1,4 @@
-"""Regrading: what was left is worth the same in every process, as often as it is asked for."""
+"""Regrading: the same evidence gets the same score in every process, every time."""
 
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
@@ -12,7 +12,7 @@ _PLACES = (Conditions(hash_seed=4), Conditions(hash_seed=5, at_once=8))
 
 
 async def look_at_regrading(case: Case) -> list[Finding]:
-    """The same evidence, the same score: elsewhere, again, and beside other gradings."""
+    """The same evidence gets the same score in other processes, repeatedly and concurrently."""
     tasks = choose_tasks(case, SURE, sandboxed=_SANDBOXED)
     golden, idle = await case.golden(), await case.idle()
     trials = [trials[task.id] for task in tasks for trials in (golden, idle) if task.id in trials]
@@ -47,7 +47,7 @@ def _finding(case: Case, flaky: list[tuple[Trial, Trial, Conditions]], num_trial
     )
     return Finding(
         code="D10.regrade",
-        title="the same rollout gets another score when it is graded again",
+        title="the same rollout gets a different score when it is graded again",
         layer=Layer.DIFFERENTIAL,
         probe="graded-again",
         severity=Severity.HIGH,

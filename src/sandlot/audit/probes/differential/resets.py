@@ -1,7 +1,7 @@
-"""Resets: what a rollout meets does not depend on what was played before it in the same process.
+"""Resets: a rollout does not depend on earlier rollouts in the same process.
 
-The same trials are taken first, and again after dirty rollouts that left a canary wherever they could write; some in a process of
-their own; and many in two shuffled orders.
+The same trials are played first, again after rollouts that wrote a canary word wherever they could, some in a process of their
+own, and many in two shuffled orders.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,6 +13,7 @@ from sandlot.audit.finding import Finding, Layer
 from sandlot.audit.probes.choice import SURE, choose_tasks
 from sandlot.audit.probes.differential.comparing import TrialDifference, comparable_view, difference_finding, differing_trials
 from sandlot.audit.probes.likeness import Mismatch, first_difference
+from sandlot.audit.probes.plays import GOLDEN, request_for
 from sandlot.audit.probes.tour import free_texts, golden_acts, required_texts, tour_script
 from sandlot.audit.subject import Call, Conditions, NamedPlay, Say, Script, Take, Trial
 from sandlot.core.task import Task
@@ -24,14 +25,14 @@ _SAME = "the same opening, observations, final state and score as in a process o
 
 
 async def look_at_history(case: Case) -> list[Finding]:
-    """What was played before leaves no trace."""
+    """Earlier rollouts do not affect later ones."""
     tasks = choose_tasks(case, TASKS, sandboxed=SANDBOXED)
     plays = await _plays(case, tasks)
-    requests = [Take(task=task.id, play=play, seed=case.seed) for task in tasks for play in plays[task.id]]
-    dirty = [Take(task=task.id, play=await _dirty_script(case, task), seed=case.seed) for task in tasks]
+    requests = [request_for(case, task, play) for task in tasks for play in plays[task.id]]
+    dirty = [request_for(case, task, await _dirty_script(case, task)) for task in tasks]
     trials = await case.take([*requests, *dirty, *requests])
     first, after = trials[: len(requests)], trials[-len(requests) :]
-    last = [Take(task=tasks[-1].id, play=play, seed=case.seed) for play in plays[tasks[-1].id]]
+    last = [request_for(case, tasks[-1], play) for play in plays[tasks[-1].id]]
     fresh = await case.take(last, Conditions(alone=True))
     leaked = [*_leaked_canaries(case, requests, after)]
     visits = await _calls_in_other_worlds(case, tasks)
@@ -48,19 +49,19 @@ async def look_at_history(case: Case) -> list[Finding]:
 
 
 async def differs_by_chance(case: Case, parting: TrialDifference) -> bool:
-    """True if it differs even without a history: then chance is to blame, and another probe tells."""
+    """True if the trial differs even without earlier rollouts; `other-surroundings` reports that."""
     alone = Conditions(alone=True)
     one, other = await case.take([Take(task=parting.task.id, play=parting.play, seed=case.seed)] * 2, alone)
     return first_difference(comparable_view(case, one), comparable_view(case, other)) is not None
 
 
 async def _plays(case: Case, tasks: Sequence[Task]) -> dict[str, list[Script | NamedPlay]]:
-    """Doing nothing, the golden solution, and a tour of all tools with golden's values."""
+    """Idle, the golden solution, and a script that calls every tool once."""
     golden = await case.golden()
     return {
         task.id: [
             IDLE,
-            *([NamedPlay(name="golden")] if task.id in golden else []),
+            *([GOLDEN] if task.id in golden else []),
             *([tour_script(case, golden[task.id])] if case.description.tools and task.id in golden else []),
         ]
         for task in tasks
@@ -68,7 +69,7 @@ async def _plays(case: Case, tasks: Sequence[Task]) -> dict[str, list[Script | N
 
 
 async def _calls_in_other_worlds(case: Case, tasks: Sequence[Task]) -> list[Take]:
-    """Golden's calls of each task made in the world of another: what is kept by a call's words alone, is kept from there."""
+    """Golden's calls of each task, made in the world of another task: finds caches keyed by the arguments alone."""
     golden = await case.golden()
     if len(tasks) < 2 or not case.description.tools or case.description.image is not None:
         return []
@@ -76,16 +77,14 @@ async def _calls_in_other_worlds(case: Case, tasks: Sequence[Task]) -> list[Take
         task.id: [act for act in golden_acts(golden[task.id]) if isinstance(act, Call)] for task in tasks if task.id in golden
     }
     return [
-        Take(
-            task=tasks[place - 1].id, play=Script(name="visitor", turns=tuple((call,) for call in calls[task.id])), seed=case.seed
-        )
+        request_for(case, tasks[place - 1], Script(name="visitor", turns=tuple((call,) for call in calls[task.id])))
         for place, task in enumerate(tasks)
         if calls.get(task.id)
     ]
 
 
 async def _dirty_script(case: Case, task: Task) -> Script:
-    """Golden's calls with the canary in every free text, then golden's calls as they were; in a shell, canaries on the disk."""
+    """Golden's calls with the canary in every free text, then unchanged; with a shell, canary files on the disk."""
     golden = (await case.golden()).get(task.id)
     calls = [act for act in golden_acts(golden) if isinstance(act, Call)] if golden else []
     free = {spec.name: free_texts(spec.parameters) for spec in case.description.tools}
@@ -111,7 +110,7 @@ async def _dirty_script(case: Case, task: Task) -> Script:
 
 
 def _leaked_canaries(case: Case, requests: Sequence[Take], trials: Sequence[Trial]) -> Iterator[TrialDifference]:
-    """Trials that show the canary, though they never wrote it."""
+    """Trials that show the canary although they did not write it."""
     tasks = {task.id: task for task in case.tasks}
     for request, trial in zip(requests, trials, strict=True):
         said = msgspec.json.encode(comparable_view(case, trial)).decode()
@@ -121,10 +120,10 @@ def _leaked_canaries(case: Case, requests: Sequence[Take], trials: Sequence[Tria
 
 
 async def look_at_order(case: Case) -> list[Finding]:
-    """In whatever order tasks are played, each comes out the same."""
+    """Tasks give the same results in any order."""
     tasks = choose_tasks(case, ORDERED, sandboxed=ORDERED_SANDBOXED)
-    plays: list[Script | NamedPlay] = [IDLE, *([NamedPlay(name="golden")] if case.description.has_golden else [])]
-    requests = [Take(task=task.id, play=play, seed=case.seed) for task in tasks for play in plays]
+    plays: list[Script | NamedPlay] = [IDLE, *([GOLDEN] if case.description.has_golden else [])]
+    requests = [request_for(case, task, play) for task in tasks for play in plays]
     one, other = [await case.take(requests, Conditions(shuffled=seed)) for seed in (1, 2)]
     found = differing_trials(case, requests, one, other)
     if not found or await differs_by_chance(case, found[0]):

@@ -1,6 +1,6 @@
-"""Surroundings: another day, another machine, another throw of the dice, and the same environment.
+"""Surroundings: the environment gives the same results on another day, machine or random seed.
 
-All surroundings are changed at once first; only if something differs then, each is changed alone to say which one it was.
+First all surroundings are changed at once. Only if something differs, each is changed alone to find the cause.
 """
 
 import datetime as dt
@@ -13,8 +13,9 @@ from sandlot.audit.finding import Finding, Layer
 from sandlot.audit.probes.choice import choose_tasks
 from sandlot.audit.probes.differential.comparing import TrialDifference, difference_finding, differing_trials
 from sandlot.audit.probes.likeness import Mismatch
+from sandlot.audit.probes.plays import GOLDEN
 from sandlot.audit.probes.tour import tour_script
-from sandlot.audit.subject import PLAIN, Conditions, NamedPlay, Play, Regrade, Request, Take, Trial
+from sandlot.audit.subject import PLAIN, Conditions, Play, Regrade, Request, Take, Trial
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK
 
 TASKS, SANDBOXED = 30, 4
@@ -25,7 +26,7 @@ _SAME = "the same opening, observations, final state and score under any surroun
 
 
 def _surroundings(now_s: float) -> dict[str, Conditions]:
-    """Each change alone, by the name of its finding."""
+    """Each change alone, by the variant of its finding."""
     return {
         "clock": Conditions(clock_shift_s=_DAY_S),
         "leap-day": Conditions(clock_shift_s=_seconds_to_leap_day(now_s)),
@@ -39,7 +40,7 @@ def _surroundings(now_s: float) -> dict[str, Conditions]:
 
 
 def _combinations(now_s: float) -> list[Conditions]:
-    """Few combinations in which every change occurs."""
+    """Three combinations that cover every change."""
     return [
         Conditions(
             clock_shift_s=_DAY_S, network=False, random_seed=20_011, hash_seed=1, timezone="Pacific/Chatham", locale="de_DE.UTF-8"
@@ -63,20 +64,20 @@ def _seconds_to_leap_day(now_s: float) -> float:
 
 
 _TITLES = {
-    "clock": "tomorrow it is another environment: something reads the wall clock",
-    "leap-day": "on a leap day it is another environment: something reads the wall clock",
-    "years": "in two years it is another environment: something reads the wall clock",
-    "network": "without the network it is another environment",
-    "random": "something draws from Python's or numpy's global generators",
-    "chance": "the same trial comes out differently, and not by Python's global generators: the clock, or the system's chance",
-    "hash-seed": "the order of a set or the hash of a text shows: another `PYTHONHASHSEED`, another environment",
-    "time-zone": "in another time zone it is another environment",
-    "locale": "in another locale it is another environment",
+    "clock": "results differ one day later: the code reads the wall clock",
+    "leap-day": "results differ on a leap day: the code reads the wall clock",
+    "years": "results differ two years later: the code reads the wall clock",
+    "network": "results differ without the network",
+    "random": "results differ with another seed of Python's or numpy's global random generators",
+    "chance": "the same trial gives different results: the code uses the clock or the system's random numbers",
+    "hash-seed": "results differ with another `PYTHONHASHSEED`: the code uses the order of a set or the hash of a text",
+    "time-zone": "results differ in another time zone",
+    "locale": "results differ in another locale",
 }
 
 
 async def look_at_surroundings(case: Case) -> list[Finding]:
-    """Clock, network, chance, hash seed, time zone and locale change nothing."""
+    """Clock, network, random seed, hash seed, time zone and locale do not matter."""
     plain, requests = await _baseline(case)
     suspects: list[TrialDifference] = []
     now_s = SYSTEM_CLOCK.wall()
@@ -91,7 +92,7 @@ async def look_at_surroundings(case: Case) -> list[Finding]:
     if reaching:
         away = Conditions(network=False)
         expected = "no network access: everything comes from the task or the world"
-        title = "it uses the network, whose answers may change"
+        title = "the environment uses the network, whose answers may change"
         found.append(difference_finding(case, "D17.network", title, reaching, probe=_NAME, expected=expected, conditions=away))
     if suspects:
         parted = [request for request in requests if any(_matches(request, each) for each in suspects)]
@@ -111,12 +112,12 @@ def _network_attempt(case: Case, request: Take, trial: Trial) -> TrialDifference
 
 
 async def _find_causes(case: Case, requests: Sequence[Take], now_s: float) -> list[Finding]:
-    """Each change alone, against the same trials in the same order without one."""
+    """Each change alone, compared with the same trials without it."""
     plain, again = await case.take(requests), await case.take(requests)
     if by_chance := differing_trials(case, requests, plain, again):
         return [await _chance_finding(case, requests, by_chance)]
     if differing_trials(case, requests, plain, await _repeat_under(case, requests, plain, PLAIN)):
-        return []  # grading the same once more is enough for another score: `graded-again` tells
+        return []  # grading alone is not reproducible; `graded-again` reports that
     found: list[Finding] = []
     clock_is_read = False
     for name, conditions in _surroundings(now_s).items():
@@ -132,7 +133,7 @@ async def _find_causes(case: Case, requests: Sequence[Take], now_s: float) -> li
 
 
 async def _chance_finding(case: Case, requests: Sequence[Take], found: Sequence[TrialDifference]) -> Finding:
-    """What differs without any change: drawn from global generators if seeding those makes it the same."""
+    """The trial differs without any change: by global random generators if seeding them makes it reproducible."""
     seeded = Conditions(random_seed=1)
     one, other = [await case.take(requests, seeded) for _ in range(2)]
     name = "chance" if differing_trials(case, requests, one, other) else "random"
@@ -140,11 +141,11 @@ async def _chance_finding(case: Case, requests: Sequence[Take], found: Sequence[
 
 
 async def _baseline(case: Case) -> tuple[list[Trial], list[Take]]:
-    """Idle, golden and touring trials as they are without any change."""
+    """Idle, golden and tour trials without any change, and their requests."""
     tasks = choose_tasks(case, TASKS, sandboxed=SANDBOXED)
     golden, idle = await case.golden(), await case.idle()
     pairs: list[tuple[str, Play, Trial | None]] = [(task.id, IDLE, idle[task.id]) for task in tasks]
-    pairs += [(task.id, NamedPlay(name="golden"), golden[task.id]) for task in tasks if task.id in golden]
+    pairs += [(task.id, GOLDEN, golden[task.id]) for task in tasks if task.id in golden]
     if case.description.tools and case.description.image is None:
         pairs += [(task.id, tour_script(case, golden[task.id]), None) for task in tasks[:TASKS] if task.id in golden]
     requests = [Take(task=task, play=play, seed=case.seed) for task, play, _ in pairs]
@@ -154,7 +155,7 @@ async def _baseline(case: Case) -> tuple[list[Trial], list[Take]]:
 
 
 async def _repeat_under(case: Case, requests: Sequence[Take], plain: Sequence[Trial], conditions: Conditions) -> list[Trial]:
-    """The trials under these conditions; where one comes out the same, its evidence is graded there once more."""
+    """The trials under these conditions, with the unchanged trials' evidence graded there as well."""
     again: list[Request] = [
         Regrade(trace=trial.trace, files=trial.files) for trial in plain if trial.trace and trial.trace.evidence
     ]
@@ -167,7 +168,7 @@ async def _repeat_under(case: Case, requests: Sequence[Take], plain: Sequence[Tr
 
 
 def _with_scores(trial: Trial, regraded: Trial) -> Trial:
-    """The trial, or what its evidence was graded as under other conditions if that is another score."""
+    """The trial, with the regraded scores if they differ."""
     if trial.scores and regraded.scores and trial.reward == regraded.reward:
         return trial
     return msgspec.structs.replace(trial, scores=regraded.scores) if regraded.scores else trial

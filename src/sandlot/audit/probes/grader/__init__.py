@@ -1,6 +1,6 @@
-"""Flaws of graders, asked directly: answers and evidence that were never played.
+"""Probes that grade answers and evidence which no agent produced.
 
-Read `asking.py` first: how answers are put to a grader. `hollow.py` (answers without the work), `matching.py` (right answers
-spelled otherwise, wrong ones that are near), `odd.py` (what crashes it), `again.py` (the same twice), `ladder.py` (partial work)
-and `criteria.py` (checks that decide nothing) are the questions; `judged.py` is for judges.
+Read `asking.py` first: it grades answers without playing. `hollow.py` (answers without work), `matching.py` (right answers in
+other formats, and near misses), `odd.py` (what crashes the grader), `again.py` (repeated gradings), `ladder.py` (partial work)
+and `criteria.py` (checks that are always met) use it; `judged.py` is for judges.
 """

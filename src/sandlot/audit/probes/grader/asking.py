@@ -1,33 +1,35 @@
-"""Putting answers to a grader without playing: what an earlier trial left, with other last words.
+"""Grade answers without playing: the evidence of an earlier trial, with another final answer.
 
-Asked on what an idle agent left, an answer shows what words alone can earn. Asked on what the golden solution left, it shows how
-the answer itself is read. One call of `ask` is one trip to the workers, however many answers it carries.
+On the evidence of an idle agent, an answer shows what words alone can earn. On the evidence of the golden solution, it shows how
+the answer itself is read. One call of `ask` sends all its answers to the workers at once.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from sandlot.audit.case import Case, regrade_with_answer
-from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
+from sandlot.audit.finding import Finding, Layer, Severity, Witness
 from sandlot.audit.probes.choice import choose_tasks
-from sandlot.audit.probes.likeness import opening_text
+from sandlot.audit.probes.likeness import EPSILON, opening_text
+from sandlot.audit.probes.plays import played_finding
 from sandlot.audit.subject import PLAIN, Conditions, Trial
 from sandlot.core.task import Task
 from sandlot.core.trace import Scored
 from sandlot.core.types import Json
 
-EPSILON = 1e-9
 _MAX_SHOWN = 4000
 _PROBE_S = 6.0
-"""About how long one probe may keep a grader busy."""
+"""About how long one probe may use a grader."""
 AGAIN, MOST_AGAIN = 6, 60
 NONSENSE = "Zvqx jworth pleffing"
-"""An answer to nothing."""
+"""An answer that is wrong for every task."""
 
 
 @dataclass(frozen=True, slots=True)
 class SolvedTask:
-    """A task that can be solved, and what two agents left of it: one that solved it, one that did nothing."""
+    """A task with the graded trials of its golden solution and of an agent that did nothing."""
 
     task: Task
     golden: Trial
@@ -35,55 +37,55 @@ class SolvedTask:
 
     @property
     def answer(self) -> str:
-        """What the golden solution said last."""
+        """The golden solution's final answer."""
         assert self.golden.trace is not None
         assert self.golden.trace.evidence is not None
         return self.golden.trace.evidence.answer
 
     @property
     def prompt(self) -> str:
-        """What the agent is told."""
+        """The messages that the agent gets at the start."""
         return opening_text(self.golden) or self.task.prompt
 
     @property
     def best(self) -> float:
-        """What the golden solution got."""
+        """The golden solution's reward."""
         return self.golden.reward or 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One answer about one task."""
+    """One answer to one task, to be graded."""
 
-    field: SolvedTask
+    target: SolvedTask
     kind: str
     answer: str
     solved: bool
-    """True: on what the golden solution left; False: on what an idle agent left."""
+    """True: on the golden solution's evidence; False: on the evidence of an idle agent."""
     times: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class GradedAnswer:
-    """A question, and what came back."""
+    """An answer and its grading."""
 
     question: Question
     trial: Trial
 
     @property
     def reward(self) -> float | None:
-        """The score's value, if there is one."""
+        """The reward, if there is a score."""
         return self.trial.reward
 
     @property
     def inputs(self) -> Json:
-        """Enough to ask again."""
+        """The witness inputs."""
         left = "the golden solution" if self.question.solved else "an agent that did nothing"
-        return {"task": self.question.field.task.id, "answer": self.question.answer[:_MAX_SHOWN], "on what was left by": left}
+        return {"task": self.question.target.task.id, "answer": self.question.answer[:_MAX_SHOWN], "on what was left by": left}
 
 
 async def find_solved_tasks(case: Case, most: int) -> list[SolvedTask]:
-    """Tasks whose golden solution was graded, spread over the kinds there are."""
+    """Up to `most` tasks whose golden solution was graded, spread over the kinds of tasks."""
     golden, idle = await case.golden(), await case.idle()
     found = [
         SolvedTask(task, golden[task.id], idle[task.id])
@@ -95,17 +97,17 @@ async def find_solved_tasks(case: Case, most: int) -> list[SolvedTask]:
 
 
 def num_affordable(found: Sequence[SolvedTask], most: int, each: int = 1, seconds: float = _PROBE_S) -> int:
-    """How many of something that takes `each` gradings there is time for: at least 2."""
-    slow = sorted(_grading_s(field.golden) for field in found)
+    """How many units of `each` gradings fit into the time, at least 2 and at most `most`."""
+    slow = sorted(_grading_s(target.golden) for target in found)
     typical = slow[len(slow) // 2] if slow else 0.0
     return most if typical <= 0 else max(2, min(most, int(seconds / (typical * each))))
 
 
 async def ask(case: Case, questions: Sequence[Question], conditions: Conditions = PLAIN) -> list[GradedAnswer]:
-    """Every question answered, in order; the same answer to the same task is graded once."""
+    """Grade every answer, in order; the same answer to the same task is graded once."""
     distinct = {_key(question): question for question in questions}
     requests = [
-        regrade_with_answer(question.field.golden if question.solved else question.field.idle, question.answer, question.times)
+        regrade_with_answer(question.target.golden if question.solved else question.target.idle, question.answer, question.times)
         for question in distinct.values()
     ]
     trials = dict(zip(distinct, await case.take(requests, conditions), strict=True))
@@ -113,7 +115,7 @@ async def ask(case: Case, questions: Sequence[Question], conditions: Conditions 
 
 
 async def keep_reproducible(case: Case, told: Sequence[GradedAnswer]) -> list[GradedAnswer]:
-    """What holds when it is asked again: where a judge decides, once is chance."""
+    """The answers that get the same reward when graded again. Only judges are asked again."""
     if not case.description.needs_judge or not told:
         return list(told)
     some = told[:MOST_AGAIN]
@@ -136,29 +138,38 @@ def answer_finding(
     sure: bool = True,
     fix: str = "",
 ) -> Finding:
-    """One finding; the witness is the shortest answer that shows it."""
-    shown = min(told, key=lambda each: (len(each.question.answer), each.question.field.task.id))
-    return Finding(
-        code=code,
-        title=title,
-        layer=Layer.GRADER,
-        probe=probe,
-        severity=severity,
-        standing=Confidence.CONFIRMED if sure else Confidence.LEAD,
-        task=shown.question.field.task.id,
-        count=len({each.question.field.task.id for each in told}),
-        witness=Witness(inputs=shown.inputs, expected=expected, observed=shown.trial.fate),
-        fix=fix,
-    )
+    """One finding; its witness is the shortest of these answers."""
+    shown = min(told, key=lambda each: (len(each.question.answer), each.question.target.task.id))
+    witness = Witness(inputs=shown.inputs, expected=expected, observed=shown.trial.fate)
+    count = len({each.question.target.task.id for each in told})
+    found = played_finding(probe, code, title, witness, count=count, severity=severity, sure=sure, fix=fix)
+    return msgspec.structs.replace(found, layer=Layer.GRADER, task=shown.question.target.task.id)
+
+
+def graded_finding(
+    probe: str,
+    code: str,
+    title: str,
+    task: str,
+    witness: Witness,
+    *,
+    count: int = 1,
+    sure: bool = True,
+    fix: str = "",
+) -> Finding:
+    """A finding of the grader layer about one task's evidence: high and confirmed if `sure`, else a minor lead."""
+    severity = Severity.HIGH if sure else Severity.LOW
+    found = played_finding(probe, code, title, witness, count=count, severity=severity, sure=sure, fix=fix)
+    return msgspec.structs.replace(found, layer=Layer.GRADER, task=task)
 
 
 def normalized(text: str) -> str:
-    """A text without what few people mean: case, space and the marks around it."""
+    """The text without case, extra space and surrounding punctuation."""
     return " ".join(text.casefold().split()).strip(" .,;:!?\"'`*()[]{}<>$\\")
 
 
 def needs_golden(case: Case) -> str | None:
-    """Why a probe that starts from golden answers does not apply."""
+    """Why a probe that needs golden answers does not apply; None if it does."""
     return None if case.description.has_golden else "there is no golden solution"
 
 
@@ -173,4 +184,4 @@ def _grading_s(trial: Trial) -> float:
 
 
 def _key(question: Question) -> tuple[str, bool, str, int]:
-    return (question.field.task.id, question.solved, question.answer, question.times)
+    return (question.target.task.id, question.solved, question.answer, question.times)

@@ -1,8 +1,7 @@
-"""Checks that decide nothing: met whatever was done, whatever is there.
+"""Checks that are always met, whatever the agent did.
 
-Each check is shown golden work, no work, part of the work, every value of the state bent, every file garbled and a wrong answer.
-One that is met by all of them has read nothing of it. A check that reads the trace may be about conduct, which is not bent here:
-that stays a lead.
+Each check grades golden work, no work, part of the work, every value of the state altered, every file garbled and a wrong
+answer. A check that all of these meet reads none of it. Traces are not altered, so a check that reads the trace stays a lead.
 """
 
 import ast
@@ -14,25 +13,27 @@ import msgspec
 
 from sandlot.audit.case import Case, Probe, regrade_with_answer
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
-from sandlot.audit.probes.grader.asking import EPSILON, NONSENSE, SolvedTask, find_solved_tasks
+from sandlot.audit.probes.grader.asking import NONSENSE, SolvedTask, find_solved_tasks, needs_golden
+from sandlot.audit.probes.grader.objects import map_values
 from sandlot.audit.probes.grader.rungs import rungs
+from sandlot.audit.probes.likeness import EPSILON
 from sandlot.audit.subject import Regrade, Trial
 from sandlot.core.rubric import CheckResult, CheckVerdict, PythonCheck
 from sandlot.core.trace import EvidenceRecord, FileRecord
 from sandlot.core.types import digest
 
 _ENOUGH = 4
-"""Different works a check must have seen."""
+"""Fewest works that a check must have graded."""
 
 
 async def _look_at_criteria(case: Case) -> list[Finding]:
-    """Every check tells some work from other work."""
+    """Every check is not met by some of the works."""
     some = await find_solved_tasks(case, 6)
-    works = [(field, request) for field in some for request in _spoiled_works(field, Random(case.seed))]  # noqa: S311 - seeded
+    works = [(target, request) for target in some for request in _spoiled_works(target, Random(case.seed))]  # noqa: S311 - seeded
     trials = await case.take([request for _, request in works])
-    graded: dict[str, list[Trial]] = {field.task.id: [field.golden, field.idle] for field in some}
-    for (field, _), trial in zip(works, trials, strict=True):
-        graded[field.task.id].append(trial)
+    graded: dict[str, list[Trial]] = {target.task.id: [target.golden, target.idle] for target in some}
+    for (target, _), trial in zip(works, trials, strict=True):
+        graded[target.task.id].append(trial)
     seen: dict[str, list[CheckResult] | None] = {}
     for each in graded.values():
         for name in _names(each[0]):
@@ -48,7 +49,7 @@ def _names(trial: Trial) -> list[str]:
 
 
 def _results(check: str, trials: list[Trial]) -> list[CheckResult] | None:
-    """What a check said to every work of a task; None if some of them it never saw, because grading broke or it was not asked."""
+    """A check's results for every work of a task; None if one is missing because grading failed or skipped it."""
     found: list[CheckResult] = []
     for trial in trials:
         result = next((each for each in (trial.score.checks if trial.score else ()) if each.id == check), None)
@@ -59,13 +60,13 @@ def _results(check: str, trials: list[Trial]) -> list[CheckResult] | None:
 
 
 def _always_met(results: list[CheckResult]) -> bool:
-    """True if it was met by everything, and is worth something."""
+    """True if every result is met and gives points."""
     return all(result.worth > 0 and result.value >= 1 - EPSILON for result in results)
 
 
-def _spoiled_works(field: SolvedTask, rng: Random) -> list[Regrade]:
-    """The golden work, spoiled in every way there is."""
-    trace = field.golden.trace
+def _spoiled_works(target: SolvedTask, rng: Random) -> list[Regrade]:
+    """The golden work, spoiled in several ways."""
+    trace = target.golden.trace
     assert trace is not None
     assert trace.evidence is not None
     evidence = trace.evidence
@@ -76,33 +77,25 @@ def _spoiled_works(field: SolvedTask, rng: Random) -> list[Regrade]:
         msgspec.structs.replace(evidence, files=garbled, answer=NONSENSE),
         *(msgspec.structs.replace(evidence, state=state) for state in altered_states(evidence.state)),
     ]
-    spoiled = [_with_evidence(field, record, {digest(garbage): garbage}) for record in records]
+    spoiled = [_with_evidence(target, record, {digest(garbage): garbage}) for record in records]
     return [
-        regrade_with_answer(field.golden, NONSENSE),
-        regrade_with_answer(field.idle, ""),
+        regrade_with_answer(target.golden, NONSENSE),
+        regrade_with_answer(target.idle, ""),
         *spoiled,
-        *(rung.request for rung in rungs(field, rng)[-2:]),
+        *(rung.request for rung in rungs(target, rng)[-2:]),
     ]
 
 
-def _with_evidence(field: SolvedTask, record: EvidenceRecord, files: dict[str, bytes]) -> Regrade:
-    assert field.golden.trace is not None
-    return Regrade(trace=msgspec.structs.replace(field.golden.trace, evidence=record), files=field.golden.files | files)
+def _with_evidence(target: SolvedTask, record: EvidenceRecord, files: dict[str, bytes]) -> Regrade:
+    assert target.golden.trace is not None
+    return Regrade(trace=msgspec.structs.replace(target.golden.trace, evidence=record), files=target.golden.files | files)
 
 
 def altered_states(state: Any) -> list[Any]:
-    """The state with every single value otherwise, kind by kind, and with every collection emptied; shapes stay."""
+    """The state with every value changed, with every value blank, and with every collection empty."""
     if not isinstance(state, dict | list):
         return []
-    return [_map_values(state, other) for other in (_other_value, _empty_value)] + [_without_content(state)]
-
-
-def _map_values(thing: Any, other: Any) -> Any:
-    if isinstance(thing, dict):
-        return {name: _map_values(value, other) for name, value in cast("dict[Any, Any]", thing).items()}
-    if isinstance(thing, list):
-        return [_map_values(value, other) for value in cast("list[Any]", thing)]
-    return other(thing)
+    return [map_values(state, other) for other in (_other_value, _empty_value)] + [_without_content(state)]
 
 
 def _other_value(value: Any) -> Any:
@@ -133,11 +126,11 @@ def _without_content(state: Any) -> Any:
 
 def _finding(case: Case, some: list[SolvedTask], results: list[CheckResult], num: int) -> Finding:
     check = results[0]
-    idle = next((field for field in some if _met(field.idle, check.id)), some[0])
+    idle = next((target for target in some if _met(target.idle, check.id)), some[0])
     sure = not _reads_conduct(case, check.id)
     return Finding(
         code="D21.always",
-        title=f"check `{check.id}` is met whatever the agent does: golden, idle and spoiled work ({num} tried)",
+        title=f"check `{check.id}` is always met: by golden, idle and spoiled work ({num} tried)",
         layer=Layer.GRADER,
         probe="dead-criteria",
         severity=Severity.HIGH if check.worth / _possible(idle.golden) > 0.05 else Severity.LOW,
@@ -146,9 +139,12 @@ def _finding(case: Case, some: list[SolvedTask], results: list[CheckResult], num
         check=check.id,
         count=len(results),
         witness=Witness(
-            inputs={"task": idle.task.id, "graded": "golden work with every value of the state, every file and the answer bent"},
-            expected=f"`{check.id}` not met by some of it",
-            observed=f"met {len(results)} times of {len(results)}",
+            inputs={
+                "task": idle.task.id,
+                "graded": "golden work with every value of the state, every file and the answer altered",
+            },
+            expected=f"`{check.id}` is not met by some of them",
+            observed=f"met by all {len(results)}",
         ),
     )
 
@@ -162,7 +158,7 @@ def _possible(trial: Trial) -> float:
 
 
 def _reads_conduct(case: Case, check: str) -> bool:
-    """True if the text of the check looks at the trace, or cannot be found."""
+    """True if the check's code reads the trace, or cannot be found."""
     names = {check}
     for rubric in case.description.rubrics.values():
         names |= {each.ref.rpartition(":")[2] for each in rubric.checks if isinstance(each, PythonCheck) and each.id == check}
@@ -182,8 +178,8 @@ def _reads_conduct(case: Case, check: str) -> bool:
 
 def _has_checks(case: Case) -> str | None:
     if case.description.kind == "grader":
-        return "a plain grader has no checks of its own"
-    return None if case.description.has_golden else "there is no golden solution"
+        return "a grader function has no checks"
+    return needs_golden(case)
 
 
 PROBES = (Probe("dead-criteria", Layer.GRADER, ("D21",), _look_at_criteria, _has_checks),)

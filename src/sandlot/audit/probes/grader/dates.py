@@ -1,4 +1,4 @@
-"""Other days and hours that look like a golden date or time: never the same one."""
+"""Wrong dates and times that look like the golden one."""
 
 import datetime as dt
 import re
@@ -8,7 +8,7 @@ _TIME = re.compile(r"(\d{1,2}):(\d{2})")
 
 
 def near_dates(text: str) -> list[tuple[str, str]]:
-    """A kind and another date or time for each way to be wrong; empty for what is neither."""
+    """The kind and text of each wrong date or time; empty if the text is neither."""
     if _DATE.fullmatch(text):
         try:
             return _near_date(dt.date.fromisoformat(text))
@@ -36,5 +36,5 @@ def _near_date(day: dt.date) -> list[tuple[str, str]]:
         ("another year", first.replace(year=day.year + 1)),
     ]
     if day.day <= 12 and day.day != day.month:
-        found.append(("day and month exchanged", day.replace(day=day.month, month=day.day)))
+        found.append(("day and month swapped", day.replace(day=day.month, month=day.day)))
     return [(kind, other.isoformat()) for kind, other in found]

@@ -1,4 +1,4 @@
-"""Answers no author thought of: odd numbers, letters and brackets, pieces of grammar at random, the golden answer damaged."""
+"""Unusual answers: odd numbers, characters and brackets, random pieces, and the golden answer damaged."""
 
 import re
 from collections.abc import Sequence
@@ -28,13 +28,13 @@ _PIECES = (
 
 
 def random_answer(rng: Random, golden: Sequence[str]) -> str:
-    """Pieces of what answers are made of, some of these tasks' own, in any order."""
+    """Random pieces of syntax and of golden answers, joined."""
     pieces = [*_PIECES, *(word for answer in golden for word in answer.split()[:4])]
     return "".join(rng.choice(pieces) for _ in range(rng.randrange(1, 12)))
 
 
 def damaged_answers(golden: str) -> list[str]:
-    """The golden answer, damaged: what parsers meet most."""
+    """The golden answer, damaged in common ways."""
     half = len(golden) // 2
     letters = re.sub(r"[A-Za-z]", "x", golden)
     return [

@@ -1,6 +1,6 @@
-"""Answers without the work: nothing, refusals, the prompt itself, every option at once, code that wants to be run, sheer length.
+"""Answers without work: empty, refusals, the prompt itself, every option at once, code, mere length.
 
-All are put to the grader on what an idle agent left, so that whatever they earn was earned by words alone.
+All are graded on the evidence of an idle agent, so that words alone earn whatever they get.
 """
 
 import re
@@ -12,7 +12,6 @@ from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Finding, Layer, Severity
 from sandlot.audit.probes.choice import SURE
 from sandlot.audit.probes.grader.asking import (
-    EPSILON,
     NONSENSE,
     GradedAnswer,
     Question,
@@ -24,6 +23,7 @@ from sandlot.audit.probes.grader.asking import (
     needs_golden,
     normalized,
 )
+from sandlot.audit.probes.likeness import EPSILON
 from sandlot.core.stats.intervals import beta_cdf
 
 _EMPTY = ("", " \n\t", ".", "-", "...", "null", "N/A", "?")
@@ -63,33 +63,33 @@ _NUMBERS = ("nan", "NaN", "inf", "-inf", "1e999", "Infinity")
 _FILLER = "This is a careful, complete and well considered answer. "
 _MANY = 1000
 _SMALL = 0.2
-"""A gain up to this is a crumb: points for form."""
+"""A gain up to this is small: points for form."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """One way of answering without having worked."""
+    """One kind of answer without work."""
 
     code: str
     title: str
     answers: Callable[[SolvedTask, Sequence[SolvedTask]], Sequence[str]]
     whole: bool = False
-    """Only full marks count: part of them may be honest credit for what is in the answer."""
+    """Only full marks count; part of the points may be fair for what the answer contains."""
 
 
-def _prompt_echoes(field: SolvedTask, _: Sequence[SolvedTask]) -> list[str]:
-    text = field.prompt
+def _prompt_echoes(target: SolvedTask, _: Sequence[SolvedTask]) -> list[str]:
+    text = target.prompt
     numbers = re.findall(r"-?\d+(?:\.\d+)?", text)
     names = re.findall(r"\b[A-Z][\w-]+", text)
     words = sorted(set(re.findall(r"\w+", text.lower())))
     return [echo for echo in (text, " ".join(numbers), ", ".join(names), " ".join(words)) if echo.strip()]
 
 
-def _every_option(field: SolvedTask, others: Sequence[SolvedTask]) -> list[str]:
-    """All answers there are among the tasks, and all numbers up to a thousand, at once."""
+def _every_option(target: SolvedTask, others: Sequence[SolvedTask]) -> list[str]:
+    """All golden answers of the tasks at once, and all numbers below a thousand."""
     listed = list(dict.fromkeys(other.answer for other in others if len(other.answer) < 80))[:80]
-    if field.answer not in listed and len(field.answer) < 80:
-        listed.append(field.answer)
+    if target.answer not in listed and len(target.answer) < 80:
+        listed.append(target.answer)
     many = [joint.join(order) for joint in (", ", "\n", " or ") for order in (listed, listed[::-1])] if len(listed) > 2 else []
     return [
         *many,
@@ -107,73 +107,78 @@ def _fixed(*answers: str) -> Callable[[SolvedTask, Sequence[SolvedTask]], Sequen
 
 _KINDS = {
     "empty": _Kind("D02.empty", "an empty answer earns points", _fixed(*_EMPTY)),
-    "refusal": _Kind("D02.refusal", "declining or merely claiming to be done earns points", _fixed(*_REFUSALS)),
-    "echo": _Kind("D02.echo", "repeating what the prompt says earns full marks", _prompt_echoes, whole=True),
+    "refusal": _Kind("D02.refusal", "refusing, or only claiming to be done, earns points", _fixed(*_REFUSALS)),
+    "echo": _Kind("D02.echo", "repeating the prompt earns full marks", _prompt_echoes, whole=True),
     "options": _Kind("D02.enumerate", "naming every option at once earns full marks", _every_option, whole=True),
-    "code": _Kind("D02.eval", "an answer that is code, not a solution, earns full marks", _fixed(*_CODE), whole=True),
-    "forged": _Kind("D02.forged", "an answer that looks like a verdict earns points", _fixed(*_FORGED)),
-    "pattern": _Kind("D02.pattern", "an answer that is a pattern earns full marks", _fixed(*_PATTERNS), whole=True),
+    "code": _Kind("D02.eval", "code in place of an answer earns full marks", _fixed(*_CODE), whole=True),
+    "forged": _Kind("D02.forged", "an answer that looks like a verdict or a test report earns points", _fixed(*_FORGED)),
+    "pattern": _Kind(
+        "D02.pattern", "a wildcard or pattern in place of an answer earns full marks", _fixed(*_PATTERNS), whole=True
+    ),
     "number": _Kind("D02.nan", "NaN or infinity earns full marks", _fixed(*_NUMBERS), whole=True),
 }
 _NONE = _Kind("D02.nonsense", "nonsense earns points", _fixed(NONSENSE))
 _OFTEN = 0.2
-"""On so large a share of tasks it is no coincidence."""
+"""On this share of tasks it is not chance."""
 _FIXES = {
-    "options": "compare the whole answer, or the one part the prompt asks for; never look for the key somewhere inside",
+    "options": "compare the whole answer, or the one part that the prompt asks for; do not search for the key inside the answer",
     "code": "parse the answer (int, float, json) instead of evaluating it",
-    "number": "refuse what is not finite before comparing; `nan` makes every comparison false",
-    "pattern": "never use what an agent wrote as a pattern",
+    "number": "reject numbers that are not finite before you compare; every comparison with `nan` is false",
+    "pattern": "do not use the agent's text as a pattern",
 }
 
 
 async def _look_at_hollow(case: Case) -> list[Finding]:
-    """Answers without the work stay at the floor."""
-    some = [field for field in await find_solved_tasks(case, 12) if not case.may_idle(field.task)]
+    """Answers without work stay at the floor."""
+    some = [target for target in await find_solved_tasks(case, 12) if not case.may_idle(target.task)]
     everyone = await find_solved_tasks(case, SURE)
     questions = [
-        Question(field, name, answer, solved=False)
-        for field in some
+        Question(target, name, answer, solved=False)
+        for target in some
         for name, kind in _KINDS.items()
-        for answer in dict.fromkeys(kind.answers(field, everyone))
-        if not _may_be_right(answer, field)
+        for answer in dict.fromkeys(kind.answers(target, everyone))
+        if not _may_be_right(answer, target)
     ]
-    control = [Question(field, "control", NONSENSE, solved=False) for field in some]
+    control = [Question(target, "control", NONSENSE, solved=False) for target in some]
     told = await ask(case, [*control, *questions])
     floor = {
-        each.question.field.task.id: max(case.floor, each.question.field.idle.reward or 0.0) for each in told[: len(control)]
+        each.question.target.task.id: max(case.floor, each.question.target.idle.reward or 0.0) for each in told[: len(control)]
     }
     earned: dict[str, list[GradedAnswer]] = defaultdict(list)
     for one in told[: len(control)]:
-        if (one.reward or 0.0) > floor[one.question.field.task.id] + EPSILON:
+        if (one.reward or 0.0) > floor[one.question.target.task.id] + EPSILON:
             earned["nonsense"].append(one)
-    nonsense = {one.question.field.task.id: one.reward or 0.0 for one in told[: len(control)]}
+    nonsense = {one.question.target.task.id: one.reward or 0.0 for one in told[: len(control)]}
     for one in told[len(control) :]:
-        task, kind = one.question.field.task.id, _KINDS[one.question.kind]
+        task, kind = one.question.target.task.id, _KINDS[one.question.kind]
         least = max(floor[task], nonsense[task]) + EPSILON
         if one.question.kind == "empty" and case.description.kind == "grader":
-            least = case.floor + EPSILON  # an idle agent is an empty answer, so it is no measure of it
-        if one.reward is not None and one.reward > least and (not kind.whole or one.reward >= one.question.field.best - EPSILON):
+            least = case.floor + EPSILON  # there, an idle agent is itself an empty answer
+        if one.reward is not None and one.reward > least and (not kind.whole or one.reward >= one.question.target.best - EPSILON):
             earned[one.question.kind].append(one)
     held = {name: await keep_reproducible(case, each) for name, each in earned.items()}
     return [_finding(case, name, each, len(some)) for name, each in held.items() if each]
 
 
-def _may_be_right(answer: str, field: SolvedTask) -> bool:
-    """True if it may well be the solution, or be read as it by whoever takes the first or last thing said: it proves nothing."""
-    said, golden = normalized(answer), normalized(field.answer)
-    if said == golden or answer.strip() == field.answer.strip():
+def _may_be_right(answer: str, target: SolvedTask) -> bool:
+    """True if the answer may be right, or a parser of its first or last part may read it as right."""
+    said, golden = normalized(answer), normalized(target.answer)
+    if said == golden or answer.strip() == target.answer.strip():
         return True
     return bool(golden) and (said.startswith(golden) or said.endswith(golden) or (len(golden) > len(said) / 2 and golden in said))
 
 
 def _finding(case: Case, name: str, told: list[GradedAnswer], num_tasks: int) -> Finding:
     most = max(one.reward or 0.0 for one in told)
-    gain = most - max(case.floor, min(one.question.field.idle.reward or 0.0 for one in told))
+    gain = most - max(case.floor, min(one.question.target.idle.reward or 0.0 for one in told))
     kind = _KINDS.get(name, _NONE)
     best = [one for one in told if (one.reward or 0.0) >= most - EPSILON]
-    tasks = len({one.question.field.task.id for one in told})
+    tasks = len({one.question.target.task.id for one in told})
     often = tasks >= max(2, _OFTEN * num_tasks)
-    judged = case.description.needs_judge and name in {"options", "echo"}  # it may have been asked whether all of it is there
+    judged = case.description.needs_judge and name in {
+        "options",
+        "echo",
+    }  # the judge may be asked whether everything is mentioned
     return answer_finding(
         kind.code,
         f"{kind.title} (up to {most:g}, on {tasks} of {num_tasks} tasks)",
@@ -189,35 +194,37 @@ def _finding(case: Case, name: str, told: list[GradedAnswer], num_tasks: int) ->
 # -- guessing ------------------------------------------------------------------------------------------------------------------
 
 _GUESSED = 30
-"""Tasks that every guess is tried on."""
+"""Tasks on which every guess is tried."""
 _GUESSABLE = 0.2
 _MARGIN = 0.25
-"""So much better than chance, for answers drawn evenly from those there are."""
+"""Smallest gap above chance, for answers drawn evenly."""
 _LUCK = 0.0125
 
 
 async def _look_at_guesses(case: Case) -> list[Finding]:
-    """No single answer is right for a large share of tasks, and none beats chance."""
+    """No single answer is right for many tasks."""
     if case.description.declared.guessable:
         return []
-    everyone = [field for field in await find_solved_tasks(case, _GUESSED) if not case.may_idle(field.task)]
-    common = [answer for answer, _ in Counter(field.answer for field in everyone if len(field.answer) < 200).most_common(4)]
+    everyone = [target for target in await find_solved_tasks(case, _GUESSED) if not case.may_idle(target.task)]
+    common = [answer for answer, _ in Counter(target.answer for target in everyone if len(target.answer) < 200).most_common(4)]
     guesses = list(dict.fromkeys((*common, *_CONSTANTS)))
-    told = await ask(case, [Question(field, guess, guess, solved=False) for guess in guesses for field in everyone])
+    told = await ask(case, [Question(target, guess, guess, solved=False) for guess in guesses for target in everyone])
     passed: dict[str, list[GradedAnswer]] = defaultdict(list)
     for one in told:
-        if one.reward is not None and one.reward >= one.question.field.best - EPSILON > case.floor:
+        if one.reward is not None and one.reward >= one.question.target.best - EPSILON > case.floor:
             passed[one.question.answer].append(one)
     if not passed or len(everyone) < 8:
         return []
     guess, right = max(passed.items(), key=lambda item: len(item[1]))
     right = await keep_reproducible(case, right)
-    options = len({normalized(field.answer) for field in everyone})
+    options = len({normalized(target.answer) for target in everyone})
     chance = 1 / options if options else 1.0
-    by_luck = beta_cdf(chance, max(1, len(right)), len(everyone) - len(right) + 1)  # so many or more of them right, at chance
+    by_luck = beta_cdf(
+        chance, max(1, len(right)), len(everyone) - len(right) + 1
+    )  # probability of at least this many right by chance
     if len(right) / len(everyone) <= max(_GUESSABLE, chance + _MARGIN) or by_luck > _LUCK:
         return []
-    title = f"`{guess[:60]}` is right for {len(right)} of {len(everyone)} tasks; by chance it would be {chance:.0%}"
+    title = f"`{guess[:60]}` is right for {len(right)} of {len(everyone)} tasks; chance would give {chance:.0%}"
     expected = f"no answer right for more than {max(_GUESSABLE, chance + _MARGIN):.0%} of tasks"
     return [answer_finding("D14.constant", title, "best-guess", right, expected=expected, severity=Severity.HIGH)]
 
@@ -229,34 +236,37 @@ _LATE_S = 0.05
 
 
 async def _look_at_length(case: Case) -> list[Finding]:
-    """Saying more of nothing earns nothing more."""
-    some = [field for field in await find_solved_tasks(case, 8) if not case.may_idle(field.task)]
+    """A longer empty answer does not earn more."""
+    some = [target for target in await find_solved_tasks(case, 8) if not case.may_idle(target.task)]
     texts = {"filler": _FILLER, "nonsense": NONSENSE + " "}
     questions = [
-        Question(field, name, text * count, solved=False) for field in some for name, text in texts.items() for count in _LENGTHS
+        Question(target, name, text * count, solved=False)
+        for target in some
+        for name, text in texts.items()
+        for count in _LENGTHS
     ]
     told = await ask(case, questions)
-    by = {(one.question.field.task.id, one.question.kind, len(one.question.answer)): one for one in told}
+    by = {(one.question.target.task.id, one.question.kind, len(one.question.answer)): one for one in told}
     longer: list[GradedAnswer] = []
     late: list[GradedAnswer] = []
-    for field in some:
+    for target in some:
         for name, text in texts.items():
-            short = by[field.task.id, name, len(text)]
-            most = max((by[field.task.id, name, len(text) * count] for count in _LENGTHS[1:]), key=lambda one: one.reward or 0.0)
+            short = by[target.task.id, name, len(text)]
+            most = max((by[target.task.id, name, len(text) * count] for count in _LENGTHS[1:]), key=lambda one: one.reward or 0.0)
             if (most.reward or 0.0) > max(case.floor, short.reward or 0.0) + EPSILON:
                 slow = most.trial.seconds > max(_LATE_S, 2 * short.trial.seconds)
                 (late if slow else longer).append(most)
     found_here: list[Finding] = []
     late, longer = await keep_reproducible(case, late), await keep_reproducible(case, longer)
     if late:
-        title = f"an answer that takes long to grade gets {late[0].reward:g}; a short one with the same words gets 0"
+        title = f"an answer that takes long to grade gets {late[0].reward:g}; a short one with the same words gets less"
         found_here.append(
             answer_finding(
                 "D04.late", title, "length", late, expected="a failure, or the score of the short one", severity=Severity.HIGH
             )
         )
     if longer:
-        title = f"the same empty words repeated earn more the longer they are (up to {max(one.reward or 0 for one in longer):g})"
+        title = f"an answer without content earns more the longer it is (up to {max(one.reward or 0 for one in longer):g})"
         severity = Severity.HIGH if max(one.reward or 0.0 for one in longer) > _SMALL else Severity.LOW
         found_here.append(
             answer_finding("D06.length", title, "length", longer, expected="the score of the short one", severity=severity)

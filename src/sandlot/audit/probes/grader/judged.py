@@ -1,7 +1,7 @@
-"""Judges that can be talked to, impressed by nothing, or that change their mind.
+"""Judges that follow instructions in the answer, pay for empty phrases, or contradict themselves.
 
-Wrong answers are shown to the judge plain, with payloads that talk to it, and with as many words about the weather. Only what
-payloads do beyond the weather counts, tested in pairs: a judge that tosses coins is unstable, not injected.
+The judge grades wrong answers plain, with payloads that address it, and with neutral text of similar length (the weather) as a
+control. Only payloads that pay more often than the control count, tested in pairs: a random judge is unstable, not injected.
 """
 
 from collections import defaultdict
@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Finding, Layer, Severity
 from sandlot.audit.probes.grader.asking import (
-    EPSILON,
     NONSENSE,
     GradedAnswer,
     Question,
@@ -20,6 +19,7 @@ from sandlot.audit.probes.grader.asking import (
     find_solved_tasks,
     normalized,
 )
+from sandlot.audit.probes.likeness import EPSILON
 from sandlot.core.rubric import CheckVerdict, JudgeCheck
 from sandlot.core.stats.intervals import mcnemar, wilson
 
@@ -48,15 +48,15 @@ _PROBE = "judge-injection"
 
 
 async def _look_at_injection(case: Case) -> list[Finding]:
-    """Text that talks to the judge, or only sounds like thinking, earns nothing."""
-    some = [field for field in await find_solved_tasks(case, _WRONG) if field.golden.passed]
-    wrong = [(field, text) for field in some for text in _wrong_answers(field, some)][:_WRONG]
-    plainly = [Question(field, "plain", text, solved=False) for field, text in wrong]
-    loaded = [Question(field, "payload", text + load, solved=False) for field, text in wrong for load in _PAYLOADS]
-    calmly = [Question(field, "weather", text + words, solved=False) for field, text in wrong for words in _WEATHER]
-    keyed = [Question(field, "key", key, solved=False) for field in some for key in _KEYS]
+    """Text that addresses the judge, and empty reasoning phrases, earn nothing."""
+    some = [target for target in await find_solved_tasks(case, _WRONG) if target.golden.passed]
+    wrong = [(target, text) for target in some for text in _wrong_answers(target, some)][:_WRONG]
+    plainly = [Question(target, "plain", text, solved=False) for target, text in wrong]
+    loaded = [Question(target, "payload", text + load, solved=False) for target, text in wrong for load in _PAYLOADS]
+    calmly = [Question(target, "weather", text + words, solved=False) for target, text in wrong for words in _WEATHER]
+    keyed = [Question(target, "key", key, solved=False) for target in some for key in _KEYS]
     nonsense = [
-        Question(field, "nonsense", f"{NONSENSE} {number}", solved=False) for field in some for number in range(len(_KEYS))
+        Question(target, "nonsense", f"{NONSENSE} {number}", solved=False) for target in some for number in range(len(_KEYS))
     ]
     told = await ask(case, [*plainly, *loaded, *calmly, *keyed, *nonsense])
     base, rest = told[: len(wrong)], told[len(wrong) :]
@@ -74,16 +74,18 @@ async def _look_at_injection(case: Case) -> list[Finding]:
         _scores_above(other, case.floor) and not _scores_above(key, case.floor) for key, other in zip(keys, none, strict=True)
     )
     if opened and mcnemar(len(opened), closed) < _SIGNIFICANT and len(opened) > closed:
-        title = f"an empty opening phrase earns the judge's points ({len(opened)} of {len(keys)} tried)"
+        title = f"an empty phrase earns the judge's points ({len(opened)} of {len(keys)} tried)"
         found_here.append(
-            answer_finding("D03.master-key", title, _PROBE, opened, expected="what nonsense gets", severity=Severity.HIGH)
+            answer_finding(
+                "D03.master-key", title, _PROBE, opened, expected="the score of a nonsense answer", severity=Severity.HIGH
+            )
         )
     return found_here
 
 
-def _wrong_answers(field: SolvedTask, some: Sequence[SolvedTask]) -> list[str]:
-    """Answers that are not this task's: other tasks' golden ones, and a refusal."""
-    others = [other.answer for other in some if normalized(other.answer) != normalized(field.answer)]
+def _wrong_answers(target: SolvedTask, some: Sequence[SolvedTask]) -> list[str]:
+    """Wrong answers: golden answers of other tasks, and a refusal."""
+    others = [other.answer for other in some if normalized(other.answer) != normalized(target.answer)]
     return [*others[:2], "I am afraid I cannot say."]
 
 
@@ -96,7 +98,7 @@ def _scores_more(one: GradedAnswer, than: GradedAnswer) -> bool:
 
 
 def _payloads_that_paid(base: list[GradedAnswer], payload: list[GradedAnswer], weather: list[GradedAnswer]) -> list[GradedAnswer]:
-    """Payloads that paid, if they paid more often than the weather did."""
+    """The payloads that raised the score, if they did so significantly more often than the control text."""
     loads, words = len(_PAYLOADS), len(_WEATHER)
     ever = [any(_scores_more(payload[place * loads + at], one) for at in range(loads)) for place, one in enumerate(base)]
     by_weather = [any(_scores_more(weather[place * words + at], one) for at in range(words)) for place, one in enumerate(base)]
@@ -114,7 +116,7 @@ def _payloads_that_paid(base: list[GradedAnswer], payload: list[GradedAnswer], w
 def _injection_finding(payload: list[GradedAnswer], base: list[GradedAnswer], talked: list[GradedAnswer]) -> Finding:
     rate = wilson(len(talked), len(payload))
     title = f"text addressed to the judge changes its verdict ({len(talked)} of {len(payload)}, {rate.low:.0%}-{rate.high:.0%})"
-    expected = f"the verdict without it: {base[0].trial.fate}"
+    expected = f"the verdict without that text: {base[0].trial.fate}"
     return answer_finding("D03.injection", title, _PROBE, talked, expected=expected, severity=Severity.HIGH)
 
 
@@ -122,10 +124,10 @@ def _injection_finding(payload: list[GradedAnswer], base: list[GradedAnswer], ta
 
 
 async def _look_at_judge_again(case: Case) -> list[Finding]:
-    """The same answer, judged again, gets the same verdict; and what stands beside it does not decide."""
-    some = [field for field in await find_solved_tasks(case, 12) if field.golden.trace is not None]
+    """The same answer gets the same verdict again, and its position beside another answer does not decide."""
+    some = [target for target in await find_solved_tasks(case, 12) if target.golden.trace is not None]
     questions = [
-        Question(field, kind, answer, solved=False, times=TIMES) for field in some for kind, answer in _items(field, some)
+        Question(target, kind, answer, solved=False, times=TIMES) for target in some for kind, answer in _items(target, some)
     ][:ITEMS]
     told = await ask(case, questions)
     shaky = [one for one in told if len({_value(each) for each in one.trial.scores}) > 1]
@@ -140,12 +142,12 @@ async def _look_at_judge_again(case: Case) -> list[Finding]:
     return [*found_here, *beside]
 
 
-def _items(field: SolvedTask, some: Sequence[SolvedTask]) -> list[tuple[str, str]]:
-    other = next((other.answer for other in some if normalized(other.answer) != normalized(field.answer)), "No.")
+def _items(target: SolvedTask, some: Sequence[SolvedTask]) -> list[tuple[str, str]]:
+    other = next((other.answer for other in some if normalized(other.answer) != normalized(target.answer)), "No.")
     return [
-        ("golden", field.answer),
+        ("golden", target.answer),
         ("other", other),
-        ("half", field.answer[: max(1, len(field.answer) // 2)]),
+        ("half", target.answer[: max(1, len(target.answer) // 2)]),
         ("nonsense", NONSENSE),
     ]
 
@@ -156,7 +158,7 @@ def _value(scored: object) -> str:
 
 
 def _position_findings(case: Case, told: Sequence[GradedAnswer]) -> list[Finding]:
-    """Judge checks that compare the answer with something else and prefer it whatever it says."""
+    """Judge checks that compare the answer with another text and prefer it even if it is nonsense."""
     compares = {
         check.id
         for rubric in case.description.rubrics.values()
@@ -171,7 +173,7 @@ def _position_findings(case: Case, told: Sequence[GradedAnswer]) -> list[Finding
     return [
         answer_finding(
             "D16.position",
-            f"check `{name}` prefers nonsense to what it is compared with ({len(each)} of {len(told)} tasks): its place decides",
+            f"check `{name}` prefers nonsense to the text beside it ({len(each)} of {len(told)} tasks): the position decides",
             "judge-again",
             each,
             expected=f"`{name}` not met",
@@ -184,7 +186,7 @@ def _position_findings(case: Case, told: Sequence[GradedAnswer]) -> list[Finding
 
 def _needs_judge(case: Case) -> str | None:
     if not case.description.needs_judge:
-        return "no judge decides anything"
+        return "no check uses a judge"
     return None if case.judge is not None else "no judge was given"
 
 

@@ -1,8 +1,8 @@
-"""Better work gets a better reward: what rounding, clipping and saturation take away.
+"""Better work gets a better reward, unless rounding, clipping or saturation hides the difference.
 
-A ladder leaves out siblings of what the golden solution did. If each may be missing alone and all together may not, the reward
-is full before the work is. If points differ and the reward does not, it was clipped. A reward of 0 or 1 and nothing between is a
-rule an author may want, and no flaw.
+A ladder leaves out more and more of several similar parts of the golden work. If each part may be missing alone but not all
+together, full marks come before the work is done. If the points differ and the reward does not, it was clipped. A reward of only
+0 or 1 may be intended and is not a flaw.
 """
 
 from collections.abc import Callable
@@ -10,30 +10,31 @@ from dataclasses import dataclass
 from random import Random
 
 from sandlot.audit.case import Case, Probe, regrade_with_answer
-from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
-from sandlot.audit.probes.grader.asking import EPSILON, NONSENSE, SolvedTask, find_solved_tasks, needs_golden
+from sandlot.audit.finding import Finding, Layer, Witness
+from sandlot.audit.probes.grader.asking import NONSENSE, SolvedTask, find_solved_tasks, graded_finding, needs_golden
 from sandlot.audit.probes.grader.rungs import Ladder, Rung, ladders
+from sandlot.audit.probes.likeness import EPSILON
 from sandlot.audit.subject import Trial
 
 _SIBLINGS = 3
-"""Alike parts that may each be missing, before it is no coincidence."""
+"""Fewest parts that may each be missing; fewer may be chance."""
 
 
 @dataclass(frozen=True, slots=True)
 class _LadderResult:
-    """A ladder, and what came of its rungs."""
+    """A ladder with the trials of its rungs."""
 
     ladder: Ladder
     singles: list[tuple[Rung, Trial]]
-    """One part left out each."""
+    """One part left out."""
     steps: list[tuple[Rung, Trial]]
-    """More and more left out; the last has nothing left."""
+    """More and more parts left out; in the last, all of them."""
 
 
 async def _look_at_ladders(case: Case) -> list[Finding]:
-    """Climb every ladder of some tasks."""
-    some = [field for field in await find_solved_tasks(case, 6) if field.golden.passed]
-    climbing = [ladder for field in some for ladder in ladders(field)[:2]]
+    """Grade every rung of the ladders of some tasks."""
+    some = [target for target in await find_solved_tasks(case, 6) if target.golden.passed]
+    climbing = [ladder for target in some for ladder in ladders(target)[:2]]
     rng = Random(case.seed)  # noqa: S311 - seeded, not secret
     plans = [(ladder, *_rungs(ladder, rng)) for ladder in climbing]
     trials = iter(await case.take([rung.request for _, singles, steps in plans for rung in (*singles, *steps)]))
@@ -51,26 +52,26 @@ def _rungs(ladder: Ladder, rng: Random) -> tuple[list[Rung], list[Rung]]:
     return singles, [ladder.without(order[:count]) for count in range(2, len(order) + 1)]
 
 
-def _full(trial: Trial, field: SolvedTask) -> bool:
-    return trial.reward is not None and trial.reward >= field.best - EPSILON
+def _full(trial: Trial, target: SolvedTask) -> bool:
+    return trial.reward is not None and trial.reward >= target.best - EPSILON
 
 
 def _saturated(climbed: _LadderResult) -> tuple[Rung, Trial] | None:
-    """A rung with full marks, though the parts left out matter: together they are missed."""
-    field = climbed.ladder.field
-    spare = [rung for rung, trial in climbed.singles if _full(trial, field)]
-    if len(spare) < _SIBLINGS or _full(climbed.steps[-1][1], field):
+    """A rung with full marks although its missing parts matter: without all of them, marks are lost."""
+    target = climbed.ladder.target
+    spare = [rung for rung, trial in climbed.singles if _full(trial, target)]
+    if len(spare) < _SIBLINGS or _full(climbed.steps[-1][1], target):
         return None
-    # Parts nobody looks at may be left out all at once; these may not.
+    # Parts that no check reads may all be missing at once; these may not.
     loose = frozenset(place for rung in spare for place in rung.without)
     deep = [(rung, trial) for rung, trial in (*climbed.singles, *climbed.steps) if rung.without <= loose]
-    missed = [rung for rung, trial in deep if trial.reward is not None and not _full(trial, field)]
-    full = [(rung, trial) for rung, trial in deep if _full(trial, field)]
+    missed = [rung for rung, trial in deep if trial.reward is not None and not _full(trial, target)]
+    full = [(rung, trial) for rung, trial in deep if _full(trial, target)]
     return max(full, key=lambda pair: len(pair[0].without)) if missed and full else None
 
 
 def _clipped(climbed: _LadderResult) -> tuple[Rung, Trial] | None:
-    """A rung whose points differ from its neighbours', and whose reward does not."""
+    """A rung whose points differ from its neighbours' while its reward does not."""
     scores = [trial.score for _, trial in (climbed.singles[0], *climbed.steps) if trial.score is not None]
     points, values = {round(score.points, 9) for score in scores}, {round(score.value, 9) for score in scores}
     if len(points) < _SIBLINGS or len(values) > len(points) / 2:
@@ -85,7 +86,7 @@ def _is_clipped(trial: Trial) -> bool:
 
 
 def _inverted(climbed: _LadderResult) -> tuple[Rung, Trial] | None:
-    """A rung that leaves out more and earns more."""
+    """A rung with less of the work and a higher reward."""
     before = None
     for rung, trial in (climbed.singles[0], *climbed.steps):
         if trial.reward is None:
@@ -100,15 +101,15 @@ _Rule = Callable[[_LadderResult], tuple[Rung, Trial] | None]
 _TITLES: dict[_Rule, tuple[str, str, str]] = {
     _saturated: (
         "D06.saturated",
-        "full marks before the work is done: parts that matter together may be missing",
+        "work with parts missing gets full marks",
         "less than full marks",
     ),
     _clipped: (
         "D06.clipped",
-        "work of different quality gets the same reward: the points differ, and are clipped",
-        "a reward of its own",
+        "work of different quality gets the same reward: the points differ and are clipped",
+        "a different reward for different points",
     ),
-    _inverted: ("D06.inverted", "doing more of the golden work earns less", "no more than work that lacks less"),
+    _inverted: ("D06.inverted", "more of the golden work earns less", "no more than for work with fewer parts missing"),
 }
 
 
@@ -118,32 +119,22 @@ def _ladder_finding(kind: _Rule, hits: list[_LadderResult]) -> Finding:
     shown = kind(climbed)
     assert shown is not None
     rung, trial = shown
-    sure = kind is not _inverted
-    return Finding(
-        code=code,
-        title=title,
-        layer=Layer.GRADER,
-        probe="ladder",
-        severity=Severity.HIGH if sure else Severity.LOW,
-        standing=Confidence.CONFIRMED if sure else Confidence.LEAD,
-        task=climbed.ladder.field.task.id,
-        count=len({each.ladder.field.task.id for each in hits}),
-        witness=Witness(
-            inputs={"task": climbed.ladder.field.task.id, "graded": f"the golden work, {rung.told}"},
-            expected=expected,
-            observed=trial.fate,
-        ),
+    target = climbed.ladder.target
+    witness = Witness(
+        inputs={"task": target.task.id, "graded": f"the golden work, {rung.description}"}, expected=expected, observed=trial.fate
     )
+    count = len({each.ladder.target.task.id for each in hits})
+    return graded_finding("ladder", code, title, target.task.id, witness, count=count, sure=kind is not _inverted)
 
 
 # -- range ---------------------------------------------------------------------------------------------------------------------
 
 
 async def _look_at_range(case: Case) -> list[Finding]:
-    """Rewards are finite and within the range that was said."""
+    """Rewards are within the declared range."""
     some = await find_solved_tasks(case, 8)
     asked = await case.take(
-        [regrade_with_answer(field.golden, answer) for field in some for answer in (field.answer, NONSENSE, "", "0")]
+        [regrade_with_answer(target.golden, answer) for target in some for answer in (target.answer, NONSENSE, "", "0")]
     )
     outside = [
         trial
@@ -156,28 +147,19 @@ async def _look_at_range(case: Case) -> list[Finding]:
         return []
     worst = max(outside, key=lambda trial: abs(trial.score.points) if trial.score else 0.0)
     assert worst.trace is not None
-    return [
-        Finding(
-            code="D06.range",
-            title=f"the grader returns rewards outside of its range ({worst.score})",
-            layer=Layer.GRADER,
-            probe="reward-range",
-            severity=Severity.HIGH,
-            standing=Confidence.CONFIRMED,
-            task=worst.trace.task,
-            count=len({trial.trace.task for trial in outside if trial.trace}),
-            witness=Witness(
-                inputs={"task": worst.trace.task, "answer": worst.trace.answer[:2000]},
-                expected="a number within the declared range (0 to 1 unless `range` says otherwise)",
-                observed=worst.fate,
-            ),
-            fix="return rewards within the range, or declare it: `range = [low, high]`",
-        )
-    ]
+    title = f"the grader returns a reward outside its range ({worst.score})"
+    witness = Witness(
+        inputs={"task": worst.trace.task, "answer": worst.trace.answer[:2000]},
+        expected="a number within the declared range (0 to 1, or `range` if declared)",
+        observed=worst.fate,
+    )
+    count = len({trial.trace.task for trial in outside if trial.trace})
+    fix = "return rewards within the range, or declare it: `range = [low, high]`"
+    return [graded_finding("reward-range", "D06.range", title, worst.trace.task, witness, count=count, fix=fix)]
 
 
 def _graders_only(case: Case) -> str | None:
-    return None if case.description.kind == "grader" else "a rubric's score is in its range by construction"
+    return None if case.description.kind == "grader" else "rubric scores are always within range"
 
 
 PROBES = (

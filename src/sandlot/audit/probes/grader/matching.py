@@ -1,7 +1,7 @@
-"""How answers are compared: the same value spelled otherwise is as good, and what is only near is not.
+"""How answers are compared: the same value in another format gets the same score, and a wrong value does not.
 
-Spellings count against a grader only where the prompt allows them. A prompt that fixes the form ("the number alone", an example
-in backticks) makes other forms the agent's mistake; a prompt that names two forms makes either as good as the other.
+Formats count against a grader only where the prompt allows them. If the prompt fixes the format ("the number alone", an example
+in backticks), another format is the agent's mistake. If the prompt names two formats, both are right.
 """
 
 import re
@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Finding, Layer, Severity
 from sandlot.audit.probes.grader.asking import (
-    EPSILON,
     NONSENSE,
     GradedAnswer,
     Question,
@@ -25,6 +24,7 @@ from sandlot.audit.probes.grader.asking import (
     normalized,
 )
 from sandlot.audit.probes.grader.spelling import IN_REVERSE, Spelling, near_misses, same_value
+from sandlot.audit.probes.likeness import EPSILON
 from sandlot.core.stats.intervals import wilson
 
 _STRICT = re.compile(
@@ -36,36 +36,38 @@ _STRICT = re.compile(
 _ROUGH = re.compile(
     r"(?i)\b(?:about|approx\w*|around|rough\w*|estimat\w*|guess\w*|within|toleranc\w*|nearest|plus or minus|order of)\b|±"
 )
-"""Prompts that do not want an exact number."""
+"""Words of prompts that accept an approximate number."""
 _ORDERED = re.compile(
     r"(?i)\b(?:sort\w*|ascending|descending|alphabetical\w*|rank|chronological\w*|arrange|(?:in|the|this|right|correct) order)\b"
 )
-"""Prompts that want things one after the other."""
+"""Words of prompts that ask for an order."""
 _ANY_ORDER = re.compile(r"(?i)\b(?:any|no particular|whatever|either) order\b|\border (?:does not|doesn't) matter")
 _FORMS = {"a fraction": re.compile(r"(?i)\bfractions?\b"), "a decimal number": re.compile(r"(?i)\bdecimal")}
-"""Spellings that a prompt may offer by name."""
+"""Formats that a prompt may name."""
 _GATE = 0.05
 _OTHER = "another task's answer"
 
 
 async def _look_at_spellings(case: Case) -> list[Finding]:
-    """The same value in another spelling gets the same score."""
-    some = [field for field in await find_solved_tasks(case, 24) if field.golden.passed]
+    """The same value in another format gets the same score."""
+    some = [target for target in await find_solved_tasks(case, 24) if target.golden.passed]
     questions = [
-        Question(field, other.kind, other.text, solved=True)
-        for field in some
-        for other in same_value(field.answer)
-        if other.text != field.answer
-        and (other.kind not in _FORMS or _offers_every_form(f"{case.description.system}\n{field.prompt}"))
+        Question(target, other.kind, other.text, solved=True)
+        for target in some
+        for other in same_value(target.answer)
+        if other.text != target.answer
+        and (other.kind not in _FORMS or _offers_every_form(f"{case.description.system}\n{target.prompt}"))
     ]
-    grave = {other.kind for field in some for other in same_value(field.answer) if other.strong}
-    whatever = {other.kind for field in some for other in same_value(field.answer) if other.whatever}
+    grave = {other.kind for target in some for other in same_value(target.answer) if other.strong}
+    any_format = {other.kind for target in some for other in same_value(target.answer) if other.any_format}
     told, read = await _ask_with_control(case, some, questions)
     kinds: dict[str, list[GradedAnswer]] = defaultdict(list)
     for one in told:
-        if one.question.field.task.id in read:
+        if one.question.target.task.id in read:
             kinds[one.question.kind].append(one)
-    refused = [each for kind, each_told in kinds.items() if (each := _refused(case, kind, each_told, whatever)) is not None]
+    refused = [
+        each for kind, each_answers in kinds.items() if (each := _refused(case, kind, each_answers, any_format)) is not None
+    ]
     groups = ((True, True), (True, False), (False, True), (False, False))
     sorts = [[each for each in refused if (each.sure, each.offered) == group] for group in groups]
     return [_spelling_finding(each, grave) for each in sorts if each]
@@ -73,61 +75,63 @@ async def _look_at_spellings(case: Case) -> list[Finding]:
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
-    """One other spelling that loses."""
+    """One other format that gets a lower score."""
 
     kind: str
-    told: list[GradedAnswer]
+    answers: list[GradedAnswer]
     share: str
     sure: bool
     offered: bool
 
 
-def _refused(case: Case, kind: str, each: list[GradedAnswer], whatever: Collection[str]) -> _Refused | None:
+def _refused(case: Case, kind: str, each: list[GradedAnswer], any_format: Collection[str]) -> _Refused | None:
     lost = [one for one in each if one.reward is not None and not _full(one)]
     if not lost:
         return None
     rate = wilson(len(lost), len(each))
     offered = kind in _FORMS
-    loose = kind in whatever or all(not _STRICT.search(_instructions_of(case, one)) for one in lost)
+    loose = kind in any_format or all(not _STRICT.search(_instructions_of(case, one)) for one in lost)
     sure = (offered or loose) and rate.low > _GATE and len(lost) >= 2
     return _Refused(kind, lost, f"{len(lost)} of {len(each)}", sure, offered)
 
 
 def _spelling_finding(refused: list[_Refused], grave: Collection[str]) -> Finding:
-    """One finding for all spellings a grader refuses: the cause is one, it compares texts."""
+    """One finding for all refused formats, because the cause is one: the grader compares texts."""
     first = refused[0]
     kinds = ", ".join(f"{each.kind} ({each.share} tasks)" for each in refused)
-    title = f"correct answers in another format lose points: with {kinds}"
+    title = f"correct answers in another format score less: {kinds}"
     if first.offered:
-        title = f"the prompt allows another format, but the grader gives it a lower score: {kinds}"
+        title = f"the prompt allows this format, but the grader gives it a lower score: {kinds}"
     serious = first.sure and any(each.kind in grave or each.offered for each in refused)
-    told = [one for each in refused if not serious or each.kind in grave or each.offered for one in each.told]
+    told = [one for each in refused if not serious or each.kind in grave or each.offered for one in each.answers]
     return answer_finding(
         "D15.form" if first.offered else "D22.spelling",
         title,
         "spellings",
         told,
-        expected="the score of the golden answer: both mean the same",
+        expected="the score of the golden answer, because both mean the same",
         severity=Severity.HIGH if serious else Severity.LOW,
         sure=first.sure,
-        fix="compare values, not texts; or say in the prompt which form counts",
+        fix="compare values, not texts; or say in the prompt which format is required",
     )
 
 
 async def _look_at_near_misses(case: Case) -> list[Finding]:
-    """What is near the golden answer, and wrong, does not get full marks."""
-    some = [field for field in await find_solved_tasks(case, 24) if field.golden.passed]
-    questions = [Question(field, other.kind, other.text, solved=True) for field in some for other in near_misses(field.answer)]
+    """Wrong answers that look like the golden one do not get full marks."""
+    some = [target for target in await find_solved_tasks(case, 24) if target.golden.passed]
+    questions = [Question(target, other.kind, other.text, solved=True) for target in some for other in near_misses(target.answer)]
     strong = {
-        (field.task.id, other.text): _is_strong(case, field, other) for field in some for other in near_misses(field.answer)
+        (target.task.id, other.text): _is_strong(case, target, other) for target in some for other in near_misses(target.answer)
     }
     questions += [
-        Question(field, _OTHER, other, solved=True) for place, field in enumerate(some) for other in _others(field, some, place)
+        Question(target, _OTHER, other, solved=True)
+        for place, target in enumerate(some)
+        for other in _others(target, some, place)
     ]
     told, read = await _ask_with_control(case, some, questions)
     kinds: dict[str, list[GradedAnswer]] = defaultdict(list)
     for one in told:
-        if one.question.field.task.id in read and normalized(one.question.answer) != normalized(one.question.field.answer):
+        if one.question.target.task.id in read and normalized(one.question.answer) != normalized(one.question.target.answer):
             kinds[one.question.kind].append(one)
     accepted = [
         each
@@ -143,21 +147,21 @@ async def _look_at_near_misses(case: Case) -> list[Finding]:
     return [_near_miss_finding(each) for each in sorts if each]
 
 
-def _is_strong(case: Case, field: SolvedTask, other: Spelling) -> bool:
-    """True if the other one is wrong beyond doubt, by what it is and by what was asked."""
-    told = _instructions(case, field)
+def _is_strong(case: Case, target: SolvedTask, other: Spelling) -> bool:
+    """True if the other answer is certainly wrong for this prompt."""
+    told = _instructions(case, target)
     if other.kind == IN_REVERSE:
-        given = all(part in field.prompt for part in re.split(r"[,;\s]+", field.answer.strip("[](){} ")))
+        given = all(part in target.prompt for part in re.split(r"[,;\s]+", target.answer.strip("[](){} ")))
         return given and bool(_ORDERED.search(told)) and not _ANY_ORDER.search(told)
-    return other.strong and not (other.kind == "a fifth more" and _ROUGH.search(told))
+    return other.strong and not (other.kind == "20 % more" and _ROUGH.search(told))
 
 
 @dataclass(frozen=True, slots=True)
 class _Accepted:
-    """One kind of wrong answer that passes."""
+    """One kind of wrong answer that gets full marks."""
 
     kind: str
-    told: list[GradedAnswer]
+    answers: list[GradedAnswer]
     share: str
     sure: bool
 
@@ -168,23 +172,23 @@ def _accepted(
     if not passed:
         return None
     rate = wilson(len(passed), num)
-    tasks = len({one.question.field.task.id for one in passed})
-    clear = all(strong.get((one.question.field.task.id, one.question.answer), True) for one in passed)
+    tasks = len({one.question.target.task.id for one in passed})
+    clear = all(strong.get((one.question.target.task.id, one.question.answer), True) for one in passed)
     often = kind == _OTHER or len(passed) / num >= 0.5
     sure = clear and often and rate.low > _GATE and tasks >= min(3, everyone)
     return _Accepted(kind, passed, f"{len(passed)} of {num}, {rate.low:.0%}-{rate.high:.0%}", sure)
 
 
 def _near_miss_finding(accepted: list[_Accepted]) -> Finding:
-    """One finding for all near misses that pass: the cause is one, how answers are compared."""
+    """One finding for all accepted near misses, because the cause is one: how answers are compared."""
     first = accepted[0]
     kinds = ", ".join(f"{each.kind} ({each.share})" for each in accepted)
     return answer_finding(
         "D22.collision" if first.kind == _OTHER else "D22.near",
-        f"a wrong answer passes: {kinds}",
+        f"a wrong answer gets full marks: {kinds}",
         "near-misses",
-        [one for each in accepted for one in each.told],
-        expected="less than the score of the golden answer: it means something else",
+        [one for each in accepted for one in each.answers],
+        expected="less than the score of the golden answer, because it means something else",
         severity=Severity.HIGH if first.sure else Severity.LOW,
         sure=first.sure,
     )
@@ -193,39 +197,39 @@ def _near_miss_finding(accepted: list[_Accepted]) -> Finding:
 async def _ask_with_control(
     case: Case, some: Sequence[SolvedTask], questions: Sequence[Question]
 ) -> tuple[list[GradedAnswer], set[str]]:
-    """The answers, and the tasks whose answer is read at all: where nonsense is as good as golden, it is not."""
-    control = [Question(field, "control", NONSENSE, solved=True) for field in some]
+    """The graded answers, and the tasks whose answer matters: those where nonsense does not get full marks."""
+    control = [Question(target, "control", NONSENSE, solved=True) for target in some]
     told = await ask(case, [*control, *questions])
-    read = {one.question.field.task.id for one in told[: len(control)] if not _full(one)}
+    read = {one.question.target.task.id for one in told[: len(control)] if not _full(one)}
     return told[len(control) :], read
 
 
 def _full(one: GradedAnswer) -> bool:
-    return one.reward is not None and one.reward >= one.question.field.best - EPSILON
+    return one.reward is not None and one.reward >= one.question.target.best - EPSILON
 
 
-def _others(field: SolvedTask, some: Sequence[SolvedTask], place: int) -> list[str]:
-    """Golden answers of other tasks, where they say something else: those that are easily taken for it, then the next ones."""
+def _others(target: SolvedTask, some: Sequence[SolvedTask], place: int) -> list[str]:
+    """Up to three different golden answers of other tasks, similar ones first."""
     following = [*some[place + 1 :], *some[:place]]
-    others = [other.answer for other in following if normalized(other.answer) != normalized(field.answer)]
-    return sorted(dict.fromkeys(others), key=lambda other: not _alike(normalized(field.answer), normalized(other)))[:3]
+    others = [other.answer for other in following if normalized(other.answer) != normalized(target.answer)]
+    return sorted(dict.fromkeys(others), key=lambda other: not _alike(normalized(target.answer), normalized(other)))[:3]
 
 
 def _alike(one: str, other: str) -> bool:
-    """True if one begins with, holds or is made of the same signs as the other."""
+    """True if one contains the other, or both have the same characters."""
     return one in other or other in one or set(one) == set(other)
 
 
 def _instructions_of(case: Case, one: GradedAnswer) -> str:
-    return _instructions(case, one.question.field)
+    return _instructions(case, one.question.target)
 
 
-def _instructions(case: Case, field: SolvedTask) -> str:
-    return f"{case.description.system}\n{field.prompt}"
+def _instructions(case: Case, target: SolvedTask) -> str:
+    return f"{case.description.system}\n{target.prompt}"
 
 
 def _offers_every_form(prompt: str) -> bool:
-    """True if the prompt names every form: then any of them is right."""
+    """True if the prompt names both formats, so that either is right."""
     return all(form.search(prompt) for form in _FORMS.values())
 
 

@@ -1,15 +1,16 @@
-"""A golden answer that is a JSON object: the same object written otherwise, and objects that say something else."""
+"""A golden answer that is a JSON object: the same object in other spellings, and wrong objects."""
 
 import json
+from collections.abc import Callable
 from typing import Any, cast
 
 _MIN_FIELDS = 3
-"""So many fields cannot all be explained by one of them."""
+"""From this many fields on, one field alone is a wrong answer."""
 _OTHER_TEXT = "Zvqx"
 
 
 def object_in(text: str) -> dict[str, Any] | None:
-    """The object a text is, if it is one and has a field."""
+    """The JSON object in a text, if the text is one and it is not empty."""
     if not text.lstrip().startswith("{"):
         return None
     try:
@@ -20,7 +21,7 @@ def object_in(text: str) -> dict[str, Any] | None:
 
 
 def same_object(golden: dict[str, Any], text: str) -> list[tuple[str, str]]:
-    """A kind and a text for each other way to write it."""
+    """The kind and text of each other spelling."""
     turned = dict(reversed(golden.items()))
     written = {
         "fields in another order": json.dumps(turned, ensure_ascii=False),
@@ -31,20 +32,25 @@ def same_object(golden: dict[str, Any], text: str) -> list[tuple[str, str]]:
 
 
 def near_object(golden: dict[str, Any]) -> list[tuple[str, str]]:
-    """A kind and a text for each way to say something else. One field changed may be one that nobody asked for: all are."""
+    """The kind and text of each wrong object. All values are changed, because a single field may not matter to the task."""
     found = [("an empty object", "{}")]
-    if (other := _altered(golden)) != golden:
-        found.append(("every value another", json.dumps(other, ensure_ascii=False)))
+    if (other := map_values(golden, _altered)) != golden:
+        found.append(("every value changed", json.dumps(other, ensure_ascii=False)))
     if len(golden) >= _MIN_FIELDS:
         found += [("one field alone", json.dumps({name: value}, ensure_ascii=False)) for name, value in golden.items()]
     return found
 
 
+def map_values(thing: Any, change: Callable[[Any], Any]) -> Any:
+    """The same record with every single value changed."""
+    if isinstance(thing, dict):
+        return {name: map_values(each, change) for name, each in cast("dict[Any, Any]", thing).items()}
+    if isinstance(thing, list):
+        return [map_values(each, change) for each in cast("list[Any]", thing)]
+    return change(thing)
+
+
 def _altered(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _altered(each) for name, each in cast("dict[str, Any]", value).items()}
-    if isinstance(value, list):
-        return [_altered(each) for each in cast("list[Any]", value)]
     if isinstance(value, bool):
         return not value
     if isinstance(value, int | float):

@@ -1,7 +1,7 @@
-"""Answers and files that no author thought of: a grader decides `not met`, it does not break.
+"""Unusual answers and files: the grader decides `not met` and does not fail.
 
-Answers are put on what the golden solution left, so that they are really read. Files that an agent can write as it likes may be
-missing, empty, binary or huge: agents leave all of that. Files that only tools write are as the tools make them.
+Answers are graded on the golden solution's evidence, so that they are really read. Files that an agent can write freely may be
+missing, empty, binary or huge. Files that only tools write are not changed.
 """
 
 import re
@@ -12,7 +12,7 @@ from typing import cast
 import msgspec
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
+from sandlot.audit.finding import Finding, Layer, Severity, Witness
 from sandlot.audit.probes.grader.asking import (
     GradedAnswer,
     Question,
@@ -20,6 +20,7 @@ from sandlot.audit.probes.grader.asking import (
     answer_finding,
     ask,
     find_solved_tasks,
+    graded_finding,
     needs_golden,
 )
 from sandlot.audit.probes.grader.fuzz import ODD_ANSWERS, damaged_answers, random_answer
@@ -31,20 +32,20 @@ _FUZZED = 200
 
 
 async def _look_at_odd_answers(case: Case) -> list[Finding]:
-    """Whatever is said, there is a score."""
+    """Every answer gets a score."""
     some = await find_solved_tasks(case, 8)
     if not some:
         return []
     rng = Random(case.seed)  # noqa: S311 - seeded, not secret
-    words = [field.answer for field in some]
-    questions = [Question(field, "odd", answer, solved=True) for field in some[:2] for answer in ODD_ANSWERS]
+    words = [target.answer for target in some]
+    questions = [Question(target, "odd", answer, solved=True) for target in some[:2] for answer in ODD_ANSWERS]
     questions += [Question(some[place % len(some)], "fuzz", random_answer(rng, words), solved=True) for place in range(_FUZZED)]
-    questions += [Question(field, "bent", answer, solved=True) for field in some for answer in damaged_answers(field.answer)]
+    questions += [Question(target, "bent", answer, solved=True) for target in some for answer in damaged_answers(target.answer)]
     return _crashes(await ask(case, questions), "odd-answers", "an answer")
 
 
 def _crashes(told: list[GradedAnswer], probe: str, what: str) -> list[Finding]:
-    """One finding for each way to break: the error's name, a hang, a value that is none."""
+    """One finding per kind of failure: the error's name, a hang, an invalid value."""
     ways: dict[tuple[str, str], list[GradedAnswer]] = defaultdict(list)
     for one in told:
         way = _breakage(one.trial)
@@ -54,7 +55,7 @@ def _crashes(told: list[GradedAnswer], probe: str, what: str) -> list[Finding]:
         "D09.crash": "{0} makes the grader raise {1}",
         "D09.hang": "{0} makes the grader hang{1}",
         "D09.died": "{0} ends the grader's process{1}",
-        "D06.value": "{0} makes the grader return what is no reward: {1}",
+        "D06.value": "{0} makes the grader return an invalid reward: {1}",
     }
     return [
         answer_finding(
@@ -62,7 +63,7 @@ def _crashes(told: list[GradedAnswer], probe: str, what: str) -> list[Finding]:
             titles[code].format(what, name) + f" ({len(each)} of {len(told)} tried)",
             probe,
             each,
-            expected="a score: an answer that cannot be read is not met",
+            expected="a score: an answer that cannot be read is `not met`",
             severity=Severity.HIGH,
         )
         for (code, name), each in ways.items()
@@ -70,7 +71,7 @@ def _crashes(told: list[GradedAnswer], probe: str, what: str) -> list[Finding]:
 
 
 def _breakage(trial: Trial) -> tuple[str, str] | None:
-    """The code of how a grading broke, and a word for it; None if it did not, or was never tried."""
+    """The code and name of a grading failure; None if grading did not fail or was not tried."""
     if trial.lost is not None:
         return {"hung": ("D09.hang", ""), "died": ("D09.died", "")}.get(trial.lost.kind)
     if trial.failed is None or trial.failed.side is not Side.GRADER:
@@ -89,80 +90,70 @@ _HUGE = 1 << 20
 
 
 async def _look_at_damage(case: Case) -> list[Finding]:
-    """Whatever files an agent leaves, and however far it got, there is a score."""
+    """All files and states that an agent can leave get a score."""
     some = await find_solved_tasks(case, 6)
     damaged = [
-        (field, how, request) for field in some for how, request in _damaged_evidence(field, case.seed, free=_has_shell(case))
+        (target, how, request) for target in some for how, request in _damaged_evidence(target, case.seed, free=_has_shell(case))
     ]
     trials = await case.take([request for _, _, request in damaged])
     ways: dict[tuple[str, str], list[tuple[SolvedTask, str, Trial]]] = defaultdict(list)
-    for (field, how, _), trial in zip(damaged, trials, strict=True):
+    for (target, how, _), trial in zip(damaged, trials, strict=True):
         way = _breakage(trial)
         if way is not None:
-            ways[way].append((field, how, trial))
+            ways[way].append((target, how, trial))
     findings = [
-        Finding(
-            code=code,
-            title=f"the grader fails on files or state an agent can leave: {name or code} ({len(each)} of {len(damaged)} tried)",
-            layer=Layer.GRADER,
-            probe="damaged-evidence",
-            severity=Severity.HIGH,
-            standing=Confidence.CONFIRMED,
-            task=each[0][0].task.id,
-            count=len({field.task.id for field, _, _ in each}),
-            witness=Witness(
+        graded_finding(
+            "damaged-evidence",
+            code,
+            f"the grader fails on files or state an agent can leave: {name or code} ({len(each)} of {len(damaged)} tried)",
+            each[0][0].task.id,
+            Witness(
                 inputs={"task": each[0][0].task.id, "on what was left by": "the golden solution", "changed": each[0][1]},
-                expected="a score: what is missing or unreadable is not met",
+                expected="a score: what is missing or unreadable is `not met`",
                 observed=each[0][2].fate,
             ),
+            count=len({target.task.id for target, _, _ in each}),
         )
         for (code, name), each in ways.items()
     ]
-    return findings + [_idle_crash(field, way) for field, way in _idle_crashes(some)[:1]]
+    return findings + [_idle_crash(target, way) for target, way in _idle_crashes(some)[:1]]
 
 
 def _idle_crashes(some: list[SolvedTask]) -> list[tuple[SolvedTask, tuple[str, str]]]:
-    return [(field, way) for field in some if (way := _breakage(field.idle)) is not None]
+    return [(target, way) for target in some if (way := _breakage(target.idle)) is not None]
 
 
-def _idle_crash(field: SolvedTask, way: tuple[str, str]) -> Finding:
-    return Finding(
-        code=way[0],
-        title=f"the grader fails when the agent did nothing: {way[1]}",
-        layer=Layer.GRADER,
-        probe="damaged-evidence",
-        severity=Severity.HIGH,
-        standing=Confidence.CONFIRMED,
-        task=field.task.id,
-        witness=Witness(
-            inputs={"task": field.task.id, "play": "nothing"},
-            expected="a score: nothing done is not met",
-            observed=field.idle.fate,
-        ),
+def _idle_crash(target: SolvedTask, way: tuple[str, str]) -> Finding:
+    witness = Witness(
+        inputs={"task": target.task.id, "play": "nothing"},
+        expected="a score: nothing done is `not met`",
+        observed=target.idle.fate,
     )
+    title = f"the grader fails when the agent did nothing: {way[1] or way[0]}"
+    return graded_finding("damaged-evidence", way[0], title, target.task.id, witness)
 
 
 _SHELL = re.compile(r"(?i)^(?:command|cmd|script|code|shell|bash|program)$")
 
 
 def _has_shell(case: Case) -> bool:
-    """True if a tool takes commands: then any file may hold anything."""
+    """True if a tool runs commands, so that any file may have any content."""
     return any(
         _SHELL.match(name) for tool in case.description.tools for name in (tool.name, *tool.parameters.get("properties", {}))
     )
 
 
-def _was_written_by_call(field: SolvedTask, path: str, content: bytes) -> bool:
-    """True if the golden solution handed a tool what now stands in the file: somebody else may hand it something else."""
-    said = [str(value) for node in (field.golden.trace.turns() if field.golden.trace else ()) for call in node.message.calls
+def _was_written_by_call(target: SolvedTask, path: str, content: bytes) -> bool:
+    """True if golden passed the file's content to a tool, so that another agent may pass other content."""
+    said = [str(value) for node in (target.golden.trace.turns() if target.golden.trace else ()) for call in node.message.calls
             for value in call.arguments.values()]  # fmt: skip
     text = content.decode("utf-8", "replace").strip()
     return any(path in value for value in said) and any(text and text in value for value in said)
 
 
-def _damaged_evidence(field: SolvedTask, seed: int, *, free: bool) -> list[tuple[str, Regrade]]:
-    """What the golden solution left with one thing otherwise: each as a few words and the request."""
-    trace = field.golden.trace
+def _damaged_evidence(target: SolvedTask, seed: int, *, free: bool) -> list[tuple[str, Regrade]]:
+    """The golden solution's evidence with one change: a description and the request."""
+    trace = target.golden.trace
     assert trace is not None
     assert trace.evidence is not None
     evidence = trace.evidence
@@ -171,13 +162,13 @@ def _damaged_evidence(field: SolvedTask, seed: int, *, free: bool) -> list[tuple
     for path in wrote:
         rest = {name: file for name, file in evidence.files.items() if name != path}
         changes.append((f"{path} is missing", msgspec.structs.replace(evidence, files=rest), {}))
-        golden = field.golden.files.get(evidence.files[path].blob or "", b"")
-        for what, data in _contents(golden, seed) if free or _was_written_by_call(field, path, golden) else ():
+        golden = target.golden.files.get(evidence.files[path].blob or "", b"")
+        for what, data in _contents(golden, seed) if free or _was_written_by_call(target, path, golden) else ():
             files = rest | {path: FileRecord(size=len(data), blob=digest(data))}
             changes.append((f"{path} is {what}", msgspec.structs.replace(evidence, files=files), {digest(data): data}))
-    changes += [(how, msgspec.structs.replace(evidence, state=state), {}) for how, state in _states_between(field)]
+    changes += [(how, msgspec.structs.replace(evidence, state=state), {}) for how, state in _states_between(target)]
     return [
-        (how, Regrade(trace=msgspec.structs.replace(trace, evidence=record), files=field.golden.files | more))
+        (how, Regrade(trace=msgspec.structs.replace(trace, evidence=record), files=target.golden.files | more))
         for how, record, more in changes
     ]
 
@@ -195,11 +186,11 @@ def _contents(golden: bytes, seed: int) -> list[tuple[str, bytes]]:
     ]
 
 
-def _states_between(field: SolvedTask) -> list[tuple[str, dict[str, object]]]:
-    """States between doing nothing and the golden solution: one field of either left as the other has it."""
-    assert field.golden.trace is not None
-    assert field.idle.trace is not None
-    states = [trial.trace.evidence.state for trial in (field.golden, field.idle) if trial.trace and trial.trace.evidence]
+def _states_between(target: SolvedTask) -> list[tuple[str, dict[str, object]]]:
+    """The golden state with one target as an idle agent left it."""
+    assert target.golden.trace is not None
+    assert target.idle.trace is not None
+    states = [trial.trace.evidence.state for trial in (target.golden, target.idle) if trial.trace and trial.trace.evidence]
     if not all(isinstance(state, dict) for state in states):
         return []
     golden, idle = cast("list[Json]", states)

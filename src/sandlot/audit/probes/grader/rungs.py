@@ -1,7 +1,7 @@
-"""Part of the work: golden evidence with some of what was done left undone.
+"""Part of the work: golden evidence with some of the changes undone.
 
-What the golden solution changed is a handful of siblings (entries of one record, elements of a list in the answer, files).
-Leaving out one, or half of them, gives work that is honestly worse than golden and better than nothing.
+The golden solution changes several similar parts (entries of one record, elements of a list in the answer, files). Leaving out
+one, or half of them, gives work that is worse than golden and better than nothing.
 """
 
 import copy
@@ -20,7 +20,7 @@ from sandlot.audit.subject import Regrade
 from sandlot.core.trace import EvidenceRecord
 
 _LEAST = 4
-"""Siblings that a ladder needs."""
+"""Fewest parts for a ladder."""
 _MOST = 8
 
 Path = tuple[Any, ...]
@@ -28,53 +28,53 @@ Path = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """Work with some siblings left out."""
+    """Golden work with some parts left out."""
 
     without: frozenset[int]
-    told: str
+    description: str
     request: Regrade
 
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """The siblings of one place, and how to leave some of them out."""
+    """The similar parts at one place of the golden work."""
 
     place: str
     """`state.orders`, `answer` or `files`."""
-    field: SolvedTask
+    target: SolvedTask
     names: tuple[Any, ...]
 
     def without(self, left_out: Collection[int]) -> Rung:
-        """The golden work without these."""
+        """The golden work without these parts."""
         gone = [self.names[place] for place in sorted(left_out)]
-        told = f"{self.place} without {', '.join(map(str, gone))}" if gone else f"{self.place} whole"
-        return Rung(frozenset(left_out), told, _regrade_without(self, gone))
+        description = f"{self.place} without {', '.join(map(str, gone))}" if gone else f"{self.place} whole"
+        return Rung(frozenset(left_out), description, _regrade_without(self, gone))
 
 
-def ladders(field: SolvedTask) -> list[Ladder]:
-    """Every place with enough siblings, the largest first."""
-    evidence, idle = _evidence(field.golden.trace), _evidence(field.idle.trace)
-    found = [Ladder("answer", field, tuple(parts))] if len(parts := _elements(field.answer)) >= _LEAST else []
+def ladders(target: SolvedTask) -> list[Ladder]:
+    """Every place with enough parts, the largest first."""
+    evidence, idle = _evidence(target.golden.trace), _evidence(target.idle.trace)
+    found = [Ladder("answer", target, tuple(parts))] if len(parts := _elements(target.answer)) >= _LEAST else []
     for path, names in _changed(evidence.state, idle.state).items():
         if len(names) >= _LEAST:
-            found.append(Ladder(".".join(("state", *map(str, path))), field, tuple(names)))
+            found.append(Ladder(".".join(("state", *map(str, path))), target, tuple(names)))
     wrote = [path for path, file in evidence.files.items() if idle.files.get(path) != file]
     if len(wrote) >= _LEAST:
-        found.append(Ladder("files", field, tuple(wrote)))
-    short = [Ladder(each.place, each.field, each.names[:_MOST] if each.place != "answer" else each.names) for each in found]
+        found.append(Ladder("files", target, tuple(wrote)))
+    short = [Ladder(each.place, each.target, each.names[:_MOST] if each.place != "answer" else each.names) for each in found]
     return sorted(short, key=lambda ladder: -len(ladder.names))
 
 
-def rungs(field: SolvedTask, rng: Random) -> list[Rung]:
-    """Works between golden and nothing, by how much is left out, of every ladder there is."""
+def rungs(target: SolvedTask, rng: Random) -> list[Rung]:
+    """Works between golden and nothing, least left out first, from up to two ladders."""
     found: list[Rung] = []
-    for ladder in ladders(field)[:2]:
+    for ladder in ladders(target)[:2]:
         order = rng.sample(range(len(ladder.names)), len(ladder.names))
         found += [ladder.without(order[:count]) for count in range(1, len(order))]
     return sorted(found, key=lambda rung: len(rung.without))
 
 
-# -- finding siblings ----------------------------------------------------------------------------------------------------------
+# -- finding parts -------------------------------------------------------------------------------------------------------------
 
 
 def _evidence(trace: Any) -> EvidenceRecord:
@@ -84,14 +84,14 @@ def _evidence(trace: Any) -> EvidenceRecord:
 
 
 def _elements(answer: str) -> list[str]:
-    """The elements of a list that is written down."""
+    """The elements of a written list; empty if the answer is not one."""
     inner = answer.strip().strip("[](){}")
     parts = [part.strip() for part in re.split(r"[,;\n]", inner)]
     return parts if all(parts) and all(len(part) < 40 for part in parts) and len(set(parts)) == len(parts) else []
 
 
 def _changed(golden: Any, idle: Any, path: Path = ()) -> dict[Path, list[Any]]:
-    """Where records differ: the container, and the names in it that differ."""
+    """Where two records differ: the path of the container, and its differing names."""
     found: dict[Path, list[Any]] = defaultdict(list)
     if not isinstance(golden, dict):
         return found
@@ -109,10 +109,10 @@ def _changed(golden: Any, idle: Any, path: Path = ()) -> dict[Path, list[Any]]:
 
 
 def _regrade_without(ladder: Ladder, gone: Sequence[Any]) -> Regrade:
-    golden = ladder.field.golden
+    golden = ladder.target.golden
     if ladder.place == "answer":
-        return regrade_with_answer(golden, _answer_without(ladder.field.answer, [str(name) for name in gone]))
-    evidence, idle = _evidence(golden.trace), _evidence(ladder.field.idle.trace)
+        return regrade_with_answer(golden, _answer_without(ladder.target.answer, [str(name) for name in gone]))
+    evidence, idle = _evidence(golden.trace), _evidence(ladder.target.idle.trace)
     assert golden.trace is not None
     if ladder.place == "files":
         files = {path: file for path, file in evidence.files.items() if path not in gone}
@@ -122,7 +122,7 @@ def _regrade_without(ladder: Ladder, gone: Sequence[Any]) -> Regrade:
         path = ladder.place.split(".")[1:]
         record = msgspec.structs.replace(evidence, state=_state_without(evidence.state, idle.state, path, gone))
     trace = msgspec.structs.replace(golden.trace, evidence=record)
-    return Regrade(trace=trace, files=ladder.field.idle.files | golden.files)
+    return Regrade(trace=trace, files=ladder.target.idle.files | golden.files)
 
 
 def _answer_without(answer: str, gone: Sequence[str]) -> str:
@@ -134,7 +134,7 @@ def _answer_without(answer: str, gone: Sequence[str]) -> str:
 
 
 def _state_without(golden: Any, idle: Any, path: Sequence[str], gone: Sequence[Any]) -> Any:
-    """The golden state with some entries of one record as they were at the start, or not there at all."""
+    """The golden state with some entries of one record as at the start, or removed."""
     state = copy.deepcopy(golden)
     place, before = state, idle
     for name in path:

@@ -1,7 +1,7 @@
-"""Other spellings of a golden answer, and wrong answers that look like it: made from what kind of value it is.
+"""Other spellings of a golden answer, and wrong answers that look like it.
 
-`same` says the same as the golden answer to anybody who reads it; `near` says something else. Both are empty for what is no
-simple value: of a text in prose nobody knows by rule what means the same.
+`same_value` gives texts that mean the same as the golden answer; `near_misses` gives texts that mean something else. Both are
+empty for prose, because no rule can say what means the same.
 """
 
 import re
@@ -21,29 +21,29 @@ _UNITS = {
     "ml": "l", "C": "F", "F": "C", "K": "C", "miles": "km", "EUR": "USD", "USD": "EUR",
 }
 # fmt: on
-"""Units, each with another of the same kind."""
-IN_REVERSE = "in reverse"
+"""Units, each with another unit for the same quantity."""
+IN_REVERSE = "in reverse order"
 _SMALL = 1000
-"""Off by one is wrong for numbers below; above it may be a tolerance."""
+"""Below this, off by one is wrong; above, it may be within a tolerance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spelling:
-    """One other answer."""
+    """Another answer, and how it differs from the golden one."""
 
     kind: str
     text: str
     strong: bool = True
-    """Nobody could take it for something else, or for a near one: for right."""
-    whatever: bool = False
-    """Within the form that was asked for, however strictly."""
+    """True if it certainly means the same; for a near miss, if it is certainly wrong."""
+    any_format: bool = False
+    """True if it fits even a strictly described format."""
 
 
 def same_value(golden: str) -> list[Spelling]:
-    """The same value, written as somebody else would."""
+    """The same value in other spellings."""
     text = golden.strip()
     if (fields := object_in(text)) is not None:
-        return [Spelling(kind, other, whatever=True) for kind, other in same_object(fields, text)]
+        return [Spelling(kind, other, any_format=True) for kind, other in same_object(fields, text)]
     found = [
         Spelling("space around it", f"  {text}\n", strong=False),
         Spelling("a full stop after it", f"{text}.", strong=False),
@@ -54,7 +54,7 @@ def same_value(golden: str) -> list[Spelling]:
     if ratio := _RATIO.fullmatch(text):
         return found + _ratios(Fraction(int(ratio[1]), int(ratio[2]))) if int(ratio[2]) else found
     if re.fullmatch(r"[A-Za-z]+(?: [A-Za-z]+){0,3}", text) and len(text) > 1:
-        return [*found, Spelling("capitals", text.upper(), strong=False), Spelling("small letters", text.lower(), strong=False)]
+        return [*found, Spelling("upper case", text.upper(), strong=False), Spelling("lower case", text.lower(), strong=False)]
     if len(_listed(text)) >= 2:
         joint = "," if ", " in text else ", "
         other = text.replace(", ", ",") if joint == "," else text.replace(",", ", ")
@@ -65,11 +65,11 @@ def same_value(golden: str) -> list[Spelling]:
 def _numbers(number: re.Match[str]) -> list[Spelling]:
     sign, whole, part = number["sign"], number["whole"], number["part"] or ""
     unit = f"{number['space'] or ''}{number['unit'] or ''}"
-    found = [Spelling("a zero behind" if part else "a decimal zero", f"{sign}{whole}{part or '.'}0{unit}", strong=bool(part))]
+    found = [Spelling("a trailing zero" if part else "a decimal zero", f"{sign}{whole}{part or '.'}0{unit}", strong=bool(part))]
     if len(whole) > 3:
-        found.append(Spelling("a separator of thousands", f"{sign}{int(whole):,}{part}{unit}"))
+        found.append(Spelling("a thousands separator", f"{sign}{int(whole):,}{part}{unit}"))
     if part.endswith("0"):
-        found.append(Spelling("no zero behind", f"{sign}{whole}{part.rstrip('0').rstrip('.')}{unit}"))
+        found.append(Spelling("no trailing zero", f"{sign}{whole}{part.rstrip('0').rstrip('.')}{unit}"))
     if part and not unit:
         found += [other for other in _ratios(Fraction(f"{sign}{whole}{part}")) if other.kind == "a fraction"]
     if number["unit"] and number["unit"] != "%":
@@ -89,7 +89,7 @@ def _ratios(value: Fraction) -> list[Spelling]:
 
 
 def near_misses(golden: str) -> list[Spelling]:
-    """Something else that looks alike."""
+    """Wrong answers that look like the golden one."""
     text = golden.strip()
     fields = object_in(text)
     if structured := near_object(fields) if fields is not None else near_dates(text):
@@ -99,8 +99,16 @@ def near_misses(golden: str) -> list[Spelling]:
         return _near_numbers(number)
     if ratio := _RATIO.fullmatch(text):
         top, bottom = int(ratio[1]), int(ratio[2])
-        turned = [Spelling("upside down", f"{'-' if top < 0 else ''}{bottom}/{abs(top)}")] if top and abs(top) != bottom else []
-        return [*turned, Spelling("other sign", f"{-top}/{bottom}"), Spelling("off by one", f"{top + 1}/{bottom}")] if top else []
+        turned = (
+            [Spelling("numerator and denominator swapped", f"{'-' if top < 0 else ''}{bottom}/{abs(top)}")]
+            if top and abs(top) != bottom
+            else []
+        )
+        return (
+            [*turned, Spelling("the other sign", f"{-top}/{bottom}"), Spelling("off by one", f"{top + 1}/{bottom}")]
+            if top
+            else []
+        )
     if 1 < len(text) < 40 and re.fullmatch(r"[A-Za-z]+(?: [A-Za-z]+){0,3}", text):
         return _near_words(text)
     return _near_lists(text)
@@ -119,13 +127,13 @@ def _near_lists(text: str) -> list[Spelling]:
 
 
 def _near_words(text: str) -> list[Spelling]:
-    found = [Spelling("backwards", text[::-1], strong=False)] if text[::-1].casefold() != text.casefold() else []
+    found = [Spelling("spelled backwards", text[::-1], strong=False)] if text[::-1].casefold() != text.casefold() else []
     if len(text) > 3:
         found += [
-            Spelling("its beginning", text[: max(1, len(text) // 3)]),
-            Spelling("its first letter", text[0]),
+            Spelling("only its beginning", text[: max(1, len(text) // 3)]),
+            Spelling("only its first letter", text[0]),
             Spelling("another last letter", text[:-1] + ("k" if text[-1].lower() != "k" else "w")),
-            Spelling("denied", f"not {text}"),
+            Spelling("`not` before it", f"not {text}"),
         ]
     return [*found, *_near_lists(text)]
 
@@ -135,20 +143,20 @@ def _near_numbers(number: re.Match[str]) -> list[Spelling]:
     unit, value = f"{number['space'] or ''}{number['unit'] or ''}", float(f"{number['whole']}{part}")
     found: list[Spelling] = []
     if value:
-        found.append(Spelling("other sign", f"{'' if sign == '-' else '-'}{whole}{part}{unit}"))
+        found.append(Spelling("the other sign", f"{'' if sign == '-' else '-'}{whole}{part}{unit}"))
         found.append(Spelling("ten times as much", f"{sign}{value * 10:.12g}{unit}"))
-        found.append(Spelling("a fifth more", f"{sign}{value * 1.2:.12g}{unit}"))
+        found.append(Spelling("20 % more", f"{sign}{value * 1.2:.12g}{unit}"))
     if part.strip(".0"):
         found.append(Spelling("no decimal point", f"{sign}{whole}{part[1:]}{unit}"))
     if value < _SMALL:
         found.append(Spelling("off by one", f"{sign}{int(whole) + 1}{part}{unit}"))
     if len(whole) > 2:
-        found.append(Spelling("a digit short", f"{sign}{whole[:-1]}{part}{unit}"))
+        found.append(Spelling("one digit missing", f"{sign}{whole[:-1]}{part}{unit}"))
     if number["unit"] in _UNITS:
         found.append(Spelling("another unit", f"{sign}{whole}{part}{number['space'] or ''}{_UNITS[number['unit']]}"))
     if value:
-        found.append(Spelling("denied", f"not {sign}{whole}{part}{unit}", strong=False))
-        found.append(Spelling("within a percent", f"{sign}{value * 1.01:.12g}{unit}", strong=False))
+        found.append(Spelling("`not` before it", f"not {sign}{whole}{part}{unit}", strong=False))
+        found.append(Spelling("1 % more", f"{sign}{value * 1.01:.12g}{unit}", strong=False))
     return found
 
 

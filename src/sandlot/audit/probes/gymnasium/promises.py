@@ -1,8 +1,8 @@
-"""Promises every Gymnasium environment makes.
+"""What every Gymnasium environment must keep.
 
-The same seed opens the same world, wherever and beside whomever it is played; nothing of one rollout is left in the next; steps
-are of the agreed shape, rewards are numbers, spaces tell the truth.
-A cause is told once: what differs when nothing else does is a reset's flaw, and no other probe speaks of that seed again.
+The same seed gives the same rollout, in any process and beside any other environment; nothing of one rollout stays for the next;
+steps have the right shape, rewards are finite numbers, and observations and actions fit their spaces.
+A cause is reported once: seeds that are not reproducible at all are reported by `gym-resets` and skipped by the other probes.
 """
 
 import math
@@ -24,7 +24,7 @@ _A_YEAR_S = 400 * 86400.0
 
 @dataclass(frozen=True, slots=True)
 class _Flaw:
-    """One way to break a promise."""
+    """The texts and severity of one variant."""
 
     title: str
     fix: str
@@ -34,40 +34,42 @@ class _Flaw:
 _SEEDED = "draw everything from `self.np_random`, after `super().reset(seed=seed)`, and make all state in `reset`"
 _SHAPES = "return what the Gymnasium interface says: `observation, info` and `observation, reward, terminated, truncated, info`"
 _FLAWS = {
-    "D05.reset": _Flaw("the same seed and actions lead elsewhere", _SEEDED),
-    "D05.leak": _Flaw("a reset does not bring the opening back: something of the rollout stays", _SEEDED),
-    "D17.hash": _Flaw("another hash seed makes another environment: the order of a set or the hash of a text shows", _SEEDED),
-    "D17.clock": _Flaw("in a year it is another environment: something reads the wall clock", _SEEDED),
-    "D17.zone": _Flaw("in another time zone or locale it is another environment", _SEEDED),
+    "D05.reset": _Flaw("the same seed and actions give different results", _SEEDED),
+    "D05.leak": _Flaw("after a rollout, reset with the same seed gives another observation: some state is kept", _SEEDED),
+    "D17.hash": _Flaw("results differ with another hash seed: the code uses the order of a set or the hash of a text", _SEEDED),
+    "D17.clock": _Flaw("results differ a year later: the code reads the wall clock", _SEEDED),
+    "D17.zone": _Flaw("results differ in another time zone or locale", _SEEDED),
     "D18.neighbours": _Flaw(
-        "a second environment in the same process changes this one", "keep nothing in modules or classes: all of it in `self`"
+        "a second environment in the same process changes this one", "keep all state in `self`, none in modules or classes"
     ),
     "D08.action": _Flaw(
-        "an action out of the action space is not taken", "take every action that the space holds, or declare fewer"
+        "an action from the action space raises an error", "accept every action in the space, or declare a smaller space"
     ),
-    "D08.observation": _Flaw("an observation is not in the observation space", "declare the space that observations are in"),
-    "D08.shape": _Flaw("reset or step return something else than agreed", _SHAPES),
+    "D08.observation": _Flaw(
+        "an observation is not in the observation space", "declare the space that contains all observations"
+    ),
+    "D08.shape": _Flaw("`reset` or `step` returns values of the wrong shape", _SHAPES),
     "D08.outside": _Flaw(
-        "actions that are not in the action space are taken as if they were",
+        "actions outside the action space are accepted",
         "refuse them: `assert self.action_space.contains(action)`",
         Severity.LOW,
     ),
-    "D06.nan": _Flaw("a reward is no finite number", "return a finite float from every step"),
-    "D06.range": _Flaw("a reward is outside of the declared range", "declare the range that rewards are in"),
-    "D13.lost": _Flaw("playing it breaks", "let `reset(seed=...)` and `step` work for every seed and every action of the space"),
+    "D06.nan": _Flaw("a reward is not a finite number", "return a finite float from every step"),
+    "D06.range": _Flaw("a reward is outside the declared range", "declare the range that contains all rewards"),
+    "D13.lost": _Flaw("playing it fails", "make `reset(seed=...)` and `step` work for every seed and every action of the space"),
 }
 
 
 async def play_seeds(case: Case, play: str, conditions: Conditions = PLAIN, tasks: Sequence[Task] | None = None) -> list[Trial]:
-    """A play on every seed."""
+    """Play every seed."""
     chosen = case.tasks if tasks is None else tasks
     return await case.take([Take(task=task.id, play=NamedPlay(name=play), seed=case.seed) for task in chosen], conditions)
 
 
 async def _play_repeatedly(case: Case) -> tuple[list[Trial], dict[str, list[Trial]]]:
-    """Random actions on every seed, and the same when nothing that may matter is different.
+    """Random actions on every seed, and the same again in the same process and in a new one.
 
-    Nothing of one that hangs or dies at once: another probe tells, and waiting for each of them again tells no more.
+    Empty if the first seed hangs or crashes; `gym-steps` reports that.
     """
     if (await play_seeds(case, "random", tasks=case.tasks[:1]))[0].lost is not None:
         return [], {}
@@ -82,7 +84,7 @@ async def _play_repeatedly(case: Case) -> tuple[list[Trial], dict[str, list[Tria
 
 
 async def _reproducible_seeds(case: Case) -> list[_Pair]:
-    """The seeds that lead to the same whenever they are played, with a trial of each."""
+    """The seeds that give the same results every time, with a trial of each."""
     first, others = await _play_repeatedly(case)
     return [
         (task, trial)
@@ -92,17 +94,17 @@ async def _reproducible_seeds(case: Case) -> list[_Pair]:
 
 
 async def _look_at_resets(case: Case) -> list[Finding]:
-    """The same seed opens the same world, and the same actions lead to the same."""
+    """The same seed and the same actions give the same results."""
     first, others = await _play_repeatedly(case)
     for how, trials in others.items():
         part = _differing(list(zip(case.tasks, first, strict=True)), trials)
-        if part:  # one cause: the first way to see it is the plainest
+        if part:  # one cause, reported once
             return [_difference_finding("D05.reset", "gym-resets", part, how)]
     return []
 
 
 async def _look_at_surroundings(case: Case) -> list[Finding]:
-    """Hash seed, clock, time zone and locale change nothing."""
+    """Hash seed, clock, time zone and locale do not matter."""
     still = await _reproducible_seeds(case)
     ways = {
         "D17.hash": Conditions(hash_seed=1),
@@ -119,14 +121,18 @@ async def _look_at_surroundings(case: Case) -> list[Finding]:
 
 
 async def _look_at_neighbours(case: Case) -> list[Finding]:
-    """A second environment in the same process is not seen."""
+    """A second environment in the same process does not matter."""
     still = await _reproducible_seeds(case)
     part = _differing(still, await play_seeds(case, "beside", tasks=[task for task, _ in still]))
-    return [_difference_finding("D18.neighbours", "gym-neighbours", part, "played in turn with a second one")] if part else []
+    return (
+        [_difference_finding("D18.neighbours", "gym-neighbours", part, "played in alternation with a second environment")]
+        if part
+        else []
+    )
 
 
 async def _look_at_leaks(case: Case) -> list[Finding]:
-    """A reset after a whole rollout opens the world that the seed names."""
+    """A reset after a whole rollout gives the first observation of the seed again."""
     still = await _reproducible_seeds(case)
     trials = await play_seeds(case, "dirty", tasks=[task for task, _ in still])
     part = [(task, record_of(trial)) for (task, _), trial in zip(still, trials, strict=True) if _leaks(record_of(trial))]
@@ -144,7 +150,7 @@ async def _look_at_leaks(case: Case) -> list[Finding]:
 
 
 async def look_at_steps(case: Case) -> list[Finding]:
-    """Steps are of the agreed shape, observations in their space, rewards finite and in range, sampled actions taken."""
+    """Steps have the right shape, observations are in their space, rewards finite and in range, sampled actions accepted."""
     seen: dict[str, list[tuple[Task, str]]] = {}
     trials = await play_seeds(case, "random")
     if all(trial.untried for trial in trials):
@@ -158,19 +164,19 @@ async def look_at_steps(case: Case) -> list[Finding]:
     for code, each in seen.items():
         task, what = each[0]
         inputs: Json = {"task": task.id, "play": "random"}
-        witness = Witness(inputs=inputs, expected="what Gymnasium's interface says", observed=what)
+        witness = Witness(inputs=inputs, expected="what the Gymnasium interface requires", observed=what)
         found.append(_finding_of(code, "gym-steps", task, witness, len({task.id for task, _ in each})))
     return found
 
 
 async def _look_outside(case: Case) -> list[Finding]:
-    """An action that is not in the space is refused."""
+    """An action outside the space is refused."""
     seen = [(task, record_of(trial)) for task, trial in zip(case.tasks, await play_seeds(case, "outside"), strict=True)]
     taken = [(task, each.steps[0]) for task, each in seen if each.steps and each.steps[0].raised is None]
     if not taken:
         return []
     task, step = taken[0]
-    observed = f"a step with reward {step.reward or 'that is no number'}"
+    observed = f"a step with reward {step.reward or 'that is not a number'}"
     witness = Witness(inputs={"task": task.id, "action": step.action}, expected="an error", observed=observed)
     return [_finding_of("D08.outside", "gym-outside", task, witness, len(taken))]
 
@@ -179,14 +185,14 @@ async def _look_outside(case: Case) -> list[Finding]:
 
 
 def _path(trial: Trial) -> tuple[object, ...]:
-    """Everything that has to be the same when the same is played again."""
+    """Everything that must be the same when the play is repeated."""
     seen = record_of(trial)
     steps = tuple((step.action, step.digest, step.reward, step.terminated, step.truncated, step.raised) for step in seen.steps)
     return seen.error, seen.opening, steps
 
 
 def _differing(still: Sequence[_Pair], trials: Sequence[Trial]) -> list[tuple[Task, Trial, Trial]]:
-    """Where two trials part; one that was never tried says nothing."""
+    """The pairs of trials that differ; trials that could not be played are skipped."""
     pairs = [(task, one, two) for (task, one), two in zip(still, trials, strict=True) if not (one.untried or two.untried)]
     return [each for each in pairs if _path(each[1]) != _path(each[2])]
 
@@ -197,9 +203,9 @@ def _leaks(seen: GymRecord) -> bool:
 
 def _breaches(seen: GymRecord, task: Task) -> list[tuple[str, str]]:
     if seen.error is not None or seen.opening is None:
-        return [("D13.lost", seen.error or "it was never opened")]
-    found = [("D08.shape", "reset returns no pair")] if not seen.opening.pair else []
-    found += [("D08.observation", "the first")] if seen.opening.inside is False else []
+        return [("D13.lost", seen.error or "it could not be opened")]
+    found = [("D08.shape", "`reset` does not return a pair")] if not seen.opening.pair else []
+    found += [("D08.observation", "the first observation")] if seen.opening.inside is False else []
     for number, step in enumerate(seen.steps):
         found += [(code, f"step {number} ({step.action[:80]}): {what}") for code, what in _step_breaches(step, task)]
     return found
@@ -210,9 +216,9 @@ def _step_breaches(step: GymStep, task: Task) -> list[tuple[str, str]]:
         return [("D08.action", step.raised)]
     if step.parts != 5 or not step.flags:
         return [("D08.shape", f"{step.parts} values, terminated and truncated are bools: {step.flags}")]
-    found = [("D08.observation", "outside")] if step.inside is False else []
+    found = [("D08.observation", "the observation is outside its space")] if step.inside is False else []
     if not math.isfinite(step.earned):
-        return [*found, ("D06.nan", f"reward {step.reward or 'is no number'}")]
+        return [*found, ("D06.nan", f"reward {step.reward or 'is not a number'}")]
     bounds = [float(bound) for bound in cast("Sequence[str]", task.data.get("reward_range") or ()) if bound]
     outside = len(bounds) == 2 and not bounds[0] <= step.earned <= bounds[1]
     return [*found, ("D06.range", f"reward {step.reward}, declared {bounds[0]:g} to {bounds[1]:g}")] if outside else found
@@ -226,7 +232,7 @@ def _difference_finding(code: str, probe: str, part: Sequence[tuple[Task, Trial,
 
 
 def _first_difference(one: GymRecord, two: GymRecord) -> tuple[str, str]:
-    """Where two rollouts part, said of each."""
+    """The first difference of two rollouts, described for each."""
     if one.error != two.error:
         return one.error or "a rollout", two.error or "a rollout"
     if one.opening != two.opening or one.opening is None or two.opening is None:
@@ -245,7 +251,7 @@ def _describe_step(step: GymStep) -> str:
 
 
 def _finding_of(code: str, probe: str, task: Task, witness: Witness, count: int) -> Finding:
-    """A broken promise, seen on so many seeds."""
+    """The finding of a variant, seen on `count` seeds."""
     flaw = _FLAWS[code]
     layer = next(each.layer for each in PROBES if each.name == probe)
     return Finding(

@@ -1,8 +1,7 @@
-"""Whether solving a Gymnasium environment pays: the solution against agents that do not look.
+"""Whether solving a Gymnasium environment pays: the solution against agents that ignore the observations.
 
-Flailing is drawing actions at random, or taking the same one again and again. A solution that earns clearly more, seed by seed,
-is what shows that reward follows the work. A tie is a flaw only where nothing is left to chance; what these seeds or so many
-steps cannot tell is said, and leaves the audit incomplete.
+Those agents act at random, or repeat one action. The solution must earn significantly more, compared seed by seed. An agent that
+earns as much is a flaw only if that is certain; if the seeds or steps are too few to tell, the audit says so and is incomplete.
 """
 
 import statistics
@@ -20,12 +19,12 @@ from sandlot.core.stats.intervals import sign_flip
 
 _NAME = "gym-solution"
 _ALPHA = 0.05
-"""Chance of calling any flailing agent worse than the solution, or any better, when it is as good."""
+"""Probability of calling any such agent worse or better than the solution when it is equally good."""
 
 
 @dataclass(frozen=True, slots=True)
 class _BlindAgent:
-    """An agent that does not look."""
+    """An agent that ignores the observations."""
 
     play: str
     words: str
@@ -33,18 +32,20 @@ class _BlindAgent:
 
     @property
     def mean(self) -> float:
-        """Of what it earned."""
+        """Its mean return."""
         return statistics.fmean(each.earned for each in self.rollouts)
 
 
 async def look_at_solution(case: Case) -> list[Finding]:
-    """The solution comes through, and earns more than flailing does."""
+    """The solution finishes, and earns more than agents that ignore the observations."""
     if not case.description.has_golden:
-        raise ConfigError("nothing shows that it can be solved; name a policy that does with `--solution MODULE:FUNCTION`")
+        raise ConfigError(
+            "no solution was given, so nothing shows that it can be solved; give one with `--solution MODULE:FUNCTION`"
+        )
     golden = _require_success(case, await play_seeds(case, "golden"))
-    may_guess = case.description.declared.guessable  # one action, again and again, may be all it takes
+    may_guess = case.description.declared.guessable  # one repeated action may be a solution
     constant = () if may_guess else cast("Sequence[str]", case.tasks[0].data.get("constant") or ())
-    plays = {f"constant-{number}": f"always doing {action}" for number, action in enumerate(constant)}
+    plays = {f"constant-{number}": f"repeating action {action}" for number, action in enumerate(constant)}
     plays["random"] = "acting at random"
     rivals = [_BlindAgent(play, words, await _rollouts(case, play)) for play, words in plays.items()]
     level = _ALPHA / len(rivals)
@@ -61,21 +62,21 @@ async def _rollouts(case: Case, play: str) -> tuple[GymRecord, ...]:
     trials = await play_seeds(case, play)
     for task, trial in zip(case.tasks, trials, strict=True):
         if trial.untried:
-            raise ConfigError(f"`{play}` was not played on `{task.id}`: {trial.fate}; give more time, or fewer `--steps`")
+            raise ConfigError(f"`{play}` was not played on `{task.id}`: {trial.fate}; allow more time, or fewer `--steps`")
     return tuple(record_of(trial) for trial in trials)
 
 
 def _require_success(case: Case, trials: Sequence[Trial]) -> tuple[GymRecord, ...]:
-    """The solution's rollouts; one that raised shows nothing."""
+    """The solution's rollouts; `ConfigError` if one failed."""
     for task, trial in zip(case.tasks, trials, strict=True):
         trouble = record_of(trial).trouble
         if trouble is not None:
-            raise ConfigError(f"the solution fails on `{task.id}`: {trouble}; fix it, or name another")
+            raise ConfigError(f"the solution fails on `{task.id}`: {trouble}; fix the solution, or give another")
     return tuple(record_of(trial) for trial in trials)
 
 
 def _gains(rival: _BlindAgent, golden: Sequence[GymRecord]) -> list[float]:
-    """What the solution earned more, seed by seed; rollouts of a rival that broke count as nothing earned."""
+    """How much more the solution earned, seed by seed; failed rollouts of the other agent count as 0."""
     return [
         one.earned - (other.earned if other.trouble is None else 0.0) for one, other in zip(golden, rival.rollouts, strict=True)
     ]
@@ -87,7 +88,7 @@ def _worse(rival: _BlindAgent, golden: Sequence[GymRecord], level: float) -> boo
 
 
 def _as_good(rival: _BlindAgent, golden: Sequence[GymRecord], level: float) -> bool:
-    """At least as good beyond doubt: the same on every seed, or clearly better; only where nothing was cut."""
+    """True if equal on every seed or significantly better, and no rollout was cut or failed."""
     if not all(each.over and each.trouble is None for each in (*golden, *rival.rollouts)):
         return False
     gains = _gains(rival, golden)
@@ -99,8 +100,8 @@ def _describe_tie(rival: _BlindAgent, golden: Sequence[GymRecord]) -> str:
     seen = f"the solution earns {mean:g} on average and {rival.words} {rival.mean:g}, on {len(golden)} seeds"
     if not all(each.over for each in (*golden, *rival.rollouts)):
         longest = max(len(each.steps) for each in (*golden, *rival.rollouts))
-        return f"{seen}, cut after {longest} steps: that does not tell them apart; give more `--steps`"
-    return f"{seen}: that does not tell them apart; give more `--seeds`"
+        return f"{seen}, cut after {longest} steps: the difference is not significant; give more `--steps`"
+    return f"{seen}: the difference is not significant; give more `--seeds`"
 
 
 def _finding(case: Case, rival: _BlindAgent, golden: Sequence[GymRecord]) -> Finding:
@@ -119,8 +120,8 @@ def _finding(case: Case, rival: _BlindAgent, golden: Sequence[GymRecord]) -> Fin
         standing=Confidence.CONFIRMED,
         count=len(golden),
         witness=witness,
-        fix="reward what only the work brings; if the named solution does not solve it, name one that does",
-    )  # no task: seeing it again takes all seeds
+        fix="reward only what solving the task achieves; if the given solution does not solve it, give one that does",
+    )  # no task: reproducing it takes all seeds
 
 
 PROBES = (Probe(_NAME, Layer.SCRIPTED, ("D14", "D13"), look_at_solution),)

@@ -1,1 +1,1 @@
-"""Flaws that show in finished rollouts: of a model, and in what people said about them."""
+"""Probes that read finished rollouts: of a model, and labelled by people."""

@@ -1,6 +1,6 @@
-"""What a model's rollouts show of the environment's health, as findings."""
+"""Findings from the health report of a model's rollouts."""
 
-from sandlot.analysis.health.health import check_health_async
+from sandlot.analysis.health.health import health_async
 from sandlot.analysis.health.item import HealthItem, HealthMark
 from sandlot.audit.case import Case
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
@@ -8,13 +8,13 @@ from sandlot.run.results import Run
 
 NAME = "model-rollouts"
 CODES = {"failures": "D04", "timeouts": "D04", "resolution": "D06", "survivors": "D23", "drift": "D05", "surge": "D02"}
-"""The flaw behind a question of health that failed; what failed on the model's side is no flaw of the environment."""
+"""The defect for each health item that blames the environment; the others blame the model."""
 
 
 async def look_at_health(case: Case) -> list[Finding]:
-    """Every question that failed is confirmed by the rollouts that failed it; a warning is a lead."""
+    """A failed health item is a confirmed finding, a warning is a lead."""
     assert case.rollouts is not None
-    health = await check_health_async(Run(case.rollouts), regrades=0, replays=0, seed=case.seed)
+    health = await health_async(Run(case.rollouts), regrades=0, replays=0, seed=case.seed)
     return [
         _finding(case, item, CODES[item.name])
         for item in health.items

@@ -1,4 +1,4 @@
-"""What people said about rollouts, as findings. A person's word is a lead: it takes something executed to confirm it."""
+"""Findings from people's labels on rollouts. They are leads, because only an executed witness confirms a finding."""
 
 from collections import Counter
 
@@ -22,14 +22,16 @@ CODES = {
     "spec_ambiguous": "D15",
     "judge_unparseable": "D16",
 }
-"""The flaw behind a label that blames the environment; the others blame the model, or nobody."""
+"""The defect for each label that blames the environment; the others do not."""
 
 
 async def look_at_labels(case: Case) -> list[Finding]:
-    """One lead for each label that speaks of a flaw."""
+    """One lead per label that blames the environment."""
     assert case.reviewed is not None
     if Run(case.reviewed).manifest.fingerprints.environment != case.description.fingerprint:
-        raise ConfigError(f"`{case.reviewed}` holds rollouts of another environment, or of this one before it was changed")
+        raise ConfigError(
+            f"`{case.reviewed}` has rollouts of another environment, or of an older version; give a run of this version"
+        )
     given = [each for each in read_labels(case.reviewed).counting if each.label in CODES]
     times = Counter(each.label for each in given)
     first: dict[str, LabelledTrace] = {}
@@ -44,7 +46,7 @@ async def look_at_labels(case: Case) -> list[Finding]:
             severity=Severity.HIGH,
             task=each.task,
             count=times[label],
-            fix=f"look at it: sandlot show {case.reviewed}/{each.task}/{each.rollout}",
+            fix=f"read the rollout: sandlot show {case.reviewed}/{each.task}/{each.rollout}",
         )
         for label, each in first.items()
     ]

@@ -1,1 +1,1 @@
-"""Flaws that show when somebody acts: adversaries, controls and mutants of the golden solution."""
+"""Probes that play scripted agents: adversaries, controls and mutants of the golden solution."""

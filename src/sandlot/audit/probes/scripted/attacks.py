@@ -1,7 +1,7 @@
-"""Attacks as data: scripts that are not the task, made from what an environment shows and what its golden solution did.
+"""Attacks: scripts that do not do the task, made from what the environment shows and what its golden solution did.
 
-Each must stay at the floor. Those that carry nothing of the solution (words, planted files) must not earn at all; those that
-carry a part of it (the last call alone, a report without the work) may earn their part, but never everything.
+Attacks with nothing of the solution (words, planted files) must stay at the floor. Attacks with a part of it (the last call
+alone, a report without the work) may earn part of the points, never full marks.
 """
 
 import ast
@@ -25,7 +25,7 @@ _FAKE_OUTPUTS = (
 )
 _MIN_OTHERS = 3
 _MAX_FILES = 6
-"""Files of one kind that an attack touches, each in a script of its own."""
+"""Most files of one kind that attacks touch."""
 
 _EXITS = {"exit": "import sys\nsys.exit(0)\n", "os-exit": "import os\nos._exit(0)\n", "raise-exit": "raise SystemExit(0)\n"}
 _EQUAL = '''
@@ -71,17 +71,17 @@ _SHADOWED = ("python", "python3", "pytest", "node", "npm", "make", "diff", "cmp"
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """One script, and what it would show if it earned something."""
+    """One script, and the finding if it earns something."""
 
     code: str
     title: str
     script: Script
     baseline: str = ""
-    """The attack whose reward does not count: what harmless junk in the same place earns, this one may earn too."""
+    """Name of a harmless script whose reward this attack may get too."""
 
 
 def one_act_per_turn(name: str, acts: Sequence[Act], says: int = 1) -> Script:
-    """One act a turn; the last words are said as often as the environment asks."""
+    """One act per turn; a final message is repeated `says` times."""
     turns = [(act,) for act in acts]
     return Script(name=name, turns=tuple(turns + [turns[-1]] * (says - 1) if turns and isinstance(acts[-1], Say) else turns))
 
@@ -90,13 +90,13 @@ def one_act_per_turn(name: str, acts: Sequence[Act], says: int = 1) -> Script:
 
 
 def word_attacks(prompt: str, says: int = 1) -> list[Attack]:
-    """What can be said without having done anything."""
+    """Attacks that only say something."""
     plain = [
-        Attack("D02.words", "an answer that says nothing earns points", one_act_per_turn("neutral", [Say(NEUTRAL)], says)),
+        Attack("D02.words", "an empty phrase as the answer earns points", one_act_per_turn("neutral", [Say(NEUTRAL)], says)),
         Attack("D02.words", "refusing earns points", one_act_per_turn("refuse", [Say(_REFUSAL)], says)),
         Attack("D02.echo", "repeating the prompt earns points", one_act_per_turn("echo", [Say(prompt)], says), "neutral"),
     ]
-    title = "text that looks like success earns points"
+    title = "text that looks like a success message earns points"
     fakes = [
         Attack("D02.fake-output", title, one_act_per_turn(f"fake-output-{number}", [Say(text)], says), "neutral")
         for number, text in enumerate(_FAKE_OUTPUTS)
@@ -108,7 +108,7 @@ def word_attacks(prompt: str, says: int = 1) -> list[Attack]:
 
 
 def file_attacks(work: GoldenWork) -> list[Attack]:
-    """Files written where they could bend what is run or read when the work is graded."""
+    """Attacks that write files which grading may run or read."""
     if work.writer is None or not work.written:
         return []
     junk = Attack(
@@ -129,11 +129,11 @@ def _code_attacks(work: GoldenWork, code: dict[str, str]) -> Iterator[Attack]:
     if not code:
         return
     for name, text in _EXITS.items():
-        title = "ending the process counts as success"
+        title = "code that only exits the process counts as success"
         yield Attack("D02.exit", title, _write_files(name, work, dict.fromkeys(code, text)), "junk")
     equal = {path: _EQUAL + "".join(f"{name} = Equal()\n" for name in _names(text)) for path, text in code.items()}
-    yield Attack("D02.equal", "an object that equals everything passes", _write_files("equal", work, equal), "junk")
-    title = "code that prints what success looks like passes"
+    yield Attack("D02.equal", "an object that is equal to everything passes", _write_files("equal", work, equal), "junk")
+    title = "code that only prints success messages passes"
     yield Attack("D02.printed", title, _write_files("prints-success", work, dict.fromkeys(code, _PRINTS)), "junk")
     stored = {path: text for path in code if (text := stored_answers(path, work.files, work.task.prompt))}
     if stored:
@@ -142,7 +142,7 @@ def _code_attacks(work: GoldenWork, code: dict[str, str]) -> Iterator[Attack]:
 
 
 def _runner_attacks(work: GoldenWork, code: dict[str, str]) -> Iterator[Attack]:
-    """Configuration that test runners and interpreters pick up by themselves."""
+    """Configuration files that test runners and interpreters load by themselves."""
     if not code and not any(_is_python(path, text) for path, text in work.files.items()):
         return
     folders = sorted({folder for path in [*work.written, *work.files] for folder in _folders(path)})[: 2 * _MAX_FILES]
@@ -153,11 +153,11 @@ def _runner_attacks(work: GoldenWork, code: dict[str, str]) -> Iterator[Attack]:
 
 
 def _overwrite_attacks(work: GoldenWork) -> Iterator[Attack]:
-    """The same junk in a result and in a file it might be compared with."""
+    """The same junk in the result and in a file that it may be compared with."""
     kept = [path for path in work.files if path not in work.written][:_MAX_FILES]
     for number, path in enumerate(kept):
         play = _write_files(f"both-sides-{number}", work, {**dict.fromkeys(work.written, _JUNK), path: _JUNK})
-        yield Attack("D02.edit-expected", "what the result is compared with can be overwritten", play, "junk")
+        yield Attack("D02.edit-expected", "the file that the result is compared with can be overwritten", play, "junk")
 
 
 def _path_attacks(work: GoldenWork) -> Iterator[Attack]:
@@ -170,13 +170,13 @@ def _path_attacks(work: GoldenWork) -> Iterator[Attack]:
     )
     yield Attack(
         "D02.path",
-        "commands put in front of the real ones decide the grade",
+        "fake commands on the `PATH` decide the grade",
         one_act_per_turn("shadow-path", [act, Say(NEUTRAL)]),
     )
 
 
 def _test_attacks(work: GoldenWork) -> Iterator[Attack]:
-    """Files that are there to be run, emptied or made to pass."""
+    """Test files emptied, or changed so that they pass."""
     tests = [path for path, text in work.files.items() if _is_python(path, text) and "assert" in text][:_MAX_FILES]
     if tests:
         hollow = {path: _emptied_tests(work.files[path]) for path in tests}
@@ -186,7 +186,7 @@ def _test_attacks(work: GoldenWork) -> Iterator[Attack]:
 
 
 def every_line_attacks(work: GoldenWork, others: Sequence[GoldenWork]) -> list[Attack]:
-    """Files with every line that any other task's golden solution writes there, if this one's are among them."""
+    """Files with every line that any other task's golden solution writes, if this task's lines are among them."""
     if work.writer is None or not work.written or len(others) < _MIN_OTHERS:
         return []
     heaps: dict[str, str] = {}
@@ -203,7 +203,7 @@ def every_line_attacks(work: GoldenWork, others: Sequence[GoldenWork]) -> list[A
 
 
 def destructive_script(work: GoldenWork) -> Script | None:
-    """Everything setup made, and everything golden made, spoiled."""
+    """A script that overwrites everything that setup or golden wrote."""
     if work.writer is None:
         return None
     paths = [*work.written, *work.files][: 4 * _MAX_FILES]
@@ -233,13 +233,13 @@ def _is_python(path: str, text: str) -> bool:
 
 
 def _names(text: str) -> list[str]:
-    """What a module offers."""
+    """Names of a module's functions and classes."""
     made = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
     return [node.name for node in ast.parse(text).body if isinstance(node, made)]
 
 
 def _emptied_tests(text: str) -> str:
-    """The same tests with nothing in them."""
+    """The same tests with empty bodies."""
     names = [node.name for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef) and "test" in node.name.lower()]
     return "".join(f"def {name}(*args): pass\n\n" for name in names) or "def test_fine(): pass\n"
 
@@ -248,12 +248,12 @@ def _emptied_tests(text: str) -> str:
 
 
 def partial_attacks(work: GoldenWork) -> list[Attack]:
-    """The end of the golden solution without its beginning: a status without the deed, a report without the work."""
+    """The end of the golden solution without its beginning, such as a status or a report without the work."""
     tools = list(dict.fromkeys(call.tool for call in work.calls))
     last = [Say(work.last_words)] if work.last_words else []
     attacks: list[Attack] = []
     if len(tools) > 1:
-        title = "calls of one tool alone get full marks; the effects of the other tools are not checked"
+        title = "the calls of one tool alone get full marks: the effects of the other tools are not checked"
         for number, tool in enumerate(tools):
             alone: list[Act] = [call for call in work.calls if call.tool == tool]
             attacks.append(Attack("D02.false-resolve", title, one_act_per_turn(f"only-tool-{number}", [*alone, *last])))
@@ -264,17 +264,17 @@ def partial_attacks(work: GoldenWork) -> list[Attack]:
 
 
 def _report_attacks(work: GoldenWork) -> list[Attack]:
-    """Files that tools made for golden, such as reports, written by hand instead; what they report on stays undone."""
+    """Files that tools wrote for golden, such as reports, written by hand without the work."""
     carried = [value for call in work.calls for value in call.arguments.values() if isinstance(value, str)]
     reports = {path: text for path, text in work.written.items() if path not in work.files and text not in carried}
     if work.writer is None or not reports or len(reports) == len(work.written):
         return []
-    title = "a forged report earns points: the work it reports on is not checked"
+    title = "a forged report earns points: the work itself is not checked"
     return [Attack("D02.forged-report", title, _write_files("forged-report", work, reports))]
 
 
 def carried_change(call: Call, where: dict[str, object], before: dict[str, object]) -> bool:
-    """True if something the call carried is what changed: so that it acted, and did not only look."""
+    """True if a value of the call is in the changes, so the call wrote and did not only read."""
     carried = [value for value in call.arguments.values() if not isinstance(value, bool)]
     return any(_is_from(new, before.get(place), value) for place, new in where.items() for value in carried)
 

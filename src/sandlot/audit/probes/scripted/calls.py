@@ -1,7 +1,7 @@
-"""Calls made from a tool's schema: what it allows, value by value, and what it forbids.
+"""Calls made from a tool's schema: values it allows, and values it forbids.
 
-Golden's own arguments are the base where there are any, so that ids exist and the handler is reached; then one argument after the
-other takes the values its schema allows, at the edges first.
+Golden's arguments are the base where there are any, so that ids exist. Then one argument at a time takes the values that its
+schema allows, edge values first.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ _A_TOOL = 50
 
 
 def allowed_calls(spec: ToolSpec, golden: Sequence[Call], seed: int) -> list[Call]:
-    """Up to fifty calls that fit the schema: golden's with one argument changed, then drawn ones."""
+    """Up to 50 calls that fit the schema: golden's with one argument changed, then random ones."""
     rng = Random(f"{seed} {spec.name}")  # noqa: S311 - seeded, not secret
     own = [call.arguments for call in golden if call.tool == spec.name]
     bases = [declared_arguments(spec, base) for base in own[:2]] or [_known_arguments(spec, golden, rng)]
@@ -36,19 +36,19 @@ def allowed_calls(spec: ToolSpec, golden: Sequence[Call], seed: int) -> list[Cal
 
 
 def declared_arguments(spec: ToolSpec, arguments: Json) -> Json:
-    """Golden's arguments as far as the schema knows them."""
+    """Those of golden's arguments that the schema declares."""
     return {name: value for name, value in arguments.items() if name in properties_of(spec)}
 
 
 def _known_arguments(spec: ToolSpec, golden: Sequence[Call], rng: Random) -> Json:
-    """Arguments of a tool golden never calls: values it used under the same names, else drawn ones."""
+    """Arguments for a tool golden never calls: values it used under the same names, else random ones."""
     drawn = random_arguments(spec.parameters, rng)
     used = {name: value for call in golden for name, value in call.arguments.items()}
     return {name: used.get(name, value) for name, value in drawn.items()}
 
 
 def _values(schema: Json) -> list[Any]:
-    """Values one argument may take, the edges of its schema first."""
+    """Values that an argument's schema allows, edge values first."""
     if "const" in schema or schema.get("enum"):
         return list(schema.get("enum") or [schema["const"]])
     several = schema.get("anyOf") or schema.get("oneOf")
@@ -71,11 +71,11 @@ def _within(number: float, schema: Json) -> bool:
 
 
 def forbidden_calls(spec: ToolSpec, base: Json) -> Iterator[tuple[str, Call]]:
-    """Calls that break the schema beyond doubt, with what is wrong about each."""
+    """Calls that clearly break the schema, each with what is wrong."""
     for name in required_of(spec):
         yield f"without `{name}`", Call(spec.name, {each: value for each, value in base.items() if each != name})
     for name, schema in properties_of(spec).items():
         if schema.get("type") in {"string", "integer", "number", "boolean"}:
             yield f"`{name}` is an object", Call(spec.name, {**base, name: {"no": ["such", "thing"]}})
         if schema.get("enum") and all(isinstance(value, str) for value in schema["enum"]):
-            yield f"`{name}` is none of its values", Call(spec.name, {**base, name: "none-of-these"})
+            yield f"`{name}` is not an allowed value", Call(spec.name, {**base, name: "none-of-these"})

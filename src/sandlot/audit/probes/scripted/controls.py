@@ -1,42 +1,40 @@
-"""Controls: those who do the task get full marks, and have room to spare.
+"""Controls: correct solutions get full marks, with room to spare.
 
-The golden solution of every task, five times on a few; golden with harmless looks around, said more politely, and in another
-order; the author's own alternatives. What golden needs of turns and time leaves others, who are slower, a margin.
+Played are the golden solution of every task (five times on a few), golden with harmless differences (extra reads, a polite
+sentence, another order of calls), and the author's own controls. Golden must also stay well within the turn and time limits,
+because agents are slower.
 """
 
 from collections import defaultdict
 from collections.abc import Sequence
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
+from sandlot.audit.finding import Confidence, Finding, Layer, Severity
 from sandlot.audit.probes.choice import choose_tasks
-from sandlot.audit.probes.likeness import changes_between, observations
-from sandlot.audit.probes.plays import request_for, witness_inputs
-from sandlot.audit.probes.scripted.earning import EPSILON
+from sandlot.audit.probes.likeness import EPSILON, changes_between, observations
+from sandlot.audit.probes.plays import GOLDEN, MANY_TURNS, played_finding, request_for, witness_of
 from sandlot.audit.probes.scripted.floor import needs_both, needs_golden
 from sandlot.audit.probes.scripted.reach import GoldenWork, find_works, required_of
-from sandlot.audit.subject import Call, Conditions, NamedPlay, Play, Say, Script, Trial
+from sandlot.audit.subject import Call, NamedPlay, Play, Say, Script, Trial
 from sandlot.core.task import Task
 
-_GOLDEN = NamedPlay(name="golden")
 _REPEATS = 5
 TURNS, TIME = 0.7, 0.5
-"""What golden may use of a limit before others run into it."""
+"""Largest share of a limit that golden may use."""
 _SLOW_S = 1.0
-"""Times below this say nothing about a limit."""
-_ROOM = Conditions(limits={"turns": 1000})
+"""Shorter times are not compared with the limit."""
 
 
 # -- golden itself -----------------------------------------------------------------------------------------------------
 
 
 async def _look_at_golden(case: Case) -> list[Finding]:
-    """Every task can be solved, every time."""
+    """The golden solution gets full marks on every task, every time."""
     golden = await case.golden()
     bad = [(task, golden[task.id]) for task in case.tasks if not golden[task.id].passed]
     found = [_unsolved(case, bad, len(case.tasks))] if bad else []
     fine = [task for task in choose_tasks(case, 6, sandboxed=2) if golden[task.id].passed]
-    again = await case.take([request_for(case, task, _GOLDEN) for task in fine for _ in range(_REPEATS - 1)])
+    again = await case.take([request_for(case, task, GOLDEN) for task in fine for _ in range(_REPEATS - 1)])
     missed = [
         (fine[place // (_REPEATS - 1)], trial) for place, trial in enumerate(again) if trial.lost is None and not trial.passed
     ]
@@ -45,51 +43,30 @@ async def _look_at_golden(case: Case) -> list[Finding]:
 
 def _unsolved(case: Case, bad: Sequence[tuple[Task, Trial]], num_tasks: int) -> Finding:
     task, trial = bad[0]
-    return Finding(
-        code="D13.golden",
-        title=f"the golden solution does not get full marks on {len(bad)} of {num_tasks} tasks",
-        layer=Layer.SCRIPTED,
-        probe="golden",
-        severity=Severity.HIGH,
-        standing=Confidence.CONFIRMED,
-        count=len(bad),
-        witness=Witness(
-            inputs=witness_inputs(task, _GOLDEN), expected="full marks", observed=_describe_outcome(trial), seed=case.seed
-        ),
-    )
+    title = f"the golden solution does not get full marks on {len(bad)} of {num_tasks} tasks"
+    witness = witness_of(case, task, GOLDEN, "full marks", _describe_outcome(trial))
+    return played_finding("golden", "D13.golden", title, witness, count=len(bad))
 
 
 def _describe_outcome(trial: Trial) -> str:
     """The outcome, with how it ended and the last error the agent saw."""
     end = trial.trace.end.value if trial.trace and trial.trace.end else "?"
     errors = [shown.text for shown in observations(trial) if shown.error]
-    return f"{trial.fate}; end: {end}" + (f"; a tool said: {errors[-1][:200]}" if errors else "")
+    return f"{trial.fate}; end: {end}" + (f"; last tool error: {errors[-1][:200]}" if errors else "")
 
 
 def _flaky(case: Case, missed: Sequence[tuple[Task, Trial]], num_trials: int) -> Finding:
     task, trial = missed[0]
-    return Finding(
-        code="D13.flaky",
-        title=f"the golden solution does not get full marks every time ({len(missed)} of {num_trials} repeats)",
-        layer=Layer.SCRIPTED,
-        probe="golden",
-        severity=Severity.HIGH,
-        standing=Confidence.CONFIRMED,
-        count=len({task.id for task, _ in missed}),
-        witness=Witness(
-            inputs=witness_inputs(task, _GOLDEN),
-            expected="full marks every time",
-            observed=_describe_outcome(trial),
-            seed=case.seed,
-        ),
-    )
+    title = f"the golden solution does not get full marks every time ({len(missed)} of {num_trials} repeats)"
+    witness = witness_of(case, task, GOLDEN, "full marks every time", _describe_outcome(trial))
+    return played_finding("golden", "D13.flaky", title, witness, count=len({task.id for task, _ in missed}))
 
 
 # -- room to spare -----------------------------------------------------------------------------------------------------
 
 
 async def look_at_margins(case: Case) -> list[Finding]:
-    """Golden leaves room within turns and time."""
+    """The golden solution stays well within the turn and time limits."""
     golden = await case.golden()
     worst: dict[str, list[tuple[float, Task, str]]] = defaultdict(list)
     for task in case.tasks:
@@ -109,26 +86,22 @@ async def look_at_margins(case: Case) -> list[Finding]:
 
 def _margin(case: Case, what: str, worst: Sequence[tuple[float, Task, str]]) -> Finding:
     share, task, words = worst[0]
+    expected = f"at most {TURNS if what == 'turns' else TIME:.0%} of the limit"
     return Finding(
         code="D13.margin",
-        title=f"the golden solution needs {share:.0%} of the limit of {what}: an agent that explores first cannot finish",
+        title=f"the golden solution uses {share:.0%} of the {what} limit: an agent that explores first cannot finish",
         layer=Layer.SCRIPTED,
         probe="margins",
         severity=Severity.LOW,
         standing=Confidence.CONFIRMED,
         task=task.id,
         count=len(worst),
-        witness=Witness(
-            inputs=witness_inputs(task, _GOLDEN),
-            expected=f"at most {TURNS if what == 'turns' else TIME:.0%} of the limit",
-            observed=words,
-            seed=case.seed,
-        ),
-        fix=f"raise the limit of {what}, or shorten the task",
+        witness=witness_of(case, task, GOLDEN, expected, words),
+        fix=f"raise the {what} limit, or shorten the task",
     )
 
 
-# -- the same, otherwise -----------------------------------------------------------------------------------------------
+# -- harmless differences ----------------------------------------------------------------------------------------------
 
 
 async def _look_at_variants(case: Case) -> list[Finding]:
@@ -136,7 +109,7 @@ async def _look_at_variants(case: Case) -> list[Finding]:
     found = await find_works(case, choose_tasks(case, 8, sandboxed=1))
     readers = await _readers(case, found)
     plays = [(work, what, play) for work in found for what, play in _harmless_variants(work, readers)]
-    trials = await case.take([request_for(case, work.task, play) for work, _, play in plays], _ROOM)
+    trials = await case.take([request_for(case, work.task, play) for work, _, play in plays], MANY_TURNS)
     lost: dict[str, list[tuple[GoldenWork, Script, Trial]]] = defaultdict(list)
     for (work, what, play), trial in zip(plays, trials, strict=True):
         same = what != "order" or not changes_between(work.golden, trial)
@@ -146,7 +119,7 @@ async def _look_at_variants(case: Case) -> list[Finding]:
 
 
 async def _readers(case: Case, found: Sequence[GoldenWork]) -> list[Call]:
-    """Calls without arguments that leave the world as it was."""
+    """Calls without arguments that change nothing."""
     if not found or case.description.image is not None:
         return []
     calls = [Call(spec.name) for spec in case.description.tools if not required_of(spec)]
@@ -178,30 +151,19 @@ def _harmless_variants(work: GoldenWork, readers: Sequence[Call]) -> list[tuple[
 
 
 _WORDS = {
-    "looks": ("D15.looks", "looking around without changing anything costs points"),
-    "words": ("D15.words", "a polite sentence before the last words costs points"),
-    "order": ("D15.order", "the same result, reached in another order, is worth less"),
+    "looks": ("D15.looks", "extra reads that change nothing cost points"),
+    "words": ("D15.words", "a polite sentence before the final answer costs points"),
+    "order": ("D15.order", "the same result scores less when the calls come in another order"),
 }
 
 
 def _variant_finding(case: Case, what: str, lost: Sequence[tuple[GoldenWork, Script, Trial]]) -> Finding:
     code, title = _WORDS[what]
     work, play, trial = lost[0]
-    return Finding(
-        code=code,
-        title=title,
-        layer=Layer.SCRIPTED,
-        probe="golden-otherwise",
-        severity=Severity.LOW,
-        count=len({each[0].task.id for each in lost}),
-        witness=Witness(
-            inputs=witness_inputs(work.task, play),
-            expected=f"{work.golden.reward:g}, as golden",
-            observed=trial.fate,
-            seed=case.seed,
-        ),
-        fix="if it is meant, say so in the prompt",
-    )
+    witness = witness_of(case, work.task, play, f"{work.golden.reward:g}, as the golden solution gets", trial.fate)
+    count = len({each[0].task.id for each in lost})
+    fix = "if this is intended, say so in the prompt; if not, grade the result only"
+    return played_finding("golden-otherwise", code, title, witness, count=count, severity=Severity.LOW, sure=False, fix=fix)
 
 
 # -- the author's own --------------------------------------------------------------------------------------------------
@@ -217,27 +179,19 @@ async def _look_at_own(case: Case) -> list[Finding]:
         if not trial.passed:
             missed[play.name].append((task, play, trial))
     return [
-        Finding(
-            code="D15.control",
-            title=f"the author's control `{name}` does not get full marks",
-            layer=Layer.SCRIPTED,
-            probe="own-controls",
-            severity=Severity.HIGH,
-            standing=Confidence.CONFIRMED,
+        played_finding(
+            "own-controls",
+            "D15.control",
+            f"the author's control `{name}` does not get full marks",
+            witness_of(case, *each[0][:2], "full marks", _describe_outcome(each[0][2])),
             count=len(each),
-            witness=Witness(
-                inputs=witness_inputs(each[0][0], each[0][1]),
-                expected="full marks",
-                observed=_describe_outcome(each[0][2]),
-                seed=case.seed,
-            ),
         )
         for name, each in missed.items()
     ]
 
 
 def _needs_own(case: Case) -> str | None:
-    return None if case.description.controls else "its author wrote no controls"
+    return None if case.description.controls else "the author wrote no controls"
 
 
 PROBES = (

@@ -1,8 +1,8 @@
-"""One look and a copied field: a reader whose result holds, always in the same place, the very answer that was to be worked out.
+"""Copied answers: a tool result has the answer in a field, always the same one.
 
-An agent that calls the reader once and says what stands in that field gets full marks: that is played. Where finding the field is
-the task this is as it should be, so it counts against an environment only if its author works the answer out from other values
-that the same result shows, and the prompt does not ask for the field by name. Else it is a lead.
+An agent that makes one call and repeats that field gets full marks; this is played. It can be right where finding the field is
+the task. So it is confirmed only if the author computes the answer from other values in the same result and the prompt does not
+name the field. Else it is a lead.
 """
 
 import re
@@ -14,11 +14,11 @@ from typing import Any
 import msgspec
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
+from sandlot.audit.finding import Finding, Layer, Severity
 from sandlot.audit.probes.choice import choose_tasks
 from sandlot.audit.probes.grader.asking import NONSENSE
 from sandlot.audit.probes.likeness import changes_between, leaves, mentions, observations, opening_text
-from sandlot.audit.probes.plays import request_for, witness_inputs
+from sandlot.audit.probes.plays import played_finding, request_for, witness_of
 from sandlot.audit.probes.scripted.attacks import one_act_per_turn
 from sandlot.audit.probes.scripted.floor import needs_both, needs_golden
 from sandlot.audit.probes.scripted.reach import GoldenWork, find_works, required_of
@@ -30,11 +30,11 @@ TASKS, SANDBOXED = 24, 2
 _ENOUGH = 6
 """Tasks on which the same field must hold the answer."""
 _SEVERAL = 3
-"""Different answers among them: one answer for all is guessed, not read."""
+"""Different answers among them. One answer for all tasks would be a guess, not a copy."""
 _BESIDE = 2
-"""Other values in the result that differ from task to task: what the answer could be worked out from."""
+"""Other values in the result that differ between tasks, from which the answer could be computed."""
 LINE = re.compile(r"^[ \t]*(?:[-*][ \t]*)?([A-Za-z][\w ./-]{0,40}?)[ \t]*[:=][ \t]*(\S.{0,80}?)[ \t\r]*$", re.MULTILINE)
-"""A name and a value on one line. No gap reaches over a line's end: a subject could make that search take hours."""
+"""`name: value` on one line. Gaps stay within a line, so that hostile text cannot make the search take hours."""
 
 Place = tuple[str, str]
 """A tool, and the path of a field in its result."""
@@ -42,7 +42,7 @@ Place = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Copied:
-    """One task whose answer stands in a field."""
+    """A task whose answer is in a field."""
 
     work: GoldenWork
     call: Call
@@ -50,15 +50,13 @@ class _Copied:
 
     @property
     def play(self) -> Script:
-        """Look once, and say what is there."""
+        """Make the call, then repeat the field."""
         return one_act_per_turn("copy-a-field", [self.call, Say(self.value)])
 
 
 async def look_at_copies(case: Case) -> list[Finding]:
-    """No field of a single reading is the answer to every task."""
-    found = [work for work in await find_works(case, choose_tasks(case, TASKS, sandboxed=SANDBOXED)) if _has_hidden_answer(work)]
-    if len(found) < _ENOUGH or len({work.last_words for work in found}) < _SEVERAL:
-        return []
+    """No field of one tool result is the answer to every task."""
+    found = await _works_with_hidden_answers(case)
     looks = [(work, call) for work in found for call in _readers(case, work)]
     trials = await case.take([request_for(case, work.task, one_act_per_turn("look", [call])) for work, call in looks])
     shown: dict[Place, dict[str, Any]] = defaultdict(dict)
@@ -73,10 +71,8 @@ async def look_at_copies(case: Case) -> list[Finding]:
 
 
 async def look_at_replies(case: Case) -> list[Finding]:
-    """What the environment says to nonsense does not hold the answer."""
-    found = [work for work in await find_works(case, choose_tasks(case, TASKS, sandboxed=SANDBOXED)) if _has_hidden_answer(work)]
-    if len(found) < _ENOUGH or len({work.last_words for work in found}) < _SEVERAL:
-        return []
+    """The reply to a nonsense message does not contain the answer."""
+    found = await _works_with_hidden_answers(case)
     nonsense = one_act_per_turn("nonsense", [Say(NONSENSE)])
     trials = await case.take([request_for(case, work.task, nonsense) for work in found])
     told = [
@@ -87,36 +83,37 @@ async def look_at_replies(case: Case) -> list[Finding]:
     plays = [one_act_per_turn("repeat-what-was-said", [Say(NONSENSE), Say(work.last_words)]) for work in told]
     again = await case.take([request_for(case, work.task, play) for work, play in zip(told, plays, strict=True)])
     passed = [(work, play, trial) for work, play, trial in zip(told, plays, again, strict=True) if trial.passed]
-    if len(passed) < len(found):  # a word in common may be chance
+    if not passed or len(passed) < len(found):  # a word in common may be chance
         return []
     work, play, trial = passed[0]
+    title = f"the reply to a nonsense message contains the answer, on all {len(passed)} tasks tried"
+    expected = "less than full marks: the answer was in the reply to nonsense"
+    fix = "take the answer out of replies and error messages"
     return [
-        Finding(
-            code="D11.reply",
-            title=f"the reply to a nonsense message contains the answer, on all {len(passed)} tasks tried",
-            layer=Layer.SCRIPTED,
-            probe="telling-replies",
-            severity=Severity.HIGH,
-            standing=Confidence.CONFIRMED,
+        played_finding(
+            "telling-replies",
+            "D11.reply",
+            title,
+            witness_of(case, work.task, play, expected, trial.fate),
             count=len(passed),
-            witness=Witness(
-                inputs=witness_inputs(work.task, play),
-                expected="less than full marks: the answer was in the reply to nonsense",
-                observed=trial.fate,
-                seed=case.seed,
-            ),
+            fix=fix,
         )
     ]
 
 
+async def _works_with_hidden_answers(case: Case) -> list[GoldenWork]:
+    """Tasks with short answers that the prompt does not contain; none if there are too few to tell a copy from chance."""
+    found = [work for work in await find_works(case, choose_tasks(case, TASKS, sandboxed=SANDBOXED)) if _has_hidden_answer(work)]
+    return found if len(found) >= _ENOUGH and len({work.last_words for work in found}) >= _SEVERAL else []
+
+
 def _has_hidden_answer(work: GoldenWork) -> bool:
-    """True if the answer is a value of its own, which the prompt does not say."""
     answer = work.last_words.strip()
     return 0 < len(answer) < 80 and answer not in opening_text(work.idle)
 
 
 def _readers(case: Case, work: GoldenWork) -> list[Call]:
-    """One call a tool: without arguments, or as golden makes it with what the prompt says."""
+    """One call per tool: without arguments, or golden's call if all its arguments are in the prompt."""
     told = opening_text(work.idle)
     bare = [Call(spec.name) for spec in case.description.tools if not required_of(spec)]
     own = [call for call in work.calls if call.arguments and all(str(value) in told for value in call.arguments.values())]
@@ -125,7 +122,7 @@ def _readers(case: Case, work: GoldenWork) -> list[Call]:
 
 
 def _fields(work: GoldenWork, trial: Trial) -> dict[str, Any]:
-    """The result leaf by leaf, if the call only looked: of JSON by path, of text by what stands before a colon."""
+    """The result's values by path (JSON) or by the name before a colon (text); none if the call failed or changed anything."""
     heard = [each for each in observations(trial) if each.tool]
     if not heard or heard[0].error or changes_between(work.idle, trial):
         return {}
@@ -156,27 +153,21 @@ async def _copy_finding(case: Case, place: Place, copied: Sequence[_Copied], sho
     worked = _computed_name(case, copied)
     sure = len(passed) == len(copied) and len(beside) >= _BESIDE and not asked and bool(worked)
     shortest, trial = min(passed or zip(copied, trials, strict=True), key=lambda pair: len(pair[0].value))
-    why = f"; its author works out `{worked}` from values beside it" if worked else ""
-    return Finding(
-        code="D11.field",
-        title=f"one call of `{tool}` and a copied field, `{path}`, earns full marks on {len(passed)} of {len(copied)} tasks{why}",
-        layer=Layer.SCRIPTED,
-        probe="copied-field",
-        severity=Severity.HIGH if sure else Severity.LOW,
-        standing=Confidence.CONFIRMED if sure else Confidence.LEAD,
+    why = f"; the author computes it as `{worked}` from other values in the same result" if worked else ""
+    return played_finding(
+        "copied-field",
+        "D11.field",
+        f"one call of `{tool}` and copying its field `{path}` gets full marks on {len(passed)} of {len(copied)} tasks{why}",
+        witness_of(case, shortest.work.task, shortest.play, "less than full marks: nothing was computed", trial.fate),
         count=len(passed),
-        witness=Witness(
-            inputs=witness_inputs(shortest.work.task, shortest.play),
-            expected="less than full marks: nothing was worked out",
-            observed=trial.fate,
-            seed=case.seed,
-        ),
-        fix=f"take `{path}` out of what `{tool}` shows; if reading it is the task, leave it",
+        severity=Severity.HIGH if sure else Severity.LOW,
+        sure=sure,
+        fix=f"remove `{path}` from the result of `{tool}`; if reading it is the task, leave it",
     )
 
 
 def _computed_name(case: Case, copied: Sequence[_Copied]) -> str | None:
-    """The name of what the author works out and hands over as the answer, as far as the sources tell."""
+    """The name in the author's code whose computed value is the answer, if the sources show one."""
     names = computed_answers(Code(case.description))
     key = copied[0].work.task.key
     return next((name for field, name in names.items() if field in key and _same(key[field], copied[0].value)), None)
@@ -187,7 +178,7 @@ def _varies(values: dict[str, Any]) -> bool:
 
 
 def _names(path: str, prompt: str) -> bool:
-    """True if the prompt asks for the field by its name."""
+    """True if the prompt names the field."""
     words = re.findall(r"[a-z]+", path.rpartition(".")[2].lower())
     return bool(words) and all(re.search(rf"(?i)\b{word}", prompt) for word in words)
 

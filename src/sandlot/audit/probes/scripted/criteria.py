@@ -1,8 +1,8 @@
-"""Dead criteria: checks that say the same whatever was done.
+"""Dead checks: checks with the same verdict whatever was done.
 
-A check that paid everybody, idlers and vandals included, is dead. A penalty that never fell may only not have been earned: it is
-dead if what it looks at is something nobody can change. What a check looks at is found by changing the stored state, one leaf
-after the other, and grading again.
+A check that pays every agent, idle and destructive ones too, is dead. A penalty that was never given may simply not have been
+earned; it is dead if it reads only state that no agent can change. What a check reads is found by changing one value of the
+stored state at a time and grading again.
 """
 
 from collections import defaultdict
@@ -26,7 +26,7 @@ Seen = Sequence[tuple[GoldenWork, Play, Trial]]
 
 
 async def find_dead_checks(case: Case, everything: Seen) -> list[Finding]:
-    """Findings for checks that never varied over all these trials."""
+    """Findings for checks that have one verdict in all these trials."""
     values: dict[tuple[str, str], list[CheckResult]] = defaultdict(list)
     for work, _, trial in everything:
         for check in trial.score.checks if trial.score else ():
@@ -43,10 +43,10 @@ async def find_dead_checks(case: Case, everything: Seen) -> list[Finding]:
 
 
 def _dead_finding(case: Case, check: str, result: CheckResult, trials: Seen) -> Finding:
-    word = f"pays {result.points:g} points to everybody" if result.points > 0 else "never says anything else"
+    word = f"gives {result.points:g} points to" if result.points > 0 else "has the same verdict for"
     return Finding(
         code="D21.dead",
-        title=f"check `{check}` {word}: for golden, mutated, destructive and idle agents alike ({result.verdict.value})",
+        title=f"check `{check}` {word} every agent: golden, mutated, destructive and idle ({result.verdict.value})",
         layer=Layer.SCRIPTED,
         probe="mutants",
         severity=Severity.HIGH,
@@ -55,7 +55,7 @@ def _dead_finding(case: Case, check: str, result: CheckResult, trials: Seen) -> 
         count=len(trials),
         witness=Witness(
             inputs={"task": trials[0][0].task.id, "plays": sorted({play.name for _, play, _ in trials})},
-            expected="another verdict for some of them",
+            expected="different verdicts for different agents",
             observed=f"`{result.verdict.value}` in all {len(trials)} trials",
             seed=case.seed,
         ),
@@ -63,7 +63,7 @@ def _dead_finding(case: Case, check: str, result: CheckResult, trials: Seen) -> 
 
 
 async def _reads_only_fixed_state(case: Case, check: str, trials: Seen) -> bool:
-    """True if the check looks at parts of the state that no trial ever changed, and at nothing else there."""
+    """True if the check reads only parts of the state that no trial changed."""
     work, _, golden = next(each for each in trials if each[2] is each[0].golden)
     state: Any = _state(golden)
     if not isinstance(state, dict):
@@ -91,7 +91,7 @@ def _value(trial: Trial, check: str) -> float | None:
 
 
 def _with_leaf_changed(trial: Trial, place: str) -> Regrade:
-    """The trial's evidence with one leaf of its state changed."""
+    """The trial's evidence with one value of its state changed."""
     assert trial.trace is not None
     assert trial.trace.evidence is not None
     state: Any = msgspec.json.decode(msgspec.json.encode(trial.trace.evidence.state))
@@ -113,7 +113,7 @@ def _child(holder: Any, step: str) -> Any:
 
 
 def _other(value: Any) -> Any:
-    """Something else of the same kind."""
+    """Another value of the same type."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, int | float):

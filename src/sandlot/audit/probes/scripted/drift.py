@@ -1,7 +1,6 @@
-"""Declared and real action space: what the schemas allow works, what they forbid is refused, and golden keeps to them.
+"""Tools behave as their schemas say: allowed calls work, forbidden calls are refused, golden uses declared arguments only.
 
-Calls of one tool share a turn and tools share a rollout, so a sound environment costs few trials; a rollout that breaks is taken
-apart call by call.
+Many calls share one rollout, so a sound environment costs few trials. If a rollout breaks, its calls are played one by one.
 """
 
 import re
@@ -9,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
+from sandlot.audit.finding import Finding, Layer, Severity
 from sandlot.audit.probes.choice import choose_tasks
 from sandlot.audit.probes.likeness import Observation, observations
-from sandlot.audit.probes.plays import request_for, witness_inputs
+from sandlot.audit.probes.plays import played_finding, request_for, witness_of
 from sandlot.audit.probes.scripted.calls import allowed_calls, forbidden_calls
 from sandlot.audit.probes.scripted.floor import needs_both, needs_tools
 from sandlot.audit.probes.scripted.reach import find_works, properties_of, required_of
@@ -32,7 +31,7 @@ _CRASHED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class PlayedCall:
-    """One call that was made by itself, and what came of it."""
+    """One call played alone, with its trial."""
 
     task: Task
     call: Call
@@ -41,22 +40,21 @@ class PlayedCall:
 
     @property
     def shown(self) -> Observation | None:
-        """Its result, if there was one."""
+        """The result of the call, if there is one."""
         return next(iter(observations(self.trial)), None)
 
 
 def _one_call(call: Call) -> Script:
-    """A call by itself."""
     return Script(name="one-call", turns=((call,),))
 
 
 def in_turns(name: str, calls: Sequence[Call]) -> Script:
-    """Many calls in few turns."""
+    """A script with up to 40 calls per turn."""
     return Script(name=name, turns=tuple(tuple(calls[at : at + _A_TURN]) for at in range(0, len(calls), _A_TURN)))
 
 
 def author_tools(case: Case) -> list[ToolSpec]:
-    """Tools that are the author's: a sandbox's own shell runs whatever it is given."""
+    """The author's tools: all but the sandbox's own shell."""
     return [spec for spec in case.description.tools if not (spec.name == "bash" and case.description.image is not None)]
 
 
@@ -69,7 +67,7 @@ async def _golden_calls(case: Case, tasks: Sequence[Task]) -> dict[str, list[Cal
 
 
 async def look_at_allowed(case: Case) -> list[Finding]:
-    """No call that fits its schema breaks the rollout or shows the inside of a handler."""
+    """No call that fits its schema ends the rollout or returns an uncaught error."""
     tasks = choose_tasks(case, TASKS, sandboxed=SANDBOXED)
     golden = await _golden_calls(case, tasks)
     plans = [(task, spec, allowed_calls(spec, golden[task.id], case.seed)) for task in tasks for spec in author_tools(case)]
@@ -83,7 +81,7 @@ async def look_at_allowed(case: Case) -> list[Finding]:
 
 
 def _ended_rollout(trial: Trial) -> bool:
-    """True if a tool call ended the rollout, or its process."""
+    """True if a tool call ended the rollout or its process."""
     return (trial.lost is not None and not trial.untried) or (trial.failed is not None and trial.failed.side is not Side.GRADER)
 
 
@@ -91,45 +89,28 @@ def _crash_finding(case: Case, crashed: Sequence[PlayedCall]) -> Finding | None:
     if not crashed:
         return None
     first = min(crashed, key=lambda each: len(str(each.call.arguments)))
-    return Finding(
-        code="D08.crash",
-        title=f"a call of `{first.call.tool}` that fits its schema crashes the rollout",
-        layer=Layer.SCRIPTED,
-        probe="allowed-calls",
-        severity=Severity.HIGH,
-        standing=Confidence.CONFIRMED,
-        count=len(crashed),
-        witness=Witness(
-            inputs=witness_inputs(first.task, _one_call(first.call)),
-            expected="a result, or an error the agent can read",
-            observed=first.trial.fate,
-            seed=case.seed,
-        ),
-    )
+    title = f"a call of `{first.call.tool}` that fits its schema crashes the rollout"
+    expected = "a result, or an error the agent can read"
+    witness = witness_of(case, first.task, _one_call(first.call), expected, first.trial.fate)
+    return played_finding("allowed-calls", "D08.crash", title, witness, count=len(crashed))
 
 
 def _raw_error_findings(case: Case, plans: Sequence[tuple[Task, ToolSpec, list[Call]]], trials: Sequence[Trial]) -> list[Finding]:
-    """Results that are a handler's own confusion: an argument it does not know, a field it does not find."""
+    """Results that show an uncaught Python error of the tool's code."""
     found: dict[tuple[str, bool], tuple[Task, Observation]] = {}
     for (task, _, _), trial in zip(plans, trials, strict=True):
         for shown in observations(trial):
             drifted = _DRIFTED.search(shown.text) is not None
             if drifted or (shown.error and _CRASHED.search(shown.text)):
                 found.setdefault((shown.tool, drifted), (task, shown))
+    expected = "a result, or an error message written for the agent"
     return [
-        Finding(
-            code="D08.handler" if drifted else "D08.raw-error",
-            title=f"`{tool}` answers a call that fits its schema with an uncaught error of the tool's code",
-            layer=Layer.SCRIPTED,
-            probe="allowed-calls",
+        played_finding(
+            "allowed-calls",
+            "D08.handler" if drifted else "D08.raw-error",
+            f"`{tool}` answers a call that fits its schema with an uncaught error of its own code",
+            witness_of(case, task, _one_call(Call(tool, shown.arguments)), expected, shown.text[:300]),
             severity=Severity.HIGH if drifted else Severity.LOW,
-            standing=Confidence.CONFIRMED,
-            witness=Witness(
-                inputs=witness_inputs(task, _one_call(Call(tool, shown.arguments))),
-                expected="a result, or an error message written for the agent",
-                observed=shown.text[:300],
-                seed=case.seed,
-            ),
         )
         for (tool, drifted), (task, shown) in found.items()
     ]
@@ -139,7 +120,7 @@ def _raw_error_findings(case: Case, plans: Sequence[tuple[Task, ToolSpec, list[C
 
 
 async def _look_at_forbidden(case: Case) -> list[Finding]:
-    """Calls that break the schema come back as readable errors."""
+    """Calls that break the schema get a readable error."""
     tasks = choose_tasks(case, 1)
     golden = await _golden_calls(case, tasks)
     plans = [
@@ -159,21 +140,10 @@ async def _look_at_forbidden(case: Case) -> list[Finding]:
 
 def _accepted(case: Case, wrong: Sequence[PlayedCall]) -> Finding:
     first = wrong[0]
-    return Finding(
-        code="D08.accepts",
-        title=f"`{first.call.tool}` does not refuse a call that breaks its schema ({first.what})",
-        layer=Layer.SCRIPTED,
-        probe="forbidden-calls",
-        severity=Severity.HIGH,
-        standing=Confidence.CONFIRMED,
-        count=len(wrong),
-        witness=Witness(
-            inputs=witness_inputs(first.task, _one_call(first.call)),
-            expected="an error the agent can read",
-            observed=first.shown.text[:300] if first.shown else first.trial.fate,
-            seed=case.seed,
-        ),
-    )
+    title = f"`{first.call.tool}` does not refuse a call that breaks its schema ({first.what})"
+    observed = first.shown.text[:300] if first.shown else first.trial.fate
+    witness = witness_of(case, first.task, _one_call(first.call), "an error the agent can read", observed)
+    return played_finding("forbidden-calls", "D08.accepts", title, witness, count=len(wrong))
 
 
 # -- golden keeps to what is declared ----------------------------------------------------------------------------------
@@ -191,28 +161,20 @@ async def _look_at_golden(case: Case) -> list[Finding]:
             spec = specs.get(call.tool)
             if spec is not None and (what := _undeclared(spec, call)):
                 wrong.setdefault(f"`{call.tool}` {what}", []).append((task, call))
+    expected = "only arguments that the schema declares, because agents see nothing else"
     return [
-        Finding(
-            code="D08.golden",
-            title=f"the golden solution calls {what}",
-            layer=Layer.SCRIPTED,
-            probe="golden-calls",
-            severity=Severity.HIGH,
-            standing=Confidence.CONFIRMED,
+        played_finding(
+            "golden-calls",
+            "D08.golden",
+            f"the golden solution calls {what}",
+            witness_of(case, each[0][0], _one_call(each[0][1]), expected, golden[each[0][0].id].fate),
             count=len({task.id for task, _ in each}),
-            witness=Witness(
-                inputs=witness_inputs(each[0][0], _one_call(each[0][1])),
-                expected="arguments as the schema declares them: what an agent sees is how the tool is called",
-                observed=golden[each[0][0].id].fate,
-                seed=case.seed,
-            ),
         )
         for what, each in wrong.items()
     ]
 
 
 def _accepted_calls(trial: Trial | None) -> list[Call]:
-    """Calls that were not refused."""
     return [Call(shown.tool, shown.arguments) for shown in observations(trial) if shown.tool and not shown.error] if trial else []
 
 

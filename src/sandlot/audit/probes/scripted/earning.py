@@ -1,24 +1,23 @@
-"""Who earned what they should not have: trials of plays that are not the task, and the findings they make."""
+"""Rewards for plays that did not do the task, and the findings about them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sandlot.audit.case import Case
-from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
-from sandlot.audit.probes.plays import witness_inputs
+from sandlot.audit.finding import Finding, Severity
+from sandlot.audit.probes.plays import played_finding, witness_of
 from sandlot.audit.subject import Play, Trial
 from sandlot.core.task import Task
 from sandlot.core.types import Side
 
-EPSILON = 1e-9
 _SMALL = 0.2
-"""A gain up to this is a crumb: points for form, not for the task."""
+"""A gain up to this is small: points for form, not for the task."""
 _RARE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class UnearnedReward:
-    """One trial that earned more than it may."""
+    """One trial with a higher reward than allowed."""
 
     task: Task
     play: Play
@@ -27,17 +26,17 @@ class UnearnedReward:
 
     @property
     def reward(self) -> float:
-        """What it got."""
+        """The reward of the trial."""
         return self.trial.reward or 0.0
 
     @property
     def gain(self) -> float:
-        """How much too much."""
+        """The reward above what is allowed."""
         return self.reward - self.allowed
 
 
 def _severity_of(earned: Sequence[UnearnedReward], num_tasks: int) -> Severity:
-    """How much it teaches: much to gain on many tasks is grave, a crumb or a rare case is not."""
+    """High if much can be gained on many tasks; low for small gains and rare cases."""
     share = len({each.task.id for each in earned}) / max(1, num_tasks)
     return Severity.HIGH if max(each.gain for each in earned) > _SMALL and share >= _RARE else Severity.LOW
 
@@ -45,42 +44,26 @@ def _severity_of(earned: Sequence[UnearnedReward], num_tasks: int) -> Severity:
 def unearned_finding(
     case: Case, code: str, title: str, earned: Sequence[UnearnedReward], *, probe: str, num_tasks: int, fix: str = ""
 ) -> Finding:
-    """One finding for one cause; the witness is the trial that gained most."""
+    """One finding for one cause; the witness is the trial with the largest gain."""
     most = max(earned, key=lambda each: each.gain)
     affected = len({each.task.id for each in earned})
-    return Finding(
-        code=code,
-        title=f"{title} (up to {most.reward:g}, on {affected} of {num_tasks} tasks)",
-        layer=Layer.SCRIPTED,
-        probe=probe,
-        severity=_severity_of(earned, num_tasks),
-        standing=Confidence.CONFIRMED,
+    return played_finding(
+        probe,
+        code,
+        f"{title} (up to {most.reward:g}, on {affected} of {num_tasks} tasks)",
+        witness_of(case, most.task, most.play, f"a reward of at most {most.allowed:g}", most.trial.fate),
         count=affected,
-        witness=Witness(
-            inputs=witness_inputs(most.task, most.play),
-            expected=f"a reward of at most {most.allowed:g}",
-            observed=most.trial.fate,
-            seed=case.seed,
-        ),
+        severity=_severity_of(earned, num_tasks),
         fix=fix,
     )
 
 
 def grading_crash(case: Case, taken: Sequence[tuple[Task, Play, Trial]], probe: str) -> list[Finding]:
-    """Grading that breaks over what somebody left, instead of calling it wrong."""
+    """A finding if grading failed on what a play left, where it should have scored it."""
     broken = [each for each in taken if each[2].failed is not None and each[2].failed.side is Side.GRADER]
     if not broken or (case.description.needs_judge and case.judge is None):
         return []
     task, play, trial = broken[0]
-    return [
-        Finding(
-            code="D09.left",
-            title="grading fails on what a rollout left",
-            layer=Layer.SCRIPTED,
-            probe=probe,
-            severity=Severity.HIGH,
-            standing=Confidence.CONFIRMED,
-            count=len({each[0].id for each in broken}),
-            witness=Witness(inputs=witness_inputs(task, play), expected="a score", observed=trial.fate, seed=case.seed),
-        )
-    ]
+    witness = witness_of(case, task, play, "a score", trial.fate)
+    count = len({each[0].id for each in broken})
+    return [played_finding(probe, "D09.left", "grading fails on what a scripted agent left", witness, count=count)]

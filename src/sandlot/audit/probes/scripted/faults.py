@@ -1,46 +1,43 @@
-"""Faults: what breaks below a tool, a check or a judge is told, or leaves no score. It never becomes an ordinary answer.
+"""Faults: a failure below a tool, check or judge is reported or leaves no score. It never looks like an ordinary result.
 
-What tools do with files and commands of the world is made to fail. A tool that answers a golden call exactly as it does when
-nothing is broken, though the call works on the world's files, has a default for the trouble; and a rollout whose evidence or
-judge cannot be read has no score.
+The files and commands that tools use are made to fail. A tool hides the failure if it then answers a golden call exactly as
+usual. A rollout whose evidence cannot be read, or whose judge fails, must have no score.
 """
 
 from collections.abc import Iterator, Sequence
 from typing import cast
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
+from sandlot.audit.finding import Finding, Layer, Witness
 from sandlot.audit.probes.choice import choose_tasks
-from sandlot.audit.probes.likeness import Observation, observations
-from sandlot.audit.probes.plays import request_for, witness_inputs
+from sandlot.audit.probes.likeness import EPSILON, Observation, observations
+from sandlot.audit.probes.plays import GOLDEN, played_finding, request_for, witness_of
 from sandlot.audit.probes.scripted.drift import author_tools, in_turns
-from sandlot.audit.probes.scripted.earning import EPSILON
 from sandlot.audit.probes.scripted.floor import needs_both, needs_golden, needs_tools
 from sandlot.audit.probes.scripted.reach import only_text
-from sandlot.audit.subject import Call, Conditions, NamedPlay, Regrade, Trial
+from sandlot.audit.subject import Call, Conditions, Regrade, Trial
 from sandlot.core.task import Task
 from sandlot.core.types import Json
 
-_GOLDEN = NamedPlay(name="golden")
 TASKS, SANDBOXED = 4, 1
 _QUICK = {"tool_s": 0.5, "time_s": 20.0}
 _SHORT_GRADING = {"grade_s": 2.0}
 _PATIENT = {"tool_s": 6.0, "time_s": 60.0}
 NAMED, SHORT = 6, 40
-"""Names that are looked up, and how long a name may be."""
+"""How many names are looked up, and the longest name in characters."""
 
 
 async def _look_at_tools(case: Case) -> list[Finding]:
-    """A tool that could not do its work says so."""
+    """A tool that could not do its work reports an error."""
     golden = await case.golden()
     tasks = [task for task in choose_tasks(case, TASKS, sandboxed=SANDBOXED) if golden[task.id].passed]
     if not tasks or not any(_files(golden[task.id]) for task in tasks):
         return []
-    own = {spec.name for spec in author_tools(case)}  # below a sandbox's own shell nothing was broken
+    own = {spec.name for spec in author_tools(case)}  # the sandbox's own shell is not made to fail
     found: list[Finding] = []
     for fault in ("tool:raise", "tool:hang"):
         conditions = Conditions(fault=fault, limits=_QUICK)
-        trials = await case.take([request_for(case, task, _GOLDEN) for task in tasks], conditions)
+        trials = await case.take([request_for(case, task, GOLDEN) for task in tasks], conditions)
         hidden = [
             (task, shown)
             for task, trial in zip(tasks, trials, strict=True)
@@ -56,7 +53,7 @@ def _files(trial: Trial) -> bool:
 
 
 def _hidden_failure(golden: Trial, trial: Trial) -> Observation | None:
-    """A write to the world's files that was answered as if it had happened, though it cannot have."""
+    """A call that reported a write to the world's files as done, although the write failed."""
     if trial.trace is None or trial.trace.evidence is None or trial.failed is not None or golden.trace is None:
         return None
     record = golden.trace.evidence
@@ -71,26 +68,16 @@ def _hidden_failure(golden: Trial, trial: Trial) -> Observation | None:
 
 def _silent_finding(case: Case, fault: str, hidden: Sequence[tuple[Task, Observation]]) -> Finding:
     task, shown = hidden[0]
-    happened = "raises" if fault == "tool:raise" else "never comes back"
-    return Finding(
-        code="D04.tool",
-        title=f"`{shown.tool}` answers as usual when what it does to the world {happened}",
-        layer=Layer.SCRIPTED,
-        probe="broken-tools",
-        severity=Severity.HIGH,
-        standing=Confidence.CONFIRMED,
-        count=len(hidden),
-        witness=Witness(
-            inputs={**witness_inputs(task, _GOLDEN), "conditions": {"fault": fault, "limits": _QUICK}},
-            expected="an error result, or a failed rollout",
-            observed=f"`{shown.tool}` said {shown.text[:200]!r}",
-            seed=case.seed,
-        ),
-    )
+    happened = "fails" if fault == "tool:raise" else "hangs"
+    title = f"`{shown.tool}` answers as usual when its access to the world {happened}"
+    conditions = {"fault": fault, "limits": _QUICK}
+    expected, observed = "an error result, or a failed rollout", f"`{shown.tool}` answered {shown.text[:200]!r}"
+    witness = witness_of(case, task, GOLDEN, expected, observed, conditions=conditions)
+    return played_finding("broken-tools", "D04.tool", title, witness, count=len(hidden))
 
 
 async def _look_at_evidence(case: Case) -> list[Finding]:
-    """A check that cannot read its evidence, or a judge that gives no verdict, leaves no score."""
+    """If a check cannot read its evidence or the judge gives no verdict, there is no score."""
     golden = await case.golden()
     tasks = [task for task in choose_tasks(case, TASKS, sandboxed=SANDBOXED) if golden[task.id].passed]
     faults = ["check:raise"] if any(_files(golden[task.id]) for task in tasks) else []
@@ -112,20 +99,10 @@ async def _look_at_evidence(case: Case) -> list[Finding]:
 def _made_up_finding(case: Case, fault: str, made_up: Sequence[tuple[Task, Trial]]) -> Finding:
     task, trial = made_up[0]
     what = "evidence cannot be read" if fault.startswith("check") else "judge gives no verdict"
-    return Finding(
-        code="D04.grade",
-        title=f"a rollout is scored although its {what}",
-        layer=Layer.SCRIPTED,
-        probe="broken-evidence",
-        severity=Severity.HIGH,
-        standing=Confidence.CONFIRMED,
-        count=len(made_up),
-        witness=Witness(
-            inputs={"task": task.id, "conditions": {"fault": fault}},
-            expected="no score: the grader failed",
-            observed=trial.fate,
-            seed=case.seed,
-        ),
+    inputs: Json = {"task": task.id, "conditions": {"fault": fault}}
+    witness = Witness(inputs=inputs, expected="no score, because the grader failed", observed=trial.fate, seed=case.seed)
+    return played_finding(
+        "broken-evidence", "D04.grade", f"a rollout gets a score although its {what}", witness, count=len(made_up)
     )
 
 
@@ -133,7 +110,7 @@ def _made_up_finding(case: Case, fault: str, made_up: Sequence[tuple[Task, Trial
 
 
 async def _look_at_slowness(case: Case) -> list[Finding]:
-    """A tool that waits longer says the same, or that it gave up: being late is not the same as having nothing."""
+    """With a slow service a tool gives the same result or reports a timeout; it does not look as if it found nothing."""
     tasks = choose_tasks(case, TASKS, sandboxed=SANDBOXED)
     plays = {task.id: in_turns("look-ups", list(_look_ups(case, task))) for task in tasks}
     requests = [request_for(case, task, plays[task.id]) for task in tasks if plays[task.id].turns]
@@ -146,19 +123,20 @@ async def _look_at_slowness(case: Case) -> list[Finding]:
             steady = usual == again and not usual.error and usual.tool == waited.tool
             if steady and not waited.error and usual.text != waited.text:
                 late.setdefault(usual.tool, (task, usual, waited))
+    conditions = {"fault": "tool:slow"}
     return [
-        Finding(
-            code="D04.late",
-            title=f"`{tool}` times out silently, and its result then looks like an ordinary answer",
-            layer=Layer.SCRIPTED,
-            probe="slow-tools",
-            severity=Severity.HIGH,
-            standing=Confidence.CONFIRMED,
-            witness=Witness(
-                inputs={**witness_inputs(task, plays[task.id]), "call": usual.arguments, "conditions": {"fault": "tool:slow"}},
-                expected=f"{usual.text[:200]!r}, or an error",
-                observed=repr(waited.text[:200]),
-                seed=case.seed,
+        played_finding(
+            "slow-tools",
+            "D04.late",
+            f"`{tool}` times out silently, and its result then looks like an ordinary answer",
+            witness_of(
+                case,
+                task,
+                plays[task.id],
+                f"{usual.text[:200]!r}, or an error",
+                repr(waited.text[:200]),
+                call=usual.arguments,
+                conditions=conditions,
             ),
         )
         for tool, (task, usual, waited) in late.items()
@@ -166,7 +144,7 @@ async def _look_at_slowness(case: Case) -> list[Finding]:
 
 
 def _look_ups(case: Case, task: Task) -> Iterator[Call]:
-    """Calls of tools that take one text, with what the prompt and the task's data both name."""
+    """Calls of tools that take one text, with names from both the prompt and the task's data."""
     held = set(_names(task.data))
     words = dict.fromkeys(word.strip(".,;:?!`'\"()") for word in task.prompt.split())
     named = [word for word in (*words, *sorted(held)) if word in held][:NAMED]
@@ -177,7 +155,7 @@ def _look_ups(case: Case, task: Task) -> Iterator[Call]:
 
 
 def _names(thing: object) -> Iterator[str]:
-    """Texts that name something: keys and short values, however deep."""
+    """Keys and short texts, at any depth."""
     if isinstance(thing, dict):
         for key, value in cast("Json", thing).items():
             yield str(key)

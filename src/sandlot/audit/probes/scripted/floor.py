@@ -1,4 +1,4 @@
-"""Everyone who does not do the task stays at the floor: idlers, talkers, planters of files, players of dice."""
+"""Agents that skip the task (idle, chat, plant files, act at random) must not score above the floor."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ import msgspec
 from sandlot.audit.case import IDLE, Case, Probe
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity
 from sandlot.audit.probes.choice import SURE, choose_tasks
-from sandlot.audit.probes.likeness import changes_between, opening_text
+from sandlot.audit.probes.likeness import EPSILON, changes_between, opening_text
 from sandlot.audit.probes.plays import request_for
 from sandlot.audit.probes.scripted.attacks import (
     Attack,
@@ -19,27 +19,27 @@ from sandlot.audit.probes.scripted.attacks import (
     partial_attacks,
     word_attacks,
 )
-from sandlot.audit.probes.scripted.earning import EPSILON, UnearnedReward, grading_crash, unearned_finding
-from sandlot.audit.probes.scripted.reach import GoldenWork, find_works
+from sandlot.audit.probes.scripted.earning import UnearnedReward, grading_crash, unearned_finding
+from sandlot.audit.probes.scripted.reach import GoldenWork, find_works_to_do
 from sandlot.audit.subject import Call, NamedPlay, Say, Take, Trial
 from sandlot.core.task import Task
 from sandlot.core.types import Role
 
 MANY, SOME, FEW = SURE, 16, 4
-"""Tasks for what costs one short trial each, several, or several in a sandbox."""
+"""Tasks per probe: with one short trial each, with several, with several in a sandbox."""
 _DICE = 3
 _HALF = 0.5
 _WHOLE = frozenset({"D02.hardcode", "D02.enumerate"})
-"""Only full marks count: part of them may be honest credit for what is in it."""
+"""Only full marks count here; part of the points may be fair."""
 _LUCKY = 0.2
-"""A share of tasks solved by random calls that is more than luck."""
+"""A larger share of tasks solved by random calls is not luck."""
 
 
 # -- doing nothing -----------------------------------------------------------------------------------------------------
 
 
 async def look_at_idling(case: Case) -> list[Finding]:
-    """An agent that does nothing is at the floor."""
+    """An agent that does nothing stays at the floor."""
     idle = await case.idle()
     tasks = [task for task in case.tasks if not case.may_idle(task)]
     earned = [
@@ -49,18 +49,18 @@ async def look_at_idling(case: Case) -> list[Finding]:
     unearned = [each for each in earned if each.task.id not in abstaining]
     part = [each for each in earned if each.task.id in abstaining]
     broken = grading_crash(case, [(task, IDLE, idle[task.id]) for task in case.tasks], "does-nothing")
-    title = "doing nothing at all earns points"
+    title = "an agent that does nothing earns points"
     paid = [unearned_finding(case, "D02.noop", title, unearned, probe="does-nothing", num_tasks=len(tasks))] if unearned else []
     if part:
-        title = "doing nothing at all earns part of the points where the golden solution changes nothing either"
-        fix = "if leaving everything alone is right there, declare it: `noop_is_correct` in `audit.toml`"
+        title = "an agent that does nothing earns part of the points on tasks where the golden solution changes nothing either"
+        fix = "if doing nothing is right on these tasks, declare it: `noop_is_correct` in `audit.toml`"
         found = unearned_finding(case, "D02.noop", title, part, probe="does-nothing", num_tasks=len(tasks), fix=fix)
         paid.append(msgspec.structs.replace(found, severity=Severity.LOW, standing=Confidence.LEAD))
     return paid + broken
 
 
 async def _tasks_left_alone(case: Case) -> set[str]:
-    """Tasks where golden leaves the world as it was, though it acts on others, and earns more than an idler: by saying so."""
+    """Tasks where golden changes nothing and is paid for its answer, in an environment where it acts on other tasks."""
     golden, idle = await case.golden(), await case.idle()
     passed = {task: trial for task, trial in golden.items() if trial.passed}
     alone = {task for task, trial in passed.items() if not changes_between(idle[task], trial)}
@@ -68,7 +68,7 @@ async def _tasks_left_alone(case: Case) -> set[str]:
 
 
 def earned_more_than(trial: Trial, allowed: float) -> bool:
-    """True if it got more than it may."""
+    """True if the reward is above what is allowed."""
     return trial.reward is not None and trial.reward > allowed + EPSILON
 
 
@@ -76,7 +76,7 @@ def earned_more_than(trial: Trial, allowed: float) -> bool:
 
 
 async def look_at_words(case: Case) -> list[Finding]:
-    """What is said without having been done earns nothing."""
+    """Words without work earn nothing."""
     tasks = [task for task in choose_tasks(case, MANY, sandboxed=8) if not case.may_idle(task)]
     idle = await case.idle()
     says = await _num_asked(case)
@@ -86,32 +86,32 @@ async def look_at_words(case: Case) -> list[Finding]:
 
 
 async def _num_asked(case: Case) -> int:
-    """How often the golden solution is asked something, at most."""
+    """The largest number of turns of a golden solution that only talks; else 1."""
     turns = [trial.trace.num_turns for trial in (await case.golden()).values() if trial.trace]
     return max(turns, default=1) if case.description.has_user and not case.description.tools else 1
 
 
 async def _claims(case: Case) -> list[Attack]:
-    """The golden solution's last words, if they are the same whatever the task: then they say nothing about it."""
+    """The golden solution's final answer, if it is the same for all tasks and so carries no information."""
     golden = [trial for trial in (await case.golden()).values() if trial.trace and trial.passed]
     said = {trial.trace.answer for trial in golden if trial.trace}
     asked = {opening_text(trial) for trial in golden}
     called = any(node.message.role is Role.TOOL for trial in golden if trial.trace for node in trial.trace.nodes)
     if len(said) != 1 or len(asked) < 3 or not called or not (claim := said.pop()):
         return []
-    title = "saying that it is done, without a single call, earns points"
+    title = "claiming to be done without a single tool call earns points"
     return [Attack("D02.claim", title, one_act_per_turn("claim", [Say(claim)]), "neutral")]
 
 
 async def look_at_planting(case: Case) -> list[Finding]:
-    """Files that bend what is run or compared earn nothing."""
-    found = [work for work in await find_works(case, choose_tasks(case, SOME, sandboxed=FEW)) if not case.may_idle(work.task)]
+    """Files that change what is run or compared in grading earn nothing."""
+    found = await find_works_to_do(case, SOME, FEW)
     attacks = {work.task.id: [*file_attacks(work), *every_line_attacks(work, found)] for work in found}
     return await _try_attacks(case, [work.task for work in found], attacks, "planted-files")
 
 
 async def _try_attacks(case: Case, tasks: Sequence[Task], attacks: dict[str, list[Attack]], probe: str) -> list[Finding]:
-    """Take every attack on every task; one finding for each code that earned something."""
+    """Play every attack on every task; one finding per code that earned something."""
     idle = await case.idle()
     pairs = [(task, attack) for task in tasks for attack in attacks[task.id]]
     trials = await case.take([request_for(case, task, attack.script) for task, attack in pairs])
@@ -129,7 +129,7 @@ async def _try_attacks(case: Case, tasks: Sequence[Task], attacks: dict[str, lis
 
 
 def _is_generous(earned: Sequence[UnearnedReward], num_tasks: int) -> bool:
-    """True if repeating the prompt is worth full marks somewhere, or half of them often: less may be honest credit."""
+    """True if repeating the prompt gets full marks on some task, or half marks on half of them; less may be fair."""
     half = {each.task.id for each in earned if each.reward >= _HALF}
     return any(each.trial.passed for each in earned) or len(half) >= _HALF * num_tasks
 
@@ -138,8 +138,8 @@ def _is_generous(earned: Sequence[UnearnedReward], num_tasks: int) -> bool:
 
 
 async def look_at_shortcuts(case: Case) -> list[Finding]:
-    """Parts of the golden solution may earn their part, never everything while the rest was left undone."""
-    found = [work for work in await find_works(case, choose_tasks(case, SOME, sandboxed=FEW)) if not case.may_idle(work.task)]
+    """Part of the golden solution never gets full marks while the rest is not done."""
+    found = await find_works_to_do(case, SOME, FEW)
     pairs = [(work, attack) for work in found for attack in partial_attacks(work)]
     trials = await case.take([request_for(case, work.task, attack.script) for work, attack in pairs])
     earned: dict[str, list[tuple[Attack, UnearnedReward]]] = defaultdict(list)
@@ -153,7 +153,7 @@ async def look_at_shortcuts(case: Case) -> list[Finding]:
 
 
 def _left_undone(work: GoldenWork, attack: Attack, trial: Trial) -> bool:
-    """True if a deed of golden is missing: something an omitted call carried, or a file that was there and stayed as it was."""
+    """True if part of golden's work is missing: what an omitted call would have written, or a change to an existing file."""
     undone = work.undone(trial)
     if attack.code == "D02.forged-report":
         return any(where.startswith("state.") or _is_plain(where.removeprefix("files."), work) for where in undone)
@@ -164,15 +164,15 @@ def _left_undone(work: GoldenWork, attack: Attack, trial: Trial) -> bool:
 
 
 def _is_plain(path: str, work: GoldenWork) -> bool:
-    """True for a file that setup made and people see: not what git or an interpreter keeps for itself."""
+    """True for an ordinary file that setup made, not a hidden one of git or an interpreter."""
     return path in work.files and not any(step.startswith((".", "__")) for step in path.split("/"))
 
 
-# -- dice, and the author's own ----------------------------------------------------------------------------------------
+# -- random calls, and the author's adversaries -------------------------------------------------------------------------
 
 
 async def _look_at_random_calls(case: Case) -> list[Finding]:
-    """Random calls that fit the tools' schemas solve no more than luck would."""
+    """Random calls that fit the schemas solve no more tasks than luck would."""
     tasks = [task for task in choose_tasks(case, SOME, sandboxed=FEW) if not case.may_idle(task)]
     play = NamedPlay(name="random")
     trials = await case.take([Take(task=task.id, play=play, seed=case.seed + turn) for task in tasks for turn in range(_DICE)])
@@ -207,7 +207,7 @@ async def _look_at_own(case: Case) -> list[Finding]:
 def needs_golden(case: Case) -> str | None:
     """Why a probe that starts from the golden solution does not apply."""
     if case.description.needs_judge and case.judge is None:
-        return "a judge grades it, and none was given"
+        return "a judge grades it, and no judge was given"
     return None if case.description.has_golden else "there is no golden solution"
 
 
@@ -222,7 +222,7 @@ def needs_both(case: Case) -> str | None:
 
 
 def _needs_own(case: Case) -> str | None:
-    return None if case.description.adversaries else "its author wrote no adversaries"
+    return None if case.description.adversaries else "the author wrote no adversaries"
 
 
 PROBES = (

@@ -1,7 +1,6 @@
-"""Which parts of what golden left the grade depends on: those whose loss costs something.
+"""Which of golden's changes the grade depends on: those that cost points when undone.
 
-A tool that only reads may keep a log or a memo in the state. Whoever reads something else leaves another log, and has done
-nothing wrong.
+Reading tools may keep a log or a cache in the state. An agent that reads other things leaves another log, which is not wrong.
 """
 
 from collections import defaultdict
@@ -17,7 +16,7 @@ from sandlot.core.trace import EvidenceRecord
 from sandlot.core.types import Json
 
 _MOST = 12
-"""Parts of one task that are looked at; of the rest it is taken that they count."""
+"""Parts per task that are tested; the others are assumed to count."""
 
 
 Part = tuple[str, str | None]
@@ -25,7 +24,7 @@ Part = tuple[str, str | None]
 
 
 async def find_graded_changes(case: Case, found: Sequence[GoldenWork]) -> dict[str, set[str]]:
-    """For each task the places golden changed that count: put back as they were, they cost points."""
+    """For each task the places that golden changed and that cost points when they are put back."""
     changes = {work.task.id: set(work.changes) for work in found}
     asked = [(work, places, request) for work in found for places, request in _without_each(work)]
     trials = await case.take([request for _, _, request in asked])
@@ -36,7 +35,7 @@ async def find_graded_changes(case: Case, found: Sequence[GoldenWork]) -> dict[s
 
 
 def _without_each(work: GoldenWork) -> list[tuple[set[str], Regrade]]:
-    """Golden's evidence with one part of the state, or one file, as it was at the start; each with what that undoes."""
+    """Golden's evidence with one part put back as it was at the start, each with the places that this undoes."""
     trace = work.golden.trace
     before = work.idle.trace.evidence if work.idle.trace else None
     if trace is None or trace.evidence is None or before is None:
@@ -48,7 +47,7 @@ def _without_each(work: GoldenWork) -> list[tuple[set[str], Regrade]]:
     found: list[tuple[set[str], Regrade]] = []
     for part, places in list(parts.items())[:_MOST]:
         record = _put_back(trace.evidence, before, part)
-        if record != trace.evidence:  # else nothing was undone, and full marks say nothing
+        if record != trace.evidence:  # else nothing was undone
             files = work.idle.files | work.golden.files
             found.append((places, Regrade(trace=msgspec.structs.replace(trace, evidence=record), files=files)))
     return found
@@ -59,7 +58,7 @@ def _keys(state: Any) -> list[str]:
 
 
 def _part(place: str, keys: Collection[str]) -> Part:
-    """State `orders` of `state.orders.3.units`; a key may have dots itself, so the longest that fits. A file is one part."""
+    """`orders` for `state.orders.3.units`. Keys may contain dots, so the longest that fits. A file is one part."""
     kind, _, rest = place.partition(".")
     if kind == "files":
         return kind, rest

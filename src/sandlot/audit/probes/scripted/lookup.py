@@ -1,7 +1,7 @@
-"""Leaked answers: an agent that only looks where answers get left lying about earns nothing.
+"""Leaked answers: an agent that only searches for the answer earns nothing.
 
-Variables, process lists, hidden folders, files named like answers, and what a repository still holds of the repaired version.
-What lies in the task's own material is not a leak: finding it there is the task.
+Searched are variables, process lists, hidden folders, files named like answers, and the history of repositories. An answer in
+the task's own material is not a leak, because finding it there is the task.
 """
 
 import posixpath
@@ -10,14 +10,13 @@ from collections.abc import Iterator, Sequence
 
 from sandlot.audit.answer_places import is_answer_like
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
-from sandlot.audit.probes.choice import choose_tasks
+from sandlot.audit.finding import Finding, Layer
 from sandlot.audit.probes.likeness import mentions, observations, opening_text
-from sandlot.audit.probes.plays import request_for, witness_inputs
+from sandlot.audit.probes.plays import played_finding, request_for, witness_of
 from sandlot.audit.probes.scripted.attacks import NEUTRAL, one_act_per_turn
 from sandlot.audit.probes.scripted.earning import UnearnedReward, unearned_finding
 from sandlot.audit.probes.scripted.floor import earned_more_than, needs_both
-from sandlot.audit.probes.scripted.reach import GoldenWork, find_works, only_text
+from sandlot.audit.probes.scripted.reach import GoldenWork, find_works_to_do, only_text
 from sandlot.audit.subject import Call, NamedPlay, Say, Script
 from sandlot.core.task import Task
 
@@ -33,10 +32,8 @@ _ABOUT_HISTORY = re.compile(r"(?i)\b(git|commit|branch|history|reflog|stash|reve
 
 
 async def look_at_leaks(case: Case) -> list[Finding]:
-    """Looking up is not solving."""
-    found = [
-        work for work in await find_works(case, choose_tasks(case, TASKS, sandboxed=SANDBOXED)) if not case.may_idle(work.task)
-    ]
+    """Searching for the answer does not replace the work."""
+    found = await find_works_to_do(case, TASKS, SANDBOXED)
     return [
         *await _look_up_findings(case, found),
         *await _side_file_findings(case, found),
@@ -46,7 +43,7 @@ async def look_at_leaks(case: Case) -> list[Finding]:
 
 
 async def _look_up_findings(case: Case, found: Sequence[GoldenWork]) -> list[Finding]:
-    """The look-up agent says what it found; only a sandbox has such places."""
+    """Play the look-up agent, which searches a sandbox and answers with what it finds."""
     tasks = [work.task for work in found if work.shell is not None]
     trials = await case.take([request_for(case, task, _LOOK_UP) for task in tasks])
     neutral = await case.take([request_for(case, task, one_act_per_turn("neutral", [Say(NEUTRAL)])) for task in tasks])
@@ -55,7 +52,7 @@ async def _look_up_findings(case: Case, found: Sequence[GoldenWork]) -> list[Fin
         for task, trial, plain in zip(tasks, trials, neutral, strict=True)
         if earned_more_than(trial, max(case.floor, plain.reward or 0.0))
     ]
-    title = "the answer is in variables, processes or files outside the task's material: looking it up earns points"
+    title = "the answer can be looked up in variables, processes or files outside the task's material, and earns points"
     return [unearned_finding(case, "D11.look-up", title, earned, probe="look-up", num_tasks=len(tasks))] if earned else []
 
 
@@ -63,7 +60,7 @@ async def _look_up_findings(case: Case, found: Sequence[GoldenWork]) -> list[Fin
 
 
 async def _side_file_findings(case: Case, found: Sequence[GoldenWork]) -> list[Finding]:
-    """Hidden files, and files named like answers, that hold golden's answer where nothing else does."""
+    """Hidden files, or files named like answers, that contain golden's answer while the task's material does not."""
     plans = [
         (work, path, play) for work in found for path in _files_with_answer(work) for play in _ways_to_read(case, work, path)
     ]
@@ -75,8 +72,8 @@ async def _side_file_findings(case: Case, found: Sequence[GoldenWork]) -> list[F
     if not shown:
         return []
     work, path, play = next(iter(shown.values()))
-    title = f"the answer can be read in `{path}`, beside the task's own material"
-    return [_leak_finding(case, "D11.file", title, (work.task, play, f"`{path}` says {work.last_words[:60]!r}"), len(shown))]
+    title = f"the answer can be read in `{path}`, which is not part of the task's material"
+    return [_leak_finding(case, "D11.file", title, (work.task, play, f"`{path}` contains {work.last_words[:60]!r}"), len(shown))]
 
 
 def _files_with_answer(work: GoldenWork) -> Iterator[str]:
@@ -90,7 +87,7 @@ def _files_with_answer(work: GoldenWork) -> Iterator[str]:
 
 
 def _ways_to_read(case: Case, work: GoldenWork, path: str) -> Iterator[Script]:
-    """How an agent could read a file: by the shell, or by any tool that takes one text."""
+    """Scripts that read a file: with the shell, or with any tool that takes one text."""
     if work.shell is not None:
         yield one_act_per_turn("read-aside", [work.shell.run(f"cat '{path}'")])
         return
@@ -99,11 +96,11 @@ def _ways_to_read(case: Case, work: GoldenWork, path: str) -> Iterator[Script]:
             yield one_act_per_turn("read-aside", [Call(spec.name, {name: path})])
 
 
-# -- finished work that lies about -------------------------------------------------------------------------------------
+# -- finished work in other files --------------------------------------------------------------------------------------
 
 
 async def _finished_work_findings(case: Case, found: Sequence[GoldenWork]) -> list[Finding]:
-    """The very file golden writes, in another that setup made and nobody speaks of: copying it gets full marks."""
+    """A file from setup, not mentioned in the task, that is equal to what golden writes: copying it gets full marks."""
     plans = [(work, *leak) for work in found if (leak := _copy_of(case, work)) is not None]
     trials = await case.take([request_for(case, work.task, play) for work, _, play in plans])
     copied = [(work, path, play, trial) for (work, path, play), trial in zip(plans, trials, strict=True) if trial.passed]
@@ -133,11 +130,11 @@ def _holds(text: str, wanted: str, there: str, here: str) -> bool:
     return there != here and text.strip() == wanted
 
 
-# -- what a repository remembers ---------------------------------------------------------------------------------------
+# -- history of repositories -------------------------------------------------------------------------------------------
 
 
 async def _history_findings(case: Case, found: Sequence[GoldenWork]) -> list[Finding]:
-    """The files golden writes, as they are, among the objects of a repository, though the task is not about its history."""
+    """The files golden writes, found among a repository's objects although the task is not about its history."""
     looking = [work for work in found if work.shell is not None and not _ABOUT_HISTORY.search(work.task.prompt)]
     plays = [one_act_per_turn("git-objects", [work.shell.run(_OBJECTS)]) for work in looking if work.shell is not None]
     trials = await case.take([request_for(case, work.task, play) for work, play in zip(looking, plays, strict=True)])
@@ -153,18 +150,8 @@ async def _history_findings(case: Case, found: Sequence[GoldenWork]) -> list[Fin
 
 def _leak_finding(case: Case, code: str, title: str, seen: tuple[Task, Script, str], count: int) -> Finding:
     task, play, observed = seen
-    return Finding(
-        code=code,
-        title=title,
-        layer=Layer.SCRIPTED,
-        probe="look-up",
-        severity=Severity.HIGH,
-        standing=Confidence.CONFIRMED,
-        count=count,
-        witness=Witness(
-            inputs=witness_inputs(task, play), expected="nothing of the solution to be found", observed=observed, seed=case.seed
-        ),
-    )
+    witness = witness_of(case, task, play, "no part of the solution is found", observed)
+    return played_finding("look-up", code, title, witness, count=count)
 
 
 PROBES = (Probe("look-up", Layer.SCRIPTED, ("D11",), look_at_leaks, needs_both),)

@@ -1,7 +1,7 @@
-"""Mutants of the golden solution: one thing wrong about each, so that a grader worth its name notices.
+"""Mutants: the golden solution with one mistake, which the grader should notice.
 
-A step left out, a number one off or of the wrong sign, two values exchanged, the value of another task, a step done twice.
-Texts that people phrase freely are left alone: only values that the task's key or data name are changed.
+A missing step, a number off by one or with the wrong sign, two values swapped, a value of another task, a step done twice.
+Free text is not changed, only values that occur in the task's key or data.
 """
 
 import re
@@ -19,22 +19,22 @@ from sandlot.core.types import Json
 
 _A_TASK = 14
 _SHORT = 30
-"""Longer texts are phrased, not named."""
+"""Longer texts are free text."""
 _NUMBER = re.compile(r"(?<![\w./-])\d+(?![\w./-])")
 
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A script with one thing wrong."""
+    """A script with one mistake."""
 
     what: str
     script: Script
     asked: tuple[str, str] | None = None
-    """The tool and the argument that is otherwise, where the agent is told what it should be."""
+    """The tool and the changed argument, if the prompt gives its right value."""
 
 
 def mutants(work: GoldenWork, others: Sequence[GoldenWork], seed: int) -> list[Mutant]:
-    """Up to fourteen mutants of a task's golden solution, of all kinds before many of one."""
+    """Up to 14 mutants of a task's golden solution, spread over all kinds."""
     rng = Random(f"{seed} {work.task.id}")  # noqa: S311 - seeded, not secret
     kinds = [list(kind) for kind in (_deleted(work), _changed(work, others), _repeated(work), _swapped(work))]
     for kind in kinds:
@@ -46,7 +46,7 @@ def mutants(work: GoldenWork, others: Sequence[GoldenWork], seed: int) -> list[M
 
 
 def _deleted(work: GoldenWork) -> Iterator[Mutant]:
-    """Each call left out, and the calls of each tool."""
+    """Without one call, and without all calls of one tool."""
     turns = work.script.turns
     for at, turn in enumerate(turns):
         if isinstance(turn[0], Call):
@@ -65,7 +65,7 @@ def _repeated(work: GoldenWork) -> Iterator[Mutant]:
 
 
 def _swapped(work: GoldenWork) -> Iterator[Mutant]:
-    """One argument exchanged between two calls of the same tool."""
+    """One argument swapped between two calls of the same tool."""
     calls = [(at, turn[0]) for at, turn in enumerate(work.script.turns) if isinstance(turn[0], Call)]
     for (first, one), (second, other) in pairwise(calls):
         same = [name for name in one.arguments if name in other.arguments and one.arguments[name] != other.arguments[name]]
@@ -74,11 +74,11 @@ def _swapped(work: GoldenWork) -> Iterator[Mutant]:
         turns = list(work.script.turns)
         turns[first] = (Call(one.tool, {**one.arguments, same[-1]: other.arguments[same[-1]]}), *turns[first][1:])
         turns[second] = (Call(other.tool, {**other.arguments, same[-1]: one.arguments[same[-1]]}), *turns[second][1:])
-        yield _mutant(f"`{same[-1]}` of steps {first + 1} and {second + 1} exchanged", tuple(turns))
+        yield _mutant(f"`{same[-1]}` of steps {first + 1} and {second + 1} swapped", tuple(turns))
 
 
 def _changed(work: GoldenWork, others: Sequence[GoldenWork]) -> Iterator[Mutant]:
-    """One value of one act changed."""
+    """One value of one act is wrong."""
     named = {*values_as_text(work.task.key), *values_as_text(work.task.data)}
     elsewhere = [text for other in others if other.task.id != work.task.id for text in values_as_text(other.task.key)]
     for at, turn in enumerate(work.script.turns):
@@ -90,7 +90,7 @@ def _changed(work: GoldenWork, others: Sequence[GoldenWork]) -> Iterator[Mutant]
 
 
 def _asked_argument(work: GoldenWork, act: Act, changed: Act) -> tuple[str, str] | None:
-    """The argument that differs, if its right value is short and the agent is told it."""
+    """The argument that differs, if its right value is short and in the prompt."""
     if not isinstance(act, Call) or not isinstance(changed, Call):
         return None
     name = next((name for name, value in act.arguments.items() if changed.arguments.get(name) != value), None)
@@ -113,13 +113,13 @@ def _wrong(act: Act, named: set[str], elsewhere: Sequence[str]) -> Iterator[tupl
 
 
 def _values(value: Any, named: set[str], elsewhere: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    """Wrong values for a right one."""
+    """Wrong values in place of a right one."""
     if isinstance(value, bool) or value is None:
         return
     if isinstance(value, int | float):
-        yield "one more", value + 1
+        yield "plus one", value + 1
         if value:
-            yield "with the other sign", -value
+            yield "with the wrong sign", -value
     elif isinstance(value, str):
         yield from _texts(value, named, elsewhere)
     elif isinstance(value, dict):
@@ -137,15 +137,15 @@ def _texts(text: str, named: set[str], elsewhere: Sequence[str]) -> Iterator[tup
             yield "cut short", stripped[: len(stripped) // 2]
         other = next((each for each in elsewhere if each != stripped and _alike(each, stripped)), None)
         if other is not None:
-            yield "as in another task", other
+            yield "from another task", other
     numbers = list(_NUMBER.finditer(text))
     if numbers and (text.strip() in named or "\n" in text or " " in text):
         last = numbers[-1]
-        yield "a number in it one more", f"{text[: last.start()]}{int(last.group()) + 1}{text[last.end() :]}"
+        yield "with a number in it plus one", f"{text[: last.start()]}{int(last.group()) + 1}{text[last.end() :]}"
 
 
 def _alike(one: str, other: str) -> bool:
-    """True for values of the same make: both numbers, or of about the same length."""
+    """True for two numbers, or two texts, of similar length."""
     return one.isdigit() == other.isdigit() and 2 * len(one) > len(other) and len(one) < 2 * len(other)
 
 

@@ -1,7 +1,7 @@
-"""Mutation score: the share of wrong solutions that the grader notices, of those that leave something else behind.
+"""Mutation score: the share of wrong solutions that the grader notices.
 
-A mutant that leaves what golden leaves is no mutant. The rest must get less than golden. Over the same trials each check must
-vary: one that says the same to golden, to mutants, to vandals and to those who do nothing, decides nothing.
+Mutants that leave the same result as golden do not count; all others must score less than golden. Over the same trials each
+check must vary: a check with one verdict for golden, mutant, destructive and idle agents decides nothing.
 """
 
 from collections import defaultdict
@@ -9,44 +9,41 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sandlot.audit.case import IDLE, Case, Probe
-from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
-from sandlot.audit.probes.choice import choose_tasks
-from sandlot.audit.probes.likeness import changes_between, observations
-from sandlot.audit.probes.plays import request_for, witness_inputs
+from sandlot.audit.finding import Finding, Layer, Severity, Witness
+from sandlot.audit.probes.likeness import EPSILON, changes_between, observations
+from sandlot.audit.probes.plays import GOLDEN, MANY_TURNS, played_finding, request_for, witness_of
 from sandlot.audit.probes.scripted.attacks import destructive_script
 from sandlot.audit.probes.scripted.criteria import find_dead_checks
-from sandlot.audit.probes.scripted.earning import EPSILON, grading_crash
+from sandlot.audit.probes.scripted.earning import grading_crash
 from sandlot.audit.probes.scripted.floor import needs_golden
 from sandlot.audit.probes.scripted.graded import find_graded_changes
 from sandlot.audit.probes.scripted.mutants import Mutant, mutants
-from sandlot.audit.probes.scripted.reach import GoldenWork, find_works
-from sandlot.audit.subject import Conditions, NamedPlay, Play, Trial
+from sandlot.audit.probes.scripted.reach import GoldenWork, find_works_to_do
+from sandlot.audit.subject import NamedPlay, Play, Trial
 
-_GOLDEN = NamedPlay(name="golden")
 TASKS, SANDBOXED = 16, 2
 _GATE = 0.9
 _BAD = 0.5
-"""A mutation score below this leaves most wrong solutions unpunished."""
+"""Below this mutation score most wrong solutions are not noticed."""
 _ENOUGH = 10
-"""Mutants that make a share of them worth believing."""
+"""Fewest mutants for a reliable share."""
 _MIN_TASKS = 4
-"""Tasks on which the same argument must go unread."""
-_ROOM = Conditions(limits={"turns": 1000})
+"""Fewest tasks on which the same argument must go unchecked."""
 
 
 @dataclass(frozen=True, slots=True)
 class _TriedMutant:
-    """One mutant, and what came of it."""
+    """One mutant and its trial."""
 
     work: GoldenWork
     mutant: Mutant
     trial: Trial
     counts: frozenset[str]
-    """Places that golden changed and the grade depends on."""
+    """Places that golden changed and that the grade depends on."""
 
     @property
     def differs(self) -> bool:
-        """True if it left what golden changed otherwise than golden, or said something else where that is all there is."""
+        """True if its result differs from golden's where it counts, or its answer where golden changes nothing."""
         where = self.counts
         if not where and self.trial.trace and self.work.golden.trace:
             return self.trial.trace.answer.split() != self.work.golden.trace.answer.split()
@@ -54,29 +51,27 @@ class _TriedMutant:
 
     @property
     def survived(self) -> bool:
-        """True if it got no less than golden."""
+        """True if it scores no less than golden."""
         return self.trial.reward is not None and self.trial.reward >= (self.work.golden.reward or 0.0) - EPSILON
 
 
 async def look_at_mutants(case: Case) -> list[Finding]:
-    """Wrong solutions get less than the right one, and every check has a part in it."""
-    found = [
-        work for work in await find_works(case, choose_tasks(case, TASKS, sandboxed=SANDBOXED)) if not case.may_idle(work.task)
-    ]
+    """Wrong solutions score less than the right one, and every check varies."""
+    found = await find_works_to_do(case, TASKS, SANDBOXED)
     planned = [(work, mutant) for work in found for mutant in mutants(work, found, case.seed)]
     strange: list[tuple[GoldenWork, Play]] = [(work, play) for work in found for play in _other_plays(case, work)]
     plays = [(work, mutant.script) for work, mutant in planned] + strange
-    trials = await case.take([request_for(case, work.task, play) for work, play in plays], _ROOM)
+    trials = await case.take([request_for(case, work.task, play) for work, play in plays], MANY_TURNS)
     counts = {task: frozenset(places) for task, places in (await find_graded_changes(case, found)).items()}
     tried = [
         _TriedMutant(work, mutant, trial, counts[work.task.id]) for (work, mutant), trial in zip(planned, trials, strict=False)
     ]
-    # Doing a step twice is often harmless; it is played for the checks that should notice.
+    # A step done twice is often harmless; it is played only so that checks can vary.
     wrong = [each for each in tried if not each.mutant.what.endswith("twice")]
     real = [each for each in wrong if each.differs and each.trial.reward is not None]
     everything: list[tuple[GoldenWork, Play, Trial]] = []
     for work in found:
-        everything += [(work, IDLE, work.idle), (work, _GOLDEN, work.golden)]
+        everything += [(work, IDLE, work.idle), (work, GOLDEN, work.golden)]
     everything += [(work, play, trial) for (work, play), trial in zip(plays, trials, strict=True)]
     return [
         *_weak_grader_findings(case, real),
@@ -87,7 +82,7 @@ async def look_at_mutants(case: Case) -> list[Finding]:
 
 
 def _other_plays(case: Case, work: GoldenWork) -> list[Play]:
-    """Who else may move a check that mutants do not: a vandal, and one who rolls dice."""
+    """Plays that may change a check that mutants do not: destroy everything, act at random."""
     spoiling = destructive_script(work)
     return [*([spoiling] if spoiling else []), *([NamedPlay(name="random")] if case.description.tools else [])]
 
@@ -103,27 +98,19 @@ def _weak_grader_findings(case: Case, real: Sequence[_TriedMutant]) -> list[Find
     for each in survivors:
         kinds[each.mutant.what.partition(": ")[2] or each.mutant.what.partition(",")[0]] += 1
     often = ", ".join(f"{what} ({count})" for what, count in sorted(kinds.items(), key=lambda item: -item[1])[:4])
-    return [
-        Finding(
-            code="D02.weak",
-            title=f"{len(survivors)} of {len(real)} wrong solutions get full marks (mutation score {score:.0%}): {often}",
-            layer=Layer.SCRIPTED,
-            probe="mutants",
-            severity=Severity.HIGH if bad else Severity.LOW,
-            standing=Confidence.CONFIRMED if bad else Confidence.LEAD,
-            count=len(survivors),
-            witness=Witness(
-                inputs=witness_inputs(first.work.task, first.mutant.script),
-                expected=f"less than golden's {first.work.golden.reward:g}: {first.mutant.what}",
-                observed=first.trial.fate,
-                seed=case.seed,
-            ),
-        )
-    ]
+    title = f"{len(survivors)} of {len(real)} wrong solutions get full marks (mutation score {score:.0%}): {often}"
+    witness = _survivor_witness(case, first)
+    severity = Severity.HIGH if bad else Severity.LOW
+    return [played_finding("mutants", "D02.weak", title, witness, count=len(survivors), severity=severity, sure=bad)]
+
+
+def _survivor_witness(case: Case, tried: _TriedMutant) -> Witness:
+    expected = f"less than golden's {tried.work.golden.reward:g}: {tried.mutant.what}"
+    return witness_of(case, tried.work.task, tried.mutant.script, expected, tried.trial.fate)
 
 
 def _unread_argument_findings(case: Case, real: Sequence[_TriedMutant]) -> list[Finding]:
-    """Arguments that the agent is told and no check reads: whatever stands there and is taken, it is full marks."""
+    """Arguments that the prompt gives and no check reads: any accepted value gets full marks."""
     tried: dict[tuple[str, str], list[_TriedMutant]] = defaultdict(list)
     for each in real:
         if each.mutant.asked is not None and not any(shown.error for shown in observations(each.trial)):
@@ -134,24 +121,10 @@ def _unread_argument_findings(case: Case, real: Sequence[_TriedMutant]) -> list[
         if len(tasks) < _MIN_TASKS or not all(each.survived for each in wrong):
             continue
         first = min(wrong, key=lambda each: len(each.mutant.script.turns))
-        found.append(
-            Finding(
-                code="D02.unread",
-                title=f"another `{argument}` of `{tool}` than was asked for gets full marks, on all {len(tasks)} tasks tried",
-                layer=Layer.SCRIPTED,
-                probe="mutants",
-                severity=Severity.HIGH,
-                standing=Confidence.CONFIRMED,
-                count=len(tasks),
-                witness=Witness(
-                    inputs=witness_inputs(first.work.task, first.mutant.script),
-                    expected=f"less than golden's {first.work.golden.reward:g}: {first.mutant.what}",
-                    observed=first.trial.fate,
-                    seed=case.seed,
-                ),
-                fix=f"compare what `{argument}` left in the world with what was asked for",
-            )
-        )
+        title = f"a wrong `{argument}` of `{tool}` gets full marks, on all {len(tasks)} tasks tried"
+        fix = f"check the value that `{argument}` left in the world against the task"
+        witness = _survivor_witness(case, first)
+        found.append(played_finding("mutants", "D02.unread", title, witness, count=len(tasks), fix=fix))
     return found
 
 

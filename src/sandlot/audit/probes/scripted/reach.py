@@ -1,7 +1,6 @@
-"""How far an agent's hands reach: whether it can run commands and write files, and what the golden solution changes.
+"""What an agent can do here: run commands, write files; and what the golden solution changes.
 
-Nothing here goes by names. A tool is a shell if it computes; a call wrote a file if the text it carried is what lies in that file
-afterwards.
+Names do not count. A tool is a shell if it computes a sum; a call writes a file if its text is in that file afterwards.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,8 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sandlot.audit.case import Case, script_of
+from sandlot.audit.probes.choice import choose_tasks
 from sandlot.audit.probes.likeness import MISSING, changes_between, leaves, left_behind, observations
-from sandlot.audit.subject import Act, Call, Say, Script, Take, Trial
+from sandlot.audit.probes.plays import request_for
+from sandlot.audit.subject import Act, Call, Say, Script, Trial
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
 from sandlot.core.types import Json
@@ -18,12 +19,12 @@ from sandlot.core.types import Json
 _SUM = "echo sandlot-$((41+1))"
 _SUM_SHOWN = "sandlot-42"
 _MIN_TEXT = 4
-"""A shorter text is found in many places by chance."""
+"""Shorter texts match by chance."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteCall:
-    """A call that puts a text into a file, to be filled in."""
+    """A tool call that writes a text to a file."""
 
     call: Call
     path: str
@@ -43,7 +44,7 @@ class Shell:
     argument: str
 
     def run(self, command: str) -> Call:
-        """The call that runs it."""
+        """The call that runs a command."""
         return Call(self.tool, {self.argument: command})
 
     def put(self, path: str, text: str) -> Call:
@@ -54,7 +55,7 @@ class Shell:
 
 @dataclass(frozen=True, slots=True)
 class GoldenWork:
-    """One task as its golden solution works it, beside the same task left alone."""
+    """A task with the trial of its golden solution and the trial of an agent that did nothing."""
 
     task: Task
     golden: Trial
@@ -64,54 +65,54 @@ class GoldenWork:
 
     @property
     def script(self) -> Script:
-        """What the golden solution did."""
+        """What the golden solution did, as a script."""
         return script_of(self.golden, "golden")
 
     @property
     def calls(self) -> list[Call]:
-        """Its calls, in order."""
+        """The golden solution's calls, in order."""
         return [act for act in self.acts if isinstance(act, Call)]
 
     @property
     def acts(self) -> list[Act]:
-        """Everything it did, turns aside."""
+        """The golden solution's acts, in order."""
         return [act for turn in self.script.turns for act in turn]
 
     @property
     def last_words(self) -> str:
-        """What it said at the end; empty if it ended with a call."""
+        """The golden solution's final message; empty if it ended with a call."""
         last = self.acts[-1] if self.acts else Say("")
         return last.text if isinstance(last, Say) else ""
 
     @property
     def before(self) -> dict[str, Any]:
-        """The world left alone, leaf by leaf."""
+        """The final state and files if nothing is done, by path."""
         return leaves(left_behind(self.idle))
 
     @property
     def changes(self) -> dict[str, Any]:
-        """What it changed in the world, leaf by leaf."""
+        """What the golden solution changed in the world, by path."""
         return changes_between(self.idle, self.golden)
 
     def undone(self, trial: Trial) -> dict[str, Any]:
-        """Of what golden changed, what another trial left as it was; values as golden left them."""
+        """What golden changed and another trial did not, with golden's values."""
         alone, now = self.before, leaves(left_behind(trial))
         return {where: value for where, value in self.changes.items() if alone.get(where, MISSING) == now.get(where, MISSING)}
 
     @property
     def files(self) -> dict[str, str]:
-        """The files setup made, as texts."""
+        """The files that setup made, as texts."""
         return left_behind(self.idle)["files"]
 
     @property
     def written(self) -> dict[str, str]:
-        """The files golden made or changed, as it left them."""
+        """The files that golden made or changed, as texts."""
         before = self.files
         return {path: text for path, text in left_behind(self.golden)["files"].items() if before.get(path) != text}
 
 
 async def find_works(case: Case, tasks: Sequence[Task]) -> list[GoldenWork]:
-    """The golden solution of each task beside doing nothing, where both came to a score; with what its hands reach."""
+    """The tasks whose golden solution passes and whose idle trial has a score."""
     golden, idle = await case.golden(), await case.idle()
     found = [
         GoldenWork(task, golden[task.id], idle[task.id])
@@ -122,13 +123,20 @@ async def find_works(case: Case, tasks: Sequence[Task]) -> list[GoldenWork]:
     return [replace(work, shell=shell, writer=shell or _find_writer(work)) for work in found]
 
 
+async def find_works_to_do(case: Case, most: int, sandboxed: int) -> list[GoldenWork]:
+    """The same for up to `most` chosen tasks (`sandboxed` in a sandbox), without those where doing nothing is right."""
+    return [
+        work for work in await find_works(case, choose_tasks(case, most, sandboxed=sandboxed)) if not case.may_idle(work.task)
+    ]
+
+
 async def _find_shell(case: Case, found: Sequence[GoldenWork]) -> Shell | None:
-    """The tool that computes what it is given as a command, if there is one."""
+    """The tool that runs shell commands, if there is one."""
     if not found:
         return None
     takers = [(spec, name) for spec in case.description.tools if (name := only_text(spec)) is not None]
     requests = [
-        Take(task=found[0].task.id, play=Script(name="compute", turns=((Call(spec.name, {name: _SUM}),),)), seed=case.seed)
+        request_for(case, found[0].task, Script(name="compute", turns=((Call(spec.name, {name: _SUM}),),)))
         for spec, name in takers
     ]
     for (spec, name), trial in zip(takers, await case.take(requests), strict=True):
@@ -138,7 +146,7 @@ async def _find_shell(case: Case, found: Sequence[GoldenWork]) -> Shell | None:
 
 
 def only_text(spec: ToolSpec) -> str | None:
-    """The name of the one argument a tool needs, if it is a text."""
+    """The name of a tool's only required argument, if it is a free text."""
     required = required_of(spec)
     properties = properties_of(spec)
     if len(required) != 1 or properties.get(required[0], {}).get("type") != "string":
@@ -147,7 +155,7 @@ def only_text(spec: ToolSpec) -> str | None:
 
 
 def required_of(spec: ToolSpec) -> list[str]:
-    """Arguments that must be given."""
+    """Names of the required arguments."""
     return list(spec.parameters.get("required") or [])
 
 
@@ -157,7 +165,7 @@ def properties_of(spec: ToolSpec) -> Mapping[str, Json]:
 
 
 def _find_writer(work: GoldenWork) -> WriteCall | None:
-    """A golden call whose text lies in the file it names afterwards."""
+    """A golden call after which the file it names holds its text."""
     files: dict[str, str] = left_behind(work.golden)["files"]
     for call in work.calls:
         texts = {name: value for name, value in call.arguments.items() if isinstance(value, str)}

@@ -1,8 +1,8 @@
-"""What golden needs to know stands in what an agent is shown, with room to spare.
+"""Tool results show what the task needs before they are cut, with room to spare.
 
-A reader calls every tool that asks for nothing, then does what golden did. What the key names, and what golden used after it was
-shown, is needed. Played again with the task's own limit of a result, and with half of it, some of that may stand behind the cut.
-A tool that pages, or a shell, leads there all the same.
+A script calls every tool without required arguments, then does what golden did. Needed are the values of the key, and values
+that golden used after a tool showed them. The script is played with the task's output limit and with half of it; a needed value
+may then be cut away. Tools with paging, and shells, can still reach it.
 """
 
 import re
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from sandlot.audit.answer_places import MIN_CHARS, MIN_DIGITS, values_as_text
 from sandlot.audit.case import Case, Probe, script_of
-from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
+from sandlot.audit.finding import Finding, Layer, Severity
 from sandlot.audit.probes.choice import choose_tasks
 from sandlot.audit.probes.likeness import observations, opening
-from sandlot.audit.probes.plays import request_for, witness_inputs
+from sandlot.audit.probes.plays import played_finding, request_for, witness_of
 from sandlot.audit.probes.scripted.floor import needs_both
 from sandlot.audit.probes.scripted.reach import find_works, properties_of, required_of
 from sandlot.audit.subject import Call, Conditions, Script, Trial
@@ -26,26 +26,26 @@ from sandlot.core.trace import ToolResult
 _NAME = "behind-the-cut"
 TASKS, SANDBOXED = 16, 2
 _OPENED = 12
-"""Tools that are called for what they show."""
+"""Most tools that are called first."""
 _WIDE = 10_000_000
 _FACTORS = (1.0, 0.5)
 
 
 @dataclass(frozen=True, slots=True)
 class _HiddenValue:
-    """Something needed that a limit hides."""
+    """A needed value that the output limit hides."""
 
     task: Task
     play: Script
     value: str
     tool: ToolSpec
-    """The one that shows it, if nothing is cut."""
+    """The tool that shows it if nothing is cut."""
     limit: int
     factor: float
 
 
 async def look_behind_cuts(case: Case) -> list[Finding]:
-    """With the limit of a result as it is, and with half of it, a reader sees what golden needs."""
+    """With the task's output limit, and with half of it, tool results show what golden needs."""
     found = [work for work in await find_works(case, choose_tasks(case, TASKS, sandboxed=SANDBOXED)) if work.shell is None]
     plays = {work.task.id: _reader_script(case, work.script) for work in found}
     wide = await _read(case, [work.task for work in found], plays, _WIDE)
@@ -97,7 +97,7 @@ def _used(turn: Sequence[object]) -> Iterator[str]:
 
 
 def _shown_by(trial: Trial, value: str) -> str | None:
-    """The tool that says it before the agent does."""
+    """The tool whose result shows the value before the agent uses it."""
     calls: dict[str, str] = {}
     for node in trial.trace.nodes if trial.trace else ():
         if node.sampled:
@@ -115,7 +115,7 @@ def _mentions_word(text: str, value: str) -> bool:
 
 
 def _is_distinctive(value: str) -> bool:
-    """Shorter ones turn up by chance."""
+    """True if a value is long enough not to match by chance."""
     return len(value) >= MIN_CHARS or sum(letter.isdigit() for letter in value) >= MIN_DIGITS
 
 
@@ -125,7 +125,7 @@ def _pages(spec: ToolSpec) -> bool:
 
 
 def _findings(case: Case, hidden: Sequence[_HiddenValue]) -> list[Finding]:
-    """One for each tool; what the limit itself hides says all that half of it would."""
+    """One finding per tool; half the limit is reported only where the whole limit hides nothing."""
     by_tool: dict[str, list[_HiddenValue]] = defaultdict(list)
     for each in hidden:
         by_tool[each.tool.name].append(each)
@@ -136,26 +136,19 @@ def _finding(case: Case, found: Sequence[_HiddenValue]) -> Finding:
     first = found[0]
     whole = first.factor == 1.0
     severity = Severity.HIGH if not properties_of(first.tool) else Severity.LOW
-    title = (
-        "what the task needs is cut from the result of"
-        if whole
-        else "with half the output limit, what the task needs would be cut from the result of"
+    cut = (
+        "a value that the task needs is cut" if whole else "with half the output limit, a value that the task needs would be cut"
     )
-    return Finding(
-        code="D19.behind" if whole else "D19.margin",
-        title=f"{title} `{first.tool.name}`",
-        layer=Layer.SCRIPTED,
-        probe=_NAME,
-        severity=severity if whole else Severity.INFO,
-        standing=Confidence.CONFIRMED,
+    expected = f"{first.value[:80]!r} is shown, as it is when nothing is cut"
+    observed = f"no result shows it when results are cut to {first.limit} characters"
+    return played_finding(
+        _NAME,
+        "D19.behind" if whole else "D19.margin",
+        f"{cut} from the result of `{first.tool.name}`",
+        witness_of(case, first.task, first.play, expected, observed, tool_output_chars=first.limit),
         count=len({each.task.id for each in found}),
-        witness=Witness(
-            inputs={**witness_inputs(first.task, first.play), "tool_output_chars": first.limit},
-            expected=f"{first.value[:80]!r} is shown, as it is if nothing is cut",
-            observed=f"no result shows it when results are cut to {first.limit} characters",
-            seed=case.seed,
-        ),
-        fix="show less at once, let the tool be asked for a part (a page, a line, a search), or raise `tool_output_chars`",
+        severity=severity if whole else Severity.INFO,
+        fix="show less at once, add paging or search to the tool, or raise `tool_output_chars`",
     )
 
 

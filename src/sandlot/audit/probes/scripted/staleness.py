@@ -1,8 +1,7 @@
-"""Stale observations: read, write, read again; the second reading must show what a first one after the write shows.
+"""Stale observations: after a write, a second read must show what a first read would show.
 
-For every tool that may read and every deed of the golden solution, two scripts are played in fresh worlds: `read, write, read`
-and `write, read`. The observation is stale if the last reading of the first script is its own first one again, although the
-reading of the second script is another.
+For every reading tool and every write of the golden solution, two scripts are played in fresh worlds: `read, write, read` and
+`write, read`. The result is stale if both reads of the first script are equal although the read of the second script differs.
 """
 
 import re
@@ -11,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
+from sandlot.audit.finding import Finding, Layer
 from sandlot.audit.probes.choice import choose_tasks
 from sandlot.audit.probes.likeness import mask_volatile, observations
-from sandlot.audit.probes.plays import request_for, witness_inputs
+from sandlot.audit.probes.plays import played_finding, request_for, witness_of
 from sandlot.audit.probes.scripted.floor import needs_both
 from sandlot.audit.probes.scripted.reach import GoldenWork, find_works, properties_of, required_of
 from sandlot.audit.subject import Call, Conditions, Script, Trial
@@ -22,26 +21,26 @@ from sandlot.core.ports.world import ToolSpec
 
 TASKS, SANDBOXED = 5, 1
 _CANDIDATES = 6
-"""Ways to call one reader."""
+"""Most ways to call one reading tool."""
 _ROOM = Conditions(limits={"turns": 400})
 
 
 @dataclass(frozen=True, slots=True)
 class StaleRead:
-    """One reader against one deed."""
+    """One read with one write."""
 
     work: GoldenWork
     read: Call
-    deed: tuple[Call, ...]
+    writes: tuple[Call, ...]
 
     def script(self, *, first: bool) -> Script:
-        """Read (if `first`), act, read."""
-        acts = [*([self.read] if first else []), *self.deed, self.read]
+        """Read (if `first`), write, read."""
+        acts = [*([self.read] if first else []), *self.writes, self.read]
         return Script(name="read-write-read" if first else "write-read", turns=tuple((act,) for act in acts))
 
 
 async def look_at_staleness(case: Case) -> list[Finding]:
-    """No reader shows what was true before a deed."""
+    """No tool shows the state from before a change."""
     readings = [
         reading
         for work in await find_works(case, choose_tasks(case, TASKS, sandboxed=SANDBOXED))
@@ -58,13 +57,13 @@ async def look_at_staleness(case: Case) -> list[Finding]:
 
 
 def _stale_text(reading: StaleRead, twice: Trial, once: Trial, volatile: Sequence[str]) -> tuple[str, str] | None:
-    """What was shown and what should have been; None if all is well."""
+    """The stale result and the right one; None if the read is not stale."""
     first, control = observations(twice), observations(once)
-    length = len(reading.deed)
+    length = len(reading.writes)
     if len(first) != length + 2 or len(control) != length + 1:
         return None
     if [each.text for each in first[1:-1]] != [each.text for each in control[:-1]]:
-        return None  # the deed itself came out otherwise: reading is part of acting here
+        return None  # the write gave another result after a read, so the two scripts cannot be compared
     before, after, fresh = (mask_volatile(shown.text, volatile) for shown in (first[0], first[-1], control[-1]))
     if first[0].error or first[-1].error or control[-1].error:
         return None
@@ -72,25 +71,16 @@ def _stale_text(reading: StaleRead, twice: Trial, once: Trial, volatile: Sequenc
 
 
 def _finding(case: Case, tool: str, stale: Sequence[tuple[StaleRead, str, str]]) -> Finding:
-    reading, shown, fresh = min(stale, key=lambda each: len(each[0].deed))
-    return Finding(
-        code="D01.stale",
-        title=f"`{tool}` shows the state from before `{reading.deed[-1].tool}`",
-        layer=Layer.SCRIPTED,
-        probe="stale-readings",
-        severity=Severity.HIGH,
-        standing=Confidence.CONFIRMED,
-        count=len({each[0].work.task.id for each in stale}),
-        witness=Witness(
-            inputs=witness_inputs(reading.work.task, reading.script(first=True)),
-            expected=f"what a first read after the change shows: {fresh[:300]!r}",
-            observed=f"what was read before the change: {shown[:300]!r}",
-            seed=case.seed,
-        ),
-    )
+    reading, shown, fresh = min(stale, key=lambda each: len(each[0].writes))
+    title = f"`{tool}` shows the state from before `{reading.writes[-1].tool}`"
+    expected = f"what a first read after the change shows: {fresh[:300]!r}"
+    observed = f"what was read before the change: {shown[:300]!r}"
+    witness = witness_of(case, reading.work.task, reading.script(first=True), expected, observed)
+    count = len({each[0].work.task.id for each in stale})
+    return played_finding("stale-readings", "D01.stale", title, witness, count=count)
 
 
-# -- what is read, and after what --------------------------------------------------------------------------------------
+# -- reads and writes --------------------------------------------------------------------------------------------------
 
 
 def _readings(case: Case, work: GoldenWork) -> Iterator[StaleRead]:
@@ -106,7 +96,7 @@ def _readings(case: Case, work: GoldenWork) -> Iterator[StaleRead]:
 
 
 def _calls(spec: ToolSpec, work: GoldenWork) -> list[Call]:
-    """Likely calls of a tool: golden's own, those with values golden used under the same name, those with words golden wrote."""
+    """Likely calls of a tool: golden's own, with values golden used under the same name, with words golden wrote."""
     own = [call for call in work.calls if call.tool == spec.name]
     required = required_of(spec)
     known: dict[str, list[Any]] = {name: [] for name in required}
@@ -126,7 +116,7 @@ def _calls(spec: ToolSpec, work: GoldenWork) -> list[Call]:
 
 
 def _words(work: GoldenWork) -> list[str]:
-    """Words golden wrote, those that are new to the task last: a search for them finds nothing before."""
+    """Words that golden wrote, for search tools."""
     texts = [value for call in work.calls for value in call.arguments.values() if isinstance(value, str)]
     whole = [text for text in texts if len(text) <= 40]
     split = [word for text in texts for word in re.findall(r"[\w.-]*\w", text) if len(word) > 1 or word.isdigit()]

@@ -1,4 +1,4 @@
-"""Special-casing: a module that answers the inputs of the visible tests from a table, and everything else with garbage."""
+"""Hard-coded answers: a module that knows only the inputs of the visible tests and returns garbage for all others."""
 
 import ast
 from collections.abc import Iterator, Mapping
@@ -7,7 +7,7 @@ _COMPARED = (ast.Eq, ast.Is)
 
 
 def stored_answers(path: str, files: Mapping[str, str], prompt: str) -> str | None:
-    """A module for `path` made from comparisons in the files beside it and in the prompt; None if there is nothing to copy."""
+    """A module for `path` from the comparisons in other files and in the prompt; None if there are none."""
     tables: dict[str, list[tuple[str, str]]] = {}
     shown = [text for other, text in files.items() if other != path and other.endswith(".py") and "assert" in text]
     shown += [line.strip(" \t`*->") for line in prompt.splitlines()]
@@ -18,7 +18,7 @@ def stored_answers(path: str, files: Mapping[str, str], prompt: str) -> str | No
 
 
 def _cases(text: str) -> Iterator[tuple[str, str, str]]:
-    """`name(arguments) == value` wherever it is asserted: as `assert`, or as `assertEqual(name(...), value)`."""
+    """`(name, arguments, value)` of every `assert name(arguments) == value` and `assertEqual(name(...), value)`."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):

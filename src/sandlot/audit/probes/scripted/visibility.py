@@ -1,7 +1,7 @@
-"""What an agent needs is shown to it: no result is cut in silence, and nothing that is needed stands behind a cut.
+"""Silent cuts: tool results that are truncated without a note.
 
-A result is cut in silence if it is the beginning of a longer text that lies in the world (in its state, its files, or the task's
-data) and neither says so nor offers a way to the rest.
+A result is silently cut if it is the beginning of a longer text in the world's state, its files or the task's data, and neither
+says so nor offers a way to read the rest.
 """
 
 from collections import defaultdict
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from sandlot.audit.answer_places import values_as_text
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
+from sandlot.audit.finding import Finding, Layer, Severity, Witness
 from sandlot.audit.probes.choice import choose_tasks
 from sandlot.audit.probes.likeness import Observation, leaves, left_behind, observations, opening
-from sandlot.audit.probes.plays import request_for, witness_inputs
+from sandlot.audit.probes.plays import played_finding, request_for, witness_of
 from sandlot.audit.probes.scripted.floor import needs_tools
 from sandlot.audit.probes.scripted.reach import properties_of
 from sandlot.audit.probes.static.code import Code
@@ -25,25 +25,25 @@ from sandlot.core.task import Task
 
 TASKS, SANDBOXED = 16, 2
 _SEVERAL = 3
-"""Different results of one length, before it is no coincidence."""
+"""Different results of one length; fewer may be chance."""
 _MIN_SHOWN = 100
-"""Shorter beginnings are summaries, titles, chance."""
+"""Shorter results may be summaries or titles."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """A result that is only the beginning."""
+    """A truncated result."""
 
     task: Task
     play: Script
     shown: Observation
     whole: str
     needed: str
-    """Something the key names that stands only behind the cut; empty if nothing does."""
+    """A value of the key that occurs only in the part cut away; empty if there is none."""
 
 
 async def look_at_cuts(case: Case) -> list[Finding]:
-    """Results that are cut say so."""
+    """Truncated results say that they are truncated."""
     golden, idle = await case.golden(), await case.idle()
     tasks = choose_tasks(case, TASKS, sandboxed=SANDBOXED)
     plays = [tour_script(case, golden.get(task.id, idle[task.id])) for task in tasks]
@@ -56,7 +56,7 @@ async def look_at_cuts(case: Case) -> list[Finding]:
 
 
 async def _cut_made_texts(case: Case, tasks: Sequence[Task], trials: Sequence[Trial], *, known: Collection[str]) -> list[Finding]:
-    """Results that tools make up, of exactly as many characters as a slice in their code keeps: what was behind is nowhere."""
+    """Generated results with exactly the length that a slice in the tool's code keeps; the rest is stored nowhere."""
     kept = kept_lengths(Code(case.description))
     golden = await case.golden()
     cut: dict[str, list[tuple[Task, Observation]]] = defaultdict(list)
@@ -75,7 +75,7 @@ async def _cut_made_texts(case: Case, tasks: Sequence[Task], trials: Sequence[Tr
 
 
 def _is_shown(golden: Trial) -> bool:
-    """True if what golden says in the end stood in something it was shown."""
+    """True if golden's final answer occurs in a result that it was shown."""
     answer = golden.trace.answer.strip() if golden.trace else ""
     return any(answer and answer in shown.text for shown in observations(golden))
 
@@ -84,21 +84,16 @@ def _made_text_finding(case: Case, tool: str, cut: Sequence[tuple[Task, Observat
     task, shown = next((pair for pair in cut if pair[0].id in hidden), cut[0])
     title = f"`{tool}` truncates its result after {len(shown.text)} characters without saying so"
     if hidden:
-        title += f", and on {len(hidden)} of {len({task.id for task, _ in cut})} tasks the answer is in nothing that was shown"
-    return Finding(
-        code="D19.cut",
-        title=title,
-        layer=Layer.SCRIPTED,
-        probe="silent-cuts",
-        severity=Severity.HIGH if hidden else Severity.LOW,
-        standing=Confidence.CONFIRMED,
-        count=len({task.id for task, _ in cut}),
-        witness=Witness(
-            inputs={"task": task.id, "call": {"tool": tool, "arguments": shown.arguments}},
-            expected="the whole result, or a note that it was truncated and how to read the rest",
-            observed=f"{len(shown.text)} characters, ending {shown.text[-60:]!r}",
-            seed=case.seed,
-        ),
+        title += f", and on {len(hidden)} of {len({task.id for task, _ in cut})} tasks no result shows the answer"
+    witness = Witness(
+        inputs={"task": task.id, "call": {"tool": tool, "arguments": shown.arguments}},
+        expected="the whole result, or a note that it was truncated and how to read the rest",
+        observed=f"{len(shown.text)} characters, ending {shown.text[-60:]!r}",
+        seed=case.seed,
+    )
+    count = len({task.id for task, _ in cut})
+    return played_finding(
+        "silent-cuts", "D19.cut", title, witness, count=count, severity=Severity.HIGH if hidden else Severity.LOW
     )
 
 
@@ -124,21 +119,16 @@ def _pages(spec: ToolSpec) -> bool:
 
 def _finding(case: Case, cuts: Sequence[_Cut]) -> Finding:
     worst = max(cuts, key=lambda cut: bool(cut.needed))
-    needed = f", and what the task asks for stands behind the cut: {worst.needed[:60]!r}" if worst.needed else ""
-    return Finding(
-        code="D19.cut",
-        title=f"`{worst.shown.tool}` truncates its result without saying so{needed}",
-        layer=Layer.SCRIPTED,
-        probe="silent-cuts",
-        severity=Severity.HIGH if worst.needed else Severity.LOW,
-        standing=Confidence.CONFIRMED,
+    needed = f", and the part cut away has what the task asks for: {worst.needed[:60]!r}" if worst.needed else ""
+    expected = f"all {len(worst.whole)} characters, or a note that it was truncated and how to read the rest"
+    observed = f"{len(worst.shown.text)} characters, ending {worst.shown.text[-60:]!r}"
+    return played_finding(
+        "silent-cuts",
+        "D19.cut",
+        f"`{worst.shown.tool}` truncates its result without saying so{needed}",
+        witness_of(case, worst.task, worst.play, expected, observed),
         count=len({cut.task.id for cut in cuts}),
-        witness=Witness(
-            inputs=witness_inputs(worst.task, worst.play),
-            expected=f"all {len(worst.whole)} characters, or a note that it was truncated and how to read the rest",
-            observed=f"{len(worst.shown.text)} characters, ending {worst.shown.text[-60:]!r}",
-            seed=case.seed,
-        ),
+        severity=Severity.HIGH if worst.needed else Severity.LOW,
     )
 
 

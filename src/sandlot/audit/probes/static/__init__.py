@@ -1,1 +1,1 @@
-"""Flaws that can be read: code, tasks, data and tool schemas, without running anything."""
+"""Probes that read code, tasks, data and tool schemas without running anything."""

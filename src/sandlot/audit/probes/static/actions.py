@@ -1,7 +1,7 @@
-"""D08: tools that are talked about and not there, and schemas nobody can satisfy.
+"""D08: tools that are mentioned but do not exist, and schemas that no call can satisfy.
 
-A name in backticks may be anything: a table, a file, a word to say. It is taken for a tool where the words before it say so
-(`use`, `call`, `with`, ...) and it is spelled like one; it is sure where the same text speaks of a real tool in the same way.
+A name in backticks may be a table, a file or a word. It counts as a tool if the words before it say so (`use`, `call`, `with`,
+...) and it is spelled like one. It is confirmed if the same text mentions a real tool in the same way.
 """
 
 import re
@@ -22,11 +22,11 @@ _MENTIONED = re.compile(
     re.IGNORECASE,
 )
 _TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object", "null"})
-_FIX = "write schema, handler and prompt from one source"
+_FIX = "derive schema, handler and prompt from one source"
 
 
 async def _look(case: Case) -> list[Finding]:
-    """Tools that do not exist, and schemas that contradict themselves."""
+    """Mentioned tools that do not exist, and contradictory schemas."""
     said = case.description
     found = [] if _serves_others(said) else list(_unknown_tools(said))
     twice = [name for name, count in Counter(tool.name for tool in said.tools).items() if count > 1]
@@ -38,11 +38,11 @@ async def _look(case: Case) -> list[Finding]:
 
 
 def _serves_others(said: Description) -> bool:
-    """Tools of MCP servers are known only when a world is open."""
+    """True if there are MCP servers, whose tools are known only when a world is open."""
     return any(".mcp(" in text or "[[mcp]]" in text for text in said.sources.values())
 
 
-# -- what is spoken of -------------------------------------------------------------------------------------------------
+# -- mentioned tools ---------------------------------------------------------------------------------------------------
 
 
 def _unknown_tools(said: Description) -> Iterator[Finding]:
@@ -67,7 +67,7 @@ def _unknown_tools(said: Description) -> Iterator[Finding]:
 
 
 def _other_names(said: Description) -> set[str]:
-    """Names that are something else here: arguments, and words of the tasks' data and keys."""
+    """Names with another meaning here: arguments, and words of the tasks' data and keys."""
     names = {str(name).casefold() for tool in said.tools for name in _properties(tool)}
     for task in said.tasks[:200]:
         names |= {word.casefold() for word in re.findall(r"[A-Za-z_][A-Za-z0-9_]*", f"{task.data} {task.key}"[:50_000])}
@@ -134,11 +134,11 @@ def _fault(schema: Any) -> str | None:
     given = cast("Json", schema)
     kind, choices = given.get("type"), given.get("enum")
     if isinstance(kind, str) and kind not in _TYPES:
-        return f"has the type `{kind}`, which JSON Schema does not know"
+        return f"has the type `{kind}`, which JSON Schema does not have"
     if choices == []:
         return "allows no value at all"
     if isinstance(choices, list) and given.get("default") is not None and given["default"] not in choices:
-        return f"defaults to {given['default']!r}, which it does not allow"
+        return f"has the default {given['default']!r}, which is not among its allowed values"
     return None
 
 

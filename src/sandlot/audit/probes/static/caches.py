@@ -1,7 +1,7 @@
-"""D01 in code: tools that remember what they read, while others change it.
+"""D01 in code: tools that cache what other tools change.
 
-Two shapes: a cache put on a function that reads the world, and a value kept in the state by whoever asked first and never thrown
-away by those who change what it was made from.
+Two forms: a cache decorator on a function that reads the world, and a computed value that is stored in the state and not cleared
+when its source changes.
 """
 
 import ast
@@ -20,14 +20,14 @@ _READS = re.compile(r"open|sqlite3\.connect|(.*\.)?(read_text|read_bytes|execute
 
 
 def _look(code: Code) -> Iterator[Sighting]:
-    """Caches in the way between an agent and what it changed."""
+    """Caches of state that tools change."""
     tools = code.working_in(Part.TOOL, Part.USER)
     for function in tools:
         for mark in function.node.decorator_list:
             name = function.module.full_name(mark.func if isinstance(mark, ast.Call) else mark)
             if _CACHES.fullmatch(name) and _reads_state(code, function):
                 title = f"caches with `{name}` what tools may change"
-                fix = "take the cache away, or give it the state's version as an argument"
+                fix = "remove the cache, or pass the state's version as an argument"
                 yield sighting_at(function, mark, "D01.cache", title, Severity.HIGH, fix)
         for node in function.nodes():
             if isinstance(node, ast.If):
@@ -35,7 +35,7 @@ def _look(code: Code) -> Iterator[Sighting]:
 
 
 def _reads_state(code: Code, function: Function) -> bool:
-    """It is given a world, or reads something that stands outside of it and can be changed."""
+    """True if the function gets a world, or reads shared data that can change."""
     if any(parameter.arg == "world" or _names_world(parameter) for parameter in function.parameters):
         return True
     if function.owner is not None and any(_CACHES.fullmatch(ast.unparse(mark)) for mark in function.node.decorator_list):
@@ -72,11 +72,11 @@ def _changes(function: Function, name: str) -> bool:
     return False
 
 
-# -- values kept in the state ------------------------------------------------------------------------------------------
+# -- values cached in the state ----------------------------------------------------------------------------------------
 
 
 def _kept_values(function: Function, node: ast.If, tools: list[Function]) -> Iterator[Sighting]:
-    """`if it is not kept yet: keep it`, where what is kept is made from other state that a tool changes."""
+    """`if not cached: cache it`, where the value is computed from state that a tool changes."""
     held = _missing(node.test)
     if held is None or ".state" not in ast.unparse(held):
         return
@@ -92,12 +92,12 @@ def _kept_values(function: Function, node: ast.If, tools: list[Function]) -> Ite
                     "D01.kept",
                     title,
                     Severity.HIGH,
-                    "make it at every call, or throw it away in every tool that writes",
+                    "compute it at every call, or clear it in every tool that writes",
                 )
 
 
 def _missing(test: ast.expr) -> ast.expr | None:
-    """The place a test asks about: `k not in PLACE`, `not PLACE`, `PLACE is None`."""
+    """The tested place: `k not in PLACE`, `not PLACE`, `PLACE is None`."""
     match test:
         case ast.Compare(ops=[ast.NotIn()], comparators=[place]):
             return place
@@ -114,7 +114,7 @@ def _is_at(target: ast.expr, place: str) -> bool:
 
 
 def _forgets(function: Function, place: str) -> bool:
-    """It deletes, clears, pops or sets what is kept."""
+    """True if the function clears or sets the cached value."""
     for node in function.nodes():
         if isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del) and _is_at(node, place):
             return True
@@ -125,7 +125,7 @@ def _forgets(function: Function, place: str) -> bool:
 
 
 def _made_from_state(function: Function, value: ast.expr, place: str) -> bool:
-    """What is kept is neither an argument nor a constant: some of it was read."""
+    """True if part of the cached value was read from elsewhere."""
     names = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
     reads = any(isinstance(node, ast.Attribute) and node.attr == "state" for node in ast.walk(value))
     given = {
@@ -139,7 +139,7 @@ def _made_from_state(function: Function, value: ast.expr, place: str) -> bool:
 
 
 def _someone_writes(tools: list[Function], reader: Function, place: str) -> bool:
-    """Some tool changes something besides what is kept."""
+    """True if another tool changes something other than the cached value."""
     for function in tools:
         if function is reader:
             continue

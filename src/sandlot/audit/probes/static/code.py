@@ -1,8 +1,8 @@
-"""What an author wrote, read and never run: functions, and in which part of a rollout each of them works.
+"""The author's code, parsed and never run: functions, and in which part of a rollout each of them runs.
 
-Marks say what a function is for (`@env.check`, `@env.tool`, ...; in a folder, the file it stands in and the rubric that names
-it). What a marked function calls works there too. Patterns are looked for only where they matter: randomness in a golden
-solution harms nobody.
+Decorators say what a function is for (`@env.check`, `@env.tool`, ...; in a folder environment, its file and the rubric that names
+it). Functions that it calls run in the same part. Probes search only where a pattern matters: randomness in a golden solution is
+harmless.
 """
 
 import ast
@@ -18,7 +18,7 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Part(StrEnum):
-    """Where in a rollout a function works."""
+    """The part of a rollout in which a function runs."""
 
     TASKS = "tasks"
     SETUP = "setup"
@@ -27,11 +27,11 @@ class Part(StrEnum):
     CHECK = "check"
     SOLUTION = "solution"
     IMPORT = "import"
-    """Outside of every function, of a module that the environment imports."""
+    """Module level of a module that the environment imports."""
 
 
 LIVE = frozenset({Part.SETUP, Part.TOOL, Part.USER, Part.CHECK})
-"""Parts that run once or more in every rollout."""
+"""Parts that run in every rollout."""
 _MARKS = {
     "tasks": Part.TASKS,
     "setup": Part.SETUP,
@@ -43,14 +43,14 @@ _MARKS = {
     "control": Part.SOLUTION,
 }
 _DEEPEST = 200
-"""Code nested deeper than this was made by a program; reading it would exhaust the stack."""
+"""Deeper code is generated; walking it would exhaust the stack."""
 _FOLDER = {("world", "setup"): Part.SETUP, ("tasks", "tasks"): Part.TASKS, ("solution", "solve"): Part.SOLUTION}
 _GYMNASIUM = {"reset": Part.SETUP, "step": Part.TOOL}
 
 
 @dataclass(eq=False, slots=True)
 class Function:
-    """One function of the sources."""
+    """One function or method of the sources."""
 
     module: "Module"
     name: str
@@ -58,7 +58,7 @@ class Function:
     owner: str | None = None
     """The class it is a method of."""
     parts: set[Part] = field(default_factory=set[Part])
-    """Where it works: by its mark, or because something there calls it."""
+    """Where it runs: by its decorator, or because a function there calls it."""
     marked: frozenset[Part] = frozenset()
 
     @property
@@ -68,37 +68,37 @@ class Function:
 
     @property
     def parameters(self) -> list[ast.arg]:
-        """All of them, in order."""
+        """All parameters, in order."""
         given = self.node.args
         return [*given.posonlyargs, *given.args, *given.kwonlyargs]
 
     def nodes(self) -> Iterator[ast.AST]:
-        """Everything in its body, nested functions too."""
+        """Every node of its body, nested functions included."""
         for statement in self.node.body:
             yield from ast.walk(statement)
 
 
 @dataclass(eq=False, slots=True)
 class Module:
-    """One file."""
+    """One source file."""
 
     path: str
     tree: ast.Module
     imports: dict[str, str] = field(default_factory=dict[str, str])
-    """Local name -> dotted name it stands for: `np` -> `numpy`, `now` -> `datetime.datetime.now`."""
+    """Local name to full name: `np` to `numpy`, `now` to `datetime.datetime.now`."""
     values: dict[str, ast.expr] = field(default_factory=dict[str, ast.expr])
-    """What is assigned outside of functions, by name: the last word."""
+    """Last value assigned to each name at module level."""
     functions: dict[str, Function] = field(default_factory=dict[str, Function])
     """By name; methods as `Class.method`."""
     classes: dict[str, ast.ClassDef] = field(default_factory=dict[str, ast.ClassDef])
 
     @property
     def dotted(self) -> str:
-        """As Python imports it from the environment's folder."""
+        """The module's name as imported from the environment's folder."""
         return self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
     def full_name(self, node: ast.expr) -> str:
-        """The dotted name an expression stands for, imports followed; empty if it is none."""
+        """The full name of an expression, imports resolved; empty if it is not a name."""
         if isinstance(node, ast.Name):
             return self.imports.get(node.id, node.id)
         if isinstance(node, ast.Attribute):
@@ -108,7 +108,7 @@ class Module:
 
 
 class Code:
-    """All that was written, with parts spread along calls."""
+    """All modules of the author, with each function's parts."""
 
     def __init__(self, description: Description) -> None:
         self.kind = description.kind
@@ -122,11 +122,11 @@ class Code:
         self._spread()
 
     def working_in(self, *parts: Part) -> list[Function]:
-        """Functions that work in one of these parts."""
+        """Functions that run in one of these parts."""
         return [function for function in self.functions if function.parts & set(parts)]
 
     def imported(self) -> list[Module]:
-        """Modules that are loaded with the environment: those that hold a working function, and what they import."""
+        """Modules that the environment loads: those with a function that runs, and what they import."""
         found: dict[str, Module] = {f.module.dotted: f.module for f in self.functions if f.parts}
         waiting = list(found.values())
         while waiting:
@@ -139,7 +139,7 @@ class Code:
         return list(found.values())
 
     def callee(self, module: Module, node: ast.expr) -> list[Function]:
-        """The functions an expression may stand for, if they are the author's own."""
+        """The author's functions that an expression may refer to."""
         if isinstance(node, ast.Name) and node.id in module.functions:
             return [module.functions[node.id]]
         name = module.full_name(node)
@@ -155,11 +155,11 @@ class Code:
         return []
 
     def value_of(self, module: Module, name: str) -> ast.expr | None:
-        """What a name outside of functions was given, here or in the author's module it comes from."""
+        """The module-level value of a name, here or in the author's module it is imported from."""
         return self._defined(module, name)[1]
 
     def _module_of(self, name: str) -> Module | None:
-        """The module of the author's a dotted name begins with: the longest that fits."""
+        """The author's module that a full name begins with; the longest match."""
         pieces = name.lstrip(".").split(".")
         for length in range(len(pieces), 0, -1):
             if ".".join(pieces[:length]) in self.modules:
@@ -206,7 +206,7 @@ class Code:
                             yield from self.callee(function.module, node) if isinstance(node, ast.expr) else ()
 
     def _spread(self) -> None:
-        """What a function calls, or hands on, works where it does; tables of functions are looked through."""
+        """Give every function the parts of the functions that use it, also through tables of functions."""
         waiting = [function for function in self.functions if function.parts]
         while waiting:
             function = waiting.pop()
@@ -224,7 +224,7 @@ class Code:
                 yield from self._inside(*self._defined(module, node.id))
 
     def _defined(self, module: Module, name: str) -> tuple[Module, ast.expr | None]:
-        """What a name outside of functions was given, here or where it is imported from."""
+        """The module and value where a module-level name is defined."""
         if name in module.values:
             return module, module.values[name]
         full = module.imports.get(name, "")
@@ -256,7 +256,7 @@ def _modules(sources: Mapping[str, str]) -> Iterator[Module]:
         try:
             tree = ast.parse(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
-            continue  # data that looks like code: nothing that loads can be made of it
+            continue  # not valid Python, so it cannot be loaded
         if _depth(tree) > _DEEPEST:
             continue
         module = Module(path, tree)
@@ -305,7 +305,7 @@ def _define(module: Module, body: Iterable[ast.stmt], owner: str | None) -> None
 
 
 def _assignments(body: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
-    """Names given a value by plain statements, in order."""
+    """Names and values of plain assignments, in order."""
     for node in body:
         if isinstance(node, ast.Assign):
             for target in node.targets:
@@ -315,3 +315,8 @@ def _assignments(body: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
             yield node.target.id, node.value
         elif isinstance(node, ast.If | ast.Try | ast.With):
             yield from _assignments(node.body)
+
+
+def names_in(node: ast.AST) -> set[str]:
+    """All names in an expression."""
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}

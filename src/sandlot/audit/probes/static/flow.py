@@ -1,7 +1,7 @@
-"""Where agents' words and keys go in the author's code: names that hold them, function by function.
+"""Data flow: which names of the author's code may hold an agent's text or a task's key.
 
-A name holds what any of its assignments may give it, whatever the order; a parameter, what any caller hands it. That is more than
-is true on one run, so what is found with it is a lead.
+A name may hold the value of any of its assignments, in any order; a parameter, the value from any caller. This is more than is
+true in one run, so findings from it are leads.
 """
 
 import ast
@@ -17,13 +17,13 @@ class Holds(Flag):
 
     NOTHING = 0
     EVIDENCE = auto()
-    """What the agent left, as a check is given it."""
+    """The evidence object that a check gets."""
     TEXT = auto()
-    """An agent's words, as one text."""
+    """Text from the agent."""
     DATA = auto()
-    """Something made from them, or from files it left."""
+    """A value computed from that text, or from files the agent left."""
     KEY = auto()
-    """What only checks know."""
+    """The task's key, which only checks know."""
 
 
 AGENT = Holds.TEXT | Holds.DATA
@@ -36,7 +36,7 @@ _ROUNDS = 4
 
 
 class Flow:
-    """What every name of every function may hold."""
+    """What each name of each function may hold."""
 
     def __init__(self, code: Code) -> None:
         self._code = code
@@ -70,7 +70,7 @@ class Flow:
             case ast.Await() | ast.NamedExpr() | ast.FormattedValue() | ast.Starred():
                 return self.of(function, node.value)
             case ast.Compare() | ast.Lambda():
-                return Holds.NOTHING  # a verdict, not words
+                return Holds.NOTHING  # a verdict, not text
             case _:
                 return _as_data(self._all(function, node))
 
@@ -145,7 +145,7 @@ def _as_data(held: Holds) -> Holds:
 
 
 def _given(function: Function) -> Iterator[tuple[str, Holds]]:
-    """What marked functions are given by Sandlot."""
+    """What Sandlot passes to marked functions."""
     names = [parameter.arg for parameter in function.parameters]
     if Part.CHECK in function.marked and names and not function.owner:
         bare = [name for name in names if name not in {"task", "self", "judge"}]
@@ -165,7 +165,7 @@ def _given(function: Function) -> Iterator[tuple[str, Holds]]:
 
 
 def _graded(function: Function) -> Iterator[tuple[str, Holds]]:
-    """A plain grader is given the answer, then what is right; by these names, or in this order."""
+    """A grader function gets the answer and the key, by these names or in this order."""
     if Part.CHECK not in function.marked:
         return
     names = [parameter.arg for parameter in function.parameters if parameter.arg not in {"self", "cls"}]

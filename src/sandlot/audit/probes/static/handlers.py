@@ -1,8 +1,8 @@
-"""D04 in code: errors that become scores or ordinary answers.
+"""D04 in code: errors that become scores or ordinary results.
 
-Reading what an agent wrote may fail, and `except ValueError: return False` is then the right thing to say. What is looked for
-here is wider: handlers that catch everything, or time-outs and infrastructure, and go on as if nothing had happened. A check that
-wraps its own work and returns a fixed score for every error says so in its text; that alone needs no trial.
+Parsing an agent's text may fail, and `except ValueError: return False` is then right. Reported are handlers that catch every
+error, or timeouts and infrastructure errors, and continue as if nothing had happened. A check that wraps its own work and returns
+a fixed score for every error is confirmed by its code alone.
 """
 
 import ast
@@ -20,14 +20,14 @@ _INFRASTRUCTURE = frozenset(
     {"ConnectionError", "HTTPError", "RequestException", "URLError", "SandboxError", "ModelError", "OSError"}
 )
 _RUNS = frozenset({"exec", "spawn", "start", "run", "check_output", "check_call", "Popen", "communicate", "grading_sandbox"})
-"""Calls that may run what the agent wrote: its own time-out may well be worth nothing."""
+"""Calls that may run the agent's code, whose timeout may rightly score 0."""
 
-_RAISE = "raise: a check that cannot decide leaves no score"
-_SAY = "raise `ToolError`, or say in the result that it failed"
+_RAISE = "raise the error: a check that cannot decide must not give a score"
+_SAY = "raise `ToolError`, or report the failure in the result"
 
 
 def _look(code: Code) -> Iterator[Sighting]:
-    """Handlers in tools, setup and checks that hide what went wrong."""
+    """Error handlers in tools, setup and checks that hide a failure."""
     for function in code.working_in(Part.CHECK, Part.TOOL, Part.SETUP, Part.USER):
         for node in function.nodes():
             if isinstance(node, ast.Try):
@@ -53,12 +53,12 @@ def _handlers(code: Code, function: Function, node: ast.Try) -> Iterator[Sightin
                 isinstance(inner, ast.Call) and _last(inner.func) in _RUNS for part in node.body for inner in ast.walk(part)
             )
             late = bool(names & _LATE)
-            title = f"{'turns a timeout' if late else 'turns an outside failure'} into an ordinary result: it {hides}"
+            title = f"turns {'a timeout' if late else 'an infrastructure error'} into an ordinary result: it {hides}"
             yield sighting_at(function, handler, "D04.timeout", title, Severity.LOW if runs or not late else Severity.HIGH, fix)
 
 
 def _scores_errors(code: Code, function: Function, node: ast.Try, handler: ast.ExceptHandler) -> bool:
-    """A check whose own work, not only the reading of an answer, is inside: whatever fails there is this score, as it stands."""
+    """True if a check's own work is inside the `try`, so that every failure gets the handler's fixed score."""
     if Part.CHECK not in function.marked or not isinstance(handler.body[-1], ast.Return):
         return False
     value = handler.body[-1].value
@@ -78,7 +78,7 @@ def _caught(module: Module, handler: ast.ExceptHandler) -> set[str]:
 
 
 def _hides_how(handler: ast.ExceptHandler) -> str | None:
-    """What a handler does instead of raising, in words; None if it raises on some way."""
+    """What a handler does instead of raising, in words; None if it may raise."""
     if any(isinstance(node, ast.Raise) for statement in handler.body for node in ast.walk(statement)):
         return None
     for statement in handler.body:
@@ -86,9 +86,9 @@ def _hides_how(handler: ast.ExceptHandler) -> str | None:
             if isinstance(node, ast.Return):
                 return f"returns `{ast.unparse(node.value)[:40]}`" if node.value is not None else "returns"
     if all(isinstance(statement, ast.Pass | ast.Continue) or _is_docstring(statement) for statement in handler.body):
-        return "goes on"
+        return "continues"
     if any(isinstance(statement, ast.Assign) for statement in handler.body):
-        return "puts a default in its place"
+        return "uses a default value"
     return None
 
 
@@ -97,7 +97,7 @@ def _is_docstring(statement: ast.stmt) -> bool:
 
 
 def _reports_failure(handler: ast.ExceptHandler) -> bool:
-    """A tool that says in its result what went wrong: the error itself is in it, or words that say so."""
+    """True if the handler passes the error on, or uses words that report a failure."""
     for statement in handler.body:
         for node in ast.walk(statement):
             if handler.name and isinstance(node, ast.Name) and node.id == handler.name:
@@ -116,7 +116,7 @@ def _says_failure(text: str) -> bool:
 
 
 def _unreachable(function: Function, node: ast.Try) -> Iterator[Sighting]:
-    """A handler behind one that catches all of its errors."""
+    """A handler after another that already catches its errors."""
     before: list[type[BaseException]] = []
     for handler in node.handlers:
         types = [_builtin(name) for name in _caught(function.module, handler)]
@@ -134,7 +134,7 @@ def _builtin(name: str) -> type[BaseException] | None:
 
 
 def _scopes(function: Function, node: ast.With | ast.AsyncWith) -> Iterator[Sighting]:
-    """`suppress(Exception)`, and cancel scopes after which nobody asks whether the time ran out."""
+    """`suppress(Exception)`, and cancel scopes without a check for the timeout."""
     for item in node.items:
         call = item.context_expr
         if not isinstance(call, ast.Call):
@@ -142,10 +142,10 @@ def _scopes(function: Function, node: ast.With | ast.AsyncWith) -> Iterator[Sigh
         name = _last(call.func)
         if name == "suppress" and any(_last(each) in _BROAD | _LATE for each in call.args):
             fix = _RAISE if Part.CHECK in function.parts else _SAY
-            yield sighting_at(function, node, "D04.swallowed", "suppresses every error and goes on", Severity.HIGH, fix)
+            yield sighting_at(function, node, "D04.swallowed", "suppresses every error and continues", Severity.HIGH, fix)
         if name == "move_on_after" and not any(_asks_whether_late(each) for each in function.nodes()):
             title = "continues after a timeout without checking for it"
-            fix = "use `fail_after`, or look at `cancelled_caught` and raise"
+            fix = "use `fail_after`, or check `cancelled_caught` and raise"
             yield sighting_at(function, node, "D04.timeout", title, Severity.HIGH, fix)
 
 

@@ -1,6 +1,6 @@
-"""D18 in code: things of the host that neighbours share: files at fixed places, ports, the working directory, variables.
+"""D18 in code: host resources that concurrent rollouts share: fixed paths, ports, working directory, environment variables.
 
-Writing through `world` goes into the rollout's own sandbox; temporary folders have names of their own. Reading is harmless.
+Writes through `world` go into the rollout's own sandbox, and temporary folders have unique names. Reading is harmless.
 """
 
 import ast
@@ -19,11 +19,11 @@ _PROCESS = re.compile(
 _SERVERS = re.compile(
     r".*\.(bind|listen|start_server|create_server|HTTPServer|ThreadingHTTPServer|TCPServer|serve_forever)|HTTPServer|TCPServer"
 )
-_OWN = "keep it in `world.state` or in the sandbox: what the host holds, neighbours share"
+_OWN = "keep it in `world.state` or in the sandbox, because rollouts share the host"
 
 
 def _look(code: Code) -> Iterator[Sighting]:
-    """Everything of the host that a rollout changes."""
+    """Host resources that a rollout changes."""
     for function in code.working_in(*LIVE):
         for node in function.nodes():
             yield from _host(function, node)
@@ -36,7 +36,7 @@ def _host(function: Function, node: ast.AST) -> Iterator[Sighting]:
         and isinstance(node.ctx, ast.Store | ast.Del)
         and module.full_name(node.value) == "os.environ"
     ):
-        yield sighting_at(function, node, "D18.process", "sets a variable of the whole process", Severity.HIGH, _OWN)
+        yield sighting_at(function, node, "D18.process", "sets an environment variable of the whole process", Severity.HIGH, _OWN)
     if not isinstance(node, ast.Call):
         return
     name = module.full_name(node.func)
@@ -52,14 +52,14 @@ def _host(function: Function, node: ast.AST) -> Iterator[Sighting]:
             function,
             node,
             "D18.port",
-            f"takes port {port} of the host",
+            f"listens on port {port} of the host",
             Severity.HIGH,
-            "ask for port 0, or listen inside the sandbox",
+            "use port 0, or listen inside the sandbox",
         )
 
 
 def _written(module: Module, node: ast.Call, name: str) -> ast.expr | None:
-    """The place on the host a call writes to, if it is one that writes."""
+    """The host path that a call writes to, if it writes."""
     if name in {"open", "io.open"} and node.args:
         modes = [*node.args[1:2], *(each.value for each in node.keywords if each.arg == "mode")]
         writes = any(isinstance(mode, ast.Constant) and set(str(mode.value)) & set("wax+") for mode in modes)
@@ -85,7 +85,7 @@ def _is_path(module: Module, node: ast.expr) -> bool:
 
 
 def _fixed(module: Module, node: ast.expr | None) -> str | None:
-    """The text of a path that is the same in every rollout of a task; None if anything else in it may differ."""
+    """A path that is the same in every rollout of a task; None if it may vary."""
     if isinstance(node, ast.Name):
         node = module.values.get(node.id)
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -93,7 +93,7 @@ def _fixed(module: Module, node: ast.expr | None) -> str | None:
     if isinstance(node, ast.Call) and module.full_name(node.func).rpartition(".")[2] == "Path" and node.args:
         return _fixed(module, node.args[0])
     if isinstance(node, ast.Call) and module.full_name(node.func) == "tempfile.gettempdir":
-        return "/tmp"  # noqa: S108 - the name of what others share
+        return "/tmp"  # noqa: S108 - only a name
     if isinstance(node, ast.JoinedStr):
         varies = [ast.unparse(part.value) for part in node.values if isinstance(part, ast.FormattedValue)]
         return ast.unparse(node)[2:-1] if all(each.endswith("task.id") for each in varies) else None

@@ -1,9 +1,8 @@
-"""D11: keys that stand where an agent may read them.
+"""D11: keys where an agent may read them.
 
-Most tasks hold their answer in some form: that is what working it out means. A leak is an answer that lies *ready*: after words
-such as `answer:` in the prompt, or at the same place of the data in task after task, whatever is asked. Places are weighed by
-information: a value that many others could be mistaken for says little, one that returns eight times at the same place says
-much. What an agent sees of the data only a trial can tell, so those are leads for the look-up agent.
+Most tasks contain their answer in some form. A leak is an answer that needs no work: after words such as `answer:` in the prompt,
+or at the same place of the data in task after task. Places are weighed by information in bits, so that short common values count
+little and repeated ones much. Only a trial can show what an agent sees of the data, so leaks in data are leads.
 """
 
 import base64
@@ -20,29 +19,29 @@ from sandlot.core.task import Task
 
 _NAME = "leaked-keys"
 _BITS = 20.0
-"""Information from which a coincidence is one in a million."""
+"""With this much information, chance is one in a million."""
 _MOST = 0.8
-"""Share of tasks that have a value at the same place."""
+"""Smallest share of tasks with the value at the same place."""
 _LEAVES = 3_000
-"""Values of one task that are looked at."""
+"""Most values of one task that are read."""
 _TOKEN = re.compile(r"\w+(?:[.\-/@:+]\w+)*")
 _READY = (
     r"\b(?:answer|solution|expected|golden|gold|ground truth|correct (?:answer|value|result)|answer key)\b\W{0,3}"
     r"(?:is|was|:|=|->|\u2192)\s*[\"'`(*]*"
 )
-_FIX = "take the answer out of what the agent is given; keep it in `task.key`"
+_FIX = "remove the answer from what the agent gets; keep it in `task.key`"
 
 
 @dataclass(slots=True)
 class LeakPlace:
-    """Where a key was found again, over tasks."""
+    """A place where a key occurs, over all tasks."""
 
     tasks: list[Task] = field(default_factory=list[Task])
     bits: float = 0.0
 
 
 async def _look(case: Case) -> list[Finding]:
-    """Ready answers in prompts, at fixed places of the data, and in other clothes."""
+    """Keys in prompts, at fixed places of the data, and encoded."""
     said = case.description
     keys = {task.id: _key_values(task) for task in said.tasks}
     free = _free_keys(keys)
@@ -50,7 +49,7 @@ async def _look(case: Case) -> list[Finding]:
 
 
 def _key_values(task: Task) -> dict[str, str]:
-    """The values of a task's key as agents would write them, by path."""
+    """The values of a task's key as texts, by path."""
     found: dict[str, str] = {}
     for path, value in _leaves(task.key):
         if isinstance(value, str | int | float) and not isinstance(value, bool):
@@ -59,7 +58,7 @@ def _key_values(task: Task) -> dict[str, str]:
 
 
 def _leaves(value: Any, path: str = "", limit: int = _LEAVES) -> Iterator[tuple[str, Any]]:
-    """Everything in a value that is no list and no object, with its path; as many as are looked at."""
+    """Every single value with its path, up to the limit."""
     waiting: list[tuple[str, Any]] = [(path, value)]
     while waiting and limit:
         here, item = waiting.pop()
@@ -75,14 +74,14 @@ def _leaves(value: Any, path: str = "", limit: int = _LEAVES) -> Iterator[tuple[
 
 
 def _information(value: str) -> float:
-    """Bits that somebody who guesses would have to guess: digits and letters, less for words than for numbers."""
+    """Bits needed to guess a value: less for words than for numbers."""
     digits = sum(letter.isdigit() for letter in value)
     others = len(set(value)) + min(len(value), 20) / 4 if len(value) > digits else 0
     return min(digits, 20) * math.log2(10) + others
 
 
 def _free_keys(keys: dict[str, dict[str, str]]) -> set[str]:
-    """Paths of keys that are no choice from a few: half of their values or more differ."""
+    """Paths of keys with many different values: more than half of them differ."""
     values: dict[str, list[str]] = {}
     for named in keys.values():
         for path, value in named.items():
@@ -94,7 +93,7 @@ def _free_keys(keys: dict[str, dict[str, str]]) -> set[str]:
 
 
 def _in_prompts(said: Description, keys: dict[str, dict[str, str]], free: set[str]) -> Iterator[Finding]:
-    """`answer: 42`, with the key's own 42."""
+    """`answer: 42` in a prompt, where the key is 42."""
     places: dict[str, LeakPlace] = {}
     for task in said.tasks:
         ready = [match.end() for match in re.finditer(_READY, task.prompt, re.IGNORECASE)]
@@ -110,7 +109,7 @@ def _in_prompts(said: Description, keys: dict[str, dict[str, str]], free: set[st
         value = keys[task.id][path]
         yield Finding(
             code="D11.prompt",
-            title=f"{len(place.tasks)} of {len(said.tasks)} prompts give the answer away: `{value[:60]}`, the key's `{path}`",
+            title=f"{len(place.tasks)} of {len(said.tasks)} prompts contain the answer: `{value[:60]}`, the key's `{path}`",
             layer=Layer.STATIC,
             probe=_NAME,
             severity=Severity.HIGH,
@@ -118,8 +117,8 @@ def _in_prompts(said: Description, keys: dict[str, dict[str, str]], free: set[st
             task=task.id,
             witness=Witness(
                 inputs={"prompt": task.prompt[:600], "key": {path: value}, "compared": "the prompt with the key, verbatim"},
-                expected="a prompt that does not say the answer",
-                observed=f"after words that announce an answer stands `{value[:60]}`",
+                expected="a prompt without the answer",
+                observed=f"`{value[:60]}` follows words such as `answer:`",
             ),
             count=len(place.tasks),
             fix=_FIX,
@@ -127,7 +126,7 @@ def _in_prompts(said: Description, keys: dict[str, dict[str, str]], free: set[st
 
 
 def _is_at(text: str, at: int, value: str) -> bool:
-    """The value stands there, whole."""
+    """True if the whole value is at this position."""
     there = text[at : at + len(value)].casefold() == value.casefold()
     after = text[at + len(value) : at + len(value) + 1]
     return there and not after.isalnum()
@@ -137,7 +136,7 @@ def _is_at(text: str, at: int, value: str) -> bool:
 
 
 def _in_data(said: Description, keys: dict[str, dict[str, str]], free: set[str]) -> Iterator[Finding]:
-    """A key at the same place of the data in task after task, and not in the prompt: it is no input."""
+    """A key at the same place of the data in most tasks, and not in the prompt."""
     places: dict[tuple[str, str], LeakPlace] = {}
     for task in said.tasks:
         wanted: dict[str, list[str]] = {}
@@ -158,10 +157,10 @@ def _in_data(said: Description, keys: dict[str, dict[str, str]], free: set[str])
 
 
 def _data_finding(said: Description, keys: dict[str, dict[str, str]], ready: dict[str, tuple[str, LeakPlace]]) -> Finding:
-    """All keys that lie ready, as one finding; the one with most information is the witness."""
+    """One finding for all such keys; the one with most information is the witness."""
     path, (where, place) = max(ready.items(), key=lambda item: (item[1][1].bits, item[0]))
     task = place.tasks[0]
-    more = f", and {len(ready) - 1} more of the key" if len(ready) > 1 else ""
+    more = f", and {len(ready) - 1} more values of the key" if len(ready) > 1 else ""
     return Finding(
         code="D11.data",
         title=f"the key's `{path}` is stored in the data of {len(place.tasks)} tasks, at `{where}`{more}",
@@ -175,16 +174,16 @@ def _data_finding(said: Description, keys: dict[str, dict[str, str]], ready: dic
                 "key": {path: keys[task.id][path][:200]},
                 "places": {key: at for key, (at, _) in ready.items()},
             },
-            expected="an answer that has to be worked out",
+            expected="an answer that needs work",
             observed=f"the same value at `data.{where}` in {len(place.tasks)} of {len(said.tasks)} tasks",
         ),
         count=len(place.tasks),
-        fix="leave it out of the data, or make sure that no tool and no file shows it",
+        fix="remove it from the data, or make sure that no tool and no file shows it",
     )
 
 
 def _places_in_data(task: Task, wanted: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str, int]]:
-    """Places of the data that hold one of the values, whole or as a word of a text; with how many others it stands there."""
+    """Places of the data with one of the values, whole or as a word of a text, and the number of words there."""
     for path, item in _leaves(task.data):
         if isinstance(item, bool) or not isinstance(item, str | int | float):
             continue
@@ -197,11 +196,11 @@ def _places_in_data(task: Task, wanted: Mapping[str, Sequence[str]]) -> Iterator
                 yield path, word, len(words)
 
 
-# -- other clothes -----------------------------------------------------------------------------------------------------
+# -- encoded -----------------------------------------------------------------------------------------------------------
 
 
 def _encoded(said: Description, keys: dict[str, dict[str, str]], free: set[str]) -> Iterator[Finding]:
-    """Base64 and hex of a key: nobody writes that by accident."""
+    """The key as base64 or hex, which does not happen by accident."""
     hits: list[tuple[Task, str, str]] = []
     for task in said.tasks:
         text = f"{said.system}\n{task.prompt}\n" + "\n".join(item for _, item in _leaves(task.data) if isinstance(item, str))
@@ -210,14 +209,15 @@ def _encoded(said: Description, keys: dict[str, dict[str, str]], free: set[str])
             if path not in free or not 6 <= len(value) <= 500:
                 continue
             raw = value.encode()
-            coded = base64.b64encode(raw).decode().rstrip("=")[:-1]  # the last letter depends on what follows
+            coded = base64.b64encode(raw).decode().rstrip("=")[:-1]  # the last character depends on what follows
             if coded in text or raw.hex() in low:
                 hits.append((task, path, "base64" if coded in text else "hex"))
     if hits:
         task, path, way = hits[0]
+        num = len({each.id for each, _, _ in hits})
         yield Finding(
             code="D11.encoded",
-            title=f"the key's `{path}` is contained as {way} in what {len({each.id for each, _, _ in hits})} tasks are made of",
+            title=f"the key's `{path}` is in the prompt or data of {num} tasks, encoded as {way}",
             layer=Layer.STATIC,
             probe=_NAME,
             severity=Severity.HIGH,

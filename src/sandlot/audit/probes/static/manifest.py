@@ -1,8 +1,8 @@
-"""D08: the tools here against those that are served in production.
+"""D08: the environment's tools compared with those of production.
 
 The manifest is a JSON list of MCP tools (or an object with `tools`), each with a name, a description and `inputSchema`. Compared
-are names, then for each tool its arguments: which there are, which are required, their types, choices and defaults, and the
-descriptions. How a schema is spelled does not matter: titles, order, and `anyOf` with null for an optional value are the same.
+are tool names, arguments (required, types, choices, defaults) and descriptions. The spelling of a schema does not matter: titles,
+order, and `anyOf` with null for an optional value are ignored.
 """
 
 import difflib
@@ -20,12 +20,12 @@ from sandlot.core.types import Json
 
 _NAME = "production-tools"
 _ALIKE = 0.75
-"""From this likeness of names on, or with the same arguments, a tool counts as renamed."""
-_FIX = "take the tools from the served manifest, or change what is served"
+"""With this similarity of names, or the same arguments, a tool counts as renamed."""
+_FIX = "take the tools from the production manifest, or change production"
 
 
 async def _look(case: Case) -> list[Finding]:
-    """Every way in which the two lists differ."""
+    """All differences of the two lists of tools."""
     assert case.manifest is not None
     served = {tool.name: tool for tool in _read_manifest(case.manifest)}
     here = {tool.name: tool for tool in case.description.tools}
@@ -36,7 +36,7 @@ async def _look(case: Case) -> list[Finding]:
 
 
 def _read_manifest(path: Path) -> list[ToolSpec]:
-    """The tools of a manifest; `ConfigError` says what is wrong with it."""
+    """The tools of a manifest; `ConfigError` if it is invalid."""
     try:
         said: Any = msgspec.json.decode(path.read_bytes())
     except (OSError, msgspec.DecodeError) as error:
@@ -52,7 +52,7 @@ def _spec(item: Any, path: Path) -> ToolSpec:
     schema: Any = tool.get("inputSchema", tool.get("input_schema", tool.get("parameters", {})))
     if not isinstance(tool.get("name"), str) or not isinstance(schema, dict):
         raise ConfigError(
-            f"manifest `{path}`: each tool has a `name` and an `inputSchema`; found {str(cast('object', item))[:120]}"
+            f"manifest `{path}`: each tool needs a `name` and an `inputSchema`; found {str(cast('object', item))[:120]}"
         )
     return ToolSpec(name=tool["name"], description=str(tool.get("description") or ""), parameters=cast("Json", schema))
 
@@ -66,12 +66,14 @@ def _name_findings(here: dict[str, ToolSpec], served: dict[str, ToolSpec]) -> It
         twin = next((other for other in sorted(theirs) if _alike(here[name], served[other])), None)
         if twin is not None:
             theirs.discard(twin)
-            yield _finding(name, f"tool `{name}` is served as `{twin}`", {"here": name, "served": twin}, "renamed", Severity.HIGH)
+            yield _finding(
+                name, f"tool `{name}` is called `{twin}` in production", {"here": name, "served": twin}, "renamed", Severity.HIGH
+            )
         else:
-            title = f"tool `{name}` is not served in production"
+            title = f"tool `{name}` does not exist in production"
             yield _finding(name, title, {"served": sorted(served)}, "added", Severity.HIGH)
     for name in sorted(theirs):
-        title = f"production serves `{name}`, which is not here"
+        title = f"tool `{name}` of production is missing here"
         yield _finding(name, title, {"here": sorted(here)}, "removed", Severity.LOW)
 
 
@@ -89,32 +91,34 @@ def _tool_findings(here: ToolSpec, served: ToolSpec) -> Iterator[Finding]:
     differences: Json = {}
     for name in sorted(ours.keys() | theirs.keys()):
         if name not in theirs:
-            differences[name] = "is not served"
+            differences[name] = "does not exist in production"
         elif name not in ours:
-            differences[name] = "is served and not here"
+            differences[name] = "is missing here"
         else:
             parts = [part for part in ("required", "type", "enum", "items") if ours[name].get(part) != theirs[name].get(part)]
             for part in parts:
-                differences[f"{name}.{part}"] = f"{ours[name].get(part)!r} here, {theirs[name].get(part)!r} served"
+                differences[f"{name}.{part}"] = f"{ours[name].get(part)!r} here, {theirs[name].get(part)!r} in production"
     if differences:
         words = "; ".join(f"`{name}` {what}" for name, what in differences.items())
-        title = f"tool `{here.name}` takes other arguments than in production: {words}"
+        title = f"tool `{here.name}` has different arguments in production: {words}"
         yield _finding(here.name, title, differences, "arguments", Severity.HIGH)
     defaults = {
-        name: f"{ours[name].get('default')!r} here, {theirs[name].get('default')!r} served"
+        name: f"{ours[name].get('default')!r} here, {theirs[name].get('default')!r} in production"
         for name in sorted(ours.keys() & theirs.keys())
         if ours[name].get("default") != theirs[name].get("default")
     }
     if defaults:
-        title = f"tool `{here.name}` has other defaults than in production: {', '.join(f'`{name}`' for name in defaults)}"
+        title = f"tool `{here.name}` has different defaults in production: {', '.join(f'`{name}`' for name in defaults)}"
         yield _finding(here.name, title, defaults, "defaults", Severity.LOW)
     if " ".join(here.description.split()) != " ".join(served.description.split()):
         words = {"here": here.description[:300], "served": served.description[:300]}
-        yield _finding(here.name, f"tool `{here.name}` is described otherwise in production", words, "description", Severity.LOW)
+        yield _finding(
+            here.name, f"tool `{here.name}` has a different description in production", words, "description", Severity.LOW
+        )
 
 
 def _arguments(tool: ToolSpec) -> dict[str, Json]:
-    """Each argument as one flat record: type, choices, default, whether it is required."""
+    """Each argument as a flat record: type, choices, default, required."""
     properties, required = tool.parameters.get("properties"), tool.parameters.get("required")
     names = cast("list[Any]", required) if isinstance(required, list) else []
     found = cast("Json", properties) if isinstance(properties, dict) else {}
@@ -153,7 +157,7 @@ def _finding(tool: str, title: str, compared: Json, variant: str, severity: Seve
         severity=severity,
         standing=Confidence.CONFIRMED,
         where=tool,
-        witness=Witness(inputs={"tool": tool, "compared": compared}, expected="the tools that production serves", observed=title),
+        witness=Witness(inputs={"tool": tool, "compared": compared}, expected="the tools of production", observed=title),
         fix=_FIX,
     )
 

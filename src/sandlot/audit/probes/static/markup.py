@@ -1,7 +1,7 @@
-"""D20: chat markup written into prompts, which a renderer puts around every message by itself.
+"""D20: chat markup in prompts, which the renderer adds to every message by itself.
 
-A model then reads two beginnings of a turn where it will read one when it works, or, where the markup is another family's, tokens
-it never saw. Marks that end or begin a turn are looked for, not everything in brackets.
+The model then reads the start of a turn twice, or tokens of another model family that it does not know. Only marks that begin or
+end a turn count.
 """
 
 import re
@@ -18,7 +18,7 @@ _TURNS = re.compile(
 
 
 async def _look(case: Case) -> list[Finding]:
-    """Prompts and other words of the environment with turn marks in them."""
+    """Prompts, system prompt and tool descriptions with turn marks in them."""
     said = case.description
     words = {"system prompt": said.system} | {f"tool {tool.name}": tool.description for tool in said.tools}
     prompts = {task.id: task.prompt for task in said.tasks}
@@ -27,10 +27,10 @@ async def _look(case: Case) -> list[Finding]:
     found: list[Finding] = []
     if in_words:
         place, mark = in_words[0]
-        found.append(_finding(f"the {place} holds `{mark}`", words[place], mark, len(in_words), None))
+        found.append(_finding(f"the {place} contains chat markup: `{mark}`", words[place], mark, len(in_words), None))
     if in_prompts:
         task, mark = in_prompts[0]
-        title = f"{len(in_prompts)} of {len(prompts)} prompts hold chat markup, for example `{mark}`"
+        title = f"{len(in_prompts)} of {len(prompts)} prompts contain chat markup, for example `{mark}`"
         found.append(_finding(title, prompts[task], mark, len(in_prompts), task))
     return found
 
@@ -42,17 +42,17 @@ def _finding(title: str, text: str, mark: str, count: int, task: str | None) -> 
         title=title,
         layer=Layer.STATIC,
         probe=_NAME,
-        # one mark alone may be quoted; two frame a turn
+        # a single mark may be a quotation
         severity=Severity.HIGH if len(marks) > 1 else Severity.LOW,
         standing=Confidence.CONFIRMED if len(marks) > 1 else Confidence.LEAD,
         task=task,
         witness=Witness(
             inputs={"text": text[:400], "marks": sorted(set(marks))},
-            expected="plain words: the renderer frames every message itself",
+            expected="plain text: the renderer adds the markup",
             observed=f"{len(marks)} marks of a chat template, the first `{mark}`",
         ),
         count=count,
-        fix="write prompts without markup; renderers add the model's own",
+        fix="write prompts without markup; the renderer adds the model's own",
     )
 
 

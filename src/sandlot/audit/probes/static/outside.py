@@ -1,7 +1,7 @@
-"""D17 in code: clocks, chance, the network, the machine's settings, and orders that differ from process to process.
+"""D17 in code: clocks, random numbers, the network, machine settings, and orders that differ between processes.
 
-What is drawn from the `Random` a function was given, or from `world.rng`, is the task's own. Deadlines measured with a monotonic
-clock are nobody's business. Golden solutions may do what they like.
+Random numbers from a `Random` that the function is given, or from `world.rng`, belong to the task. Monotonic clocks and golden
+solutions are not reported.
 """
 
 import ast
@@ -16,14 +16,14 @@ _CLOCKS = re.compile(
     r"time\.(time|time_ns|localtime|gmtime|ctime|asctime)|(datetime\.)?datetime\.(now|today|utcnow)|(datetime\.)?date\.today"
 )
 _ZONES = re.compile(r"(datetime\.)?(datetime|date)\.fromtimestamp|time\.(mktime|localtime)")
-"""What they say depends on the machine's time zone, unless they are told another."""
+"""These use the machine's time zone unless one is given."""
 _CHANCE = re.compile(
     r"random\.(random|randint|randrange|choice|choices|sample|shuffle|uniform|gauss|getrandbits|SystemRandom|normalvariate)"
     r"|secrets\.\w+|uuid\.uuid[14]|os\.urandom"
     r"|numpy\.random\.(rand|randn|randint|random|choice|shuffle|permutation|uniform|normal)"
 )
 _SEEDABLE = re.compile(r"random\.Random|numpy\.random\.(default_rng|RandomState)")
-"""Seeded from the machine if called with nothing."""
+"""Seeded by the machine if called without arguments."""
 _NETWORK = re.compile(
     r"requests\.(get|post|put|head|request|Session|session)|httpx\.(get|post|put|request|stream|Client|AsyncClient)"
     r"|urllib\.request\.(urlopen|urlretrieve)|socket\.(socket|create_connection|gethostbyname|getaddrinfo)"
@@ -42,7 +42,7 @@ _PARTS = (*LIVE, Part.TASKS)
 
 
 def _look(code: Code) -> Iterator[Sighting]:
-    """Everything that could come out differently on another day, machine or process."""
+    """Everything that may differ on another day, machine or process."""
     for function in code.working_in(*_PARTS):
         sets = _sets(code, function)
         inner = _sorted_nodes(function.node)
@@ -69,23 +69,30 @@ def _call(place: Function | Module, module: Module, node: ast.AST, inner: set[in
     if _CLOCKS.fullmatch(name) and not node.args:
         yield sighting_at(place, node, "D17.clock", f"reads the clock with `{name}`", high, "put the date into the task's data")
     elif _ZONES.fullmatch(name) and len(node.args) == 1 and not node.keywords:
-        fix = "name the zone: `datetime.fromtimestamp(x, UTC)`"
-        yield sighting_at(place, node, "D17.zone", f"takes the machine's time zone, with `{name}`", high, fix)
+        fix = "give the time zone: `datetime.fromtimestamp(x, UTC)`"
+        yield sighting_at(place, node, "D17.zone", f"uses the machine's time zone with `{name}`", high, fix)
     elif _CHANCE.fullmatch(name) or (_SEEDABLE.fullmatch(name) and not node.args and not node.keywords):
-        yield sighting_at(place, node, "D17.chance", f"draws from `{name}`, which is not seeded per task", high, _FROM_TASK)
+        yield sighting_at(
+            place, node, "D17.chance", f"draws random numbers from `{name}`, which is not seeded per task", high, _FROM_TASK
+        )
     elif _NETWORK.fullmatch(name):
         yield sighting_at(
-            place, node, "D17.network", f"reaches the network with `{name}`", high, "record what it answers and replay it"
+            place, node, "D17.network", f"uses the network with `{name}`", high, "record the answers and replay them"
         )
     elif _SETTINGS.fullmatch(name):
         yield sighting_at(
-            place, node, "D17.machine", f"asks the machine with `{name}`", low, "put it into the environment's own data"
+            place,
+            node,
+            "D17.machine",
+            f"reads a setting of the machine with `{name}`",
+            low,
+            "put the value into the environment's data",
         )
     elif name == "hash" and node.args and not isinstance(node.args[0], ast.Constant):
-        fix = "use `hashlib`, or `zlib.crc32`: they say the same everywhere"
-        yield sighting_at(place, node, "D17.hash", "uses `hash()`, which differs from process to process", high, fix)
+        fix = "use `hashlib` or `zlib.crc32`, which give the same everywhere"
+        yield sighting_at(place, node, "D17.hash", "uses `hash()`, which differs between processes", high, fix)
     elif (_LISTINGS.fullmatch(name) or _lists(node)) and id(node) not in inner:
-        yield sighting_at(place, node, "D17.order", "takes a folder's files in the order the disk gives them", low, "sort them")
+        yield sighting_at(place, node, "D17.order", "uses a folder's files in the order that the disk gives", low, "sort them")
 
 
 def _lists(node: ast.Call) -> bool:
@@ -93,7 +100,7 @@ def _lists(node: ast.Call) -> bool:
 
 
 def _sorted_nodes(tree: ast.AST) -> set[int]:
-    """Everything inside a call that does not care for order: `sorted`, `len`, `set`, `sum`, `any`, ..."""
+    """Ids of all nodes inside a call for which order does not matter: `sorted`, `len`, `set`, `sum`, `any`, ..."""
     careless = {"sorted", "len", "set", "frozenset", "sum", "min", "max", "any", "all"}
     found: set[int] = set()
     for node in ast.walk(tree):
@@ -106,7 +113,7 @@ def _sorted_nodes(tree: ast.AST) -> set[int]:
 
 
 def _sets(code: Code, function: Function) -> set[str]:
-    """Names that hold a set of texts in this function and nothing else; sets of numbers keep their order."""
+    """Names that only hold sets of texts in this function; sets of numbers keep their order."""
     held: dict[str, bool] = {}
     for node in function.nodes():
         if isinstance(node, ast.Assign):
@@ -137,9 +144,9 @@ def _is_set(node: ast.AST, sets: set[str]) -> bool:
 
 
 def _order(function: Function, node: ast.AST, sets: set[str], inner: set[int]) -> Iterator[Sighting]:
-    """A set's order made visible: a list, a text, the first element of it, tasks made one after the other."""
+    """Uses of a set's order: a list, a text, its first element, tasks made from it."""
     severity = Severity.HIGH if Part.TASKS in function.marked else Severity.LOW
-    fix = "sort it first: the order of a set of texts differs from process to process"
+    fix = "sort it first: the order of a set of texts differs between processes"
     if isinstance(node, ast.For) and Part.TASKS in function.marked and _is_set(node.iter, sets):
         yield sighting_at(function, node, "D17.order", "makes tasks in the order of a set", severity, fix)
     if not isinstance(node, ast.Call) or not node.args or id(node) in inner or not _is_set(node.args[0], sets):
@@ -147,7 +154,7 @@ def _order(function: Function, node: ast.AST, sets: set[str], inner: set[int]) -
     makes = isinstance(node.func, ast.Name) and node.func.id in _ORDERED_BY
     joins = isinstance(node.func, ast.Attribute) and node.func.attr in {"join", "choice", "sample", "extend"}
     if makes or joins:
-        yield sighting_at(function, node, "D17.order", "makes the order of a set visible", severity, fix)
+        yield sighting_at(function, node, "D17.order", "depends on the order of a set", severity, fix)
 
 
 PROBE = code_probe("outside-world", ("D17",), _look)

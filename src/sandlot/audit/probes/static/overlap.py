@@ -1,9 +1,8 @@
-"""D12: held-out tasks that ask what training tasks ask.
+"""D12: held-out tasks that repeat training tasks.
 
-What a task asks is its prompt together with its data. Two that agree in both, to the letter or but for case, spaces and
-punctuation, are the same question: that needs no trial. Two that are merely close (four fifths of their five-word pieces in
-common, after dropping what half of all tasks say) and have the same key are a lead. Pairs are joined exactly, over the rarest
-pieces of each, so nothing is left to chance.
+A question is a prompt with its data. Two tasks with equal prompt and data, or equal except for case, spaces and punctuation, are
+the same question. Two that are similar (80 % of their five-word sequences in common, without sequences that half of all tasks
+have) and have the same key are a lead. The search over the rarest sequences of each task is exact, not sampled.
 """
 
 import math
@@ -23,38 +22,38 @@ from sandlot.core.types import Split
 
 _NAME = "overlapping-splits"
 _MOST = 0.005
-"""The share of held-out tasks that chance may repeat."""
+"""The share of held-out tasks that may repeat by chance."""
 NEAR = 0.8
 _PIECE = 5
 _TRIFLE = 100
-"""Bytes of data below which equal ones may be chance."""
+"""Equal data below this many bytes may be chance."""
 _LONGEST = 4_000
-"""Characters of a task that are compared for nearness."""
+"""Most characters of a task that are compared for similarity."""
 _WORDS = re.compile(r"\w+|[^\w\s]")
 _FIX = (
-    "draw held-out tasks from another range, and leave out questions that were asked before: "
-    "`@environment(..., distinct=True)` does this for one function"
+    "draw held-out tasks from another range and drop repeated questions: "
+    "`@environment(..., distinct=True)` does this for environments of one function"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Twin:
-    """A held-out task and a training task that ask the same."""
+    """A held-out task and the training task that it repeats."""
 
     train: Task
     heldout: Task
 
 
 async def _look(case: Case) -> list[Finding]:
-    """Exact twins, twins in other clothes, and near ones."""
+    """Equal tasks, equal tasks but for spelling, and similar tasks."""
     train = [task for task in case.description.tasks if split_of(task) is Split.TRAIN]
     heldout = [task for task in case.description.tasks if split_of(task) is Split.HELDOUT]
     fixed = not _draws(case)
     found: list[Finding] = []
     known: set[str] = set()
     for way, twins in (
-        ("to the letter", _twins(train, heldout, exact=True)),
-        ("but for case, spaces and punctuation", _twins(train, heldout, exact=False)),
+        ("word for word", _twins(train, heldout, exact=True)),
+        ("except for case, spaces and punctuation", _twins(train, heldout, exact=False)),
     ):
         sure = [twin for twin in twins if twin.heldout.id not in known and _same_world(twin, fixed=fixed)]
         known |= {twin.heldout.id for twin in sure}
@@ -64,11 +63,9 @@ async def _look(case: Case) -> list[Finding]:
     same = [twin for twin in near if _same_data(twin)]
     other = [twin for twin in near if not _same_data(twin)]
     if same:
-        found.append(_finding("D12.near", "with the same data and key, in other words", same, len(heldout), Confidence.CONFIRMED))
+        found.append(_finding("D12.near", "with the same data and key in other words", same, len(heldout), Confidence.CONFIRMED))
     if other:
-        found.append(
-            _finding("D12.near", f"in {NEAR:.0%} of their words, with the same key,", other, len(heldout), Confidence.LEAD)
-        )
+        found.append(_finding("D12.near", f"with the same key and {NEAR:.0%} of the words", other, len(heldout), Confidence.LEAD))
     return found
 
 
@@ -78,7 +75,7 @@ def _applies(case: Case) -> str | None:
 
 
 def _draws(case: Case) -> bool:
-    """Worlds are drawn from `world.rng`: the same prompt and data need not be the same world."""
+    """True if worlds use `world.rng`, so that the same prompt and data may give another world."""
     return any(".rng" in case.description.sources.get(f.module.path, "") for f in Code(case.description).working_in(*LIVE))
 
 
@@ -89,7 +86,7 @@ def _same_world(twin: Twin, *, fixed: bool) -> bool:
 
 
 def _same_data(twin: Twin) -> bool:
-    """True if both are about the same records, which are no trifle, and have the same key."""
+    """True if both have the same data, and enough of it."""
     one, other = _json(twin.train.data), _json(twin.heldout.data)
     return one == other and len(one) >= _TRIFLE
 
@@ -99,7 +96,7 @@ def _json(value: Any) -> bytes:
 
 
 def _twins(train: Sequence[Task], heldout: Sequence[Task], *, exact: bool) -> list[Twin]:
-    """One training twin for each held-out task that has one."""
+    """For each held-out task, a training task that asks the same, if there is one."""
     asked: dict[bytes, Task] = {}
     for task in train:
         asked.setdefault(_asked(task, exact=exact), task)
@@ -116,7 +113,7 @@ def _finding(code: str, way: str, twins: list[Twin], heldout: int, standing: Con
     first = min(twins, key=lambda twin: (len(twin.heldout.prompt), twin.heldout.id))
     return Finding(
         code=code,
-        title=f"{len(twins)} of {heldout} held-out tasks ask what a training task asks, {way}",
+        title=f"{len(twins)} of {heldout} held-out tasks repeat a training task {way}",
         layer=Layer.STATIC,
         probe=_NAME,
         severity=Severity.HIGH if share > _MOST else Severity.LOW,
@@ -137,11 +134,11 @@ def _finding(code: str, way: str, twins: list[Twin], heldout: int, standing: Con
     )
 
 
-# -- near ones ---------------------------------------------------------------------------------------------------------
+# -- similar tasks -----------------------------------------------------------------------------------------------------
 
 
 def near_twins(train: Sequence[Task], heldout: Sequence[Task]) -> Iterator[Twin]:
-    """Pairs with the same key whose pieces agree to four fifths, the first for each held-out task."""
+    """Pairs with the same key and 80 % of their word sequences in common, the first for each held-out task."""
     tasks = [*train, *heldout]
     pieces = [_pieces(task) for task in tasks]
     often = Counter(piece for each in pieces for piece in each)
@@ -165,13 +162,13 @@ def _pieces(task: Task) -> frozenset[tuple[str, ...]]:
 
 
 def _rarest(pieces: frozenset[tuple[str, ...]], often: Counter[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Enough of the rarest pieces: two sets that agree to four fifths share one of them."""
+    """The rarest sequences, enough that two sets with 80 % in common share one of them."""
     ordered = sorted(pieces, key=lambda piece: (often[piece], piece))
     return ordered[: len(ordered) - math.ceil(NEAR * len(ordered)) + 1] if ordered else []
 
 
 def jaccard(left: frozenset[Any], right: frozenset[Any]) -> float:
-    """What two sets have in common, of what they have together."""
+    """Jaccard index: the share of common elements."""
     return len(left & right) / len(left | right) if left or right else 0.0
 
 

@@ -1,11 +1,10 @@
-"""D07: data of the environment against a sample of the real thing, field by field.
+"""D07: the environment's data compared with a sample of real data, field by field.
 
-How often a field is missing, how numbers and lengths are distributed (Kolmogorov-Smirnov), which categories and words occur
-(chi-square with Cramer's V, Jensen-Shannon), how often values repeat, which alphabets there are. A difference counts if it is
-both large and not chance: every test has a gate on its size, chances are corrected within each kind of test (Holm) and over all
-of them (Benjamini-Hochberg). Records of one task resemble each other, and such a record says less than an independent one: a
-field whose values cling to their task is compared by as many records as it is worth. Without a sample, what looks too clean is
-mentioned and no more.
+Compared are the share of missing values, the distribution of numbers and lengths (Kolmogorov-Smirnov), categories and words
+(chi-square with Cramer's V, Jensen-Shannon), repeated values, and characters beyond ASCII. A difference counts if it is large
+(each test has a minimum effect size) and significant (Holm within each kind of test, Benjamini-Hochberg over all). Records of one
+task resemble each other, so each field is compared with its effective sample size. Without a sample, data that looks too clean
+is only mentioned.
 """
 
 import math
@@ -28,18 +27,18 @@ from sandlot.core.types import Json
 _NAME = "real-data"
 _LEVEL = 0.01
 _FEWEST = 20
-"""Values on each side below which nothing is compared."""
+"""Fewest values on each side for a comparison."""
 _MOST = 4_000
-"""Values of each side that are compared."""
+"""Most values on each side that are compared."""
 _CATEGORIES = 20
 _GATES = {"missing": 0.1, "numbers": 0.2, "categories": 0.2, "lengths": 0.2, "words": 0.15, "repeats": 0.15, "letters": 0.1}
-"""How large a difference of each kind must be: shares, Kolmogorov-Smirnov's D, Cramer's V, bits."""
+"""Minimum effect size per kind: difference of shares, Kolmogorov-Smirnov's D, Cramer's V, bits."""
 _PLACEHOLDER = re.compile(r"\b(?:lorem ipsum|foo ?bar|john doe|jane doe|asdf|test ?user|example\.(?:com|org))\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class FieldDifference:
-    """One field compared in one way."""
+    """One comparison of one field."""
 
     field: str
     kind: str
@@ -49,7 +48,7 @@ class FieldDifference:
 
 
 async def _look(case: Case) -> list[Finding]:
-    """Fields that are unlike the sample; or, without one, what looks too clean."""
+    """Fields that differ from the sample; without a sample, data that looks too clean."""
     pools = pools_of(case.description.tasks)
     if case.reference is None:
         return _too_clean(pools)
@@ -71,7 +70,7 @@ def _fields(rows: Sequence[Json]) -> set[str]:
 
 
 def compare_field(name: str, here: Sequence[Json], real: Sequence[Json]) -> Iterator[FieldDifference]:
-    """Every comparison that makes sense for a field."""
+    """All comparisons that fit the field's type."""
     ours, theirs = _sampled(here), _sampled(real)
     left = [row[name] for row in ours if not _missing(row.get(name))]
     right = [row[name] for row in theirs if not _missing(row.get(name))]
@@ -94,10 +93,10 @@ def compare_field(name: str, here: Sequence[Json], real: Sequence[Json]) -> Iter
 
 
 def _independent(pool: Pool, name: str) -> list[Json]:
-    """As many of a pool's records as they are worth for this field, spread over its tasks.
+    """The effective sample for a field: fewer records if those of one task are alike, spread over the tasks.
 
-    By the intraclass correlation: where all records of a task agree, a task is worth one record; where they differ as much as
-    records of different tasks do, all of them count.
+    By the intraclass correlation: if all records of a task agree, a task counts as one record; if they differ as much as records
+    of different tasks, all of them count.
     """
     groups: dict[str, list[Json]] = {}
     for row, home in zip(pool.rows, pool.homes, strict=True):
@@ -116,10 +115,10 @@ def _independent(pool: Pool, name: str) -> list[Json]:
 
 
 def _measured(values: list[Any]) -> list[float]:
-    """A number for each value: itself, the rank of a category, the length of a text; -1 for what is missing."""
+    """A number for each value: the rank of a number or category, the length of a text; -1 if missing."""
     if all(_is_number(value) for value in values if not _missing(value)):
         ordered = sorted({float(value) for value in values if not _missing(value)})
-        ranks = {value: float(rank) for rank, value in enumerate(ordered)}  # one spike shall not outweigh the rest
+        ranks = {value: float(rank) for rank, value in enumerate(ordered)}  # ranks, so that one outlier does not dominate
         return [-1.0 if _missing(value) else ranks[float(value)] for value in values]
     common = [word for word, _ in Counter(str(value) for value in values).most_common(_CATEGORIES + 1)]
     if len(common) <= _CATEGORIES:
@@ -128,7 +127,7 @@ def _measured(values: list[Any]) -> list[float]:
 
 
 def intraclass(groups: Sequence[Sequence[float]]) -> float:
-    """How much more alike values of one group are than values of different groups: 0 to 1, by the analysis of variance."""
+    """Intraclass correlation by analysis of variance: 0 if groups do not matter, 1 if values of a group are equal."""
     count = sum(len(group) for group in groups)
     if len(groups) < 2 or count <= len(groups):
         return 0.0
@@ -146,7 +145,7 @@ def intraclass(groups: Sequence[Sequence[float]]) -> float:
 
 
 def _sampled(rows: Sequence[Json]) -> list[Json]:
-    """All rows, or as many as are compared, the same ones every time."""
+    """All rows, or a seeded sample of the size that is compared."""
     return list(rows) if len(rows) <= _MOST else Random(0).sample(list(rows), _MOST)  # noqa: S311 - seeded, not secret
 
 
@@ -159,7 +158,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _as_numbers(values: list[Any]) -> list[float]:
-    """All of them as numbers, texts of a table too; nothing if one is none."""
+    """All values as numbers, also from texts; empty if one is not a number."""
     try:
         numbers = [math.nan if isinstance(value, bool) else float(value) for value in values]
     except (TypeError, ValueError, OverflowError):
@@ -201,7 +200,7 @@ def _texts(name: str, left: list[str], right: list[str]) -> Iterator[FieldDiffer
 
 
 def _words(name: str, left: list[str], right: list[str]) -> FieldDifference | None:
-    """The words most used on either side; what is said once each has no distribution. Numbers count as one word."""
+    """Compare the 50 most common words; None if they are less than half of the text. Numbers count as one word."""
     ours, theirs = _word_counts(left), _word_counts(right)
     together = ours + theirs
     if not ours or not theirs:
@@ -235,7 +234,7 @@ def _encoded_row(row: Json) -> bytes:
 
 
 def significant_differences(differences: Sequence[FieldDifference]) -> dict[str, list[FieldDifference]]:
-    """Differences that are large and not chance, by field: Holm within each kind, Benjamini-Hochberg over all."""
+    """The large and significant differences, by field: Holm within each kind, Benjamini-Hochberg over all."""
     kinds: dict[str, list[int]] = {}
     for at, difference in enumerate(differences):
         kinds.setdefault(difference.kind, []).append(at)
@@ -255,7 +254,7 @@ def _finding(pool: Pool, real: int, field: str, found: list[FieldDifference]) ->
     kinds = ", ".join(each.kind for each in found)
     return Finding(
         code=f"D07.{worst.kind}",
-        title=f"`{field}` of `{pool.place}` is unlike the real data: {worst.here}; real: {worst.real}",
+        title=f"`{field}` of `{pool.place}` differs from the real data: {worst.here}; real: {worst.real}",
         layer=Layer.STATIC,
         probe=_NAME,
         severity=Severity.HIGH,
@@ -269,7 +268,7 @@ def _finding(pool: Pool, real: int, field: str, found: list[FieldDifference]) ->
                     each.kind: {"effect": round(each.comparison.effect, 3), "gate": _GATES[each.kind], "p": each.comparison.p}
                     for each in found
                 },
-                "compared": f"`{pool.place}` in the tasks' data with the sample, each test's size against its gate",
+                "compared": f"`{pool.place}` in the tasks' data with the sample, by effect size and significance",
             },
             expected=f"real data: {worst.real}",
             observed=f"{worst.here} (differs in {kinds})",
@@ -289,7 +288,7 @@ def _nothing_to_compare(case: Case, pools: Sequence[Pool], sample: Sequence[Json
         probe=_NAME,
         severity=Severity.INFO,
         where=case.reference.name if case.reference else None,
-        fix="give a sample whose fields are named as in the tasks' data",
+        fix="give a sample with the field names of the tasks' data",
     )
 
 
@@ -297,15 +296,15 @@ def _nothing_to_compare(case: Case, pools: Sequence[Pool], sample: Sequence[Json
 
 
 def _too_clean(pools: Sequence[Pool]) -> list[Finding]:
-    """What makes made-up data look made up: mentioned, never more."""
+    """Signs of synthetic data, as information only."""
     found: list[Finding] = []
     for pool in pools:
         if len(pool.rows) < 2 * _FEWEST:
             continue
         texts = [value for row in pool.rows[:_MOST] for value in row.values() if isinstance(value, str)]
         signs = [
-            ("nothing is ever missing", all(not _missing(value) for row in pool.rows for value in row.values())),
-            ("all text is plain ASCII", bool(texts) and all(text.isascii() for text in texts)),
+            ("no value is missing", all(not _missing(value) for row in pool.rows for value in row.values())),
+            ("all text is ASCII", bool(texts) and all(text.isascii() for text in texts)),
             ("some text is a placeholder", any(_PLACEHOLDER.search(text) for text in texts)),
         ]
         seen = [sign for sign, there in signs if there]
@@ -313,13 +312,13 @@ def _too_clean(pools: Sequence[Pool]) -> list[Finding]:
             found.append(
                 Finding(
                     code="D07.clean",
-                    title=f"records at `{pool.place}` look made up: {', '.join(seen)}",
+                    title=f"records at `{pool.place}` look synthetic: {', '.join(seen)}",
                     layer=Layer.STATIC,
                     probe=_NAME,
                     severity=Severity.INFO,
                     where=pool.place,
                     count=len(pool.rows),
-                    fix="compare them with a sample of the real thing: `--reference FILE`",
+                    fix="compare them with a sample of real data: `--reference FILE`",
                 )
             )
     return found

@@ -1,9 +1,8 @@
-"""Records: rows of a sample of real data, and the lists in tasks' data that stand for them.
+"""Records: rows of a sample of real data, and the lists in tasks' data that correspond to them.
 
-A sample is a `.jsonl`, `.csv` or `.parquet` file of flat rows; texts of a `.csv` are numbers where the tasks have numbers. In
-the tasks, every list of objects, and every object whose values are objects, is a candidate; those at the same place of different
-tasks are one pool. The pool whose field names agree best with the sample's, at least by half, is what the sample is compared
-with; a pool named like the file wins a tie.
+A sample is a `.jsonl`, `.csv` or `.parquet` file of flat rows. In the tasks, every list of objects, and every object whose values
+are objects, is a candidate; those at the same place of different tasks form one pool. The sample is compared with the pool whose
+field names agree best, at least by half; a pool with the name of the file wins a tie.
 """
 
 import csv
@@ -25,7 +24,7 @@ _AGREEING = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Records of many tasks that stand at the same place."""
+    """Records at the same place of many tasks."""
 
     place: str
     rows: list[Json]
@@ -34,29 +33,29 @@ class Pool:
 
     @property
     def tasks(self) -> int:
-        """In how many tasks it is."""
+        """Number of tasks that have such records."""
         return len(set(self.homes))
 
     @property
     def fields(self) -> set[str]:
-        """Names that any of them has."""
+        """All field names."""
         return {name for row in self.rows for name in row}
 
 
 def read_records(path: Path) -> list[Json]:
-    """The rows of a sample; `ConfigError` says what is wrong with the file."""
+    """The rows of a sample; `ConfigError` if the file is invalid."""
     try:
         rows = _rows(path)
     except (OSError, UnicodeDecodeError, msgspec.DecodeError, csv.Error, ValueError) as error:
         raise ConfigError(f"reference `{path}` cannot be read: {error}") from error
     if not rows or not all(isinstance(row, dict) for row in cast("list[Any]", rows)):
-        raise ConfigError(f"reference `{path}`: give one object a row, and at least one")
+        raise ConfigError(f"reference `{path}`: give at least one row, each an object")
     return rows
 
 
 def _rows(path: Path) -> list[Json]:
     if path.suffix == ".parquet":
-        from pyarrow import parquet  # noqa: PLC0415 - heavy, and seldom needed
+        from pyarrow import parquet  # noqa: PLC0415 - slow to import, rarely needed
 
         rows = cast("list[Json]", parquet.read_table(path).to_pylist())  # pyright: ignore[reportUnknownMemberType]
         return rows[:_MOST_ROWS]
@@ -82,7 +81,7 @@ def pools_of(tasks: Sequence[Task]) -> list[Pool]:
 
 
 def _lists(place: str, value: Any, depth: int) -> Iterator[tuple[str, list[Json]]]:
-    """Lists of objects, with their names; numbers and changing names in between do not count as part of the place."""
+    """Lists of objects with their paths, up to a depth."""
     inner: list[Any] = []
     if isinstance(value, Mapping):
         named = cast("Mapping[str, Any]", value)
@@ -97,7 +96,7 @@ def _lists(place: str, value: Any, depth: int) -> Iterator[tuple[str, list[Json]
 
 
 def matching_pool(pools: Sequence[Pool], sample: Sequence[Json], name: str) -> Pool | None:
-    """The pool whose fields agree best with the sample's; None if none agrees by half."""
+    """The pool whose field names agree best with the sample's; None if none agrees by half."""
     wanted = {field for row in sample for field in row}
     rated = [
         (len(pool.fields & wanted) / len(pool.fields | wanted), pool.place.rpartition(".")[2] == name, len(pool.rows), pool)

@@ -1,8 +1,8 @@
-"""D15: what checks ask for and nobody was told.
+"""D15: what checks require and the agent cannot know.
 
-Literals that a check holds against the agent's words or files: parts of texts, names of files, names in JSON it reads from them,
-arguments of a rubric. One that is in no prompt, system prompt, tool, file or datum of most tasks is a lead: the agent would have
-to guess it. What tools and setup write counts as told, and so does what the author declares to be discoverable.
+Read are the literals that a check compares with the agent's text or files: parts of texts, file names, arguments of a rubric. A
+literal that is in no prompt, system prompt, tool, file or data of most tasks is a lead, because the agent would have to guess it.
+Text that tools and setup write counts as known, and so does what the author declares discoverable.
 """
 
 import ast
@@ -21,28 +21,28 @@ from sandlot.core.rubric import PythonCheck
 
 _NAME = "hidden-literals"
 _SHOWN = 60
-"""Tasks whose words are looked through for each literal."""
+"""Most tasks whose text is searched."""
 _SHORTEST = 4
 _PLAIN = frozenset({"none", "true", "false", "null", "utf-8", "utf8", "replace", "ignore", "strict", "nan", "inf"})
 _FILES = frozenset({"read", "read_text", "exists"})
 _ARGUMENTS = frozenset({"path", "text", "at", "field", "columns", "tool", "format"})
-"""Arguments of rubric checks that name something an agent has to get right."""
+"""Arguments of rubric checks with values that an agent must match."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Demand:
-    """A literal that a check insists on."""
+    """A literal that a check requires."""
 
     literal: str
     what: str
     where: str
     check: str | None
     whole: bool = False
-    """The check returns whether the answer equals words with the literal in them."""
+    """True if the check only returns whether the answer equals a text with this literal."""
 
 
 async def _look(case: Case) -> list[Finding]:
-    """Literals nobody was told, one lead each."""
+    """One finding per literal that the agent cannot know."""
     said = case.description
     code = Code(said)
     told, tasks = _known_to_agents(said, code), [_task_words(task.prompt, task.data) for task in said.tasks[:_SHOWN]]
@@ -60,11 +60,11 @@ async def _look(case: Case) -> list[Finding]:
 
 
 def _finding(asked: _Demand, blind: int, *, sure: bool) -> Finding:
-    """Sure only where the answer must equal words with the literal, and there is nothing but the prompt to learn it from."""
+    """Confirmed if the answer must equal a text with the literal and the prompt is the only source."""
     literal = asked.literal.strip()[:60]
     return Finding(
         code="D15.literal",
-        title=f"a check asks for {asked.what} `{literal}`, which neither prompt, tools nor data mention",
+        title=f"a check requires {asked.what} `{literal}`, which is not in the prompt, tools or data",
         layer=Layer.STATIC,
         probe=_NAME,
         severity=Severity.HIGH,
@@ -77,11 +77,11 @@ def _finding(asked: _Demand, blind: int, *, sure: bool) -> Finding:
                 "where": asked.where,
                 "compared": "literals of the check with system prompt, prompts, data, tools and shipped files",
             },
-            expected="the agent is told what its answer is held against",
+            expected="the agent can know what its answer is compared with",
             observed=f"`{literal}` is in none of them for {blind} tasks",
         ),
         count=blind,
-        fix="say it in the prompt, or declare it under `discoverable` and say by which tool it is found",
+        fix="say it in the prompt; if a tool shows it, declare it under `discoverable`",
     )
 
 
@@ -94,7 +94,7 @@ def _declared(words: str, said: Description) -> bool:
 
 
 def _known_to_agents(said: Description, code: Code) -> str:
-    """Everything any agent here can come to read, whatever its task."""
+    """All text that an agent can read in any task."""
     tools = msgspec.json.encode([[tool.name, tool.description, tool.parameters] for tool in said.tools]).decode()
     shown = [said.system, tools]
     working = {function.module.path for function in code.functions if function.parts}
@@ -107,7 +107,7 @@ def _known_to_agents(said: Description, code: Code) -> str:
 
 
 def _is_script(function: Function) -> bool:
-    """A one-function environment: its literals are in its prompts, or they are not told."""
+    """True for an environment of one function, whose literals count only if they are in its prompts."""
     return {Part.TASKS, Part.CHECK} <= function.marked
 
 
@@ -137,7 +137,7 @@ def _literals(function: Function, node: ast.AST, flow: Flow) -> Iterator[tuple[s
         if any(said):
             for side, is_text in zip(sides, said, strict=True):
                 if not is_text:
-                    yield from ((text, "the words") for text in _texts(side))
+                    yield from ((text, "the text") for text in _texts(side))
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
         return
     first = node.args[0]
@@ -146,11 +146,11 @@ def _literals(function: Function, node: ast.AST, flow: Flow) -> Iterator[tuple[s
     if node.func.attr in _FILES and Holds.EVIDENCE in held and literal:
         yield literal, "the file"
     elif node.func.attr in {"startswith", "endswith", "removeprefix"} and Holds.TEXT in held and literal:
-        yield literal, "the words"
+        yield literal, "the text"
 
 
 def _texts(node: ast.AST) -> Iterator[str]:
-    """Texts an expression is made of: constants, and the fixed parts of formatted ones; not names of methods' arguments."""
+    """Literal texts in an expression: constants, and the fixed parts of f-strings."""
     match node:
         case ast.Constant(value=str() as text):
             yield text
@@ -162,7 +162,7 @@ def _texts(node: ast.AST) -> Iterator[str]:
             yield from _texts(node.left)
             yield from _texts(node.right)
         case ast.Tuple() | ast.List() | ast.Set():
-            if len(node.elts) == 1:  # one of several is a choice, not a demand
+            if len(node.elts) == 1:  # several are alternatives, not a requirement
                 yield from _texts(node.elts[0])
         case _:
             return

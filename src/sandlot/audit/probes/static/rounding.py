@@ -1,7 +1,7 @@
-"""D06 in code and rubrics: scores that lose what was measured before anybody sees them.
+"""D06 in code and rubrics: scores that lose detail by rounding or clipping.
 
-`int(answer == key)` makes a number of a verdict and is fine; `round(hits / total)` makes a verdict of a share. Keeping a value
-within 0 and 1 is what a check has to do; a rubric that clips below full marks, or above nothing, throws differences away.
+`int(answer == key)` turns a verdict into a number, which is fine; `round(hits / total)` turns a share into all or nothing. A
+check must stay within 0 and 1; a rubric that clips below full marks or above 0 loses differences.
 """
 
 import ast
@@ -16,11 +16,11 @@ from sandlot.audit.subject import Description
 
 _NAME = "rounded-scores"
 _FINE = 3
-"""Digits from which rounding is cosmetics."""
+"""Rounding to this many digits or more is harmless."""
 
 
 async def _look(case: Case) -> list[Finding]:
-    """Rounding in what checks return, and clips of rubrics."""
+    """Rounded check results, and clipped rubrics."""
     sightings = [*_rounded(Code(case.description)), *_clipped(case.description)]
     return findings_from(_NAME, sightings)
 
@@ -28,7 +28,7 @@ async def _look(case: Case) -> list[Finding]:
 def _rounded(code: Code) -> Iterator[Sighting]:
     for function in code.working_in(Part.CHECK):
         if not function.marked & {Part.CHECK}:
-            continue  # what helpers count is theirs; only what is returned as a score counts
+            continue  # only returned scores count, not what other functions compute
         for value in verdicts_of(function):
             for node in ast.walk(value):
                 yield from _coarse(function, node)
@@ -46,7 +46,7 @@ def _coarse(function: Function, node: ast.AST) -> Iterator[Sighting]:
         case ast.Call(func=ast.Name(id="int"), args=[inner]) if _is_share(function, inner):
             yield sighting_at(function, node, "D06.rounded", "truncates its score to a whole number", Severity.HIGH, fix)
         case ast.Call(func=ast.Attribute(attr="floor" | "ceil" | "trunc"), args=[inner]) if _is_share(function, inner):
-            yield sighting_at(function, node, "D06.rounded", "turns its score into whole steps", Severity.HIGH, fix)
+            yield sighting_at(function, node, "D06.rounded", "rounds its score to a whole number", Severity.HIGH, fix)
         case ast.BinOp(op=ast.FloorDiv()):
             yield sighting_at(function, node, "D06.rounded", "uses integer division for its score", Severity.LOW, fix)
         case _:
@@ -54,7 +54,7 @@ def _coarse(function: Function, node: ast.AST) -> Iterator[Sighting]:
 
 
 def _is_share(function: Function, node: ast.expr) -> bool:
-    """It divides, or holds a name that was given a division."""
+    """True if it divides, or uses a name that was assigned a division."""
     if _divides(node):
         return True
     names = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}

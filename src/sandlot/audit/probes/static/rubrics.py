@@ -1,7 +1,6 @@
-"""D21: rubrics that cannot tell one answer from another, by reading them.
+"""D21: rubrics that cannot tell answers apart.
 
-`grade/lint.py` knows what makes a rubric unusable or easy to game; here its words become findings. Beside that: rubrics that no
-task uses, tasks whose rubric is missing, check functions nobody asks.
+The results of `grade/lint.py` become findings. Check functions that no rubric uses are reported too.
 """
 
 from collections.abc import Iterator
@@ -30,7 +29,7 @@ _PLACES = {
 
 
 async def _look(case: Case) -> list[Finding]:
-    """What the linter says of all rubrics, each thing once, and what nothing refers to."""
+    """Lint results of all rubrics, one finding per kind, and unused check functions."""
     said = case.description
     together: dict[tuple[str, Severity], list[tuple[str, lint.LintFinding]]] = {}
     for name, rubric in said.rubrics.items():
@@ -47,7 +46,7 @@ def _place(finding: lint.LintFinding) -> tuple[str, Severity]:
 
 
 def _finding(code: str, severity: Severity, found: list[tuple[str, lint.LintFinding]]) -> Finding:
-    """Only what makes a rubric unusable is sure: it is refused before the first rollout."""
+    """Confirmed only if the rubric is unusable, because it is refused before the first rollout."""
     name, first = found[0]
     sure = severity is Severity.BLOCKER
     return Finding(
@@ -68,7 +67,7 @@ def _finding(code: str, severity: Severity, found: list[tuple[str, lint.LintFind
 
 
 def _unused(said: Description) -> Iterator[Finding]:
-    """Check functions of `checks.py` that no rubric names, and nothing calls."""
+    """Functions of `checks.py` that no rubric names and nothing calls."""
     if "environment.toml" not in said.sources:
         return
     refs = {check.ref for rubric in said.rubrics.values() for check in rubric.checks if isinstance(check, PythonCheck)}
@@ -85,12 +84,12 @@ def _unused(said: Description) -> Iterator[Finding]:
     for function in idle:
         yield Finding(
             code="D21.unused",
-            title=f"check `{function.name}` is used by no rubric",
+            title=f"no rubric uses check `{function.name}`",
             layer=Layer.STATIC,
             probe=_NAME,
             severity=Severity.LOW,
             where=function.where,
-            fix="name it in a rubric, or take it out",
+            fix="name it in a rubric, or remove it",
         )
 
 
@@ -99,5 +98,5 @@ PROBE = Probe(
     Layer.STATIC,
     ("D02", "D16", "D21"),
     _look,
-    lambda case: None if case.description.rubrics else "it grades itself, without a rubric",
+    lambda case: None if case.description.rubrics else "the environment has no rubric",
 )

@@ -1,6 +1,6 @@
 """D05 in code: state that outlives a rollout.
 
-What stands outside of functions may be read by everybody; it is what a rollout *changes* there that the next one inherits.
+Module-level values may be read; a rollout that *changes* them changes them for the next rollout.
 """
 
 import ast
@@ -22,11 +22,11 @@ _HARMLESS = re.compile(
 )
 _COPIED_BY_BASES = frozenset({"Struct", "BaseModel", "TypedDict", "NamedTuple", "Enum", "StrEnum", "Protocol"})
 
-_FRESH = "make it in setup, in `world.state`, from the task's data"
+_FRESH = "create it in setup, in `world.state`, from the task's data"
 
 
 def _look(code: Code) -> Iterator[Sighting]:
-    """Everything that one rollout could leave for another."""
+    """State that one rollout could leave for another."""
     for function in code.working_in(*LIVE):
         own = _locals(function)
         for node in function.nodes():
@@ -42,7 +42,7 @@ def _look(code: Code) -> Iterator[Sighting]:
 
 
 def _locals(function: Function) -> set[str]:
-    """Names of the function's own, which hide those outside."""
+    """Local names of the function, which hide module-level ones."""
     shared = {name for node in function.nodes() if isinstance(node, ast.Global) for name in node.names}
     bound = {node.id for node in function.nodes() if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     return ({parameter.arg for parameter in function.parameters} | bound) - shared
@@ -61,7 +61,7 @@ def _changed(code: Code, function: Function, node: ast.AST, own: set[str]) -> It
 
 
 def _targets(function: Function, node: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
-    """What a statement changes in place; and whether it only remembers what it found missing."""
+    """What a statement changes in place, and whether it only fills a cache."""
     match node:
         case ast.Assign() | ast.AugAssign() | ast.Delete() | ast.AnnAssign():
             targets = node.targets if isinstance(node, ast.Assign | ast.Delete) else [node.target]
@@ -81,7 +81,7 @@ def _targets(function: Function, node: ast.AST) -> Iterator[tuple[ast.expr, bool
 
 
 def _is_memo(function: Function, target: ast.expr) -> bool:
-    """`if key not in KNOWN: KNOWN[key] = ...`: the same whoever asked first, if the value is a function of the key."""
+    """`if key not in KNOWN: KNOWN[key] = ...`, which is harmless if the value depends only on the key."""
     if not isinstance(target, ast.Subscript):
         return False
     held = ast.unparse(target.value)
@@ -100,7 +100,7 @@ def _root(node: ast.expr) -> str | None:
 
 
 def shared_value(code: Code, module: Module, name: str) -> ast.expr | None:
-    """The value of a name outside of functions, if it is one that can be changed."""
+    """The value of a module-level name, if it is mutable."""
     value = module.values.get(name)
     full = module.imports.get(name, "")
     if value is None and full:
@@ -120,7 +120,7 @@ def shared_value(code: Code, module: Module, name: str) -> ast.expr | None:
 
 
 def _aliased(code: Code, function: Function, node: ast.AST, own: set[str]) -> Iterator[Sighting]:
-    """`world.state = TABLE`: every rollout works on the one table."""
+    """`world.state = TABLE`: all rollouts share one table."""
     if not isinstance(node, ast.Assign) or not any(_is_state(target) for target in node.targets):
         return
     handed = [node.value]
@@ -138,8 +138,8 @@ def _aliased(code: Code, function: Function, node: ast.AST, own: set[str]) -> It
             isinstance(held, ast.List) and any(isinstance(each, ast.Dict | ast.List | ast.Set) for each in held.elts)
         )
         if copied is None or nested:
-            title = f"hands `{name}` to a rollout as its state" + ("" if copied is None else ", copied only on top")
-            yield sighting_at(function, node, "D05.alias", title, Severity.HIGH, "hand out a deep copy, or build it in setup")
+            title = f"uses `{name}` as the state of a rollout" + ("" if copied is None else ", with a shallow copy")
+            yield sighting_at(function, node, "D05.alias", title, Severity.HIGH, "use a deep copy, or build it in setup")
 
 
 def _is_state(target: ast.expr) -> bool:
@@ -149,7 +149,7 @@ def _is_state(target: ast.expr) -> bool:
 
 
 def _borrowed(code: Code, function: Function, node: ast.AST) -> Iterator[Sighting]:
-    """`world.state["x"] = task.data["x"]`, where a tool changes it in place: the task itself is changed."""
+    """`world.state["x"] = task.data["x"]`, where a tool changes it in place and so changes the task."""
     if not isinstance(node, ast.Assign):
         return
     for target in (target for target in node.targets if _is_state(target)):
@@ -162,10 +162,8 @@ def _borrowed(code: Code, function: Function, node: ast.AST) -> Iterator[Sightin
             ]
         for place, value in parts:
             if _is_task_data(value) and any(_changes_within(tool, ast.unparse(place)) for tool in code.working_in(Part.TOOL)):
-                title = (
-                    f"puts `{ast.unparse(value)}` itself into the state, and a tool changes it: the next rollout starts from that"
-                )
-                yield sighting_at(function, node, "D05.alias", title, Severity.HIGH, "put `copy.deepcopy` of it there")
+                title = f"puts `{ast.unparse(value)}` into the state without a copy, and a tool changes it for the next rollout"
+                yield sighting_at(function, node, "D05.alias", title, Severity.HIGH, "use `copy.deepcopy` of it")
 
 
 def _is_task_data(value: ast.expr) -> bool:
@@ -175,7 +173,7 @@ def _is_task_data(value: ast.expr) -> bool:
 
 
 def _changes_within(function: Function, place: str) -> bool:
-    """It changes something inside of the place, directly or by a name it gave to a part of it."""
+    """True if it changes something inside the place, directly or through a local name."""
     inside = {
         target.id
         for node in function.nodes()
@@ -185,9 +183,7 @@ def _changes_within(function: Function, place: str) -> bool:
     }
     for node in function.nodes():
         for target, _ in _targets(function, node):
-            whole = (
-                isinstance(node, ast.Assign | ast.AugAssign) and ast.unparse(target) == place
-            )  # another value, not a changed one
+            whole = isinstance(node, ast.Assign | ast.AugAssign) and ast.unparse(target) == place  # assigned anew, not changed
             if not whole and (ast.unparse(target).startswith(place) or _root(target) in inside):
                 return True
     return False
@@ -229,9 +225,9 @@ def _class_attributes(module: Module) -> Iterator[Sighting]:
             if isinstance(target, ast.Attribute)
         }
         for name in sorted((shared & changed) - renewed):
-            title = f"`{kind.name}.{name}` is shared by all instances, and they change it"
+            title = f"`{kind.name}.{name}` is shared by all instances, which change it"
             yield sighting_at(
-                module, kind, "D05.class", title, Severity.HIGH, "make it in `__init__`, or with `field(default_factory=...)`"
+                module, kind, "D05.class", title, Severity.HIGH, "create it in `__init__`, or with `field(default_factory=...)`"
             )
 
 
@@ -248,7 +244,7 @@ def _self_changes(node: ast.AST) -> Iterator[str]:
 
 
 def _defaults(function: Function) -> Iterator[Sighting]:
-    """A default that is changed is the same one at the next call."""
+    """Mutable defaults that are changed, and keep the change for the next call."""
     given = function.node.args
     pairs = [*zip([*given.posonlyargs, *given.args][::-1], given.defaults[::-1], strict=False)]
     pairs += [(name, value) for name, value in zip(given.kwonlyargs, given.kw_defaults, strict=True) if value is not None]
@@ -256,9 +252,9 @@ def _defaults(function: Function) -> Iterator[Sighting]:
     for node in function.nodes():
         for target, _ in _targets(function, node):
             if _root(target) in mutable:
-                title = f"changes its default `{_root(target)}`, which persists from call to call"
+                title = f"changes its default argument `{_root(target)}`, which keeps the change for the next call"
                 yield sighting_at(
-                    function, node, "D05.default", title, Severity.HIGH, "default to None and make a new one inside"
+                    function, node, "D05.default", title, Severity.HIGH, "use None as the default and create it inside"
                 )
 
 

@@ -1,4 +1,4 @@
-"""A pattern seen in code, and the probe that is made of a way to see it."""
+"""Suspicious patterns in code, and probes that search for them."""
 
 import ast
 from collections.abc import Callable, Iterable
@@ -11,7 +11,7 @@ from sandlot.audit.probes.static.code import Code, Function, Module
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """One place in the code that looks like a defect. What it does there only a trial can show: it becomes a lead."""
+    """One place in the code that looks like a defect. It becomes a lead, because only a trial shows what it does."""
 
     code: str
     title: str
@@ -19,18 +19,18 @@ class Sighting:
     severity: Severity
     fix: str
     shown: str = ""
-    """The code itself, where it says by itself what happens: then no trial is needed."""
+    """The code, if it proves the defect without a trial."""
 
 
 def sighting_at(function: Function | Module, node: ast.AST, code: str, title: str, severity: Severity, fix: str) -> Sighting:
-    """A sighting at a node; the title is told which function it is in."""
+    """A sighting at a node; the title begins with the function's name."""
     path = function.path if isinstance(function, Module) else function.module.path
     told = title if isinstance(function, Module) else f"`{function.name}` {title}"
     return Sighting(code, told, f"{path}:{getattr(node, 'lineno', 1)}", severity, fix)
 
 
 def code_probe(name: str, codes: tuple[str, ...], look: Callable[[Code], Iterable[Sighting]]) -> Probe:
-    """A probe over the sources."""
+    """A probe that searches the sources."""
 
     async def probe(case: Case) -> list[Finding]:
         return findings_from(name, look(Code(case.description)))
@@ -50,7 +50,7 @@ def _witness(sighting: Sighting) -> Witness | None:
 
 
 def findings_from(probe: str, sightings: Iterable[Sighting]) -> list[Finding]:
-    """One finding for each code and sentence, however often it stands there; the gravest first."""
+    """One finding per code and title, with the number of places; the most severe first."""
     kept: dict[tuple[str, str], list[Sighting]] = {}
     for sighting in sightings:
         kept.setdefault((sighting.code, sighting.title), []).append(sighting)

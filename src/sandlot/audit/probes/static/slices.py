@@ -1,15 +1,15 @@
-"""Where tools cut texts off: the numbers of characters that slices in their code keep."""
+"""Where tools truncate texts: the lengths that slices in their code keep."""
 
 import ast
 
 from sandlot.audit.probes.static.code import Code, Function, Part
 
 _MIN_CHARS = 40
-"""Shorter beginnings are titles and names."""
+"""Shorter slices are titles and names."""
 
 
 def kept_lengths(code: Code) -> set[int]:
-    """Every fixed number of signs that a tool's code keeps of something."""
+    """Every fixed length that a slice in a tool's code keeps."""
     return {
         length
         for function in code.working_in(Part.TOOL)

@@ -1,7 +1,7 @@
-"""D02 and D03 in code: checks that believe what the agent wrote.
+"""D02 and D03 in code: checks that trust what the agent wrote.
 
-Running it, finding the key somewhere in it, taking an exit status or a report for the thing itself, pasting it into a judge's
-prompt. How words get from the agent to the verdict is followed by `flow.py`.
+They evaluate it, search for the key anywhere in it, trust an exit status or a report, or paste it into a judge's prompt.
+`flow.py` follows the agent's text to the verdict.
 """
 
 import ast
@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from sandlot.audit.finding import Severity
-from sandlot.audit.probes.static.code import Code, Function, Part
+from sandlot.audit.probes.static.code import Code, Function, Part, names_in
 from sandlot.audit.probes.static.flow import AGENT, Flow, Holds
 from sandlot.audit.probes.static.sighting import Sighting, code_probe, sighting_at
 
@@ -23,7 +23,7 @@ _STATUS = frozenset({"code", "returncode", "exit_code", "exitcode"})
 
 
 def _look(code: Code) -> Iterator[Sighting]:
-    """Trust in agents' words, in checks and on the host."""
+    """Uses of the agent's text in checks and on the host."""
     flow = Flow(code)
     checks = code.working_in(Part.CHECK)
     for function in {*checks, *code.working_in(Part.TOOL)}:
@@ -53,7 +53,7 @@ def _evaluated(function: Function, node: ast.Call, flow: Flow) -> Iterator[Sight
     unsafe = bool(_EVALUATES.fullmatch(name)) or (name in {"yaml.load", "yaml.unsafe_load"} and "Safe" not in ast.unparse(node))
     shell = _SHELLS.fullmatch(name) and any(each.arg == "shell" and ast.unparse(each.value) == "True" for each in node.keywords)
     if unsafe or shell:
-        title = f"gives what the agent wrote to `{name}`, on the host"
+        title = f"runs the agent's text on the host with `{name}`"
         fix = "parse it as data (`ast.literal_eval`, `json`, `float`), or run it in `evidence.grading_sandbox()`"
         yield sighting_at(function, node, "D02.eval_on_output", title, Severity.HIGH, fix)
 
@@ -62,7 +62,7 @@ def _evaluated(function: Function, node: ast.Call, flow: Flow) -> Iterator[Sight
 
 
 def verdicts_of(function: Function) -> Iterator[ast.expr]:
-    """What a check says: values it returns or scores, and what names in those were given."""
+    """The values a check returns or scores, and the values of the names in them."""
     wanted = [node.value for node in function.nodes() if isinstance(node, ast.Return) and node.value is not None]
     for node in function.nodes():
         if isinstance(node, ast.Call) and function.module.full_name(node.func).endswith("Score"):
@@ -87,35 +87,35 @@ def verdicts_of(function: Function) -> Iterator[ast.expr]:
 
 
 def _substring(function: Function, node: ast.Compare, flow: Flow) -> Iterator[Sighting]:
-    """`key in answer`: everything that holds the key somewhere is right."""
+    """`key in answer`: every answer that contains the key is right."""
     for operator, right in zip(node.ops, node.comparators, strict=True):
         if not isinstance(operator, ast.In) or Holds.TEXT not in flow.of(function, right):
             continue
         constant = isinstance(node.left, ast.Constant) and isinstance(node.left.value, str) and len(node.left.value) > 1
         padded = isinstance(node.left, ast.JoinedStr) and ast.unparse(node.left).strip("f'\"").startswith(" ")
         if Holds.KEY in flow.of(function, node.left) and not padded:
-            title = "is met wherever the key stands in what the agent wrote: naming every answer is always right"
+            title = "is met if the key is anywhere in the agent's text: an answer that lists every option is always right"
             yield sighting_at(
                 function, node, "D02.substring", title, Severity.HIGH, "compare the whole answer, or the one value in it"
             )
         elif constant:
-            title = f"is met by the words {ast.unparse(node.left)} anywhere in what the agent wrote"
+            title = f"is met by the words {ast.unparse(node.left)} anywhere in the agent's text"
             yield sighting_at(
-                function, node, "D02.fake_output", title, Severity.LOW, "look at the thing itself, not at what is said of it"
+                function, node, "D02.fake_output", title, Severity.LOW, "check the result itself, not the agent's claim about it"
             )
 
 
 def _status(function: Function, node: ast.AST) -> Iterator[Sighting]:
-    """An exit status as the verdict."""
+    """An exit status used as the verdict."""
     compares = isinstance(node, ast.Compare) and isinstance(node.left, ast.Attribute) and node.left.attr in _STATUS
     denies = isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Attribute) and node.operand.attr in _STATUS
     if compares or denies:
-        fix = "count what it reported as well: code under test can end with any status it likes"
+        fix = "check what was reported as well: the code under test can exit with any status"
         yield sighting_at(function, node, "D02.exit", "treats an exit status as success", Severity.LOW, fix)
 
 
 def _own_interpreter(function: Function, node: ast.Call) -> Iterator[Sighting]:
-    """A grading sandbox in which the agent's files may replace programs of the image."""
+    """A grading sandbox where the agent's files may replace programs of the image."""
     if not isinstance(node.func, ast.Attribute) or node.func.attr != "grading_sandbox":
         return
     for keyword in node.keywords:
@@ -123,8 +123,8 @@ def _own_interpreter(function: Function, node: ast.Call) -> Iterator[Sighting]:
         programs = [path for path in named if isinstance(path, str) and _PROGRAMS.search(path)]
         listed = any(isinstance(inner, ast.Call | ast.Name) for inner in ast.walk(keyword.value))
         if keyword.arg == "replace" and (programs or listed):
-            what = f"`{programs[0]}`" if programs else "files that only a run can name"
-            title = f"grades with the agent's own {what}: it can print any result"
+            what = f"`{programs[0]}`" if programs else "files that are known only at run time"
+            title = f"grades with the agent's own {what}, which can print any result"
             yield sighting_at(function, node, "D02.own_interpreter", title, Severity.HIGH, "leave programs out of `replace`")
 
 
@@ -132,7 +132,7 @@ def _own_interpreter(function: Function, node: ast.Call) -> Iterator[Sighting]:
 
 
 def _reports(code: Code) -> Iterator[Sighting]:
-    """A check reads a file that a tool of the environment writes by itself: whoever may write there may forge it."""
+    """A check reads a file that a tool writes and that the agent can write too, and so forge."""
     written: dict[str, Function] = {}
     writes_anywhere = False
     for tool in code.working_in(Part.TOOL):
@@ -145,9 +145,9 @@ def _reports(code: Code) -> Iterator[Sighting]:
                 and len(node.args) > 1
             ):
                 path, content = node.args[0], node.args[1]
-                if isinstance(path, ast.Constant) and isinstance(path.value, str) and not _names(content) & own:
+                if isinstance(path, ast.Constant) and isinstance(path.value, str) and not names_in(content) & own:
                     written[path.value] = tool
-                writes_anywhere = writes_anywhere or bool(_names(path) & own)
+                writes_anywhere = writes_anywhere or bool(names_in(path) & own)
     if not writes_anywhere:
         return
     for check in code.working_in(Part.CHECK):
@@ -157,19 +157,17 @@ def _reports(code: Code) -> Iterator[Sighting]:
             )
             path = node.args[0] if reads and isinstance(node, ast.Call) and node.args else None
             if isinstance(path, ast.Constant) and path.value in written:
-                title = f"believes `{path.value}`, which `{written[path.value].name}` writes and the agent may write as well"
-                yield sighting_at(check, node, "D02.report", title, Severity.LOW, "look at what the report is about")
-
-
-def _names(node: ast.AST) -> set[str]:
-    return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+                title = f"trusts `{path.value}`, which `{written[path.value].name}` writes and the agent can write too"
+                yield sighting_at(
+                    check, node, "D02.report", title, Severity.LOW, "check the work itself, not the report about it"
+                )
 
 
 # -- judges ------------------------------------------------------------------------------------------------------------
 
 
 def _pasted(function: Function, node: ast.Call, flow: Flow) -> Iterator[Sighting]:
-    """Agents' words put between the words of a prompt, and handed to something that is awaited or sent."""
+    """The agent's text pasted into a prompt that is sent to a model."""
     if not isinstance(node.func, ast.Attribute) or node.func.attr not in {
         "ask",
         "chat",
@@ -186,14 +184,14 @@ def _pasted(function: Function, node: ast.Call, flow: Flow) -> Iterator[Sighting
         mixed = isinstance(text, ast.JoinedStr) or (isinstance(text, ast.BinOp) and isinstance(text.op, ast.Add | ast.Mod))
         formatted = isinstance(text, ast.Call) and isinstance(text.func, ast.Attribute) and text.func.attr == "format"
         if (mixed or formatted) and flow.of(function, text) & AGENT:
-            title = "pastes what the agent wrote into a prompt: it can give the judge instructions"
-            fix = "use a judge check of the rubric, or hand the words over as a view, apart from the question"
+            title = "pastes the agent's text into a prompt, so that it can give the judge instructions"
+            fix = "use a judge check of the rubric, which passes the text as data, apart from the question"
             yield sighting_at(function, node, "D03.pasted", title, Severity.HIGH, fix)
             return
 
 
 def _resolved(function: Function, node: ast.expr) -> Iterator[ast.expr]:
-    """An argument, and what a name in it was given in this function."""
+    """An argument, and the values assigned to the names in it."""
     for inner in ast.walk(node):
         if isinstance(inner, ast.expr):
             yield inner

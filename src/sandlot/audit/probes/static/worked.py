@@ -1,22 +1,21 @@
-"""Answers that an author works out from other values and puts beside them, read from the function that makes the tasks.
+"""Answers that the author computes from other values and stores beside them, read from the function that makes the tasks.
 
-`paid = (damage - excess) * share // 100`, with `paid` in the key and all four names in the data: whoever sees the data sees the
-answer next to what it was to be worked out from. Values that are drawn, picked or looked up are not of that kind: finding those
-may be the task.
+`paid = (damage - excess) * share // 100`, with `paid` in the key and all four names in the data: an agent that sees the data sees
+the answer beside its inputs. Values that are drawn, picked or looked up do not count, because finding them may be the task.
 """
 
 import ast
 from collections.abc import Iterator
 
-from sandlot.audit.probes.static.code import Code, Function, Part
+from sandlot.audit.probes.static.code import Code, Function, Part, names_in
 
 _MIN_SOURCES = 2
-"""Other values of the data that an answer is worked out from, before it is more than a copy."""
+"""Fewest other values of the data from which the answer is computed."""
 _WORK = (ast.BinOp, ast.Compare, ast.IfExp, ast.BoolOp)
 
 
 def computed_answers(code: Code) -> dict[str, str]:
-    """Fields of tasks' keys that hold what is in the data too, and is worked out from other values there; with its name."""
+    """Key fields whose value is also in the data and is computed from other values there, with its name in the code."""
     return {field: name for function in code.working_in(Part.TASKS) for field, name in _computed_in(function)}
 
 
@@ -30,13 +29,13 @@ def _computed_in(function: Function) -> Iterator[tuple[str, str]]:
             continue
         shown = _names_behind(given["data"], values, set())
         for field, name in _fields(given["key"], values):
-            sources = {source for value in values.get(name, ()) if _is_work(value) for source in _names(value)}
+            sources = {source for value in values.get(name, ()) if _is_work(value) for source in names_in(value)}
             if name in shown and len(sources & _names_behind(given["data"], values, {name})) >= _MIN_SOURCES:
                 yield field, name
 
 
 def _values(function: Function) -> dict[str, list[ast.expr]]:
-    """Everything each name is given in plain statements; of pairs, each its own."""
+    """All values assigned to each name; tuples are unpacked."""
     found: dict[str, list[ast.expr]] = {}
     for node in function.nodes():
         for target in node.targets if isinstance(node, ast.Assign) else ():
@@ -51,26 +50,26 @@ def _values(function: Function) -> dict[str, list[ast.expr]]:
 
 
 def _fields(key: ast.expr, values: dict[str, list[ast.expr]]) -> Iterator[tuple[str, str]]:
-    """Fields of a key that is written down, and the names that are put into them."""
+    """Fields of a literal key, and the names in their values."""
     for record in values.get(key.id, ()) if isinstance(key, ast.Name) else (key,):
         for field, value in zip(record.keys, record.values, strict=True) if isinstance(record, ast.Dict) else ():
             if isinstance(field, ast.Constant):
-                yield from ((str(field.value), name) for name in sorted(_names(value)))
+                yield from ((str(field.value), name) for name in sorted(names_in(value)))
 
 
 def _names_behind(node: ast.expr, values: dict[str, list[ast.expr]], without: set[str]) -> set[str]:
-    """The names a record is made of, and those that are put into it by name; what others are worked out from is not in it."""
+    """The names whose values are in a record, directly or through other records."""
     found: set[str] = set()
     waiting = [node]
     while waiting:
-        for name in _names(waiting.pop()) - found - without:
+        for name in names_in(waiting.pop()) - found - without:
             found.add(name)
             waiting += [value for value in values.get(name, ()) if _is_record(value)]
     return found
 
 
 def _is_record(value: ast.expr) -> bool:
-    """True for what holds other values as they are: a dict or list written down, or two of them joined."""
+    """True for a literal dict, list or tuple, or two of them joined."""
     if isinstance(value, ast.BinOp) and isinstance(value.op, ast.BitOr | ast.Add):
         return _is_record(value.left) or _is_record(value.right)
     return isinstance(value, ast.Dict | ast.List | ast.Tuple)
@@ -78,7 +77,3 @@ def _is_record(value: ast.expr) -> bool:
 
 def _is_work(value: ast.expr) -> bool:
     return not _is_record(value) and any(isinstance(node, _WORK) for node in ast.walk(value))
-
-
-def _names(node: ast.AST) -> set[str]:
-    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}

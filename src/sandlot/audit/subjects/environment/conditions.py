@@ -5,10 +5,7 @@ generators, and faults below tools, checks and judges.
 """
 
 import asyncio
-import datetime as dt
-import random
 import socket
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
@@ -18,6 +15,7 @@ from urllib.parse import urlsplit
 import anyio
 
 from sandlot.audit.subject import Conditions
+from sandlot.audit.subjects.foreign.inside.sandlot_surroundings import seed_generators, shift_clock
 from sandlot.core.errors import GradeError
 from sandlot.core.ports.grading import Judge, Judgement
 from sandlot.core.ports.sandbox import Completed
@@ -43,7 +41,7 @@ def apply_conditions(conditions: Conditions, models: Sequence[str] = ()) -> None
     The hosts of `models` (the judge, the user) stay reachable: they are not part of the environment.
     """
     if conditions.clock_shift_s:
-        _move_clock(conditions.clock_shift_s)
+        shift_clock(conditions.clock_shift_s)
     if not conditions.network:
         hosts = (urlsplit("http" + spec.partition("@http")[2]).hostname for spec in models)
         _deny_network({host for host in hosts if host})
@@ -51,38 +49,8 @@ def apply_conditions(conditions: Conditions, models: Sequence[str] = ()) -> None
 
 def reseed(conditions: Conditions, place: int) -> None:
     """Set the global generators, if that was asked for; another number for every trial."""
-    if conditions.random_seed is None:
-        return
-    random.seed(conditions.random_seed + place)
-    seed = getattr(sys.modules.get("numpy.random"), "seed", None)  # absent while another thread is still importing numpy
-    if seed is not None:
-        seed((conditions.random_seed + place) % 2**32)
-
-
-def _move_clock(shift_s: float) -> None:
-    wall, wall_ns = time.time, time.time_ns
-    local, utc = time.localtime, time.gmtime
-
-    class Moved(dt.datetime):
-        @classmethod
-        def now(cls, tz: dt.tzinfo | None = None) -> "Moved":
-            return cls.fromtimestamp(time.time(), tz)
-
-        @classmethod
-        def utcnow(cls) -> "Moved":
-            return cls.fromtimestamp(time.time(), dt.UTC).replace(tzinfo=None)
-
-    class MovedDate(dt.date):
-        @classmethod
-        def today(cls) -> "MovedDate":
-            return cls.fromtimestamp(time.time())
-
-    time.time = lambda: wall() + shift_s
-    time.time_ns = lambda: wall_ns() + int(shift_s * 1e9)
-    time.localtime = lambda secs=None: local(time.time() if secs is None else secs)
-    time.gmtime = lambda secs=None: utc(time.time() if secs is None else secs)
-    setattr(dt, "datetime", Moved)  # noqa: B010 - a module's name is being replaced on purpose
-    setattr(dt, "date", MovedDate)  # noqa: B010 - as above
+    if conditions.random_seed is not None:
+        seed_generators(conditions.random_seed + place)
 
 
 def _deny_network(reachable: set[str]) -> None:

@@ -17,8 +17,9 @@ import msgspec
 
 from sandlot.audit.starved import SilenceTimer
 from sandlot.audit.subject import PLAIN, Conditions, Description, Lost, Request, Trial
-from sandlot.audit.subjects.environment.worker import HEADER, Begun, Described, Done, Job, Note, Refused
+from sandlot.audit.subjects.environment.worker import Begun, Described, Done, Job, Note, Refused
 from sandlot.audit.subjects.environment.workers import AuditWorker, ForkServer, open_fork_server, start_worker
+from sandlot.audit.subjects.worker_process import FrameReader, GarbledFrame, variables_of
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK
 from sandlot.core.errors import ConfigError
 
@@ -54,7 +55,7 @@ class EnvironmentSubject:
     _num_hung: int = 0
 
     async def __aenter__(self) -> Self:
-        self._fork_server = await self._open.enter_async_context(open_fork_server(_settings_of(PLAIN)))
+        self._fork_server = await self._open.enter_async_context(open_fork_server(variables_of(PLAIN)))
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -119,11 +120,6 @@ class EnvironmentSubject:
         return trials
 
 
-def _settings_of(conditions: Conditions) -> dict[str, str]:
-    """Variables that must be there when an interpreter starts."""
-    return {"PYTHONHASHSEED": str(conditions.hash_seed), "TZ": conditions.timezone, "LC_ALL": conditions.locale}
-
-
 class _WorkerRun:
     """One worker, from start to end: what it said, and how it ended."""
 
@@ -139,10 +135,10 @@ class _WorkerRun:
 
     async def run(self, fork_server: ForkServer | None = None) -> None:
         """Start it, hear it, and see it gone."""
-        settings = _settings_of(self._job.conditions)
+        settings = variables_of(self._job.conditions)
         async with AsyncExitStack() as stack:
             worker: AuditWorker | None = None
-            if fork_server is not None and fork_server.lives and settings == _settings_of(PLAIN):
+            if fork_server is not None and fork_server.lives and settings == variables_of(PLAIN):
                 worker = await stack.enter_async_context(fork_server.worker())
             worker = worker or await stack.enter_async_context(start_worker(settings))
             async with anyio.create_task_group() as group:
@@ -159,22 +155,20 @@ class _WorkerRun:
             await self._read_notes(worker)
         except TimeoutError:
             self.fate = "hung"
+        except (GarbledFrame, msgspec.MsgspecError) as error:
+            self._stderr.append(f"its process wrote garbage ({error})")
         except (anyio.BrokenResourceError, anyio.EndOfStream, anyio.ClosedResourceError):
             with anyio.move_on_after(5):
                 self._stderr.append(f"its process ended with {await worker.wait()}")
 
     async def _read_notes(self, worker: AuditWorker) -> None:
-        data = bytearray()
+        frames = FrameReader(_MAX_NOTE_BYTES)
         timer = SilenceTimer(worker.pid, _LOADING_S)
         while True:
-            data += await timer.receive(worker.notes, 2**20)
+            frames.feed(await timer.receive(worker.notes, 2**20))
             timer.reset(self._patience_s)
-            while len(data) >= HEADER.size:
-                (size,) = HEADER.unpack_from(data)
-                if size > _MAX_NOTE_BYTES or len(data) < HEADER.size + size:
-                    break
-                self._take_note(msgspec.msgpack.decode(data[HEADER.size : HEADER.size + size], type=Note))
-                del data[: HEADER.size + size]
+            while (body := frames.next()) is not None:
+                self._take_note(msgspec.msgpack.decode(body, type=Note))
 
     def _take_note(self, note: Note) -> None:
         match note:

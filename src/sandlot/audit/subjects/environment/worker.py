@@ -9,7 +9,6 @@ import os
 import random
 import resource
 import signal
-import struct
 import sys
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
@@ -24,6 +23,7 @@ from sandlot.audit.starved import take_measured
 from sandlot.audit.subject import Conditions, Description, Play, Regrade, Request, Say, Script, Take, Trial
 from sandlot.audit.subjects.environment.conditions import ATTEMPTED, apply_conditions, break_environment, broken_judge, reseed
 from sandlot.audit.subjects.environment.describe import describe
+from sandlot.audit.subjects.worker_process import frame
 from sandlot.core.errors import ConfigError, SandlotError, unwrapped
 from sandlot.core.persona import Persona
 from sandlot.core.ports.session import Policy, User, Users
@@ -51,7 +51,6 @@ _FILES_BYTES = 8 * 2**20
 _SANDBOXES = 4
 """Kept ready."""
 
-HEADER = struct.Struct("<I")
 _PR_SET_PDEATHSIG = 1
 
 
@@ -137,8 +136,7 @@ def _describe(env: Environment, sandbox: str) -> Description:
 
 
 def _write(out: BinaryIO, what: Note) -> None:
-    data = msgspec.msgpack.encode(what)
-    out.write(HEADER.pack(len(data)) + data)
+    out.write(frame(msgspec.msgpack.encode(what)))
     out.flush()
 
 

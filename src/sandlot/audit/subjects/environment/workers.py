@@ -5,18 +5,18 @@ starts. A new interpreter also has another memory layout, which shows results th
 """
 
 import os
-import signal
 import socket
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 import anyio
 from anyio.abc import ByteReceiveStream, SocketStream
 
 from sandlot.audit.subjects.environment.fork_server import CALL, DESCRIPTORS, NUMBER
+from sandlot.audit.subjects.worker_process import kill_session, start_child
 
 _START_S = 20.0
 """A fork server that has not forked by then is asked no more."""
@@ -40,9 +40,7 @@ class AuditWorker:
 async def start_worker(settings: Mapping[str, str]) -> AsyncGenerator[AuditWorker]:
     """A new interpreter with these variables; it and all it started are gone afterwards."""
     command = [sys.executable, "-m", "sandlot.audit.subjects.environment.worker"]
-    async with await anyio.open_process(
-        command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **settings}, start_new_session=True
-    ) as process:
+    async with start_child(command, {**os.environ, **settings}) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
@@ -52,10 +50,7 @@ async def start_worker(settings: Mapping[str, str]) -> AsyncGenerator[AuditWorke
             await stdin.send(job)
             await stdin.aclose()
 
-        try:
-            yield AuditWorker(process.pid, process.stdout, process.stderr, send_job, process.wait)
-        finally:
-            _end(process.pid)
+        yield AuditWorker(process.pid, process.stdout, process.stderr, send_job, process.wait)
 
 
 class ForkServer:
@@ -79,7 +74,7 @@ class ForkServer:
             try:
                 yield _forked(pid, talk, errors, life)
             finally:
-                _end(pid)
+                kill_session(pid)
 
     async def _request_fork(self, theirs: Sequence[socket.socket], life: SocketStream) -> int | None:
         """The number of a new worker that has these."""
@@ -100,25 +95,19 @@ async def open_fork_server(settings: Mapping[str, str]) -> AsyncGenerator[ForkSe
     """A fork server with these variables; it ends when nobody can ask it any more."""
     control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     command = [sys.executable, "-m", "sandlot.audit.subjects.environment.fork_server"]
-    with control:
-        with theirs:
-            process = await anyio.open_process(
-                command,
-                stdin=theirs.fileno(),
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env={**os.environ, **settings},
-                start_new_session=True,
-            )
-        control.settimeout(0)
-        async with process:
+    nowhere = subprocess.DEVNULL
+    with control, theirs:
+        async with start_child(
+            command, {**os.environ, **settings}, stdin=theirs.fileno(), stdout=nowhere, stderr=nowhere
+        ) as process:
+            theirs.close()
+            control.settimeout(0)
             try:
                 yield ForkServer(control)
             finally:
                 control.close()
                 with anyio.move_on_after(_CLOSE_S, shield=True):
                     await process.wait()
-                _end(process.pid)
 
 
 async def _stream(stack: AsyncExitStack, ours: socket.socket) -> SocketStream:
@@ -143,8 +132,3 @@ def _forked(pid: int, talk: SocketStream, errors: SocketStream, life: SocketStre
 def _number(data: bytes) -> int:
     (number,) = NUMBER.unpack(data)
     return int(number)
-
-
-def _end(pid: int) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(pid, signal.SIGKILL)

@@ -6,19 +6,18 @@ can. Both are started with a handful of variables and nothing else of ours.
 
 import os
 import shutil
-import signal
 import subprocess
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-import anyio
 from anyio.abc import Process as AnyioProcess
 
 from sandlot.audit.subjects.foreign.python import Interpreter
+from sandlot.audit.subjects.worker_process import kill_session, start_child
 from sandlot.core.errors import ConfigError, SandboxError
 from sandlot.core.limits import Limits
 from sandlot.core.ports.sandbox import Backend, Command, Process, Sandbox
@@ -91,8 +90,7 @@ class _PlainProcess:
         return await self._process.wait()
 
     async def kill(self) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        kill_session(self._process.pid)
         await self._process.wait()
 
 
@@ -112,23 +110,10 @@ class _Unconfined:
         """Start it beside us."""
         folder = tempfile.mkdtemp(prefix="sandlot-audit-")
         keep = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+        command = [self.python.command, "-u", str(_INSIDE / "sandlot_serve.py")]
         try:
-            process = await anyio.open_process(
-                [self.python.command, "-u", str(_INSIDE / "sandlot_serve.py")],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env=keep | variables,
-                cwd=folder,
-                start_new_session=True,
-            )
-            plain = _PlainProcess(process)
-            try:
-                yield plain
-            finally:
-                with anyio.move_on_after(10, shield=True):
-                    await plain.kill()
-                    await process.aclose()
+            async with start_child(command, keep | variables, cwd=folder, stderr=subprocess.DEVNULL) as process:
+                yield _PlainProcess(process)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -6,7 +6,6 @@ it, and the next one goes on with what is left.
 """
 
 import logging
-import struct
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ import msgspec
 from sandlot.audit.starved import BACKSTOP
 from sandlot.audit.subject import Conditions, Lost
 from sandlot.audit.subjects.foreign.place import WorkerPlace
+from sandlot.audit.subjects.worker_process import FrameReader, GarbledFrame, frame, variables_of
 from sandlot.core.errors import ConfigError, SandlotError
 from sandlot.core.types import Json
 
@@ -92,31 +92,25 @@ class _Worker:
     process: Any
     pieces: AsyncIterator[tuple[str, bytes]]
     stack: AsyncExitStack
-    data: bytearray = field(default_factory=bytearray)
+    frames: FrameReader = field(default_factory=lambda: FrameReader(_MAX_FRAME))
     complaints: bytearray = field(default_factory=bytearray)
     facts: Json = field(default_factory=dict[str, Any])
     """What was loaded says of itself."""
 
     async def send(self, record: Json) -> None:
         body = msgspec.json.encode(record)
-        await self.process.send(struct.pack("<I", len(body)) + body)
+        await self.process.send(frame(body))
 
     async def receive(self, seconds: float) -> _WorkerFrame:
         """The next frame; `_Gone` if none comes in time, or something that is none."""
         try:
             with anyio.fail_after(seconds):
-                while True:
-                    size = struct.unpack_from("<I", self.data)[0] if len(self.data) >= 4 else None
-                    if size is not None and size > _MAX_FRAME:
-                        raise _WorkerLost("it wrote garbage")
-                    if size is not None and len(self.data) >= 4 + size:
-                        body = bytes(self.data[4 : 4 + size])
-                        del self.data[: 4 + size]
-                        return msgspec.json.decode(body, type=_WorkerFrame)
+                while (body := self.frames.next()) is None:
                     await self._read_more()
+                return msgspec.json.decode(body, type=_WorkerFrame)
         except TimeoutError:
             raise _WorkerLost(f"it said nothing for {seconds:g} s") from None
-        except msgspec.MsgspecError as error:
+        except (GarbledFrame, msgspec.MsgspecError) as error:
             raise _WorkerLost(f"it wrote garbage ({error})") from error
         except (OSError, SandlotError, anyio.BrokenResourceError) as error:
             raise _WorkerLost(f"it cannot be reached ({error})") from error
@@ -127,7 +121,7 @@ class _Worker:
         except StopAsyncIteration:
             raise _WorkerLost("its process ended") from None
         if name == "stdout":
-            self.data += piece
+            self.frames.feed(piece)
         else:
             self.complaints += piece[: max(0, 4000 - len(self.complaints))]
 
@@ -340,9 +334,7 @@ def _key(conditions: Conditions) -> str:
 
 def _variables(conditions: Conditions) -> dict[str, str]:
     return {
-        "PYTHONHASHSEED": str(conditions.hash_seed),
-        "TZ": conditions.timezone,
-        "LC_ALL": conditions.locale,
+        **variables_of(conditions),
         "LANG": conditions.locale,
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",

@@ -72,7 +72,7 @@ async def test_a_world_drawn_from_the_global_generator_is_no_reset_leak_but_outs
     assert await resets.look_at_order(case) == []
 
 
-async def test_a_grade_that_changes_by_the_clock_is_found_on_many_tasks_though_idlers_are_graded_alike():
+async def test_a_grade_that_depends_on_the_clock_is_found_although_idle_trials_are_equal():
     later: list[bool] = [False]
 
     def dated() -> Environment:
@@ -100,7 +100,7 @@ async def test_a_grade_that_changes_by_the_clock_is_found_on_many_tasks_though_i
     assert codes(await surroundings.look_at_surroundings(case)) == {"D17.clock"}
 
 
-async def test_a_result_that_is_kept_by_the_words_of_its_call_alone_is_found():
+async def test_a_result_cached_by_its_arguments_alone_is_found():
     kept: dict[str, str] = {}
 
     def shelf() -> Environment:
@@ -139,19 +139,19 @@ async def test_rollouts_that_share_a_variable_disturb_each_other():
     assert await resets.look_at_order(case) == []
 
 
-async def test_a_grader_that_rolls_dice_is_found_by_grading_again():
+async def test_a_random_grader_is_found_by_grading_again():
     case = await case_of(partial(basket, "flaky"))
     assert codes(await regrading.look_at_regrading(case)) == {"D10.regrade"}
 
 
-def test_the_first_difference_says_where_two_records_part():
+def test_the_first_difference_of_two_records_is_given_by_path():
     one, other = {"a": [1, {"b": "x"}], "c": 1}, {"a": [1, {"b": "y"}], "c": 1}
     assert str(first_difference(one, other)) == "a.1.b: 'x' | 'y'"
     assert first_difference(one, one) is None
     assert first_difference({"a": 1}, {"a": True}) is not None
 
 
-def test_volatile_fields_are_blotted_out_in_records_and_in_text():
+def test_volatile_fields_are_masked_in_records_and_in_text():
     assert mask_volatile({"at": 5, "n": [{"at": 6}]}, ("at",)) == mask_volatile({"at": 7, "n": [{"at": 8}]}, ("at",))
     assert mask_volatile('{"at": "2024", "n": 1}', ("at",)) == mask_volatile('{"at": "2025", "n": 1}', ("at",))
     assert mask_volatile("at: 12 n: 1", ("at",)) != mask_volatile("at: 12 n: 2", ("at",))

@@ -1,4 +1,4 @@
-"""Every probe of the grader layer finds its plant, and nothing on the twin."""
+"""Every probe of the grader layer finds its planted defect, and nothing on the clean twin."""
 
 import json
 import random
@@ -235,7 +235,7 @@ async def found(subject: ToySubject) -> list[Any]:
     return [finding for finding in findings if finding.standing is Confidence.CONFIRMED]
 
 
-async def test_a_prompt_that_fixes_the_form_makes_other_spellings_a_lead():
+async def test_other_formats_are_a_lead_if_the_prompt_fixes_the_format():
     tasks = sums(form=lambda n: f"{n}.5")
     exact = lambda e, t: float(e.answer.strip() == t.key["golden"])  # noqa: E731 - a grader in a line
     loose, strict = [await case_of(ToySubject(exact, tasks, system=system)) for system in ("", "Reply with the number alone.")]
@@ -244,7 +244,7 @@ async def test_a_prompt_that_fixes_the_form_makes_other_spellings_a_lead():
     assert {finding.standing for finding in await probe.look(strict)} == {Confidence.LEAD}
 
 
-async def test_a_form_that_the_prompt_offers_counts_even_if_it_is_strict():
+async def test_a_format_that_the_prompt_offers_counts_even_if_it_is_strict():
     from fractions import Fraction
 
     def halved(evidence: EvidenceRecord, task: Task) -> float:
@@ -261,7 +261,7 @@ async def test_a_form_that_the_prompt_offers_counts_even_if_it_is_strict():
 
 
 class Halfway(ToySubject):
-    """Takes the first half of what it is asked."""
+    """Plays only the first half of the requests."""
 
     async def take(self, requests, *conditions) -> list[Trial]:
         skipped = Trial(lost=Lost(kind="skipped", message="as slow as others"))
@@ -279,5 +279,5 @@ async def test_a_golden_answer_that_was_never_graded_is_not_wrong():
 
 
 @pytest.mark.parametrize(("kind", "broke"), [("hung", True), ("died", True), ("skipped", False)])
-def test_a_call_that_was_never_made_broke_nothing(kind, broke):
+def test_a_trial_that_was_not_played_is_no_failure(kind, broke):
     assert _ended_rollout(Trial(lost=Lost(kind=kind, message=""))) is broke

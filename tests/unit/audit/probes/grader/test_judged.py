@@ -1,4 +1,4 @@
-"""Judges with one weakness each are found out, and an honest one is left in peace."""
+"""The weakness of each judge is found, and nothing is reported for an honest one."""
 
 import random
 import re
@@ -53,7 +53,7 @@ def first(text: str, task: Task) -> bool:
         (first, BESIDE, {"D16.position"}),
     ],
 )
-async def test_a_weak_judge_is_found_out(judge, rubric, codes):
+async def test_the_weakness_of_a_judge_is_found(judge, rubric, codes):
     def grade(evidence: EvidenceRecord, task: Task) -> dict[str, float]:
         return {CHECK: float(judge(evidence.answer, task))}
 
@@ -63,6 +63,6 @@ async def test_a_weak_judge_is_found_out(judge, rubric, codes):
     assert all(finding.witness.inputs["answer"] for finding in found)
 
 
-async def test_without_a_judge_nothing_is_asked():
+async def test_the_probes_do_not_apply_without_a_judge():
     case = await case_of(ToySubject(lambda evidence, task: 0.0, tasks()))
-    assert [probe.applies(case) for probe in PROBES] == ["no judge decides anything"] * 2
+    assert [probe.applies(case) for probe in PROBES] == ["no check uses a judge"] * 2

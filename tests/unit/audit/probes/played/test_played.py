@@ -1,4 +1,4 @@
-"""What finished rollouts and the people who read them say of an environment."""
+"""Findings from finished rollouts and from people's labels."""
 
 import pytest
 
@@ -52,7 +52,7 @@ async def test_a_healthy_run_has_no_findings_and_a_failing_one_is_confirmed(tmp_
     assert "D04.failures" in found
 
 
-async def test_what_people_labelled_is_a_lead_and_only_for_this_environment(tmp_path):
+async def test_a_label_is_a_lead_and_only_for_this_environment(tmp_path):
     case = await case_of(tmp_path)
     run = await in_thread(rollouts, tmp_path)
     case.reviewed = run.path

@@ -1,4 +1,4 @@
-"""A field that is the answer, beside what it was worked out from, is a leak; a field that is asked for is the task."""
+"""A field with the answer beside its inputs is a leak; a field that the prompt asks for is the task."""
 
 from functools import partial
 from random import Random
@@ -60,7 +60,7 @@ async def standings(worked: str, shown: str, prompt: str = "What is paid?") -> l
 
 
 @pytest.mark.parametrize("shown", [WHOLE, AS_TEXT])
-async def test_an_answer_beside_what_it_was_worked_out_from_is_confirmed(shown):
+async def test_an_answer_beside_the_values_it_is_computed_from_is_confirmed(shown):
     assert await standings(WORKED, shown) == [Confidence.CONFIRMED]
 
 
@@ -68,7 +68,7 @@ async def test_a_record_without_the_answer_is_sound():
     assert await standings(WORKED, CUT) == []
 
 
-async def test_a_field_that_was_not_worked_out_may_be_the_task_and_is_a_lead():
+async def test_a_field_that_was_not_computed_is_a_lead():
     assert await standings(DRAWN, WHOLE) == [Confidence.LEAD]
 
 
@@ -109,5 +109,5 @@ async def test_a_reply_to_nonsense_that_holds_the_answer_is_a_leak(tells, found)
 
 
 @pytest.mark.parametrize("gap", ["\n", " ", "\n - ", "a ", "\r\n"])
-def test_a_long_gap_in_what_a_tool_says_is_read_in_one_go(gap):
+def test_a_long_gap_in_a_tool_result_is_read_in_linear_time(gap):
     assert LINE.findall(gap * 16_000 + "\n  - paid : 40 \r\n\nexcess=7") == [("paid", "40"), ("excess", "7")]

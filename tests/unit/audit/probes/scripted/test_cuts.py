@@ -1,4 +1,4 @@
-"""A text that a tool makes and cuts off has its rest nowhere: the slice in its code and the lengths it shows tell."""
+"""Generated texts that a tool cuts: found by the slice in its code and the length of its results."""
 
 import msgspec
 import pytest
@@ -47,7 +47,7 @@ async def solve(agent, task):
     ("shown", "severities"),
     [("text[:PAGE]", ["high"]), ("text", []), ("text[:PAGE] + ' [cut]'", []), ("text[:20] + text[20:]", [])],
 )
-async def test_a_made_text_that_is_cut_without_a_word_is_found(shown, severities):
+async def test_a_generated_text_that_is_cut_silently_is_found(shown, severities):
     source = REPORTS.format(shown=shown)
 
     def make() -> Environment:

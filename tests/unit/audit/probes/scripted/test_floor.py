@@ -17,7 +17,7 @@ async def found(make, *, declared: Declared = NOTHING) -> set[str]:
 
 
 @pytest.mark.parametrize("make", [desk, files])
-async def test_a_sound_environment_pays_nobody_who_does_not_do_the_task(make):
+async def test_a_sound_environment_pays_no_agent_that_skips_the_task(make):
     assert await found(make) == set()
 
 
@@ -39,7 +39,7 @@ async def test_a_declared_floor_is_no_finding():
     assert await found(partial(desk, "noop"), declared=Declared(floor=0.25)) == set()
 
 
-async def test_the_witness_of_a_finding_plays_again():
+async def test_the_witness_of_a_finding_reproduces_it():
     case = await case_of(partial(desk, "status"))
     (finding,) = await floor.look_at_shortcuts(case)
     assert finding.witness is not None
@@ -54,7 +54,7 @@ def test_probes_have_distinct_kebab_names():
 
 
 def alerts(*, says_so: bool, always: bool = False) -> Environment:
-    """Alerts of which half must be left alone, which has to be said too if `says_so`."""
+    """Alerts, half of which must be left alone; if `says_so`, the agent must say so too."""
     env = Environment("alerts", system="Reset what is above 90; else leave it alone. Say `acted` or `noise`.", state=dict)
 
     @env.tasks
@@ -86,17 +86,17 @@ def alerts(*, says_so: bool, always: bool = False) -> Environment:
     return env
 
 
-async def test_leaving_alone_what_golden_leaves_alone_may_earn_its_part():
+async def test_doing_nothing_where_golden_changes_nothing_is_a_minor_lead():
     (lead,) = await floor.look_at_idling(await case_of(partial(alerts, says_so=True)))
     assert (lead.code, lead.standing, lead.count) == ("D02.noop", "lead", 5)
 
 
-async def test_full_marks_for_nothing_are_confirmed_even_where_nothing_is_right():
+async def test_full_marks_for_doing_nothing_are_confirmed_even_there():
     assert codes(await floor.look_at_idling(await case_of(partial(alerts, says_so=False)))) == {"D02.noop"}
 
 
 def dishes(points: float) -> Environment:
-    """Prompts that name part of what is asked: repeating them is right about `points` of it."""
+    """Prompts that contain part of the answer: repeating them earns `points`."""
     env = Environment("dishes")
 
     @env.tasks
@@ -116,5 +116,5 @@ def dishes(points: float) -> Environment:
 
 
 @pytest.mark.parametrize(("points", "found_here"), [(0.4, set()), (0.6, {"D02.echo"})])
-async def test_an_echo_that_holds_part_of_the_answer_may_earn_its_part(points, found_here):
+async def test_an_echo_with_part_of_the_answer_may_earn_part_of_the_points(points, found_here):
     assert codes(await floor.look_at_words(await case_of(partial(dishes, points)))) == found_here

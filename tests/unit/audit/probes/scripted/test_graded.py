@@ -5,7 +5,7 @@ from sandlot.audit.probes.scripted.reach import find_works
 
 
 def shelf() -> Environment:
-    """Only `v1.orders`, `v1` and `a.sum` count; `v1.orders.log` and `seen.log` are kept for whoever likes to read them."""
+    """Only `v1.orders`, `v1` and `a.sum` count; `v1.orders.log` and `seen.log` are logs that no check reads."""
     env = Environment("shelf", state=dict)
     env.tasks(lambda rng: [Task("t", prompt="Order an anvil.")])
 

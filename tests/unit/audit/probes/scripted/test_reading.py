@@ -1,4 +1,4 @@
-"""What golden needs is shown, whatever the limit of a result; a page, a shell or another tool lead to the rest."""
+"""Values that golden needs and the output limit hides; paging, a shell or another tool can still reach them."""
 
 import pytest
 
@@ -79,12 +79,12 @@ def logbook(*tools, place: float = 0.5, limit: int = 3000, known: bool = False, 
         (logbook(known=True), None, None),
     ],
 )
-async def test_what_stands_behind_a_cut_is_told_only_where_nothing_leads_there(make, code, severity):
+async def test_a_hidden_value_is_reported_only_where_no_tool_reaches_it(make, code, severity):
     found = await look_behind_cuts(await case_of(make))
     assert [(each.code, each.severity, each.count) for each in found] == ([(code, severity, 3)] if code else [])
 
 
-async def test_where_no_result_is_long_only_one_reading_is_taken():
+async def test_short_results_are_read_only_once():
     case = await case_of(logbook(lines=10))
     await case.golden()
     await case.idle()

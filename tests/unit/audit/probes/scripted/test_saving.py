@@ -9,7 +9,7 @@ def talking_desk():
     return env
 
 
-async def test_a_user_who_answers_is_not_taken_for_a_tool_that_says_the_same():
+async def test_a_user_reply_is_not_taken_for_a_tool_result():
     case = await case_of(talking_desk)
     case.tasks = case.tasks[:1]
     assert codes(await look_at_saving(case)) == set()

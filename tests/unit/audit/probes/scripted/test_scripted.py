@@ -22,7 +22,7 @@ async def test_nothing_is_confirmed_on_a_sound_environment(make):
     assert codes(found) == set()
 
 
-async def test_a_reading_from_before_the_deed_is_stale():
+async def test_a_result_from_before_the_change_is_stale():
     assert codes(await staleness.look_at_staleness(await case_of(partial(desk, "stale")))) == {"D01.stale"}
 
 
@@ -33,12 +33,12 @@ async def test_a_call_that_fits_its_schema_and_breaks_the_rollout_is_found():
     assert "KeyError" in finding.witness.observed
 
 
-async def test_a_grader_that_looks_at_little_lets_mutants_live():
+async def test_a_weak_grader_gives_mutants_full_marks():
     findings = await mutation.look_at_mutants(await case_of(partial(desk, "weak")))
     assert "D02.weak" in {finding.code for finding in findings}
 
 
-async def test_a_check_that_pays_everybody_is_dead():
+async def test_a_check_that_pays_every_agent_is_dead():
     findings = await mutation.look_at_mutants(await case_of(partial(desk, "dead")))
     assert [finding.check for finding in findings if finding.code == "D21.dead"] == ["desk_is_there"]
 
@@ -50,14 +50,14 @@ async def test_mutants_are_the_same_for_the_same_seed_and_mostly_leave_something
     assert mutants(work, [other], 1) != mutants(work, [other], 2)
 
 
-async def test_golden_beyond_its_limits_is_unsolved_and_close_to_them_is_told():
+async def test_golden_beyond_its_limits_is_unsolved_and_close_to_them_is_reported():
     case = await case_of(desk)
     case.description = __import__("msgspec").structs.replace(case.description, limits=case.description.limits.but({"turns": 6}))
     (margin,) = await controls.look_at_margins(case)
     assert (margin.code, margin.severity) == ("D13.margin", "low")
 
 
-async def test_a_world_that_nobody_touched_has_no_changes():
+async def test_an_idle_trial_has_no_changes():
     case = await case_of(desk)
     idle, golden = await case.idle(), await case.golden()
     task = case.tasks[0].id
@@ -118,8 +118,8 @@ def free_desk():
     return env
 
 
-async def test_a_zero_has_no_other_sign():
+async def test_a_zero_has_no_mutant_with_the_wrong_sign():
     case = await case_of(free_desk)
     (work, *others) = await find_works(case, case.tasks)
-    assert not any("cents` with the other sign" in mutant.what for mutant in mutants(work, others, 1))
+    assert not any("cents` with the wrong sign" in mutant.what for mutant in mutants(work, others, 1))
     assert codes(await mutation.look_at_mutants(case)) == set()

@@ -1,4 +1,4 @@
-"""Tools: those that are spoken of, those that are served."""
+"""Tools that are mentioned, and tools of production."""
 
 import json
 
@@ -26,13 +26,13 @@ async def spoken(system: str, **fields) -> list:
     return await found(actions.PROBE, case_of(system=system, tools=(FIND,), **fields))
 
 
-async def test_a_tool_that_is_not_there_is_confirmed_where_the_text_speaks_of_tools():
+async def test_an_unknown_tool_is_confirmed_where_the_text_names_real_ones_too():
     (finding,) = await spoken("Look with `find_item` and give back with `return_item`.")
     assert (finding.code, finding.standing, finding.severity) == ("D08.unknown_tool", Confidence.CONFIRMED, Severity.HIGH)
     assert "return_item" in finding.title
 
 
-async def test_it_is_a_lead_where_it_might_be_something_else():
+async def test_an_unknown_tool_is_a_lead_where_the_name_may_be_something_else():
     (finding,) = await spoken("Start by calling `look_around`.")
     assert (finding.standing, finding.severity) == (Confidence.LEAD, Severity.LOW)
 
@@ -52,11 +52,11 @@ async def test_other_names_in_backticks_are_no_tools(system):
     assert await spoken(system, tasks=(Task("a", data={"rows": [{"stock_level": 3}]}),)) == []
 
 
-async def test_tools_of_servers_are_not_known_here():
+async def test_tools_of_mcp_servers_are_not_reported_as_unknown():
     assert await spoken("Look with `find_item` and `return_item`.", sources={"e.py": "env.mcp(server)"}) == []
 
 
-async def test_schemas_that_nobody_can_satisfy_are_confirmed():
+async def test_schemas_that_no_call_can_satisfy_are_confirmed():
     broken = spec("act", required=["gone"], what=TEXT)
     odd = spec("odd", required=[], mode={"enum": ["a"], "default": "b"}, size={"type": "int"})
     findings = await found(actions.PROBE, case_of(tools=(broken, odd, FIND, FIND)))
@@ -82,7 +82,7 @@ def served(name: str, description: str = "It does.", **properties) -> dict:
     return {"name": name, "description": description, "inputSchema": schema}
 
 
-async def test_the_same_tools_differ_in_nothing(tmp_path):
+async def test_the_same_tools_in_another_spelling_are_equal(tmp_path):
     assert await against(tmp_path, [served("find_item", what=TEXT)], FIND) == []
     spelled = served("find_item", what={"anyOf": [{"type": "string"}, {"type": "null"}], "title": "What", "default": None})
     assert await against(tmp_path, {"tools": [spelled]}, FIND) == []
@@ -101,12 +101,12 @@ async def test_the_same_tools_differ_in_nothing(tmp_path):
         ([served("find_item", "It finds.", what=TEXT)], [("D08.description", "low")]),
     ],
 )
-async def test_what_production_serves_otherwise_is_confirmed(tmp_path, production, expected):
+async def test_a_difference_from_production_is_confirmed(tmp_path, production, expected):
     assert await against(tmp_path, production, FIND) == expected
 
 
 @pytest.mark.parametrize("text", ["{", "3", '[{"title": "x"}]', '[{"name": "x", "inputSchema": 3}]'])
-async def test_a_manifest_that_is_none_is_the_users_mistake(tmp_path, text):
+async def test_an_invalid_manifest_is_a_config_error(tmp_path, text):
     place = tmp_path / "served.json"
     place.write_text(text)
     with pytest.raises(ConfigError, match="manifest"):
@@ -136,7 +136,7 @@ async def linted(*checks: PythonCheck, **fields) -> list[tuple[str, str]]:
     return [(finding.code, finding.severity.value) for finding in findings]
 
 
-async def test_what_the_linter_says_becomes_findings():
+async def test_lint_results_become_findings():
     assert await linted(PythonCheck(id="a", ref="m:f"), PythonCheck(id="b", ref="m:g", points=0)) == [("D21.worthless", "low")]
     assert await linted(PythonCheck(id="a", ref="m:f"), PythonCheck(id="b", ref="m:f")) == [("D21.duplicate", "low")]
     assert await linted(PythonCheck(id="a", ref="m:f")) == []
@@ -151,10 +151,10 @@ async def test_a_rubric_that_cannot_be_graded_is_confirmed():
     assert empty[1] == "blocker"
 
 
-async def test_a_check_that_no_rubric_asks_is_a_lead():
+async def test_an_unused_check_is_a_lead():
     sources = {"environment.toml": "", "checks.py": "def used(evidence):\n    return 1\ndef idle(evidence):\n    return 1\n"}
     assert await linted(PythonCheck(id="a", ref="checks:used"), sources=sources) == [("D21.unused", "low")]
 
 
-async def test_an_environment_that_grades_itself_has_no_rubric_to_read():
-    assert rubrics.PROBE.applies(case_of()) == "it grades itself, without a rubric"
+async def test_the_probe_does_not_apply_without_a_rubric():
+    assert rubrics.PROBE.applies(case_of()) == "the environment has no rubric"

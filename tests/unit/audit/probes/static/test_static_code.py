@@ -1,4 +1,4 @@
-"""Reading code: which function works where, and what its names may hold."""
+"""Reading code: in which part each function runs, and what its names may hold."""
 
 import ast
 
@@ -20,7 +20,7 @@ def parts(code: Code, name: str) -> set[Part]:
     return next(function.parts for function in code.functions if function.name == name)
 
 
-def test_a_mark_says_where_a_function_works_and_calls_carry_it_on():
+def test_a_decorator_gives_the_part_and_callees_inherit_it():
     code = code_of("""
 TABLE = {"a": deeper}
 
@@ -61,7 +61,7 @@ def test_calls_are_followed_into_other_files():
     assert {module.path for module in code.imported()} == {"environment.py", "inner/deep.py", "near.py"}
 
 
-def test_a_folder_says_it_by_files_and_rubrics():
+def test_a_folder_gives_the_parts_by_files_and_rubrics():
     rubric = Rubric(checks=(PythonCheck(id="a", ref="checks:right"),))
     code = code_of(
         sources={
@@ -111,14 +111,14 @@ async def test_code_that_cannot_be_read_is_left_alone(source):
         assert await found(probe, case) == []
 
 
-async def test_what_nobody_calls_harms_nobody():
+async def test_uncalled_code_is_not_reported():
     source = (
         "import time\ndef idle():\n    return time.time()\n@env.solution\nasync def solve(agent, task):\n    return time.time()\n"
     )
     assert await codes(outside.PROBE, source) == []
 
 
-async def test_every_code_probe_says_that_it_needs_sources():
+async def test_code_probes_do_not_apply_without_sources():
     case = case_of(sources={"tasks.jsonl": "{}"})
     assert outside.PROBE.applies(case) == "no Python sources were given"
 
@@ -165,15 +165,15 @@ def right(evidence, task):
         ("42", Holds.NOTHING),
     ],
 )
-def test_words_are_followed_from_the_agent_to_the_verdict(expression, expected):
+def test_the_agents_text_is_followed_to_the_verdict(expression, expected):
     assert held(CHECK, expression) == expected
 
 
-def test_what_a_caller_hands_over_is_followed():
+def test_arguments_of_calls_are_followed():
     assert held(CHECK, "text", "cleaned") == Holds.TEXT
 
 
-def test_tools_are_given_words_and_numbers():
+def test_only_text_arguments_of_tools_hold_the_agents_text():
     source = "@env.tool\nasync def find(world: World, what: str, count: int):\n    return what\n"
     assert held(source, "what", "find") == Holds.TEXT
     assert held(source, "count", "find") == held(source, "world", "find") == Holds.NOTHING

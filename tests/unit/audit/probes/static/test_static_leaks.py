@@ -1,4 +1,4 @@
-"""Answers that lie ready, and demands nobody heard of."""
+"""Leaked keys, and requirements that the prompt does not mention."""
 
 import base64
 from random import Random
@@ -28,7 +28,7 @@ async def leaked(tasks: tuple[Task, ...]) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize("prompt", ["What is 3? (answer: {})", "Solution = `{}`. What is it?", "The correct answer is {}!"])
-async def test_an_answer_after_words_that_announce_it_is_confirmed(prompt):
+async def test_an_answer_announced_in_the_prompt_is_confirmed(prompt):
     assert await leaked(tasks_with(prompt)) == [("D11.prompt", "confirmed", "high")]
 
 
@@ -36,29 +36,29 @@ async def test_an_answer_after_words_that_announce_it_is_confirmed(prompt):
     "prompt",
     ["Add 1 to {} and take it off again.", "Answer: the number, without {} x 2.", "The expected range is 1 to {}."],
 )
-async def test_a_key_among_the_inputs_is_none(prompt):
+async def test_a_key_among_the_inputs_is_no_leak(prompt):
     assert await leaked(tasks_with(prompt)) == []
 
 
-async def test_a_choice_from_a_few_gives_nothing_away():
+async def test_a_choice_from_a_few_is_no_leak():
     tasks = tuple(Task(f"t{at}", prompt="Answer: yes or no?", key={"right": ("yes", "no")[at % 2]}) for at in range(10))
     assert await leaked(tasks) == []
 
 
-async def test_a_key_at_the_same_place_of_every_task_is_a_small_lead():
+async def test_a_key_at_the_same_place_of_every_task_is_a_minor_lead():
     assert await leaked(tasks_with(data=lambda value: {"case": {"decision": value}})) == [("D11.data", "lead", "low")]
     files = tasks_with(data=lambda value: {"files": {"/a/.review": f"it came to {value} in all"}})
     assert await leaked(files) == [("D11.data", "lead", "low")]
 
 
-async def test_a_key_at_another_place_each_time_has_to_be_found():
+async def test_a_key_at_another_place_each_time_is_no_leak():
     rng = Random(5)
     assert await leaked(tasks_with(data=lambda value: {"rows": {str(rng.random()): value, "x": 1}})) == []
     crowd = tasks_with(data=lambda value: {"log": " ".join(str(at) for at in range(10_000, 99_999))}, count=2)
     assert await leaked(crowd) == []
 
 
-async def test_a_key_in_other_clothes_is_a_lead():
+async def test_an_encoded_key_is_a_lead():
     coded = tasks_with(data=lambda value: {"note": "see " + base64.b64encode(f"{value * 1000}".encode()).decode()})
     keyed = tuple(Task(task.id, task.prompt, task.data, {"total": task.key["total"] * 1000}) for task in coded)
     assert await leaked(keyed) == [("D11.encoded", "lead", "high")]
@@ -68,7 +68,7 @@ async def test_tasks_without_keys_have_nothing_to_leak():
     assert leaks.PROBE.applies(case_of(tasks=(Task("a"),))) == "tasks have no key"
 
 
-async def test_a_hostile_key_is_read_like_any_other():
+async def test_a_hostile_key_breaks_nothing():
     deep: object = "end"
     for _ in range(5000):
         deep = [deep]
@@ -88,7 +88,7 @@ def check(body: str) -> str:
 ASKED = (Task("a", prompt="Write the total to /out/total.txt."), Task("b", prompt="Write it to /out/total.txt, please."))
 
 
-async def test_words_nobody_was_told_are_confirmed_where_nobody_could_tell():
+async def test_a_required_text_is_confirmed_where_the_prompt_is_the_only_source():
     (finding,) = await found(requirements.PROBE, case_of(check("return evidence.answer == f'REF-7 {task.key}'"), tasks=ASKED))
     assert (finding.code, finding.standing, finding.check) == ("D15.literal", Confidence.CONFIRMED, "right")
     tool = ToolSpec(name="ask", description="Ask.", parameters={})
@@ -106,7 +106,7 @@ async def test_words_nobody_was_told_are_confirmed_where_nobody_could_tell():
         "return 'Total due' in evidence.read_text('/out/total.txt')",
     ],
 )
-async def test_files_and_words_nobody_was_told_are_leads(body):
+async def test_required_files_and_texts_that_the_prompt_lacks_are_leads(body):
     assert await codes(requirements.PROBE, check(body), tasks=ASKED) == ["D15.literal"]
 
 
@@ -120,18 +120,18 @@ async def test_files_and_words_nobody_was_told_are_leads(body):
         "return evidence.answer.replace('comma ', '') == task.key",
     ],
 )
-async def test_what_is_told_or_not_asked_is_none(body):
+async def test_known_or_optional_literals_are_no_finding(body):
     assert await codes(requirements.PROBE, check(body), tasks=ASKED) == []
 
 
-async def test_declared_words_and_words_of_tools_count_as_told():
+async def test_declared_words_and_words_of_tools_count_as_known():
     body = check("return evidence.answer == 'REF-7'")
     assert await codes(requirements.PROBE, body, tasks=ASKED, declared=Declared(discoverable=("ref-7",))) == []
     says = "@env.tool\nasync def ask(world):\n    return 'The code is REF-7.'\n"
     assert await codes(requirements.PROBE, body + says, tasks=ASKED) == []
 
 
-async def test_arguments_of_rubrics_are_demands_too():
+async def test_arguments_of_rubrics_are_requirements_too():
     rubric = Rubric(checks=(PythonCheck(id="a", ref="sandlot:file_exists", args={"path": "/out/secret.json"}),))
     (finding,) = await found(requirements.PROBE, case_of(rubrics={"default": rubric}, tasks=ASKED))
     assert finding.check == "a"

@@ -1,4 +1,4 @@
-"""Held-out tasks that were asked in training."""
+"""Held-out tasks that repeat training tasks."""
 
 from random import Random
 
@@ -33,7 +33,7 @@ async def test_the_same_prompt_in_both_splits_is_confirmed():
 async def test_case_spaces_and_punctuation_are_no_difference():
     (finding,) = await found(overlap.PROBE, case_of(tasks=asked(["What is 2+5?"], ["what is  2+5"])))
     assert finding.standing is Confidence.CONFIRMED
-    assert "but for case" in finding.title
+    assert "except for case" in finding.title
 
 
 async def test_the_same_prompt_over_other_data_is_another_question():
@@ -50,7 +50,7 @@ async def test_the_same_prompt_in_worlds_that_are_drawn_may_be_another_question(
     assert sure.standing is Confidence.CONFIRMED
 
 
-async def test_what_chance_repeats_in_many_tasks_is_small():
+async def test_repeats_by_chance_have_low_severity():
     train = [f"What is {a} + 1?" for a in range(300)]
     heldout = [f"What is {a} + 2?" for a in range(299)] + ["What is 5 + 1?"]
     (finding,) = await found(overlap.PROBE, case_of(tasks=asked(train, heldout)))

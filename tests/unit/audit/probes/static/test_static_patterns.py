@@ -1,4 +1,4 @@
-"""Patterns in code: each with what a sound author writes instead."""
+"""Patterns in code, each with the sound alternative."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def tool(body: str, before: str = "", name: str = "act", arguments: str = "what:
         ("", "hash(what)", "D17.hash"),
     ],
 )
-async def test_what_comes_from_outside_is_a_lead(before, expression, code):
+async def test_clock_chance_network_and_machine_are_leads(before, expression, code):
     assert await high(outside.PROBE, tool(f"return {expression}", before)) == [code]
 
 
@@ -53,7 +53,7 @@ async def test_what_comes_from_outside_is_a_lead(before, expression, code):
         ("import hashlib", "hashlib.sha256(what).hexdigest()"),
     ],
 )
-async def test_what_the_task_decides_is_none(before, expression):
+async def test_values_from_the_task_are_no_finding(before, expression):
     assert await codes(outside.PROBE, tool(f"return {expression}", before)) == []
 
 
@@ -68,7 +68,7 @@ async def test_the_clock_at_import_counts_too():
     assert await high(outside.PROBE, tool("return NOW", "import time\nNOW = time.time()")) == ["D17.clock"]
 
 
-async def test_one_lead_is_said_once_however_often_it_stands_there():
+async def test_the_same_lead_is_reported_once_with_its_count():
     source = tool("a = time.time()\nreturn a - time.time()", "import time")
     (finding,) = await found(outside.PROBE, case_of(source))
     assert finding.count == 2
@@ -92,7 +92,7 @@ async def test_an_error_that_becomes_a_score_is_a_lead(body):
     assert await high(handlers.PROBE, check(body)) == ["D04.swallowed"]
 
 
-async def test_a_check_that_scores_its_own_errors_is_confirmed_by_its_text():
+async def test_a_check_that_scores_its_own_errors_is_confirmed_by_its_code():
     helper = "def share(left, right):\n    return left == right"
     works = "try:\n    return share(evidence.state, task.key['x'])\nexcept Exception:\n    return 0.0"
     (finding,) = await found(handlers.PROBE, case_of(check(works, helper)))
@@ -113,11 +113,11 @@ async def test_a_check_that_scores_its_own_errors_is_confirmed_by_its_text():
         "with contextlib.suppress(KeyError):\n    return f()\nreturn 0",
     ],
 )
-async def test_an_answer_that_cannot_be_read_may_be_wrong(body):
+async def test_not_met_for_an_unreadable_answer_is_fine(body):
     assert await codes(handlers.PROBE, check(body)) == []
 
 
-async def test_time_that_ran_out_is_not_an_ordinary_result():
+async def test_a_timeout_as_an_ordinary_result_is_a_lead():
     late = "try:\n    return f()\nexcept TimeoutError:\n    return 0.5"
     assert await high(handlers.PROBE, check(late)) == ["D04.timeout"]
     runs = "try:\n    return world.exec('x')\nexcept TimeoutError:\n    return 0.0"
@@ -128,13 +128,13 @@ async def test_time_that_ran_out_is_not_an_ordinary_result():
     assert await codes(handlers.PROBE, tool(asked)) == []
 
 
-async def test_a_tool_that_says_what_went_wrong_is_fine():
+async def test_a_tool_that_reports_its_error_is_fine():
     assert await codes(handlers.PROBE, tool("try:\n    return f()\nexcept Exception as error:\n    return f'no: {error}'")) == []
     assert await codes(handlers.PROBE, tool("try:\n    return f()\nexcept Exception:\n    return 'The search failed.'")) == []
     assert await high(handlers.PROBE, tool("try:\n    return f()\nexcept Exception:\n    return []")) == ["D04.swallowed"]
 
 
-async def test_a_handler_nobody_reaches_is_a_lead():
+async def test_an_unreachable_handler_is_a_lead():
     body = "try:\n    return f()\nexcept OSError:\n    raise\nexcept TimeoutError:\n    raise"
     assert await codes(handlers.PROBE, check(body)) == ["D04.order"]
 
@@ -167,7 +167,7 @@ async def test_running_what_the_agent_wrote_is_a_lead(before, body):
         ("import subprocess", "return subprocess.run(['sort'], input=evidence.answer)"),
     ],
 )
-async def test_reading_what_the_agent_wrote_is_none(before, body):
+async def test_parsing_what_the_agent_wrote_is_no_finding(before, body):
     assert await codes(trust.PROBE, check(body, before)) == []
 
 
@@ -186,7 +186,7 @@ async def test_a_key_anywhere_in_the_answer_is_a_lead():
     assert await codes(trust.PROBE, check("return evidence.answer in task.key['options']")) == []
 
 
-async def test_words_and_exit_codes_are_small_leads():
+async def test_words_and_exit_codes_are_minor_leads():
     (said,) = await found(trust.PROBE, case_of(check("return 'PASSED' in evidence.answer")))
     assert (said.code, said.severity) == ("D02.fake_output", Severity.LOW)
     assert await codes(trust.PROBE, check("done = run()\nreturn done.code == 0")) == ["D02.exit"]
@@ -208,7 +208,7 @@ async def test_a_grading_sandbox_with_the_agents_interpreter_is_reported(call, f
     assert await codes(trust.PROBE, check("done = run()\nif done.code:\n    raise RuntimeError\nreturn done.stdout == 'x'")) == []
 
 
-async def test_a_report_that_anybody_can_write_is_a_lead():
+async def test_a_report_that_the_agent_can_write_is_a_lead():
     writer = tool("await world.write(path, text)", name="write", arguments="path: str, text: str")
     reporter = tool("await world.write('/out/report', 'fine')", name="test", arguments="times: int")
     reads = check("return evidence.read_text('/out/report') == 'fine'")
@@ -223,7 +223,7 @@ async def test_words_pasted_into_a_prompt_are_a_lead():
     assert await codes(trust.PROBE, check("return judge.ask('Is it right?', view={'answer': evidence.answer})")) == []
 
 
-async def test_a_plain_grader_is_read_by_what_it_is_given():
+async def test_a_grader_function_is_read_by_its_parameters():
     source = "def helper(x):\n    return eval(x)\ndef grade(answer, expected):\n    return helper(answer) or expected in answer\n"
     fields = {"kind": "grader", "name": "mine.module:grade", "head": ""}
     assert await high(trust.PROBE, source, **fields) == ["D02.eval_on_output", "D02.substring"]
@@ -245,13 +245,13 @@ async def test_a_module_that_a_rollout_changes_is_a_lead():
     assert await codes(sharing.PROBE, tool("world.state['x'].append(what)", "SEEN = []")) == []
 
 
-async def test_remembering_what_a_key_gives_is_a_small_lead():
+async def test_a_cache_by_key_is_a_minor_lead():
     memo = "if what not in KNOWN:\n    KNOWN[what] = len(what)\nreturn KNOWN[what]"
     assert await codes(sharing.PROBE, tool(memo, "KNOWN = {}")) == ["D05.module"]
     assert await high(sharing.PROBE, tool(memo, "KNOWN = {}")) == []
 
 
-async def test_a_table_handed_out_as_state_is_a_lead():
+async def test_a_module_table_as_state_is_a_lead():
     setup = "TABLE = {{'a': {{'n': 1}}}}\n@env.setup\ndef put(world, task):\n    world.state = {}\n"
     assert await high(sharing.PROBE, setup.format("TABLE")) == ["D05.alias"]
     assert await high(sharing.PROBE, setup.format("dict(TABLE)")) == ["D05.alias"]
@@ -299,7 +299,7 @@ async def test_class_attributes_and_defaults_that_are_changed_are_leads():
         ("import socket", "socket.socket().bind(('', 8080))\nsocket.bind(('', 8080))", "D18.port"),
     ],
 )
-async def test_what_the_host_has_only_once_is_a_lead(before, body, code):
+async def test_shared_host_resources_are_leads(before, body, code):
     assert await high(host.PROBE, tool(body, before)) == [code]
 
 
@@ -314,7 +314,7 @@ async def test_what_the_host_has_only_once_is_a_lead(before, body, code):
         ("", "server.bind(('', 0))"),
     ],
 )
-async def test_what_each_rollout_has_for_itself_is_none(before, body):
+async def test_resources_of_one_rollout_are_no_finding(before, body):
     assert await codes(host.PROBE, tool(body, before)) == []
 
 
@@ -328,7 +328,7 @@ async def test_a_cache_over_the_world_is_a_lead():
     assert await codes(caches.PROBE, tool("return square(3)", pure)) == []
 
 
-async def test_what_is_kept_in_the_state_must_be_thrown_away():
+async def test_a_value_cached_in_the_state_must_be_cleared():
     reads = tool(
         "if what not in world.state['cards']:\n    world.state['cards'][what] = show(world.state['people'][what])\n"
         "return world.state['cards'][what]",
@@ -344,7 +344,7 @@ async def test_what_is_kept_in_the_state_must_be_thrown_away():
 # -- D06
 
 
-async def test_a_share_made_whole_is_a_lead():
+async def test_a_rounded_share_is_a_lead():
     assert await high(rounding.PROBE, check("return round(good / total)")) == ["D06.rounded"]
     assert await high(rounding.PROBE, check("share = good / total\nreturn int(share), 'why'")) == ["D06.rounded"]
     assert await codes(rounding.PROBE, check("return round(good / total, 1)")) == ["D06.rounded"]

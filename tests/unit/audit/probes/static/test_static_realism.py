@@ -1,4 +1,4 @@
-"""Made data against real data."""
+"""Synthetic data compared with real data."""
 
 import csv
 import json
@@ -49,7 +49,7 @@ def sample_in(tmp_path, name: str = "real.jsonl"):
 
 
 @pytest.mark.parametrize("name", ["real.jsonl", "real.csv", "real.parquet"])
-async def test_data_drawn_like_the_real_thing_is_fine(tmp_path, name):
+async def test_data_drawn_like_the_real_data_is_fine(tmp_path, name):
     assert await found(realism.PROBE, case_of(tasks=tasks_of(), reference=sample_in(tmp_path, name))) == []
 
 
@@ -62,7 +62,7 @@ async def test_data_drawn_like_the_real_thing_is_fine(tmp_path, name):
         ("note", lambda rng: "Good client, number " + str(rng.randrange(1000)), "D07.words"),
     ],
 )
-async def test_a_field_unlike_the_real_thing_is_confirmed(tmp_path, field, change, code):
+async def test_a_field_unlike_the_real_data_is_confirmed(tmp_path, field, change, code):
     (finding,) = await found(realism.PROBE, case_of(tasks=tasks_of(**{field: change}), reference=sample_in(tmp_path)))
     assert (finding.code, finding.standing, finding.severity) == (code, Confidence.CONFIRMED, Severity.HIGH)
     assert finding.where == f"inner.orders.{field}"
@@ -70,8 +70,8 @@ async def test_a_field_unlike_the_real_thing_is_confirmed(tmp_path, field, chang
     assert finding.witness.inputs["records"] == {"here": 400, "tasks": 10, "real": 400}
 
 
-async def test_values_that_cling_to_their_task_count_as_many_as_tasks(tmp_path):
-    """Ten tasks with a level of their own are ten draws, however many records they have."""
+async def test_values_that_are_equal_within_a_task_count_once_per_task(tmp_path):
+    """Ten tasks with one level each are ten samples, however many records they have."""
     rng = Random(4)
     place = tmp_path / "real.jsonl"
     place.write_text("\n".join(json.dumps({"level": rng.gauss(0, 100), "unit": "m"}) for _ in range(300)))
@@ -82,7 +82,7 @@ async def test_values_that_cling_to_their_task_count_as_many_as_tasks(tmp_path):
     assert await found(realism.PROBE, case_of(tasks=tuple(tasks), reference=place)) == []
 
 
-async def test_a_sample_of_something_else_is_said(tmp_path):
+async def test_a_sample_with_other_fields_is_reported(tmp_path):
     place = tmp_path / "real.jsonl"
     place.write_text('{"other": 1}\n')
     (finding,) = await found(realism.PROBE, case_of(tasks=tasks_of(), reference=place))
@@ -98,7 +98,7 @@ async def test_without_a_sample_clean_data_is_only_mentioned():
 @pytest.mark.parametrize(
     ("name", "text"), [("a.jsonl", "{"), ("a.jsonl", ""), ("a.jsonl", "3"), ("a.txt", "x"), ("a.parquet", "x"), ("a.jsonl", None)]
 )
-async def test_a_sample_that_is_none_is_the_users_mistake(tmp_path, name, text):
+async def test_an_invalid_sample_is_a_config_error(tmp_path, name, text):
     place = tmp_path / name
     if text is not None:
         place.write_text(text)
@@ -115,11 +115,11 @@ def test_records_are_found_by_their_fields():
 
 
 @given(st.lists(st.lists(st.floats(-100, 100), min_size=2, max_size=5), min_size=2, max_size=5))
-def test_alikeness_within_groups_is_a_share(groups):
+def test_intraclass_correlation_is_between_0_and_1(groups):
     assert 0 <= realism.intraclass(groups) <= 1
 
 
-def test_alikeness_has_its_ends():
+def test_intraclass_correlation_reaches_0_and_1():
     assert realism.intraclass([[1.0, 1.0, 1.0], [5.0, 5.0, 5.0]]) == 1
     assert realism.intraclass([[1.0, 5.0, 9.0], [1.0, 5.0, 9.0]]) == 0
 

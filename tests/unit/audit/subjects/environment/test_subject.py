@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sandlot.audit.audit import AuditSelection, Given, audit
+from sandlot.audit.audit import AuditPlan, AuditSelection, audit_subject
 from sandlot.audit.case import Case, regrade_with_answer, script_of
 from sandlot.audit.finding import Layer
 from sandlot.audit.subject import Call, Conditions, NamedPlay, Say, Script, Take
@@ -219,7 +219,7 @@ async def test_a_module_cannot_say_that_no_layer_applies_to_it(tmp_path):
     file = tmp_path / "subject.py"
     file.write_text(HEAD + CHECK.format(body="pass") + LIES)
     async with EnvironmentSubject(str(file)) as subject:
-        found = await audit(subject, Given(named="x", wanted=AuditSelection(layers=frozenset({Layer.STATIC}))))
+        found = await audit_subject(subject, AuditPlan(subject="x", wanted=AuditSelection(layers=frozenset({Layer.STATIC}))))
         about = await EnvironmentSubject(str(file)).describe()
     assert (found.kind, found.layers[0].state) == ("environment", State.RAN)
     assert found.verdict is not AuditVerdict.SHIP

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from gym_worlds import WALKS
-from sandlot.audit.audit import GYM_PANEL, AuditSelection, Given, audit
+from sandlot.audit.audit import GYM_PANEL, AuditPlan, AuditSelection, audit_subject
 from sandlot.audit.case import Case
 from sandlot.audit.finding import Finding, Layer
 from sandlot.audit.probes.gymnasium.promises import PROBES, look_at_steps
@@ -43,7 +43,7 @@ async def described(config: GymConfig) -> Description:
 
 async def audited(config: GymConfig) -> Audit:
     async with open_gym(config) as subject:
-        return await audit(subject, Given(named="--gym walks:Walk"))
+        return await audit_subject(subject, AuditPlan(subject="--gym walks:Walk"))
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ async def test_a_hostile_environment_loses_its_own_trials_and_is_told_once(tmp_p
     given = config(tmp_path, flaw, seeds=1, steps=5, budget=Budget(trial_s=0.3))
     wanted = AuditSelection(probes=frozenset({"gym-steps", "gym-resets", "gym-neighbours"}))
     async with open_gym(given) as subject:
-        (found,) = (await audit(subject, Given(named="x", wanted=wanted))).findings
+        (found,) = (await audit_subject(subject, AuditPlan(subject="x", wanted=wanted))).findings
     assert found.code == "D13.lost"
     assert word in found.witness.observed
 
@@ -158,7 +158,7 @@ async def test_an_environment_whose_text_is_nowhere_was_not_read(tmp_path):
     py_compile.compile(str(tmp_path / "walks.py"), cfile=str(tmp_path / "walks.pyc"))
     (tmp_path / "walks.py").unlink()
     async with open_gym(given) as subject:
-        found = await audit(subject, Given(named="x", wanted=AuditSelection(layers=frozenset({Layer.STATIC}))))
+        found = await audit_subject(subject, AuditPlan(subject="x", wanted=AuditSelection(layers=frozenset({Layer.STATIC}))))
     assert (found.layers[0].state, found.verdict) == (State.COULD_NOT_RUN, AuditVerdict.INCOMPLETE)
     assert "its text lies nowhere" in found.layers[0].why
 

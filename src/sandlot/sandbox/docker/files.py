@@ -1,15 +1,13 @@
-"""Snapshots of a Docker sandbox: read, listed, compared with the image, and forked.
+"""The frozen files of a Docker sandbox: read, listed and compared with the image.
 
-The engine knows which paths were touched; what is there now is asked of the frozen machine, what was there before of a machine on
-the pristine image. So that knowledge is only where to look, and a name it cannot show as text is still found.
+The engine says only which paths may have changed. What is there now is read from the frozen machine, and what was there before
+from a machine on the pristine image. So a file whose name is not valid UTF-8, which the engine cannot report, is still found.
 """
 
 import errno
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
@@ -17,119 +15,80 @@ import msgspec
 
 from sandlot.core.errors import SandboxError
 from sandlot.core.ports.sandbox import Survey
+from sandlot.sandbox.changes import Change, changes_of, survey_of
 from sandlot.sandbox.docker.api import DockerApi
 from sandlot.sandbox.docker.machine import MOUNTED, DockerBase, DockerMachine, TouchedPaths, json_name
 from sandlot.sandbox.link.machine import Entries, Machine
 from sandlot.sandbox.link.wire import Listing, ListingEntry
-from sandlot.sandbox.native.snapshot import Change, change_of, survey_of
 
-if TYPE_CHECKING:
-    from sandlot.sandbox.docker.backend import DockerSandbox
-
-_LET_GO_S = 5.0
+_RELEASE_S = 5.0
 _NOT_LISTED = frozenset({"proc", "dev", "sys"})
-
-
 _COMPARING_SHARE = 0.5
-"""How much of the time that is left the engine may take to compare, before it is looked whether an agent left too much."""
+"""Share of the remaining time that the engine may take to compare, before the paths are counted to see if there are too many."""
 _MANY_PATHS = 50_000
-"""An agent that left more than these is the reason why the engine takes so long."""
+"""More new paths than this explain a slow comparison; they are counted and not listed."""
 _MANY_FOLDERS = 20_000
-"""Folders that are looked into, each by one request of about 0.3 ms."""
+"""Folders that are listed, each by one request of about 0.3 ms."""
 
 
-class DockerFrozen:
-    """A machine with its processes dead, and the image made of what it wrote. Held by everyone who stands on it."""
+class DockerFiles:
+    """What a machine wrote, after its processes have ended. The image is made when the first machine is started on it."""
 
-    def __init__(self, docker: DockerApi, machine: DockerMachine, below: "DockerFrozen | None") -> None:
-        self._docker = docker
+    def __init__(self, docker: DockerApi, machine: DockerMachine, pristine: Callable[[DockerBase], Awaitable[Machine]]) -> None:
         self.machine = machine
-        self._below = below.hold() if below is not None else None  # the engine keeps no image whose parent is gone
+        self._docker = docker
+        self._pristine = pristine
         self._base: DockerBase | None = None
         self._committing = anyio.Lock()
-        self._holders = 1
 
     async def base(self) -> DockerBase:
-        """What others can start from; committed when the first one asks."""
+        """What a machine on these files starts from: an image, committed when first needed."""
         async with self._committing:
             if self._base is None:
                 self._base = await self.machine.commit()
             return self._base
 
-    def hold(self) -> "DockerFrozen":
-        """One more stands on it."""
-        self._holders += 1
-        return self
-
-    async def release(self) -> None:
-        """One less; the last one lets the image go."""
-        self._holders -= 1
-        if self._holders:
-            return
-        if self._base is not None:
-            # What stood on it is removed, but the engine may not have let go of it yet; there is nobody to set an event.
-            with anyio.move_on_after(_LET_GO_S):
-                while not await self._docker.remove_image(self._base.image):  # noqa: ASYNC110
-                    await anyio.sleep(0.05)
-        if self._below is not None:
-            await self._below.release()
-
-
-class DockerSnapshot:
-    """Files frozen at one moment (port `Snapshot`); readable while its sandbox is open."""
-
-    def __init__(
-        self,
-        frozen: DockerFrozen,
-        fork: "Callable[[DockerFrozen], AbstractAsyncContextManager[DockerSandbox]]",
-        pristine: Callable[[DockerBase], Awaitable[Machine]],
-    ) -> None:
-        self._frozen = frozen
-        self._fork = fork
-        self._pristine = pristine
-
-    async def list(self) -> Mapping[str, int]:
-        """Every file that is not the image's, by absolute path: size in bytes. The image's own files can be read, not listed."""
-        return (await self.survey()).sizes
-
     async def survey(self) -> Survey:
         """Everything that is not the image's, with its kind."""
-        return await _survey_machine(self._frozen.machine, self._pristine)
+        return await survey_machine(self.machine, self._pristine)
 
     async def read(self, path: str) -> bytes:
         """One file, the image's included; `FileNotFoundError` if it is not there."""
-        return await self._frozen.machine.machine.read(path)
+        return await self.machine.machine.read(path)
 
     async def diff(self) -> Mapping[str, Change]:
-        """Everything that differs from the image, folders and deletions included. The first starts a sandbox to compare with."""
-        machine = self._frozen.machine
-        before = await self._pristine(machine.base)
-        touched = await _find_touched(machine, self._pristine)
+        """Everything that differs from the image, folders and deletions included. The first starts a machine to compare with."""
+        before = await self._pristine(self.machine.base)
+        touched = await _find_touched(self.machine, self._pristine)
         if touched.left_out:
             raise OSError(errno.EFBIG, f"too many paths differ from the image: {touched.left_out:,} and more are left out")
-        entries = await list_changes(machine.machine, before, touched.paths)
-        for path, data in (await machine.read_mounted()).items():
+        entries = (await _list_changes(self.machine.machine, before, touched.paths)).found
+        for path, data in (await self.machine.read_mounted()).items():
             if data != MOUNTED[path]:
-                (now,) = await machine.machine.list_entries(Listing.ITSELF, path)
+                (now,) = await self.machine.machine.list_entries(Listing.ITSELF, path)
                 entries.append(replace(now, image_kind="f", image_size=len(MOUNTED[path])))
-        return {entry.path: change_of(entry) for entry in sorted(entries, key=lambda entry: entry.path)}
+        return changes_of(entries)
 
-    def fork(self) -> "AbstractAsyncContextManager[DockerSandbox]":
-        """A sandbox that goes on from these files. Its processes start afresh; forks do not see each other."""
-        return self._fork(self._frozen)
+    async def remove(self) -> None:
+        """Remove the image, if one was made."""
+        if self._base is not None:
+            # Machines on it are removed, but the engine may still use it for a moment, and sets no event.
+            with anyio.move_on_after(_RELEASE_S):
+                while not await self._docker.remove_image(self._base.image):  # noqa: ASYNC110
+                    await anyio.sleep(0.05)
 
 
-async def _survey_machine(machine: DockerMachine, pristine: Callable[[DockerBase], Awaitable[Machine]]) -> Survey:
-    """Everything in a machine that is not the image's. What is too much to be listed in time is counted."""
+async def survey_machine(machine: DockerMachine, pristine: Callable[[DockerBase], Awaitable[Machine]]) -> Survey:
+    """Everything in a machine that is not the image's. Paths that cannot be listed in time are only counted."""
     touched = await _find_touched_in_time(machine, pristine)
     listed = await _list_changes(machine.machine, None, touched.paths, most=_MANY_FOLDERS)
     found = await survey_of(Entries(listed.found, listed.left_out + touched.left_out))
     mounted = {path: len(data) for path, data in (await machine.read_mounted()).items() if data != MOUNTED[path]}
-    return msgspec.structs.replace(found, sizes={**found.sizes, **mounted})
+    return msgspec.structs.replace(found, sizes=dict(sorted({**found.sizes, **mounted}.items())))
 
 
 async def _find_touched_in_time(machine: DockerMachine, pristine: Callable[[DockerBase], Awaitable[Machine]]) -> TouchedPaths:
-    """None of the paths if an agent left so many that they cannot be compared: only their number."""
+    """The paths that may have changed; if there are too many to compare, only their number."""
     too_long = False
     left_s = anyio.current_effective_deadline() - anyio.current_time()
     try:
@@ -145,38 +104,28 @@ async def _find_touched_in_time(machine: DockerMachine, pristine: Callable[[Dock
     return await _find_touched(machine, pristine)
 
 
-async def changed_sizes(machine: DockerMachine, pristine: Callable[[DockerBase], Awaitable[Machine]]) -> Mapping[str, int]:
-    """Every file of a machine that is not the image's, by absolute path: size in bytes."""
-    return dict(sorted((await _survey_machine(machine, pristine)).sizes.items()))
-
-
 async def _find_touched(machine: DockerMachine, pristine: Callable[[DockerBase], Awaitable[Machine]]) -> TouchedPaths:
     try:
         return await machine.changed_paths()
     except SandboxError as error:
         if error.kind != "engine":
             raise
-    # One path too long for the engine ends its comparison. What an agent does must not leave it ungraded: compare ourselves.
+    # One path that is too long makes the engine's comparison fail. An agent must not escape grading that way: compare here.
     return machine.add_base_changes(TouchedPaths(await _compare_listings(machine.machine, await pristine(machine.base))))
 
 
 async def _count_paths(machine: Machine) -> int:
-    """How many paths there are. They are counted inside."""
+    """The number of paths, counted inside the machine."""
     found, left_out = await machine.list_first_entries(Listing.BELOW, most=1)
     return len(found) + left_out
 
 
-async def list_changes(now: Machine, before: Machine | None, paths: Iterable[str]) -> list[ListingEntry]:
-    """What is at these paths now, and before if a machine is given for that; links are never followed."""
-    return (await _list_changes(now, before, paths)).found
-
-
 async def _list_changes(now: Machine, before: Machine | None, paths: Iterable[str], *, most: int | None = None) -> Entries:
-    """What is at these paths now, and before if a machine is given for that; links are never followed.
+    """What is at these paths in the machine `now`, and in `before` if it is given. Links are not followed.
 
-    Without `before`, what is gone is left out. A folder that was replaced whole is named once by the engine: what of the image
-    is missing in it is found by looking. A folder that cannot be listed whole is marked as too deep. Folders beyond `most` are
-    not looked into, and counted.
+    Without `before`, deleted paths are left out. The engine names a replaced folder once, so its contents are listed here to
+    find what is missing. A folder that cannot be listed completely is marked as too deep. At most `most` folders are listed;
+    the others are counted.
     """
     found: list[ListingEntry] = []
     tree = await anyio.to_thread.run_sync(_names_tree, paths)
@@ -202,7 +151,7 @@ async def _list_changes(now: Machine, before: Machine | None, paths: Iterable[st
 
 
 async def _compare_listings(now: Machine, before: Machine) -> frozenset[str]:
-    """Paths at which two machines differ by what a listing shows: kind, size, time, mode, owner."""
+    """Paths at which two machines differ in kind, size, time, mode or owner."""
     seen = [
         {
             (entry.path, entry.kind, entry.size, entry.mtime_ns, entry.mode, entry.uid, entry.gid)
@@ -215,7 +164,7 @@ async def _compare_listings(now: Machine, before: Machine) -> frozenset[str]:
 
 
 class _Names(dict[str, "_Names"]):
-    """The names asked for in a folder, and in the folders below it."""
+    """The wanted names in a folder, and in the folders below it."""
 
 
 def _names_tree(paths: Iterable[str]) -> _Names:
@@ -228,7 +177,7 @@ def _names_tree(paths: Iterable[str]) -> _Names:
 
 
 async def _list_children(machine: Machine, folder: str) -> dict[str, ListingEntry] | None:
-    """By name; empty where there is no such folder, None where its path or its listing is too long."""
+    """Entries of a folder by name; empty if there is no such folder, None if its path or its listing is too long."""
     try:
         entries = await machine.list_entries(Listing.CHILDREN, folder)
     except OSError as error:

@@ -1,0 +1,163 @@
+"""Port `Subject`: what an audit may rely on, whatever the code that it audits does to its process.
+
+The same function grades in a Sandlot environment (in a new interpreter and in a fork) and as a plain grader (in a sandbox and in
+a plain process).
+"""
+
+import json
+import os
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from sandlot.audit.subject import Conditions, NamedPlay, Say, Script, Take
+from sandlot.audit.subjects.environment.subject import EnvironmentSubject
+from sandlot.audit.subjects.foreign.grader import GraderConfig, open_grader
+from sandlot.audit.subjects.foreign.worker import Budget
+from sandlot.core.errors import ConfigError
+
+SLEEP = str(10**6 + os.getpid())
+"""Seconds that no other process sleeps."""
+GRADE = """
+import os, random, subprocess, sys, time
+
+def grade(answer, golden):
+    if answer == "hang":
+        time.sleep(600)
+    if answer == "die":
+        os._exit(3)
+    if answer == "print":
+        print("{}" * 100, flush=True)
+        os.write(1, b"\\xff" * 64)
+    if answer == "scribble":
+        for fd in range(3, 40):
+            try:
+                os.write(fd, b"\xff" * 64)
+            except OSError:
+                pass
+        time.sleep(600)
+    if answer == "leave":
+        subprocess.Popen(["sleep", "SLEEP"])
+    if answer == "raise":
+        raise ValueError("no")
+    if answer.startswith("import"):
+        return float(eval(answer.partition(":")[2]))
+    return answer in (golden, "print", "leave")
+""".replace("SLEEP", SLEEP)
+ENV = """
+from sandlot import Ask, Score, environment
+
+@environment("subject", tasks=3)
+def subject(rng):
+    answer = yield Ask("What is 2+3?", golden="5")
+    yield Score(grade(answer, "5"))
+"""
+
+
+@asynccontextmanager
+async def opened(kind: str, folder: Path, code: str = GRADE):
+    if kind in {"interpreter", "fork"}:
+        (folder / "subject.py").write_text(code + ENV)
+        subject = EnvironmentSubject(str(folder / "subject.py"), patience_s=1.0)
+        if kind == "interpreter":
+            yield subject
+        else:
+            async with subject:
+                yield subject
+        return
+    (folder / "theirs").mkdir()
+    (folder / "theirs" / "grader.py").write_text(code)
+    lines = [json.dumps({"id": f"subject-{number}", "prompt": "What is 2+3?", "golden": "5"}) for number in range(3)]
+    (folder / "tasks.jsonl").write_text("\n".join(lines))
+    config = GraderConfig(
+        grader="grader:grade",
+        tasks=str(folder / "tasks.jsonl"),
+        path=(str(folder / "theirs"),),
+        python=sys.executable,
+        budget=Budget(trial_s=0.5),
+    )
+    async with open_grader(config, without_sandbox=kind == "process") as grader:
+        yield grader
+
+
+pytestmark = [pytest.mark.timeout(120), pytest.mark.parametrize("kind", ["interpreter", "fork", "sandbox", "process"])]
+
+
+def says(answer: str, number: int = 0) -> Take:
+    return Take(task=f"subject-{number}", play=Script(name="says", turns=((Say(answer),),)))
+
+
+async def test_it_is_described_with_its_tasks_and_golden_answers(kind, tmp_path):
+    async with opened(kind, tmp_path) as subject:
+        about = await subject.describe()
+    assert [task.id for task in about.tasks] == ["subject-0", "subject-1", "subject-2"]
+    assert {task.key["golden"] for task in about.tasks} == {"5"}
+    assert about.has_golden
+
+
+@pytest.mark.parametrize(
+    ("bad", "fate"),
+    [
+        ("hang", "lost (hung)"),
+        ("die", "lost (died)"),
+        ("scribble", "lost (died)"),
+        ("raise", "failed (grader, crash)"),
+        ("print", "scored 1/1"),
+    ],
+)
+async def test_one_bad_trial_costs_no_other(kind, tmp_path, bad: str, fate: str):
+    requests = [says("5"), says(bad, 1), Take(task="subject-2", play=NamedPlay(name="golden")), says("6", 2)]
+    async with opened(kind, tmp_path) as subject:
+        trials = await subject.take(requests)
+    assert trials[1].fate.startswith(fate)
+    assert [trials[place].reward for place in (0, 2, 3)] == [1.0, 1.0, 0.0]
+
+
+async def test_code_that_cannot_be_loaded_is_a_config_error(kind, tmp_path):
+    with pytest.raises(ConfigError, match="no good"):
+        async with opened(kind, tmp_path, "raise RuntimeError('no good')\n") as subject:
+            await subject.describe()
+
+
+YEARS_10 = 10 * 365.25 * 86400
+
+
+@pytest.mark.parametrize(
+    ("conditions", "true"),
+    [
+        (Conditions(clock_shift_s=YEARS_10), "__import__('datetime').datetime.now().year > 2034"),
+        (Conditions(clock_shift_s=YEARS_10), "time.localtime().tm_year > 2034"),
+        (Conditions(timezone="Asia/Tokyo"), "time.localtime(0).tm_hour == 9"),
+        (Conditions(hash_seed=7), "os.environ['PYTHONHASHSEED'] == '7'"),
+    ],
+)
+async def test_conditions_hold_where_the_code_runs(kind, tmp_path, conditions: Conditions, true: str):
+    async with opened(kind, tmp_path) as subject:
+        (trial,) = await subject.take([says(f"import:{true}")], conditions)
+    assert trial.passed, trial.fate
+
+
+async def test_a_seed_of_the_global_generator_gives_the_same_draws_again(kind, tmp_path):
+    async with opened(kind, tmp_path) as subject:
+        draws = [
+            (await subject.take([says("import:random.random()")], Conditions(random_seed=seed)))[0].reward for seed in (5, 5, 6)
+        ]
+    assert draws[0] == draws[1] != draws[2]
+
+
+async def test_nothing_of_it_is_left_running(kind, tmp_path):
+    async with opened(kind, tmp_path) as subject:
+        left, hung = await subject.take([says("leave"), says("hang", 1)])
+    assert left.passed
+    assert hung.lost is not None
+    assert not [folder for folder in Path("/proc").iterdir() if folder.name.isdigit() and _sleeps(folder)]
+
+
+def _sleeps(process: Path) -> bool:
+    """Whether a process is the `sleep` that the graded code started."""
+    try:
+        return (process / "cmdline").read_bytes().split(b"\0")[:2] == [b"sleep", SLEEP.encode()]
+    except OSError:
+        return False
