@@ -27,7 +27,7 @@ _Option = typer.Option
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 _ENV = typer.Argument(
     metavar="ENV",
-    help="A path to an environment (file or folder), or the name of an installed one.",
+    help="A path to an environment (file or folder), or the name of a ready or installed one.",
     autocompletion=complete_environment,
 )
 Env = Annotated[str, _ENV]
@@ -40,7 +40,7 @@ RunPath = Annotated[
         autocompletion=complete_run,
     ),
 ]
-Runs = Annotated[Path, typer.Option("--runs", help="Where runs are kept.")]
+Runs = Annotated[Path, typer.Option("--runs", help="Folder of run directories.")]
 Judge = Annotated[
     str | None,
     typer.Option(
@@ -60,7 +60,7 @@ Rubric = Annotated[str | None, typer.Option("--rubric", help="Grade by this rubr
 _MODEL = typer.Option(
     "--model",
     "-m",
-    help="`smollm2`, `rookie`, `hf:FOLDER`, `openai:NAME@URL`, `vllm:NAME@URL`, `sglang:NAME@URL`, "
+    help="The model: `smollm2`, `rookie`, `hf:FOLDER`, `openai:NAME@URL`, `vllm:NAME@URL`, `sglang:NAME@URL`, "
     "`scripted:golden|noop|random|mixed:P|...`, `replay:RUN`.",
     autocompletion=complete_model,
 )
@@ -75,7 +75,7 @@ NumberType = Annotated[
     Dtype | None,
     typer.Option("--dtype", help="Number type of a model that runs here. [default: as stored, or float32 where that is faster]"),
 ]
-Place = Annotated[Path | None, typer.Option("--run", help="The run directory. [default: found by what is run, below --runs]")]
+Place = Annotated[Path | None, typer.Option("--run", help="The run directory. [default: named by what is run, below --runs]")]
 
 
 class _Calls(StrEnum):

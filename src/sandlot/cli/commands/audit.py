@@ -14,7 +14,7 @@ Option = typer.Option
 
 _Env = Annotated[
     str | None,
-    typer.Argument(metavar="[ENV]", help="A path to an environment (file or folder), or the name of an installed one."),
+    typer.Argument(metavar="ENV", help="A path to an environment (file or folder), or the name of an installed one."),
 ]
 _Grader = Annotated[
     str | None,
@@ -36,29 +36,29 @@ _Gym = Annotated[
     Option(
         "--gym",
         metavar="MODULE:MAKE",
-        help="Audit a Gymnasium environment instead: what makes it, the id it is registered with, or a `gym.toml`.",
+        help="Audit a Gymnasium environment instead: the function that makes it, its registered id, or a `gym.toml`.",
     ),
 ]
 _GymArgument = Annotated[
     list[str] | None,
-    Option("--gym-argument", metavar="NAME=VALUE", help="For making it; a value is JSON, else text. May be repeated."),
+    Option("--gym-argument", metavar="NAME=VALUE", help="Argument for making it; JSON, else text. May be repeated."),
 ]
 _Solution = Annotated[
     str | None,
     Option(
         "--solution",
         metavar="MODULE:FUNCTION",
-        help="A policy that solves it: called with the environment, returns what chooses an action for an observation.",
+        help="A policy that solves it: a function of the environment that returns a function from observation to action.",
     ),
 ]
-Seeds = Annotated[int | None, Option("--seeds", help="Seeds it is played with, each a task. [default: 8]")]
-Steps = Annotated[int | None, Option("--steps", help="Most steps of one rollout in it. [default: 200]")]
+Seeds = Annotated[int | None, Option("--seeds", help="Number of seeds to play it with; each is a task. [default: 8]")]
+Steps = Annotated[int | None, Option("--steps", help="Maximum steps per rollout. [default: 200]")]
 Python = Annotated[
     str | None,
-    Option("--python", help="The Python that has what the grader or Gymnasium environment imports. [default: python3]"),
+    Option("--python", help="The Python interpreter for the grader or Gymnasium environment. [default: python3]"),
 ]
 _WithoutSandbox = Annotated[
-    bool, Option("--without-sandbox", help="Run what others wrote in a plain process: only for code you trust.")
+    bool, Option("--without-sandbox", help="Run the grader or Gymnasium environment without a sandbox; only for code you trust.")
 ]
 
 # -- how far, and with what ----------------------------------------------------------------------------------------------------
@@ -73,10 +73,12 @@ _Reference = Annotated[
     Option("--reference", metavar="FILE", help="Real records (jsonl, csv, parquet) to compare the tasks' data with."),
 ]
 Manifest = Annotated[
-    Path | None, Option("--manifest", metavar="FILE", help="The tools as production serves them: a JSON list of MCP tools.")
+    Path | None, Option("--manifest", metavar="FILE", help="The production tools to compare with: a JSON list of MCP tools.")
 ]
-_Model = Annotated[str | None, Option("--model", "-m", help="Let this model play too, and look at the health of its rollouts.")]
-_Reviewed = Annotated[str | None, Option("--reviewed", metavar="RUN", help="Read what people labelled with `sandlot triage`.")]
+_Model = Annotated[str | None, Option("--model", "-m", help="Also play with this model, and check the health of its rollouts.")]
+_Reviewed = Annotated[
+    str | None, Option("--reviewed", metavar="RUN", help="A run whose rollouts people labelled with `sandlot triage`.")
+]
 Waivers = Annotated[
     Path | None,
     Option("--waivers", metavar="FILE", help="A file with [[waiver]] tables. [default: the environment's `audit.toml`]"),
@@ -86,7 +88,8 @@ _Report = Annotated[
     Option(
         "--report",
         metavar="FILE",
-        help="Also write the report here; the ending says how: .html, .md, .json, .sarif, .xml (JUnit). May be repeated.",
+        help="Also write the report here; the format follows from the ending: .html, .md, .json, .sarif, .xml (JUnit). "
+        "May be repeated.",
     ),
 ]
 Sandbox = Annotated[str, Option("--sandbox", help="`native`, `docker`, or `docker:SOCKET`.")]
@@ -136,11 +139,12 @@ def _audit(
     list_probes: _ListProbes = False,
     json: Json = False,
 ) -> None:
-    """Check that an environment is sound: SHIP (exit code 0), FIX (1) or INCOMPLETE (3).
+    """Look for defects in an environment or a grader.
 
-    Layers run cheapest first: static, grader, scripted, differential. Every confirmed finding has a witness and a command that
-    reproduces it. The report (JSON, Markdown, HTML) is kept below `runs/audits/` and is valid for exactly these files: once the
-    environment changes, it no longer counts. The same command continues an audit that was interrupted.
+    The verdict is SHIP (exit code 0), FIX (1) or INCOMPLETE (3). Layers run cheapest first: static, grader, scripted,
+    differential. Every confirmed finding has a witness and a command that reproduces it. The report (JSON, Markdown, HTML) is
+    kept below `runs/audits/` and is valid for exactly these files: once the environment changes, it no longer counts. The
+    same command continues an audit that was interrupted.
     """
     from sandlot.audit.audit import audit  # noqa: PLC0415 - help does not need it
     from sandlot.audit.reports.folder import folder_of  # noqa: PLC0415 - as above

@@ -39,10 +39,11 @@ def _calibrate(
     dry_run: Annotated[bool, _Option("--dry-run", help="Print the config, a forecast and the error rates; run nothing.")] = False,
     json: Json = False,
 ) -> None:
-    """Measure how often a model passes each training task: too hard, in the band, too easy.
+    """Find the training tasks at the right difficulty for a model.
 
-    Takes as few rollouts as the answer needs, prints the error rates, and writes the curriculum that `sandlot train` reads. The
-    same command continues; another band reuses the rollouts that are there. Exit code 1 if the run was stopped as bad, a task
+    Measures how often the model passes each task, and places the task below, in or above the band. Takes as few rollouts as that
+    needs, prints the error rates, and writes the curriculum that `sandlot train` reads. The same command continues a calibration
+    that was interrupted; another band reuses the rollouts that are there. Exit code 1 if the run was stopped as bad, a task
     could never be scored or no task is worth training on, 3 if it is incomplete.
     """
     from sandlot.calibrate.tasks.calibrate import CalibrationConfig  # noqa: PLC0415 - help does not need it

@@ -1,4 +1,4 @@
-"""`sandlot doctor`: what works on this machine."""
+"""`sandlot doctor`: check this machine."""
 
 import typer
 

@@ -1,4 +1,4 @@
-"""`sandlot export`: rollouts for other trainers."""
+"""`sandlot export`: write rollouts for other trainers."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -35,17 +35,21 @@ def add_to(app: typer.Typer) -> None:
 def _export(
     run: RunPath,
     kind: Annotated[
-        As, _Option("--as", help="`sft`: good conversations. `pairs`: better and worse attempts. `rollouts`: exact tokens.")
+        As,
+        _Option(
+            "--as",
+            help="`sft`: rollouts with a high reward. `pairs`: a better and a worse one of each task. `rollouts`: exact tokens.",
+        ),
     ],
     out: Annotated[
         Path | None, _Option("--out", metavar="FILE", help="A .jsonl or .parquet file. [default: RUN/exports/KIND.parquet]")
     ] = None,
-    split: Annotated[Which, _Option("--split", help="Which tasks; held-out ones only if you ask for them.")] = Which.TRAIN,
-    least: Annotated[float, _Option("--least", help="`sft`: export rollouts with at least this reward.")] = 1.0,
+    split: Annotated[Which, _Option("--split", help="Which tasks to export.")] = Which.TRAIN,
+    least: Annotated[float, _Option("--least", help="Minimum reward of a rollout, for `sft`.")] = 1.0,
     runs: Runs = RUNS,
     json: Json = False,
 ) -> None:
-    """Export a run's rollouts for other trainers, such as TRL and verl.
+    """Export rollouts for other trainers (TRL, verl).
 
     Exit code 1 if no rollout qualified.
     """

@@ -15,11 +15,11 @@ def add_to(app: typer.Typer) -> None:
 
 def _images(
     make: Annotated[
-        str | None, typer.Option("--make", metavar="IMAGE", help="Build this image now, so that no run waits for it.")
+        str | None, typer.Option("--make", metavar="IMAGE", help="Build this image now, so that the first run need not.")
     ] = None,
-    gc: Annotated[bool, typer.Option("--gc", help="Remove images that have not been used lately.")] = False,
+    gc: Annotated[bool, typer.Option("--gc", help="Remove images that have not been used for `--older-than` days.")] = False,
     older_than_days: Annotated[
-        float, typer.Option("--older-than", metavar="DAYS", help="With `--gc`: how long an image must have been unused.")
+        float, typer.Option("--older-than", metavar="DAYS", help="Minimum days unused, for `--gc`.")
     ] = 14.0,
     json: Json = False,
 ) -> None:

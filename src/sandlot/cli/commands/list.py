@@ -14,7 +14,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def _list(
-    folder: Annotated[Path, typer.Argument(help="Where to look for environments.")] = Path("environments"),
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to look for environments.")] = Path("environments"),
     runs: Runs = RUNS,
     json: Json = False,
 ) -> None:

@@ -49,10 +49,10 @@ def _run(
     dry_run: Annotated[bool, _Option("--dry-run", help="Print the resolved config and a forecast; run nothing.")] = False,
     json: Json = False,
 ) -> None:
-    """Run a model on an environment's tasks: take rollouts, grade them and store them.
+    """Run a model on an environment's tasks.
 
-    The same command continues a run that was interrupted. Exit code 1 if the run was stopped as bad or any rollout failed,
-    3 if it is incomplete.
+    Every rollout is graded and stored. The same command continues a run that was interrupted. Exit code 1 if the run was
+    stopped as bad or any rollout failed, 3 if it is incomplete.
     """
     from sandlot.cli.views.run import run_watched, show_forecast  # noqa: PLC0415 - help does not need it
 

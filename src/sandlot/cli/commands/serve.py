@@ -50,7 +50,7 @@ def _serve(
     judge: Judge = None,
     rubric: Rubric = None,
 ) -> None:
-    """Serve an environment to MCP clients, or a model to OpenAI clients.
+    """Serve an environment (MCP) or a model (OpenAI API).
 
     Each MCP connection plays one rollout of a task, which is graded when the client calls the finish tool. A model is served
     until SIGTERM or Ctrl-C; then running requests have `--drain-s` seconds to finish.

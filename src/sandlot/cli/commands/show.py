@@ -20,21 +20,19 @@ def _show(
         str,
         typer.Argument(
             metavar="WHAT",
-            help="An environment, a run, RUN/TASK (all attempts at a task), or RUN/TASK/ROLLOUT (one trace).",
+            help="An environment, a run, RUN/TASK (all rollouts of a task), or RUN/TASK/ROLLOUT (one trace).",
             autocompletion=complete_what,
         ),
     ],
     runs: Runs = RUNS,
-    every: Annotated[bool, typer.Option("--all", help="Print every task, not only the first ones.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Print every task, not only the first.")] = False,
     traces: Annotated[bool, typer.Option("--traces", help="Print the traces of a run or task as JSON Lines.")] = False,
     json: Json = False,
 ) -> None:
-    """Show an environment, a run, all attempts at a task, or one trace.
+    """Show an environment, a run, a task of a run, or a trace.
 
-    WHAT is a run if it is a directory with a manifest.json, or the name of one below `runs/`. RUN/TASK and RUN/TASK/ROLLOUT are
-    below a run. Anything else is an environment.
-
-    `--json` prints the summary of a run; `--traces` prints its traces, one per line.
+    WHAT is a run if it is a directory with a manifest.json, or the name of one below `runs/`. Anything else that is not below a
+    run is an environment. `--json` prints the summary of a run, `--traces` its traces.
     """
     from sandlot.cli.views import show as showing  # noqa: PLC0415 - help does not need it
     from sandlot.cli.views import show_run as showing_runs  # noqa: PLC0415 - as above

@@ -21,7 +21,8 @@ def _tokens(
     gate: Annotated[
         str | None,
         typer.Option(
-            "--gate", help="`fp32`: sampled by the same code in fp32. `bf16`: by other kernels, or in bf16. [default: what fits]"
+            "--gate",
+            help="Tolerance: `fp32` if the same code sampled in fp32, `bf16` otherwise. [default: by how it was sampled]",
         ),
     ] = None,
     runs: Runs = RUNS,
