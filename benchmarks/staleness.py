@@ -20,10 +20,11 @@ from typing import Any
 from report import Report, Row, publish, say
 
 from sandlot.core.ports.model import Sampling
+from sandlot.observe.training_records import Learned
 from sandlot.train.algorithms.algorithms import PolicyGradient
 from sandlot.train.algorithms.losses import Clip, Correction
 from sandlot.train.recipe import Evaluation, Recipe
-from sandlot.train.report.progress import Learned, TrainingProgress
+from sandlot.train.report.progress import TrainingProgress
 from sandlot.train.train import train
 from sandlot.train.trainer import Optimisation
 

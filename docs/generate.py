@@ -62,6 +62,10 @@ def defects() -> str:
         lines.append(
             f"| {code} | {defect.name} | {defect.harm} | {defect.fix} | {probes or 'not by an audit of the environment alone'} |"
         )
+    lines += ["", "## Probes", "", "| probe | layer | what must hold | codes |", "|---|---|---|---|"]
+    for probe in ALL_PROBES:
+        holds = inspect.cleandoc(probe.look.__doc__ or "").partition("\n")[0]
+        lines.append(f"| `{probe.name}` | {probe.layer} | {holds} | {', '.join(probe.codes)} |")
     return "\n".join(lines) + "\n"
 
 

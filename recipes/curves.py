@@ -23,8 +23,8 @@ from sandlot.core.types import derive_seed
 from sandlot.observe.chart import Curve as ChartCurve
 from sandlot.observe.chart import line_chart
 from sandlot.observe.page import html_page
+from sandlot.observe.training_records import Measured
 from sandlot.train import Clip, Evaluation, Imitate, Optimisation, Outcome, PolicyGradient, Recipe, Sampling, TrainingProgress
-from sandlot.train.report.progress import Measured
 from sandlot.train.report.summary import Level
 
 ROOT = Path(__file__).parent.parent

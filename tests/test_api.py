@@ -64,6 +64,7 @@ def test_importing_does_no_work():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "0"
 
 
+@pytest.mark.timeout(90)  # imports torch
 def test_a_function_is_kept_after_the_package_of_the_same_name_was_imported():
     code = """
 import sandlot, sandlot.run.summary, sandlot.calibrate.tasks.rule, sandlot.audit.verdict, sandlot.train.recipe
@@ -81,6 +82,7 @@ def test_importing_everything_needs_no_torch():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.timeout(90)
 @pytest.mark.parametrize("door", ["sandlot.train", "sandlot.ports"])
 def test_every_name_of_a_door_is_there_and_in_its_overview(door):
     module = importlib.import_module(door)

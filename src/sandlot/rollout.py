@@ -1,6 +1,6 @@
 """One rollout on one screen: open a world, let the agent act, gather evidence, grade, close.
 
-Features attach through the parts, never as branches here. `record_outcome` is the one place where an error becomes an outcome.
+Features are added through the parts, not as branches here. `record_outcome` is the only place where an error becomes an outcome.
 """
 
 import functools
@@ -23,7 +23,7 @@ from sandlot.wiring.parts import Grading, RolloutParts
 
 
 async def run_rollout(parts: RolloutParts, task: Task, *, run: str, rollout: int, blobs: Blobs) -> Trace:
-    """Open a world, let the agent act in it, grade what it left. Never raises for a bad rollout."""
+    """Open a world, let the agent act in it, grade the result. A failed rollout does not raise: its trace says what failed."""
     seed = world_seed(parts.env, task)
     trace = Trace(run=run, task=task.id, rollout=rollout, seed=seed, started=SYSTEM_CLOCK.wall())
     with record_outcome(trace):
@@ -39,7 +39,7 @@ async def run_rollout(parts: RolloutParts, task: Task, *, run: str, rollout: int
 
 
 async def grade_trace(grading: Grading, task: Task, trace: Trace, blobs: Blobs) -> RubricScore:
-    """The score of what a rollout left: the same function the first time and every time after."""
+    """Grade a rollout from its stored evidence; used the first time and for re-grading."""
     limits = grading.env.limits.but(task.limits)
     with deadline(limits.grade_s, GradeError, f"grading task `{task.id}`"):
         evidence = await load_evidence(grading.env, task, trace, blobs, grading.backend)
@@ -48,7 +48,7 @@ async def grade_trace(grading: Grading, task: Task, trace: Trace, blobs: Blobs) 
 
 @asynccontextmanager
 async def _opened(parts: RolloutParts, task: Task, trace: Trace, blobs: Blobs) -> AsyncGenerator[WorldSession]:
-    """The session, with the time it took to open and to close."""
+    """Open the session, and time opening and closing."""
     async with AsyncExitStack() as stack:
         with timed(trace.phases, "open"):
             session = await stack.enter_async_context(
@@ -68,7 +68,7 @@ async def _opened(parts: RolloutParts, task: Task, trace: Trace, blobs: Blobs) -
 
 
 async def _act(parts: RolloutParts, task: Task, session: WorldSession, trace: Trace) -> End:
-    """Play until there is an end; the agent's own time running out is one."""
+    """Run the harness until the rollout ends, at the latest when the agent's time is used up."""
     seed = derive_seed("sampling", parts.draws or trace.run, task.id, trace.rollout)
     with time_limit(session.limits.time_s), boundary(HarnessError, f"harness `{parts.harness.name}`"):
         async with parts.policies.policy(task, seed, trace.rollout) as policy:
@@ -81,12 +81,12 @@ async def _act(parts: RolloutParts, task: Task, session: WorldSession, trace: Tr
 
 @contextmanager
 def record_outcome(trace: Trace) -> Generator[None]:
-    """Turn whatever breaks into the trace's outcome. A failure never becomes a reward; cancellation passes through."""
+    """Turn an error into the trace's outcome, `Failed` or `Cancelled`. Cancellation of the task passes through."""
     try:
         yield
     except StoreError:
-        raise  # what cannot be kept does not count: the run stops
-    except Exception as error:  # noqa: BLE001 - the one catcher: a bad rollout is data, not a crash
+        raise  # a rollout that cannot be stored does not count: the run stops
+    except Exception as error:  # noqa: BLE001 - the only catcher: a failed rollout is data, not a crash
         cause = unwrapped(error)
         trace.end = trace.end or End.CUT
         if isinstance(cause, StoppedByHook):

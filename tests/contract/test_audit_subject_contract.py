@@ -30,11 +30,11 @@ def grade(answer, golden):
         os._exit(3)
     if answer == "print":
         print("{}" * 100, flush=True)
-        os.write(1, b"\\xff" * 64)
+        os.write(1, bytes([255]) * 64)
     if answer == "scribble":
         for fd in range(3, 40):
             try:
-                os.write(fd, b"\xff" * 64)
+                os.write(fd, bytes([255]) * 64)
             except OSError:
                 pass
         time.sleep(600)

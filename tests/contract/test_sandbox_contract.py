@@ -1,4 +1,4 @@
-"""What every sandbox backend must do, whoever makes it."""
+"""What every sandbox backend must do."""
 
 import errno
 import os
@@ -65,7 +65,7 @@ async def test_a_command_ended_by_a_signal_has_a_negative_code(sandbox):
     assert (await sh(sandbox, "kill -TERM $$")).code == -15
 
 
-async def test_a_command_that_does_not_exist_is_told_like_in_a_shell(sandbox):
+async def test_a_command_that_does_not_exist_ends_as_in_a_shell(sandbox):
     done = await run_command(sandbox, Command(argv=("no-such-program",)))
     assert done.code == 127
     assert "cannot start `no-such-program`" in done.stderr
@@ -81,14 +81,14 @@ async def test_a_command_that_does_not_exist_is_told_like_in_a_shell(sandbox):
         (("echo", "\ud800"), "surrogates not allowed"),
     ],
 )
-async def test_a_command_no_kernel_would_take_is_told_and_harms_nothing(sandbox, argv, why):
+async def test_a_command_no_kernel_could_start_gets_an_error_and_harms_nothing(sandbox, argv, why):
     done = await run_command(sandbox, Command(argv=argv))
     assert done.code == 126
     assert why in done.stderr
     assert (await sh(sandbox, "echo alive")).stdout == "alive\n"
 
 
-async def test_a_folder_that_does_not_exist_is_told(sandbox):
+async def test_a_folder_that_does_not_exist_is_an_error(sandbox):
     assert "cannot enter `/nowhere`" in (await sh(sandbox, "true", cwd="/nowhere")).stderr
 
 
@@ -111,7 +111,7 @@ async def test_input_can_be_sent_while_it_runs(sandbox):
     assert await process.wait() == 0
 
 
-async def test_input_nobody_reads_is_lost_without_harm(sandbox):
+async def test_unread_input_is_dropped_without_harm(sandbox):
     done = await sh(sandbox, "exec <&-; echo fine", stdin=b"x" * 2_000_000)
     assert (done.code, done.stdout) == (0, "fine\n")
 
@@ -126,7 +126,7 @@ async def test_environment_and_folder_are_as_asked(sandbox):
     assert done.stdout == "blue /usr /root\n"
 
 
-async def test_every_sandbox_has_the_same_surroundings(backend, image):
+async def test_every_sandbox_has_the_same_environment(backend, image):
     seen = set()
     for _ in range(2):
         async with backend.open(image) as sandbox:
@@ -184,7 +184,7 @@ async def test_writing_again_replaces_the_file(sandbox):
     assert await sandbox.read("/f") == b"short"
 
 
-async def test_reading_what_is_not_a_file_says_so_and_never_waits(sandbox):
+async def test_reading_what_is_not_a_file_is_an_error_and_never_waits(sandbox):
     await sh(sandbox, "mkfifo /pipe; ln -s /nowhere /broken")
     with pytest.raises(FileNotFoundError):
         await sandbox.read("/missing")
@@ -199,7 +199,7 @@ async def test_reading_what_is_not_a_file_says_so_and_never_waits(sandbox):
 
 
 @pytest.mark.parametrize("path", ["relative", "", "/nul\0byte"])
-async def test_a_path_that_is_none_is_refused(sandbox, path):
+async def test_an_invalid_path_is_refused(sandbox, path):
     with pytest.raises(ValueError, match="not absolute"):
         await sandbox.read(path)
 
@@ -370,7 +370,7 @@ async def test_a_unix_socket_inside_is_reached(sandbox):
     assert await stream.receive() == b""
 
 
-async def test_nobody_listening_is_told(sandbox):
+async def test_no_listener_is_an_error(sandbox):
     with pytest.raises(ConnectionRefusedError):
         await sandbox.connect(9)
 
@@ -396,7 +396,7 @@ async def test_closing_leaves_nothing(backend, image):
     await backend.settle(0)
 
 
-async def test_a_closed_sandbox_says_so(backend, image):
+async def test_every_use_of_a_closed_sandbox_is_an_error(backend, image):
     async with backend.open(image) as sandbox:
         process = await sandbox.spawn(Command(argv=("sleep", "1000")))
         snapshot = await sandbox.freeze()
@@ -424,7 +424,7 @@ async def test_the_backend_says_what_it_isolates(backend):
     assert all(text.startswith(("yes: ", "no: ")) for text in said.values())
 
 
-async def test_what_changed_is_told_while_it_runs(sandbox):
+async def test_changed_files_are_listed_while_it_runs(sandbox):
     await sandbox.write("/out/a", b"12345")
     assert (await sandbox.changed())["/out/a"] == 5
     assert (await sh(sandbox, "echo still here")).stdout == "still here\n"
@@ -486,7 +486,7 @@ async def test_many_programs_inside_are_answered_at_once(sandbox):
     assert said == {number: f"N{number}" for number in range(8)}
 
 
-async def test_a_port_that_is_taken_inside_is_told_and_a_closed_one_is_free_again(sandbox):
+async def test_a_port_in_use_is_an_error_and_a_closed_one_is_free_again(sandbox):
     async with sandbox.listen(8123):
         with pytest.raises(OSError, match="port 8123 inside the sandbox") as raised:
             async with sandbox.listen(8123):

@@ -1,4 +1,4 @@
-"""What every `Tool` promises, whoever made it. A new implementation adds itself to `TOOLS`.
+"""What every `Tool` promises. A new implementation adds itself to `TOOLS`.
 
 Each entry opens one tool called `work` that takes `n: int`, doubles it, and tells the agent `n is negative` for negative numbers.
 """

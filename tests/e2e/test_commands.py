@@ -339,7 +339,7 @@ def test_a_new_environment_passes_its_own_test_and_runs(sandlot, tmp_path, form)
     assert tested.returncode == 0, tested.stdout
     ran = sandlot("run", "environments/my-first", "--model", "scripted:golden", "--json", cwd=tmp_path)
     assert (ran.code, ran.json["pass_rate"]) == (0, 1.0)
-    assert "exists already" in refused(sandlot("new", "my-first", "--form", form, cwd=tmp_path))
+    assert "already exists" in refused(sandlot("new", "my-first", "--form", form, cwd=tmp_path))
 
 
 def test_a_person_plays(sandlot, made):
@@ -408,14 +408,14 @@ def test_the_doctor_looks(sandlot, tmp_path):
         (("run", NOTES, "-m", "gpt-4o"), "is `openai:gpt-4o@URL`"),
         (("run", NOTES, "-m", "openai:gpt-4o"), "export OPENAI_API_KEY="),
         (("run", NOTES, "-m", "scripted:goldn"), "did you mean `scripted:golden`?"),
-        (("run", ".", "-m", "scripted:golden"), "`.` is a folder without an environment"),
+        (("run", ".", "-m", "scripted:golden"), "`.` is a folder without `environment.toml`"),
         (("run", ENVIRONMENTS, "-m", "scripted:golden"), "name one of those in it: "),
         (("run", "folder/typo.py", "-m", "scripted:golden"), "typo.py:1: ImportError: cannot import name 'Enviroment'"),
         (("run", "folder/typo.py", "-m", "scripted:golden"), "did you mean `Environment`?"),
         (("run", "folder/file.py", "-m", "scripted:golden"), 'write `env = Environment("name")`'),
         (("run", NOTES, "-m", "replay:nowhere"), "`nowhere` is not a run"),
         (("run", ENVIRONMENTS / "arithmetix", "-m", "scripted:golden"), "did you mean"),
-        (("run", "folder", "-m", "scripted:golden"), "folder without an environment"),
+        (("run", "folder", "-m", "scripted:golden"), "folder without `environment.toml`"),
         (("run", NOTES, "-m", "scripted:golden", "--task", "note-99"), "no task `note-99`"),
         (("run", NOTES, "-m", "scripted:golden", "--price", "cheap"), "0.5/1.5"),
         (("run", NOTES, "-m", "scripted:golden", "--price", "1/nan"), "nan"),

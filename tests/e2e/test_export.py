@@ -46,7 +46,9 @@ def test_sft_has_the_conversations_of_full_marks_as_messages(sandlot, helpdesk):
 def test_held_out_tasks_come_only_when_they_are_named(sandlot, helpdesk):
     done = sandlot("export", "runs/made", "--as", "sft", "--split", "heldout", "--out", "held.jsonl", "--json", cwd=helpdesk)
     assert done.json["rows"] > 0
-    assert "neither .jsonl nor .parquet" in refused(sandlot("export", "runs/made", "--as", "sft", "--out", "x.csv", cwd=helpdesk))
+    assert "end its name with .jsonl or .parquet" in refused(
+        sandlot("export", "runs/made", "--as", "sft", "--out", "x.csv", cwd=helpdesk)
+    )
 
 
 def test_pairs_are_prompt_chosen_and_rejected(sandlot, helpdesk):

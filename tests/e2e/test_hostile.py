@@ -166,7 +166,7 @@ def test_author_code_that_prints_does_not_spoil_the_result(sandlot, tmp_path):
         ("def (:", "hostile.py:1: SyntaxError"),
         ("import sys; sys.exit(0)", "hostile.py:1: SystemExit"),
         ("1 / 0", "hostile.py:1: ZeroDivisionError"),
-        ("x = 1", "a file has one `Environment`, and it has none"),
+        ("x = 1", "a file holds one `Environment`; this one has none"),
         ("from sandlot import Environment\nenv = Environment('e')", "no tasks"),
         ("\x00", "hostile.py"),
     ],

@@ -63,4 +63,4 @@ def test_a_rubric_without_examples_gives_nothing_to_ask(sandlot, tmp_path):
     rubric.write_text('{"checks": [{"kind": "judge", "id": "kind", "prompt": "The answer is kind."}]}')
     said = refused(sandlot("judge", rubric, "--judge", "rookie", cwd=tmp_path))
     assert "(kind) have no examples" in said
-    assert "no file of labels" in refused(sandlot("judge", "no-such-thing.jsonl", "--judge", "rookie", cwd=tmp_path))
+    assert "cannot read labels" in refused(sandlot("judge", "no-such-thing.jsonl", "--judge", "rookie", cwd=tmp_path))

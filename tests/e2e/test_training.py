@@ -25,11 +25,21 @@ from sandlot.env.taskset import tasks_of
 from sandlot.model.nn.folder import load_folder
 from sandlot.model.nn.layout import weights_of
 from sandlot.model.nn.lora import load_adapter
+from sandlot.observe.event_log import EventReader
+from sandlot.observe.events import (
+    AlarmRaised,
+    EvaluationBegan,
+    RolloutEnded,
+    RolloutEvent,
+    RunBegan,
+    RunEnded,
+    RunEvent,
+    StepLearned,
+)
 from sandlot.run.results import Run
 from sandlot.run.trained import read_trained
 from sandlot.train.algorithms.algorithms import Imitate, PolicyGradient
 from sandlot.train.groups import task_order
-from sandlot.train.loop import Watcher
 from sandlot.train.recipe import Evaluation
 from sandlot.train.report.progress import TrainingProgress, read_lines
 from sandlot.train.report.summary import Outcome
@@ -262,7 +272,7 @@ def test_a_variant_must_leave_a_task_its_name(folder, tmp_path):
     recipe = letters.recipe(folder, steps=1, evaluation=Evaluation(tasks=1, group=1, variants=variants))
     with pytest.raises(ConfigError, match="changed the id of a task"):
         train(recipe, run=tmp_path / "run")
-    with pytest.raises(ConfigError, match="becomes a folder's"):
+    with pytest.raises(ConfigError, match="becomes the name of a folder"):
         Evaluation(variants={"../out": polite})
 
 
@@ -286,28 +296,40 @@ def test_an_environment_that_answers_is_varied_too_and_one_that_asks_for_itself_
 
 
 def test_nothing_to_learn_from_is_warned_of_then_stops_the_run_and_the_same_command_goes_on(folder, tmp_path):
-    warned: list[str] = []
-
-    class Ear(Watcher):
-        def warned(self, sentence: str) -> None:
-            warned.append(sentence)
-
+    got: list[RunEvent] = []
     flat = letters.recipe(
         folder, steps=9, reward=lambda _trace: 0.5, warn_idle=2, stop_idle=3, evaluation=Evaluation(tasks=1, group=1)
     )
-    first = train(flat, run=tmp_path / "run", watch=Ear())
+    first = train(flat, run=tmp_path / "run", sink=got.append)
     assert [step.informative for step in first.steps] == [0, 0, 0]
     assert first.tripped
     assert first.stopped.startswith(
         "no group taught anything in 3 steps in a row (versions 1 to 3): all rollouts of a group got the"
     )
-    assert [sentence.partition(" in a row")[0] for sentence in warned] == ["no group taught anything in 2 steps"]
+    (alarm,) = [event for event in got if isinstance(event, AlarmRaised)]
+    assert (alarm.kind, alarm.sentence.partition(" in a row")[0]) == ("idle", "no group taught anything in 2 steps")
+    require_training_events(got, tmp_path / "run", first)
     found = msgspec.json.decode((tmp_path / "run" / "summary.json").read_bytes())
     assert (found["verdict"], found["stopped"]) == ("stopped", first.stopped)
     assert TrainingResult(tmp_path / "run", msgspec.convert(found, Outcome)).exit_code == 1
     assert "no group taught anything in 3 steps" in (tmp_path / "run" / "report.html").read_text()
     assert len(train(flat, run=tmp_path / "run").steps) == 6
     assert train(flat.but(stop_idle=0), run=tmp_path / "run").stopped is None
+
+
+def require_training_events(got: list[RunEvent], path: Path, progress: TrainingProgress) -> None:
+    """Every step and evaluation is an event, in order, and the log of the run directory has the same ones."""
+    assert list(EventReader(path)) == got
+    names = [type(event).__name__ for event in got if not isinstance(event, RolloutEvent | RunBegan | RunEnded | AlarmRaised)]
+    assert names == ["TrainingBegan", "EvaluationBegan", "EvaluationEnded", *["StepLearned"] * len(progress.steps)]
+    assert [event.step for event in got if isinstance(event, StepLearned)] == progress.steps
+    (began,) = [event for event in got if isinstance(event, EvaluationBegan)]
+    ended = [event.run for event in got if isinstance(event, RolloutEnded)]
+    assert ended.count(began.run) == began.num_rollouts
+    assert len(ended) >= began.num_rollouts + sum(step.rollouts for step in progress.steps)
+    last = got[-1]
+    assert isinstance(last, RunEnded)
+    assert (last.stopped, last.tripped) == (progress.stopped, True)
 
 
 # -- a user ------------------------------------------------------------------------------------------------------------
@@ -330,7 +352,7 @@ def test_a_model_learns_from_talks_with_a_user_and_not_from_what_the_user_says(f
     assert all(node.tokens is None or not any(node.tokens.mask) for node in spoken), "the user's words are not trained on"
     assert progress.steps[0].tokens == sum(len(node.tokens) for node in trace.turns())
     assert isinstance(trace.outcome, Scored)
-    with pytest.raises(ConfigError, match=r"`letters` has no user for a model to play"):
+    with pytest.raises(ConfigError, match=r"`letters` has no persona for a model to play"):
         train(letters.recipe(folder, user="scripted:persona"), run=tmp_path / "none")
 
 
@@ -374,7 +396,7 @@ def test_imitation_stopped_and_continued_gives_the_same_losses(folder, tmp_path)
 
 
 def test_a_teacher_has_no_policy_gradient(folder):
-    with pytest.raises(ConfigError, match="is not the policy that learns"):
+    with pytest.raises(ConfigError, match="is not the policy in training"):
         letters.recipe(folder, teacher="scripted:golden")
 
 

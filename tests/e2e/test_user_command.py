@@ -63,9 +63,9 @@ def test_another_environments_persona_cannot_be_played(sandlot, tmp_path):
     said = refused(
         sandlot("run", ENVIRONMENTS / "arithmetic", "--model", "scripted:golden", "--user", "scripted:echo", cwd=tmp_path)
     )
-    assert "has no user for a model to play" in said
+    assert "has no persona for a model to play" in said
     said = refused(sandlot("run", RETURNS, "--model", "scripted:golden", "--user", "scripted:golden", cwd=tmp_path))
-    assert "the golden solution is the agent's" in said
+    assert "the golden solution plays the agent" in said
     assert "no scripted policy" in refused(
         sandlot("run", RETURNS, "--model", "scripted:golden", "--user", "scripted:x", cwd=tmp_path)
     )
@@ -84,7 +84,7 @@ def test_a_user_is_measured_and_told_in_exit_codes(sandlot, tmp_path):
     bad = sandlot("simulator", RETURNS, "--user", "scripted:echo", "--tasks", 3, cwd=tmp_path)
     assert bad.code == 1
     assert "stays the user" in bad.out
-    assert "no user for a model to play" in refused(
+    assert "no persona for a model to play" in refused(
         sandlot("simulator", ENVIRONMENTS / "drill", "--user", "rookie", cwd=tmp_path)
     )
 

@@ -201,7 +201,7 @@ async def test_odd_names_deep_folders_and_replaced_ones_are_found(sandbox, monke
     assert "/etc/shells" not in changes
 
 
-async def test_a_pooled_sandbox_that_died_is_not_handed_out(docker_socket):
+async def test_a_pooled_sandbox_that_died_is_not_given_out(docker_socket):
     async with open_docker(docker_socket, pool=1) as backend:
         await backend.warm(IMAGE)
         docker(docker_socket, "kill", *made(docker_socket))

@@ -1,8 +1,8 @@
-"""The ways a rollout can come out, one word each, and what in a trace decides the word.
+"""Labels for the result of a rollout, and the rule that decides each.
 
-This table is the only place where the closed list of labels meets our ends and outcomes. A label is decided by the *outcome*,
-by the *end*, or by *review*: a person or the auditor, looking at several traces. The first two are computed by `label_of`; the
-last never are, because a single trace cannot show them. The documentation's table is written from this one.
+A label is decided by the *outcome*, by the *end*, or by *review*: a person or the auditor, looking at several traces. The first
+two are computed by `label_of`; the last are not, because a single trace cannot show them. The documentation's table is
+generated from this one.
 """
 
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from sandlot.core.trace import Failed, Scored, Trace, TraceRow
 from sandlot.core.types import End, Side
 
 VERSION = 2
-"""Of the list below; written beside every label a person gives, so that old labels keep their meaning when the list changes."""
+"""Version of the list below, stored with every label of a person, so that old labels keep their meaning."""
 
 _BUDGETS = frozenset({End.TURN_LIMIT, End.TOKEN_LIMIT, End.TIME_LIMIT, End.MEMORY_LIMIT})
 
 
 class DecidedBy(StrEnum):
-    """What a label is read from."""
+    """What decides a label."""
 
     OUTCOME = "outcome"
     END = "end"
@@ -28,16 +28,16 @@ class DecidedBy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """One way to come out."""
+    """One label."""
 
     name: str
     decided_by: DecidedBy
     what: str
     """The rule in words."""
     blames_environment: bool = False
-    """True if it counts into the environment's failure rate (a failed model endpoint never does: it has a limit of its own)."""
+    """True if it counts towards the environment's failure rate. A failed model endpoint never does: it has its own limit."""
     kinds: frozenset[tuple[Side, str]] = frozenset()
-    """The failures it is the word for, by side and kind."""
+    """The failures with this label, by side and kind."""
 
 
 def _kinds(side: Side, *kinds: str) -> frozenset[tuple[Side, str]]:
@@ -151,11 +151,11 @@ _BY_SIDE = {
     Side.GRADER: "grader_crash",
     Side.HARNESS: "infra",
 }
-"""For kinds the table does not know: a plug-in may raise its own."""
+"""For kinds that are not in the table: a plug-in may raise its own."""
 
 
 def label_named(name: str) -> Label:
-    """The label of this name; `ConfigError` with the whole list if there is none."""
+    """The label with this name; `ConfigError` with the list if there is none."""
     for label in LABELS:
         if label.name == name:
             return label
@@ -163,7 +163,7 @@ def label_named(name: str) -> Label:
 
 
 def label_of(trace: Trace) -> str | None:
-    """The label of a finished trace; None if an operator cancelled it, which is nobody's doing."""
+    """The label of a finished trace; None if an operator cancelled it."""
     outcome = trace.outcome
     if isinstance(outcome, Scored):
         return _scored(passed=outcome.score.passed, end=trace.end, unreadable=_ends_unreadable(trace))
@@ -177,7 +177,7 @@ def label_of(trace: Trace) -> str | None:
 
 
 def label_of_row(row: TraceRow) -> str | None:
-    """The label as far as a row can tell: it takes the trace to see `model_format`, and that it was a tool that crashed."""
+    """The label as far as a row shows it: `model_format` and crashed tools need the trace."""
     if row.outcome == "scored":
         return _scored(passed=row.passed is True, end=End(row.end), unreadable=False)
     if row.side is not None:
@@ -186,12 +186,12 @@ def label_of_row(row: TraceRow) -> str | None:
 
 
 def label_of_failure(side: Side, kind: str) -> str:
-    """The label of a failure; for a kind that is not in the table, its side's plainest one."""
+    """The label of a failure; for a kind that is not in the table, the default of its side."""
     return _BY_FAILURE.get((side, kind), _BY_SIDE[side])
 
 
 def labels_table() -> str:
-    """The whole list for the documentation, in Markdown."""
+    """The list as a Markdown table, for the documentation."""
     head = ["| label | decided by | when | counts as environment failure |", "|---|---|---|---|"]
     lines = [f"| `{label.name}` | {label.decided_by} | {label.what} | {_counts(label)} |" for label in LABELS]
     return "\n".join([*head, *lines]) + "\n"
@@ -214,12 +214,12 @@ def _scored(*, passed: bool, end: End | None, unreadable: bool) -> str:
 
 
 def _ends_unreadable(trace: Trace) -> bool:
-    """True if no tool call of the last turn could be read, though there were some."""
+    """True if the last turn has tool calls and none could be parsed."""
     last = next((node for node in reversed(trace.nodes) if node.is_turn), None)
     calls = last.message.calls if last else ()
     return bool(calls) and all(call.malformed is not None for call in calls)
 
 
 def _waits_for_tool(trace: Trace) -> bool:
-    """True if the last message asks for a tool and nothing has answered."""
+    """True if the last message is a tool call without a result."""
     return bool(trace.nodes) and bool(trace.nodes[-1].message.calls)

@@ -1,4 +1,4 @@
-"""Where answers get left lying about, and how they are recognised."""
+"""Places where answers are often left by mistake, and how values of a task's key are recognised there."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from sandlot.core.types import Json
 
 MIN_CHARS = 8
 MIN_DIGITS = 5
-"""Shorter values turn up by chance."""
+"""Shorter values occur by chance."""
 
 _NAMES = r"expected|truth|gold|solution|answer|secret|oracle|reference|hidden|key|grad(e|ing)|rubric|reward"
 PLACES = {
@@ -21,17 +21,16 @@ PLACES = {
         f' | grep -Ei \'({_NAMES})[^/]*$\' | head -40 | while read -r each; do echo "== $each"; head -c 4000 "$each"; done'
     ),
 }
-"""What a look-up agent runs, by the kind of place. Whatever is not read this way is the task's own material."""
+"""The commands of the look-up agent, by kind of place. Files that they do not read are the task's own material."""
 
 
 def _key_values(task: Task) -> list[str]:
-    """Values of the key that are long enough to be recognised, and that the prompt does not say."""
-    told = task.prompt
-    return [text for text in dict.fromkeys(values_as_text(task.key)) if _is_long_enough(text) and text not in told]
+    """Values of the key that are long enough to recognise and not in the prompt."""
+    return [text for text in dict.fromkeys(values_as_text(task.key)) if _is_long_enough(text) and text not in task.prompt]
 
 
 def key_values_in(text: str, task: Task) -> list[str]:
-    """Values of the key that a text contains, as words of their own."""
+    """Values of the key that a text contains as separate words."""
     return [secret for secret in _key_values(task) if re.search(rf"(?<!\w){re.escape(secret)}(?!\w)", text)]
 
 
@@ -41,7 +40,7 @@ def _is_long_enough(text: str) -> bool:
 
 
 def is_answer_like(path: str) -> bool:
-    """True for files that are not the task's own material: hidden ones, and those named as answers are."""
+    """True for hidden files and files whose names suggest an answer: they are not the task's own material."""
     if "/.git/" in path:
         return False
     return any(
@@ -50,7 +49,7 @@ def is_answer_like(path: str) -> bool:
 
 
 def values_as_text(thing: Any) -> Iterator[str]:
-    """Every single value in a record, as it would be printed; bytes and truth values aside."""
+    """Every text and number in a record as text; bytes and booleans are left out."""
     if isinstance(thing, dict):
         for value in cast("Json", thing).values():
             yield from values_as_text(value)

@@ -1,8 +1,8 @@
-"""An audit, from a subject to a verdict: layers cheapest first, every probe of each, and what they found.
+"""An audit, from a subject to a verdict. Layers run cheapest first, and every probe of a layer runs.
 
-The verdict is SHIP only if every mandatory layer ran and nothing grave was confirmed. A probe that breaks, a layer of which no
-probe applies, a judge or a golden solution that is missing leave it INCOMPLETE: what was not looked at is not clean. Only a layer
-that nothing of the subject's kind can have may be missing, and the report says so.
+The verdict is SHIP only if every mandatory layer ran and no grave finding was confirmed. It is INCOMPLETE if a probe failed, if
+no probe of a layer applies, or if a judge or golden solution is missing: what was not checked does not count as sound. Only
+layers that do not apply to the kind of subject may be missing, and the report names them.
 """
 
 import datetime as dt
@@ -11,7 +11,7 @@ import importlib.metadata
 import platform
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,7 +24,7 @@ import msgspec
 from sandlot.audit.case import Case, Probe, count_trials
 from sandlot.audit.finding import MANDATORY, Confidence, Finding, Layer, Severity
 from sandlot.audit.probes.panel import DIFFERENTIAL, FINISHED_ROLLOUTS, GRADER, GYMNASIUM, GYMNASIUM_STATIC, SCRIPTED, STATIC
-from sandlot.audit.probes.played.rollouts import take_rollouts
+from sandlot.audit.probes.played.health import take_rollouts
 from sandlot.audit.reports.folder import FOLDER, folder_of
 from sandlot.audit.reports.formats import require_writable, write_audit, write_report
 from sandlot.audit.subject import Description, Subject
@@ -36,45 +36,42 @@ from sandlot.core.concurrency.blocking import blocking
 from sandlot.core.errors import ConfigError, HarnessError, SandlotError, boundary
 from sandlot.core.task import Task
 from sandlot.env.environment import Environment
+from sandlot.observe.events import ProbeBegan, ProbeEnded, Sink, fan_out, ignore_event
 
 _PROBES_AT_ONCE = 2
 _ALONE = frozenset({Layer.DIFFERENTIAL})
-"""Layers whose probes take turns: rollouts of another probe, in another process, would be a condition nobody asked for."""
+"""Layers whose probes run one at a time: trials of another probe in parallel would change the conditions."""
 _PLAYED = frozenset({Layer.GRADER, Layer.SCRIPTED, Layer.DIFFERENTIAL})
 """Layers that take trials."""
 _PROBE_S = 3600.0
-"""A probe that takes longer has failed. Trials have their own limits: this one only ends what would never end."""
+"""Time limit of a probe. Trials have their own limits; this one is for probes that would never end."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditSelection:
-    """Which part of an audit to run; by default all that needs no model."""
+    """Which part of an audit to run. Default: the mandatory layers."""
 
     layers: frozenset[Layer] = frozenset(MANDATORY)
     probes: frozenset[str] | None = None
-    """Only these: to see one finding again."""
-
-
-Watch = Callable[[Probe, ProbeReport | None], None]
-"""Called when a probe starts (without a report) and when it has ended."""
+    """Only these probes. None: all."""
 
 
 class ProbeMemory(Protocol):
-    """Remembers finished probes, so that an interrupted audit can continue."""
+    """Stores finished probes, so that an interrupted audit can continue."""
 
     def recall(self, probe: Probe) -> tuple[ProbeReport, list[Finding]] | None:
-        """What an earlier sitting of the same audit found; None if the probe has to run."""
+        """The result of an earlier sitting of the same audit; None if the probe has to run."""
         ...
 
     def keep(self, probe: Probe, report: ProbeReport, findings: Sequence[Finding]) -> None:
-        """Remember a probe that has ended."""
+        """Store a finished probe."""
         ...
 
 
 async def run_probes(
-    case: Case, probes: Sequence[Probe], wanted: AuditSelection, watch: Watch, memory: ProbeMemory | None = None
+    case: Case, probes: Sequence[Probe], wanted: AuditSelection, sink: Sink, memory: ProbeMemory | None = None
 ) -> tuple[list[LayerReport], list[Finding]]:
-    """Run every wanted probe, a few at a time, layer by layer; what `memory` has is not run again."""
+    """Run the wanted probes, a few at a time, layer by layer. Probes in `memory` are not run again. `sink` must not raise."""
     layers: list[LayerReport] = []
     findings: list[Finding] = []
     unplayable: str | None = None
@@ -85,7 +82,7 @@ async def run_probes(
             continue
         mine = [probe for probe in probes if probe.layer is layer and (wanted.probes is None or probe.name in wanted.probes)]
         if layer not in wanted.layers or not mine:
-            why = "" if layer not in wanted.layers else "no probe of it was asked for" if wanted.probes else "it has no probes"
+            why = "" if layer not in wanted.layers else "none of its probes was selected" if wanted.probes else "it has no probes"
             layers.append(LayerReport(layer=layer, state=State.NOT_ASKED, why=why))
             continue
         obstacle = _obstacle(case, layer)
@@ -96,7 +93,7 @@ async def run_probes(
         if obstacle:
             layers.append(LayerReport(layer=layer, state=State.COULD_NOT_RUN, why=obstacle))
             continue
-        reports, found = await _run_layer(case, mine, watch, known, memory)
+        reports, found = await _run_layer(case, mine, sink, known, memory)
         why = _why_unfinished(reports)
         state = State.COULD_NOT_RUN if why else State.RAN
         layers.append(LayerReport(layer=layer, state=state, why=why, probes=tuple(reports)))
@@ -105,7 +102,7 @@ async def run_probes(
 
 
 def chosen_tasks(tasks: Sequence[Task], most: int, seed: int) -> tuple[Task, ...]:
-    """All of them, or a seeded choice that keeps their order."""
+    """All tasks, or a seeded sample in the same order."""
     if len(tasks) <= most:
         return tuple(tasks)
     kept = set(Random(seed).sample(range(len(tasks)), most))  # noqa: S311 - seeded, not secret
@@ -118,21 +115,21 @@ def _gravity(finding: Finding) -> tuple[bool, int, str, str]:
 
 
 def _obstacle(case: Case, layer: Layer) -> str:
-    """Why a layer cannot be run at all; nothing if it can."""
+    """Why a layer cannot run at all; empty if it can."""
     about = case.description
     if layer is Layer.STATIC:
-        return "" if about.kind == "environment" or about.sources else "its text lies nowhere that modules are looked for"
+        return "" if about.kind == "environment" or about.sources else "its source was not found in the folders of modules"
     if about.needs_user and case.user is None:
-        return "a model has to play its user (`@env.persona`); name one with `--user MODEL`, such as `--user scripted:persona`"
+        return "a model must play its user (`@env.persona`); name one with `--user MODEL`, such as `--user scripted:persona`"
     if about.needs_judge and case.judge is None:
-        return "its rubric has judge checks, and without a judge nothing is graded; give one with `--judge MODEL`"
-    if layer in MANDATORY and not about.has_golden and about.kind != "gymnasium":  # whose probes need none, but for one
+        return "its rubric has judge checks, and nothing is graded without a judge; name one with `--judge MODEL`"
+    if layer in MANDATORY and not about.has_golden and about.kind != "gymnasium":  # all but one of its probes need none
         return "it has no golden solution, so nothing shows that it can be solved; write one with `@env.solution`"
     return ""
 
 
 def _why_unfinished(reports: Sequence[ProbeReport]) -> str:
-    """Why a layer did not run whole; nothing if it did."""
+    """Why a layer did not run completely; empty if it did."""
     broken = next((report for report in reports if report.state is State.COULD_NOT_RUN), None)
     if broken is not None:
         return f"probe `{broken.name}`: {broken.why}"
@@ -144,7 +141,7 @@ def _why_unfinished(reports: Sequence[ProbeReport]) -> str:
 async def _run_layer(
     case: Case,
     probes: Sequence[Probe],
-    watch: Watch,
+    sink: Sink,
     known: Mapping[str, tuple[ProbeReport, list[Finding]]],
     memory: ProbeMemory | None,
 ) -> tuple[list[ProbeReport], list[Finding]]:
@@ -155,12 +152,22 @@ async def _run_layer(
     async def look(probe: Probe) -> None:
         async with places:
             if probe.name not in known:
-                watch(probe, None)
+                sink(ProbeBegan(layer=probe.layer, probe=probe.name))
             report, findings = known.get(probe.name) or await _run_probe(case, probe)
             reports[probe.name], found[probe.name] = report, findings
             if memory is not None:
                 await anyio.to_thread.run_sync(memory.keep, probe, report, findings)
-            watch(probe, report)
+            sink(
+                ProbeEnded(
+                    layer=probe.layer,
+                    probe=probe.name,
+                    state=report.state,
+                    why=report.why,
+                    num_findings=report.findings,
+                    seconds=report.seconds,
+                    earlier=report.earlier,
+                )
+            )
 
     async with anyio.create_task_group() as group:
         for probe in probes:
@@ -193,18 +200,18 @@ async def _run_probe(case: Case, probe: Probe) -> tuple[ProbeReport, list[Findin
 
 
 PANEL: tuple[Probe, ...] = (*STATIC, *GRADER, *SCRIPTED, *DIFFERENTIAL, *FINISHED_ROLLOUTS)
-"""For environments and plain graders."""
+"""The probes for environments and plain graders."""
 
 
 GYM_PANEL: tuple[Probe, ...] = (*GYMNASIUM_STATIC, *GYMNASIUM)
-"""For Gymnasium environments, whose world is played in steps and actions."""
+"""The probes for Gymnasium environments."""
 
 
 ALL_PROBES: tuple[Probe, ...] = (*PANEL, *GYMNASIUM)
 
 
 _MOST_TASKS = 100
-"""Tasks that are played, unless more are asked for; what can be read of the others is read."""
+"""Default limit of tasks to play; the static layer reads all tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,17 +219,17 @@ class AuditPlan:
     """Everything an audit uses besides its subject."""
 
     subject: str = ""
-    """The words of a command line that name the subject. Default: the name it has."""
+    """The words of a command line that name the subject. Default: its name."""
     place: str = ""
     """Where it is: `place_of` it."""
     runs: Path | None = None
-    """The folder of runs: finished probes are kept there until the audit is whole. None: nothing is kept."""
+    """The folder of runs, where finished probes are stored until the audit is complete. None: store nothing."""
     conditions: tuple[str, ...] = ()
-    """What else the result depends on: the sandbox, the patience."""
+    """What else the result depends on: the sandbox and the patience."""
     seed: int = 0
     most_tasks: int = _MOST_TASKS
     tasks: tuple[str, ...] = ()
-    """Only these, by id."""
+    """Ids of the tasks to play. Default: all."""
     judge: str | None = None
     user: str | None = None
     """The model that plays the user."""
@@ -231,7 +238,7 @@ class AuditPlan:
     rollouts: Path | None = None
     """A run of a model in this environment."""
     reviewed: Path | None = None
-    """A run with labels of people."""
+    """A run that people have labelled."""
     declarations: Path | None = None
     """The file with waivers."""
     wanted: AuditSelection = field(default_factory=AuditSelection)
@@ -263,7 +270,7 @@ async def audit_async(  # noqa: PLR0913 - the options of `sandlot audit`, all by
     sandbox: str = "native",
     patience_s: float = 60.0,
     runs: str | Path | None = "runs",
-    watch: Watch = lambda _probe, _report: None,
+    sink: Sink = ignore_event,
 ) -> Audit:
     """Check that an environment is sound, and return the `Audit`: the verdict SHIP, FIX or INCOMPLETE, and the findings.
 
@@ -280,7 +287,7 @@ async def audit_async(  # noqa: PLR0913 - the options of `sandlot audit`, all by
     - `reports`: files to write; the ending gives the format: .html, .md, .json, .sarif, .xml (JUnit).
     - `sandbox`, `patience_s`: as for `sandlot run`; seconds without output after which a trial counts as hung.
     - `runs`: the folder for audits. None: nothing is kept.
-    - `watch`: called when a probe starts, and with its report when it has ended.
+    - `sink`: receives an event when a probe begins and when it has ended.
 
     ```python
     import sandlot
@@ -296,7 +303,7 @@ async def audit_async(  # noqa: PLR0913 - the options of `sandlot audit`, all by
     plan = replace(plan, **{name: Path(file) for name, file in given.items() if file is not None})
     plan = replace(plan, wanted=_select(layers, probes, model=model is not None, people=reviewed is not None))
     _require_usable(what, plan, model, waivers)
-    return await _audit_and_keep(what, plan, model, Path(runs or "runs"), [Path(file) for file in reports], watch)
+    return await _audit_and_keep(what, plan, model, Path(runs or "runs"), [Path(file) for file in reports], sink)
 
 
 audit = blocking("audit", audit_async)
@@ -322,23 +329,23 @@ def _require_usable(what: NamedSubject, plan: AuditPlan, model: str | None, waiv
 
 
 async def _audit_and_keep(
-    what: NamedSubject, plan: AuditPlan, model: str | None, runs: Path, reports: Sequence[Path], watch: Watch
+    what: NamedSubject, plan: AuditPlan, model: str | None, runs: Path, reports: Sequence[Path], sink: Sink
 ) -> Audit:
     for file in reports:
         require_writable(file)
     async with what.open() as subject:
         if model is not None and what.env is not None:
             plan = replace(plan, rollouts=await _play_model(subject, what.env, model, plan, runs))
-        audit = await audit_subject(subject, plan, watch)
+        audit = await audit_subject(subject, plan, sink)
     if plan.runs is not None:
         write_audit(audit, plan.runs)
-    for file in reports:  # whatever becomes of them, the audit is kept
+    for file in reports:  # the audit is stored already, if one of them fails
         write_report(audit, file)
     return audit
 
 
 async def _play_model(subject: Subject, env: str, model: str, plan: AuditPlan, runs: Path) -> Path:
-    """Take rollouts of a model. Their folder is of exactly this environment: those of another would say nothing about it."""
+    """Take rollouts of a model. The folder name has the fingerprint: rollouts of another version say nothing about this one."""
     exactly = (await subject.describe()).fingerprint.removeprefix("sha256:")[:8]
     player = f"{model} {plan.user or ''}".strip()
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{Path(env).name}-{player}-{exactly}").strip("-.")
@@ -346,18 +353,18 @@ async def _play_model(subject: Subject, env: str, model: str, plan: AuditPlan, r
     return await take_rollouts(env, model, place, judge=plan.judge, user=plan.user, sandbox=plan.conditions[0])
 
 
-async def audit_subject(subject: Subject, plan: AuditPlan, watch: Watch = lambda _probe, _report: None) -> Audit:
-    """Run every probe that the plan wants, and reach a verdict. A subject that keeps something ready is open meanwhile."""
+async def audit_subject(subject: Subject, plan: AuditPlan, sink: Sink = ignore_event) -> Audit:
+    """Run the probes of a plan, and reach a verdict. A subject that is a context manager is open meanwhile."""
     async with subject if isinstance(subject, AbstractAsyncContextManager) else nullcontext():
-        return await _audit_opened(subject, plan, watch)
+        return await _audit_opened(subject, plan, fan_out(sink))
 
 
-async def _audit_opened(subject: Subject, plan: AuditPlan, watch: Watch) -> Audit:
+async def _audit_opened(subject: Subject, plan: AuditPlan, sink: Sink) -> Audit:
     waivers = read_waivers(plan.declarations)
     started, begun = time.time(), time.monotonic()
     about = await subject.describe()
     if plan.user is not None and not about.has_persona:
-        raise ConfigError(f"`{about.name}` has no user for a model to play; leave `--user` out, or mark one with `@env.persona`")
+        raise ConfigError(f"`{about.name}` has no persona for a model to play; leave out `--user`, or add `@env.persona`")
     case = Case(
         subject=subject,
         description=about,
@@ -372,7 +379,7 @@ async def _audit_opened(subject: Subject, plan: AuditPlan, watch: Watch) -> Audi
     )
     probes = _probes(about.kind, plan.wanted)
     memory = UnfinishedAudit(folder_of(about.name, plan.place, plan.runs), _dependencies(about, plan)) if plan.runs else None
-    layers, findings = await run_probes(case, probes, plan.wanted, watch, memory)
+    layers, findings = await run_probes(case, probes, plan.wanted, sink, memory)
     earlier = [probe for layer in layers for probe in layer.probes if probe.earlier]
     today = dt.datetime.now(tz=dt.UTC).date().isoformat()
     standing, waived, expired = apply_waivers(findings, waivers, today)
@@ -398,7 +405,7 @@ async def _audit_opened(subject: Subject, plan: AuditPlan, watch: Watch) -> Audi
 
 
 def _dependencies(about: Description, plan: AuditPlan) -> list[Any]:
-    """Everything that the result of a probe depends on, apart from its own code."""
+    """Everything that the result of a probe depends on, besides its code."""
     files = [hashlib.sha256(file.read_bytes()).hexdigest() if file else None for file in (plan.reference, plan.manifest)]
     options = [plan.seed, plan.most_tasks, plan.tasks, plan.judge, plan.user, plan.conditions, files]
     return [FORMAT, plan.place, msgspec.to_builtins(about), options, platform.python_version()]

@@ -1,7 +1,7 @@
-"""One audit under way: the subject, what is known of it, and what was seen already.
+"""The state of one audit: the subject, its description, and trials that probes share.
 
 A probe is a function from a case to findings. Trials that several probes need (the golden solution, an agent that does nothing)
-are taken once; everything else a probe asks for itself, by `take`.
+are taken once; for others a probe calls `take`.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -36,25 +36,25 @@ from sandlot.model.policy.faithful_user import FAITHFUL
 IDLE = Script(name="nop")
 """An agent that does nothing."""
 _LONGEST = 300
-"""Characters of an error in a reason."""
+"""Maximum characters of an error in a reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One way to look for flaws."""
+    """One way to look for defects."""
 
     name: str
     layer: Layer
     codes: tuple[str, ...]
-    """The defects it can find, for the table of what was looked for."""
+    """The defects it can find."""
     look: Callable[["Case"], Awaitable[list[Finding]]]
     applies: Callable[["Case"], str | None] = lambda _case: None
-    """Why it does not apply here; None if it does. Not applying is not the same as having failed."""
+    """Why it does not apply to a case; None if it does."""
 
 
 @dataclass(slots=True)
 class TrialCount:
-    """Trials that one probe has asked for."""
+    """Number of trials of one probe."""
 
     trials: int = 0
 
@@ -63,7 +63,7 @@ _COUNT: ContextVar[TrialCount] = ContextVar("trial_count", default=TrialCount())
 
 
 def count_trials() -> TrialCount:
-    """A new count of the trials that are taken from here on in this task and those it starts."""
+    """Start a new count of the trials taken by this task and the tasks it starts."""
     count = TrialCount()
     _COUNT.set(count)
     return count
@@ -71,21 +71,21 @@ def count_trials() -> TrialCount:
 
 @dataclass(slots=True)
 class Case:
-    """The subject and everything probes share."""
+    """The subject, the options, and trials that probes share."""
 
     subject: Subject
     description: Description
     tasks: tuple[Task, ...]
-    """Those that are played: all, or a seeded choice of them."""
+    """The tasks to play: all, or a seeded sample."""
     seed: int = 0
     judge: str | None = None
-    """The judge's model, where one was given."""
+    """The model for judge checks, if one was given."""
     user: str | None = None
-    """The model that plays the user, where one was given."""
+    """The model that plays the user, if one was given."""
     reference: Path | None = None
-    """A sample of the real data that the environment's data stands for."""
+    """A file with real records to compare the tasks' data with."""
     manifest: Path | None = None
-    """The tools as they are served in production: a JSON list of MCP tool specs."""
+    """The tools in production: a JSON list of MCP tool specs."""
     rollouts: Path | None = None
     """A run of a model in this environment."""
     reviewed: Path | None = None
@@ -93,7 +93,7 @@ class Case:
     _golden: dict[str, Trial] | None = None
     _idle: dict[str, Trial] | None = None
     taken: int = 0
-    """Trials so far."""
+    """Number of trials so far."""
     _once: anyio.Lock = field(default_factory=anyio.Lock)
 
     async def take(self, requests: Sequence[Request], conditions: Conditions = PLAIN) -> list[Trial]:
@@ -104,7 +104,7 @@ class Case:
             raise HarnessError(busy.message)
         broken = next((trial.failed for trial in trials if trial.failed and trial.failed.side is Side.MODEL), None)
         if broken is not None and self.user is not None:  # the agents are scripted, so the failed model is the user's
-            raise HarnessError(f"the user could not be played: {broken.message[:300]}")
+            raise HarnessError(f"the user's model failed: {broken.message[:300]}")
         return trials
 
     async def _take(self, requests: Sequence[Request], conditions: Conditions = PLAIN) -> list[Trial]:
@@ -113,23 +113,23 @@ class Case:
         return await self.subject.take(requests, conditions) if requests else []
 
     async def golden(self) -> dict[str, Trial]:
-        """The golden solution of every task, by task; empty where there is none."""
+        """Trials of the golden solution by task id; empty if there is no golden solution."""
         async with self._once:  # several probes ask at the same time
             if self._golden is None:
                 self._golden = await self._each(NamedPlay(name="golden")) if self.description.has_golden else {}
             return self._golden
 
     async def idle(self) -> dict[str, Trial]:
-        """An agent that does nothing, on every task."""
+        """Trials of an agent that does nothing, by task id."""
         async with self._once:
             if self._idle is None:
                 self._idle = await self._each(IDLE)
             return self._idle
 
     async def obstacle(self) -> str | None:
-        """Why the subject cannot be played as asked, though it is not to blame: its sandbox, judge or user does not work.
+        """Why the subject cannot be played for a reason outside of it: the sandbox, judge or user does not work.
 
-        The golden solution shows it. What failed is tried once more, so that one hiccup is no obstacle.
+        The golden solution shows it. Failed trials are repeated once, so a single failure is no obstacle.
         """
         try:
             golden = await self.golden()
@@ -162,7 +162,7 @@ class Case:
         return failure.message if judged or failure.side in {Side.SANDBOX, Side.MODEL} else None
 
     async def _saved_by_another_user(self, weak: Sequence[Task]) -> list[Task]:
-        """Those of the tasks that the golden solution solves once a perfect user answers it."""
+        """Those of the tasks that the golden solution solves with a perfect user."""
         if self.user is None or self.user == FAITHFUL:
             return []
         again = await self._golden_of(weak, Conditions(user=FAITHFUL))
@@ -175,7 +175,7 @@ class Case:
 
     async def _each(self, play: Script | NamedPlay) -> dict[str, Trial]:
         requests = [Take(task=task.id, play=play, seed=self.seed) for task in self.tasks]
-        trials = await self._take(requests, Conditions(shuffled=self.seed))  # what leaks between trials shows in a random order
+        trials = await self._take(requests, Conditions(shuffled=self.seed))  # a random order shows leaks between trials
         return {task.id: trial for task, trial in zip(self.tasks, trials, strict=True)}
 
     @property
@@ -184,13 +184,13 @@ class Case:
         return self.description.declared.floor
 
     def may_idle(self, task: Task) -> bool:
-        """True if doing nothing is right there."""
+        """True if doing nothing is the right solution of a task."""
         correct = self.description.declared.noop_is_correct
         return task.id in correct or any(tag in correct for tag in task.tags)
 
 
 def script_of(trial: Trial, name: str) -> Script:
-    """What the agent did in a trial, written down, so that it can be played again or changed."""
+    """What the agent did in a trial, as a script that can be played again or changed."""
     turns: list[tuple[Say | Call, ...]] = []
     for node in trial.trace.turns() if trial.trace else ():
         calls = tuple(Call(call.name, call.arguments) for call in node.message.calls)
@@ -199,9 +199,9 @@ def script_of(trial: Trial, name: str) -> Script:
 
 
 def regrade_with_answer(trial: Trial, answer: str, times: int = 1) -> Regrade:
-    """What a trial left, with other last words: how graders are asked about answers without opening a world.
+    """A request to grade a trial's evidence with another final answer, without opening a world.
 
-    The trace says it too: a check may read the conversation instead of the evidence.
+    The trace gets the answer too: a check may read the conversation instead of the evidence.
     """
     assert trial.trace is not None
     assert trial.trace.evidence is not None

@@ -1,7 +1,7 @@
-"""What an audit says: findings of one shape, each with what reproduces it.
+"""Findings of an audit, each with what reproduces it.
 
-A finding is a *lead* until something was executed that shows it: only a witness (what went in, what had to come out, what did)
-makes it *confirmed*, and only confirmed findings keep an environment from being shipped.
+A finding is a *lead* until an executed trial shows it. Only a witness (inputs, expected result, observed result) makes it
+*confirmed*, and only confirmed findings prevent the verdict SHIP.
 """
 
 import hashlib
@@ -28,29 +28,29 @@ MANDATORY = (Layer.STATIC, Layer.GRADER, Layer.SCRIPTED, Layer.DIFFERENTIAL)
 
 
 class Severity(StrEnum):
-    """What it does to a model that learns here."""
+    """The harm to a model that is trained here."""
 
     INFO = "info"
     LOW = "low"
     HIGH = "high"
-    """Teaches something wrong, or hides what is right."""
+    """The model learns something wrong, or cannot learn what is right."""
     BLOCKER = "blocker"
-    """Nothing learned here can be believed."""
+    """Nothing learned here can be trusted."""
 
 
 GRAVE = frozenset({Severity.HIGH, Severity.BLOCKER})
-"""Confirmed findings of these keep an environment from being shipped."""
+"""Confirmed findings of these severities prevent the verdict SHIP."""
 
 
 class Confidence(StrEnum):
-    """How sure it is."""
+    """How certain a finding is."""
 
     LEAD = "lead"
     CONFIRMED = "confirmed"
 
 
 class Witness(msgspec.Struct, frozen=True, kw_only=True):
-    """What was done, what had to come of it, and what did: enough to do it again."""
+    """Inputs, expected and observed result of a trial: enough to repeat it."""
 
     inputs: Json
     expected: str
@@ -59,37 +59,37 @@ class Witness(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One flaw, as one probe saw it."""
+    """One defect, found by one probe."""
 
     code: str
-    """A defect of `defects.py`, with a word for the variant: `D02.exit`."""
+    """A code of `defects.py` with the variant: `D02.exit`."""
     title: str
-    """One sentence a person understands without the code."""
+    """One sentence that can be understood without the code."""
     layer: Layer
     probe: str
-    """The probe that finds it again: `sandlot audit ENV --probe NAME`."""
+    """The probe that found it: `sandlot audit ENV --probe NAME` repeats it."""
     severity: Severity
     standing: Confidence = Confidence.LEAD
     task: str | None = None
     check: str | None = None
     where: str | None = None
-    """`file:line`, where it is in the text."""
+    """`file:line` in the source."""
     witness: Witness | None = None
     count: int = 1
-    """Tasks, calls or answers on which the same thing was seen; the witness shows one."""
+    """Number of tasks, calls or answers that show the same; the witness shows one."""
     fix: str = ""
 
     def __post_init__(self) -> None:
         if self.standing is Confidence.CONFIRMED and self.witness is None:
-            raise ValueError(f"finding {self.code} of `{self.probe}` is confirmed by no witness; leave it a lead")
+            raise ValueError(f"finding {self.code} of `{self.probe}` is confirmed without a witness; make it a lead")
 
     @property
     def id(self) -> str:
-        """The same for the same flaw found again: what waivers name."""
+        """Stable id: the same defect found again has the same id. Waivers name it."""
         said: list[Any] = [self.code, self.probe, self.task, self.check, self.where]
         return f"{self.code}-{hashlib.sha256(msgspec.json.encode(said)).hexdigest()[:8]}"
 
     @property
     def grave(self) -> bool:
-        """True if it keeps the environment from being shipped."""
+        """True if it prevents the verdict SHIP."""
         return self.standing is Confidence.CONFIRMED and self.severity in GRAVE

@@ -1,7 +1,7 @@
-"""Time that code spent waiting for a processor. The machine is to blame for it, so it does not count against a limit.
+"""Time that code spent waiting for a busy processor. It does not count against a limit.
 
-The kernel counts it for every thread: the second number of `/proc/PID/task/TID/schedstat`. A kernel that does not leaves limits
-to the wall clock.
+The kernel counts it per thread: the second number of `/proc/PID/task/TID/schedstat`. On kernels that do not, limits are
+wall-clock times.
 """
 
 import os
@@ -20,21 +20,21 @@ from sandlot.core.types import End
 
 _NANOSECONDS = 1e-9
 _SLICES = 4
-"""How often silence is looked into before patience is over."""
+"""How often the waiting time is read before the patience is over."""
 _STARVED = 0.2
-"""The share of a trial's time that it must have waited for a processor, so that running out of time says nothing."""
+"""A trial that waited this share of its time for a processor may have run out of time because of that."""
 _LEAST_S = 0.1
-"""Waiting less than this is usual on any machine."""
+"""Shorter waits are normal on any machine."""
 ATTEMPTS = 3
 BACKSTOP = 6.0
-"""Patience on the wall clock, as a multiple, however starved a process says it is."""
+"""Maximum wall-clock time, as a multiple of the patience, however long a process waited for a processor."""
 
 Waits = dict[tuple[int, int], float]
-"""Seconds that each thread has waited for a processor since it began, by process and thread."""
+"""Seconds that each thread has waited for a processor, by process id and thread id."""
 
 
 def waits_of(pids: Iterable[int]) -> Waits:
-    """How long each thread of these processes has waited; those that are gone are left out."""
+    """The waits of all threads of these processes; ended processes are left out."""
     found: Waits = {}
     for pid in pids:
         try:
@@ -46,13 +46,13 @@ def waits_of(pids: Iterable[int]) -> Waits:
 
 
 def longest_wait(before: Waits, after: Waits, most_s: float) -> float:
-    """Seconds by which the thread that waited longest was held up in between, of `most_s` at most."""
+    """The longest wait of any thread between two readings, at most `most_s`."""
     longest = max((wait - before.get(thread, 0.0) for thread, wait in after.items()), default=0.0)
     return min(max(longest, 0.0), most_s)
 
 
 def process_tree(pid: int) -> set[int]:
-    """A process, its descendants, and all processes of the session it leads."""
+    """The ids of a process, its descendants, and all processes of the session it leads."""
     children: defaultdict[int, set[int]] = defaultdict(set)
     found: set[int] = set()
     for folder in Path("/proc").iterdir():
@@ -75,9 +75,9 @@ def process_tree(pid: int) -> set[int]:
 
 
 async def take_measured(take: Callable[[], Awaitable[Trial]], *, may_run_out: bool = False) -> Trial:
-    """One trial, with how long this process waited for a processor. One that ran out of time while it waited is taken again.
+    """Take a trial and measure how long this process waited for a processor. Repeat it if it ran out of time because of that.
 
-    `may_run_out`: something was broken on purpose, and running out of time may be what a probe looks for.
+    `may_run_out`: a fault was injected, and running out of time may be what a probe looks for.
     """
     starved_s = 0.0
     for _ in range(ATTEMPTS):
@@ -92,14 +92,14 @@ async def take_measured(take: Callable[[], Awaitable[Trial]], *, may_run_out: bo
 
 
 def was_starved(trial: Trial, wall_s: float, starved_s: float) -> bool:
-    """True if a trial ran out of time, and waited so long for a processor that this says nothing about it."""
+    """True if a trial ran out of time after waiting long for a processor: that says nothing about its code."""
     ended = trial.trace is not None and trial.trace.end is End.TIME_LIMIT
     ran_out = ended or any(isinstance(score, Failed) and score.kind == "timeout" for score in trial.scores)
     return ran_out and starved_s >= max(_STARVED * wall_s, _LEAST_S)
 
 
 class SilenceTimer:
-    """How long a worker has said nothing, less the time in which it waited for a processor."""
+    """Times how long a worker is silent, without the time it waited for a processor."""
 
     def __init__(self, pid: int, patience_s: float) -> None:
         self._pid = pid
@@ -109,11 +109,11 @@ class SilenceTimer:
         self._waits: Waits = {}
 
     def reset(self, patience_s: float) -> None:
-        """It said something: patience begins anew."""
+        """Start again after output, with this patience."""
         self._patience_s, self._own_s, self._wall_s = patience_s, 0.0, 0.0
 
     async def receive(self, stream: ByteReceiveStream, max_bytes: int) -> bytes:
-        """What it says next; `TimeoutError` when patience is over."""
+        """The next output; `TimeoutError` when the patience is over."""
         while self._own_s < self._patience_s and self._wall_s < self._patience_s * BACKSTOP:
             begun = SYSTEM_CLOCK.monotonic()
             with anyio.move_on_after(self._patience_s / _SLICES):

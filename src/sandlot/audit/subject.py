@@ -1,8 +1,8 @@
-"""What is audited, seen from outside: a description, and trials that are taken in it.
+"""What is audited: a `Subject` describes itself, and takes trials.
 
-The auditor never imports the subject's code. A trial is data (which task, what the agent does there, under which conditions) and
-so is what comes back; the code runs in worker processes, which may hang, die or lie without touching the auditor. Sandlot
-environments, plain Python graders and Gymnasium environments are three subjects behind one Protocol.
+The auditor never imports the subject's code. A trial is requested as data (task, actions of the agent, conditions) and its result
+is data. The code runs in worker processes, which may hang, die or lie without affecting the auditor. Sandlot environments, plain
+Python graders and Gymnasium environments are three subjects behind one Protocol.
 """
 
 from collections.abc import Sequence
@@ -38,15 +38,15 @@ Act = Say | Call
 
 
 class Script(msgspec.Struct, frozen=True, kw_only=True, tag="script", tag_field="play"):
-    """Turns written down beforehand, played whatever the environment answers. After the last one the agent says nothing more."""
+    """Fixed turns, played whatever the environment answers. After the last one the agent says nothing more."""
 
     name: str
     turns: tuple[tuple[Act, ...], ...] = ()
-    """Acts of one turn: either one `Say`, or calls."""
+    """The acts of each turn: one `Say`, or calls."""
 
 
 class NamedPlay(msgspec.Struct, frozen=True, kw_only=True, tag="named", tag_field="play"):
-    """Somebody who looks before acting: `golden`, one of `adversaries.py`, or the author's own adversary or control."""
+    """An agent that reacts to what it sees: `golden`, one of `adversaries.py`, or an adversary or control of the author."""
 
     name: str
 
@@ -65,7 +65,7 @@ class Take(msgspec.Struct, frozen=True, kw_only=True, tag="take", tag_field="tri
 
 
 class Regrade(msgspec.Struct, frozen=True, kw_only=True, tag="regrade", tag_field="trial"):
-    """Grade what an earlier trial left, perhaps changed since. Milliseconds: no world is opened."""
+    """Grade the evidence of an earlier trial again, changed or not. It takes milliseconds: no world is opened."""
 
     trace: Trace
     files: dict[str, bytes] = {}
@@ -77,37 +77,37 @@ Request = Take | Regrade
 
 
 class Lost(msgspec.Struct, frozen=True, kw_only=True):
-    """The trial never came back: its process hung or died."""
+    """The trial has no result: its process hung or died."""
 
     kind: str
-    """`hung`, `died`, or `skipped`: after too many of those, or on a machine that is too busy."""
+    """`hung`, `died`, or `skipped` (after too many of those, or because the machine is too busy)."""
     message: str
     busy: bool = False
-    """The machine was too busy to tell."""
+    """True if the machine was too busy for a result."""
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of one request."""
+    """The result of one request."""
 
     trace: Trace | None = None
-    """How it went, with outcome and evidence; None only if it was lost."""
+    """The rollout, with outcome and evidence; None only if the trial was lost."""
     files: dict[str, bytes] = {}
-    """The bytes behind the evidence, by hash, as far as they fit."""
+    """The bytes behind the evidence, by hash, up to a size limit."""
     scores: tuple[Scored | Failed, ...] = ()
-    """Every grading, in order: one for a `Take`, `times` of a `Regrade`."""
+    """All gradings in order: one for a `Take`, `times` for a `Regrade`."""
     lost: Lost | None = None
     seconds: float = 0.0
-    """How long it took, less `starved_s`."""
+    """Duration without `starved_s`."""
     starved_s: float = 0.0
-    """How long its process waited for a processor that others used."""
+    """How long its process waited for a busy processor."""
     reached: tuple[str, ...] = ()
-    """Where author code tried to connect to, under conditions without a network."""
+    """Hosts that author code tried to reach while the network was off."""
     peak_bytes: int = 0
-    """Most memory the worker had in use while it was taken, as far as it can tell."""
+    """Peak memory of the worker, as far as it knows."""
 
     @property
     def reward(self) -> float | None:
-        """The first score's value; None for whatever has no score."""
+        """The value of the first score; None if there is no score."""
         return self.score.value if self.score is not None else None
 
     @property
@@ -117,22 +117,22 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def passed(self) -> bool:
-        """Full marks."""
+        """True for full marks."""
         return self.score is not None and self.score.passed
 
     @property
     def failed(self) -> Failed | None:
-        """Why there is no score, if a side failed."""
+        """The failure, if there is no score because a side failed."""
         return self.scores[0] if self.scores and isinstance(self.scores[0], Failed) else None
 
     @property
     def untried(self) -> bool:
-        """Nothing is known: too many others had been lost, or the machine was too busy. It says nothing about the subject."""
+        """True if it was skipped: it says nothing about the subject."""
         return self.lost is not None and self.lost.kind == "skipped"
 
     @property
     def fate(self) -> str:
-        """How it came out, in a few words for a witness."""
+        """The result in a few words, for a witness."""
         if self.lost is not None:
             return f"lost ({self.lost.kind}): {self.lost.message}"
         if self.failed is not None:
@@ -141,31 +141,31 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Conditions(msgspec.Struct, frozen=True, kw_only=True):
-    """What surrounds trials. What an environment promises holds under all of them."""
+    """Conditions of trials. An environment must behave the same under all of them."""
 
     hash_seed: int = 0
     timezone: str = "UTC"
     locale: str = "C.UTF-8"
     clock_shift_s: float = 0.0
-    """The wall clock, moved; it goes on ticking."""
+    """Shift of the wall clock."""
     network: bool = True
-    """False: every attempt to reach the network from author code raises."""
+    """False: network access from author code raises."""
     random_seed: int | None = None
     """Seed Python's and numpy's global generators with this before every trial."""
     at_once: int = 1
-    """Trials beside each other in one process."""
+    """Parallel trials in one process."""
     shuffled: int | None = None
-    """Take them in an order drawn from this seed."""
+    """Take them in a random order with this seed."""
     alone: bool = False
-    """A process of its own for every trial."""
+    """One process per trial."""
     user: str | None = None
     """The model that plays the user, instead of the one the audit was given."""
     limits: Json = {}
     """Overrides of every task's limits."""
     fault: str | None = None
-    """Break something on purpose: `tool:slow` (what tools wait for takes a hundred times as long), `tool:raise`,
-    `tool:hang`, `tool:empty` (what tools do with files and commands of the world
-    raises, hangs, gives nothing), `check:raise` (reading evidence raises), `judge:raise`, `judge:empty`."""
+    """An injected fault: `tool:slow` (waits in tools take 100 times as long), `tool:raise`, `tool:hang`, `tool:empty` (files and
+    commands of the world raise, hang or return nothing inside tools), `check:raise` (reading evidence raises), `judge:raise`,
+    `judge:empty`."""
 
 
 PLAIN = Conditions()
@@ -174,31 +174,31 @@ PLAIN = Conditions()
 
 
 class Declared(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What an author says about an environment that would otherwise look like a flaw; read from `audit.toml`."""
+    """What an author declares as intended, so that it is not reported as a defect; read from `audit.toml`."""
 
     floor: float = 0.0
     """The score that doing nothing useful may reach."""
     noop_is_correct: tuple[str, ...] = ()
-    """Tasks, by id or tag, where leaving everything as it is is right."""
+    """Tasks, by id or tag, whose right solution is to change nothing."""
     eventual: tuple[str, ...] = ()
-    """Tools that may show what was true a while ago, and whose description says so."""
+    """Tools that may show an outdated state, and whose description says so."""
     volatile: tuple[str, ...] = ()
-    """Names of fields that differ from world to world on purpose: times, ids."""
+    """Names of fields that are meant to differ between worlds: times, ids."""
     discoverable: tuple[str, ...] = ()
-    """Words the checks ask for that the agent has to find out."""
+    """Words that the checks require and the agent has to discover."""
     guessable: bool = False
-    """Few answers are possible, and that is meant."""
+    """True if only few answers are possible, on purpose."""
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything about a subject that can be known without playing it."""
+    """What is known about a subject before any trial."""
 
     name: str
     kind: str
     """`environment`, `grader` or `gymnasium`."""
     fingerprint: str
     tasks: tuple[Task, ...]
-    """All of them, keys included."""
+    """All tasks, with their keys."""
     tools: tuple[ToolSpec, ...] = ()
     unlisted: str = ""
     """Why the tools of its MCP servers are not among `tools`; empty if they are."""
@@ -209,30 +209,30 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     has_golden: bool = False
     has_user: bool = False
-    """Plain messages are answered: by the author's replies, or by a persona that a model plays."""
+    """True if messages of the agent are answered, by the author's replies or by a persona that a model plays."""
     has_persona: bool = False
-    """A model can play the user."""
+    """True if a model can play the user."""
     needs_user: bool = False
-    """Only a model can: there is a persona, and no reply function of the author's."""
+    """True if only a model can: there is a persona, and no reply function."""
     adversaries: tuple[str, ...] = ()
-    """The author's own, who must stay at the floor."""
+    """The author's adversaries, which must stay at the floor."""
     controls: tuple[str, ...] = ()
-    """The author's own, who must get full marks."""
+    """The author's controls, which must get full marks."""
     sources: dict[str, str] = {}
-    """Text of what the author wrote, by path relative to the environment; tests and documentation aside."""
+    """The author's source text by path relative to the environment, without tests and documentation."""
     declared: Declared = Declared()
     needs_judge: bool = False
     inapplicable: dict[Layer, str] = {}
-    """Layers that nothing of its kind can have, each with the reason."""
+    """Layers that do not apply to this kind of subject, each with the reason."""
 
 
 class Subject(Protocol):
     """Something that can be audited."""
 
     async def describe(self) -> Description:
-        """What it is. `ConfigError` if it cannot be loaded at all."""
+        """Describe it. `ConfigError` if it cannot be loaded."""
         ...
 
     async def take(self, requests: Sequence[Request], conditions: Conditions = PLAIN) -> list[Trial]:
-        """One trial for each request, in the order asked, whatever happens to them on the way."""
+        """Take one trial for each request, and return them in order, lost ones included."""
         ...

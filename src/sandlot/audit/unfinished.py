@@ -1,10 +1,9 @@
-"""Probes that an unfinished audit has completed, on disk, so that the same command continues where it was stopped.
+"""Finished probes of an interrupted audit, on disk, so that the same command continues where it stopped.
 
-Each probe is one file, put whole or not at all by the auditor, never by a worker. It is sealed (HMAC-SHA256) with a key that lies
-outside the folder of runs, and the seal covers what the result depends on: the subject's place and fingerprint, the options, and
-the code of Sandlot. A file whose seal is wrong is ignored and its probe runs again. So results that came with a repository, or
-that belong to another version of the environment, are not believed. The seal does not stop code that runs with the user's own
-rights and reads the key.
+Each probe is one file, written by the auditor, never by a worker. It is sealed (HMAC-SHA256) with a key outside the folder of
+runs. The seal covers what the result depends on: the subject's place and fingerprint, the options, and the code of Sandlot. A
+file with a wrong seal is ignored and its probe runs again, so results that came with a repository or belong to another version
+are not used. The seal does not stop code that runs with the user's rights and reads the key.
 """
 
 import hashlib
@@ -31,37 +30,37 @@ from sandlot.sandbox.program import cache_folder
 _KEY_FILE = "audit.key"
 _KEY_BYTES = 32
 _REPEATED = frozenset({Layer.MODEL, Layer.PEOPLE})
-"""Layers that read runs, which may have grown since: always looked at again."""
+"""Layers that read runs, which may have grown since: their probes always run again."""
 
 
 class _KeptProbe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What one probe found."""
+    """The stored result of one probe."""
 
     report: ProbeReport
     findings: tuple[Finding, ...]
 
 
 class UnfinishedAudit:
-    """`ProbeMemory` on disk: what one audit has finished, removed once it is whole."""
+    """`ProbeMemory` on disk; removed once the audit is complete."""
 
     def __init__(self, folder: Path, bound_to: Any) -> None:
         self._folder = folder / UNFINISHED
-        self._key = None if self._folder.is_symlink() else _machine_key()  # a link may lead anywhere: nothing is kept there
+        self._key = None if self._folder.is_symlink() else _machine_key()  # a link may point anywhere: store nothing
         self._bound_to = hashlib.sha256(msgspec.json.encode([_own_code(), bound_to], order="sorted")).digest()
 
     def recall(self, probe: Probe) -> tuple[ProbeReport, list[Finding]] | None:
-        """What an earlier sitting of the same audit found; None if there is nothing, or nothing that can be believed."""
+        """The result of an earlier sitting of the same audit; None if there is none with a valid seal."""
         kept = self._read(probe) if probe.layer not in _REPEATED else None
         return None if kept is None else (msgspec.structs.replace(kept.report, earlier=True), list(kept.findings))
 
     def keep(self, probe: Probe, report: ProbeReport, findings: Sequence[Finding]) -> None:
-        """Put a finished probe on disk. If that fails the audit goes on: it only cannot be continued from here."""
+        """Store a finished probe. If that fails the audit goes on; it only cannot be continued from here."""
         if self._key is None or probe.layer in _REPEATED or report.state is not State.RAN or report.earlier:
             return
         body = msgspec.json.encode(_KeptProbe(report=report, findings=tuple(findings)))
         with suppress(OSError):
             make_folder(self._folder, DISK)
-            write_file(self._file(probe), self._seal(probe, body) + b"\n" + body, DISK)
+            write_file(self._file(probe), self._seal(probe, body) + b"\n" + body)
 
     def _file(self, probe: Probe) -> Path:
         return self._folder / f"{probe.name}.json"
@@ -86,7 +85,7 @@ class UnfinishedAudit:
 
 
 def _machine_key() -> bytes | None:
-    """The user's key on this machine, made on first use; None if there can be none that only the user reads."""
+    """The user's key on this machine, created on first use; None if no key that only the user can read is possible."""
     file = cache_folder() / _KEY_FILE
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -103,7 +102,7 @@ def _machine_key() -> bytes | None:
 
 
 def _make_key(file: Path) -> None:
-    """Write a new key under a name of its own, then link it: whoever comes first wins, and the key is always whole."""
+    """Write a new key under a temporary name, then link it: the first process wins, and the key is always complete."""
     draft = file.with_name(f"{file.name}.{os.getpid()}.{secrets.token_hex(4)}")
     if file.exists():
         return
@@ -118,7 +117,7 @@ def _make_key(file: Path) -> None:
 
 @cache
 def _own_code() -> str:
-    """A digest of Sandlot's own code: another version of a probe, of the grader or of the sandbox may find something else."""
+    """A digest of Sandlot's own code: another version may find something else."""
     root = Path(str(resources.files("sandlot")))
     whole = hashlib.sha256()
     for path in sorted(path for ending in ("*.py", "*.c", "*.h") for path in root.rglob(ending)):

@@ -1,4 +1,4 @@
-"""What an audit concludes: findings, reports per probe and layer, and the verdict."""
+"""The result of an audit: findings, reports per probe and layer, and the verdict."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -12,7 +12,7 @@ FORMAT = 2
 
 
 class AuditVerdict(StrEnum):
-    """What to do with the environment."""
+    """The verdict on an environment."""
 
     SHIP = "SHIP"
     FIX = "FIX"
@@ -20,12 +20,12 @@ class AuditVerdict(StrEnum):
 
     @property
     def exit_code(self) -> int:
-        """0, 1 or 3."""
+        """Exit code of the command: 0, 1 or 3."""
         return {"SHIP": 0, "FIX": 1, "INCOMPLETE": 3}[self.value]
 
 
 class State(StrEnum):
-    """How a layer or probe came out."""
+    """Whether a layer or probe ran."""
 
     RAN = "ran"
     NOT_ASKED = "not asked"
@@ -34,7 +34,7 @@ class State(StrEnum):
 
 
 class ProbeReport(msgspec.Struct, frozen=True, kw_only=True):
-    """One probe's work."""
+    """The result of one probe."""
 
     name: str
     state: State
@@ -43,13 +43,13 @@ class ProbeReport(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
     findings: int = 0
     trials: int = 0
-    """Taken by this probe; those that several probes share count for the first that asked."""
+    """Trials of this probe; trials that several probes share count for the first one."""
     earlier: bool = False
-    """Finished before the audit was interrupted, and not run again."""
+    """True if it finished before the audit was interrupted, and was not run again."""
 
 
 class LayerReport(msgspec.Struct, frozen=True, kw_only=True):
-    """One layer's work."""
+    """The result of one layer."""
 
     layer: Layer
     state: State
@@ -58,21 +58,21 @@ class LayerReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Waived(msgspec.Struct, frozen=True, kw_only=True):
-    """A finding somebody answers for."""
+    """A finding that a waiver covers."""
 
     finding: Finding
     waiver: Waiver
 
 
 class Audit(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything an audit found out, bound to what it looked at."""
+    """The report of an audit, valid for one fingerprint of its subject."""
 
     format: int = FORMAT
     subject: str
-    """What was named on the command line, as a shell takes it."""
+    """The words of a command line that name the subject."""
     name: str
     place: str = ""
-    """Where it lies: an absolute path, or `installed:NAME`. Another environment of the same name has another place."""
+    """Where it is: an absolute path, or `installed:NAME`. Another environment with the same name has another place."""
     kind: str
     fingerprint: str
     sandlot: str
@@ -80,20 +80,20 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     seed: int
     tasks: int
-    """Played."""
+    """Tasks that were played."""
     of_tasks: int
     trials: int
     verdict: AuditVerdict
     layers: tuple[LayerReport, ...]
     findings: tuple[Finding, ...] = ()
-    """Gravest first."""
+    """Most severe first."""
     waived: tuple[Waived, ...] = ()
     expired: tuple[Waiver, ...] = ()
-    """Waivers whose day has passed: they waive nothing."""
+    """Waivers that have expired and no longer count."""
 
 
 def verdict_of(layers: Sequence[LayerReport], findings: Sequence[Finding]) -> AuditVerdict:
-    """FIX for anything grave; else SHIP, if every mandatory layer that its kind can have ran whole."""
+    """FIX if a finding is grave; else SHIP if every mandatory layer that applies ran completely; else INCOMPLETE."""
     if any(finding.grave for finding in findings):
         return AuditVerdict.FIX
     ran = {report.layer for report in layers if report.state in {State.RAN, State.DOES_NOT_APPLY}}
@@ -104,7 +104,7 @@ def verdict_of(layers: Sequence[LayerReport], findings: Sequence[Finding]) -> Au
 def apply_waivers(
     findings: Sequence[Finding], waivers: Sequence[Waiver], today: str
 ) -> tuple[list[Finding], list[Waived], list[Waiver]]:
-    """Findings that stand, those that are waived, and waivers that no longer count."""
+    """The findings that remain, those that are waived, and the waivers that have expired."""
     standing: list[Finding] = []
     waived: list[Waived] = []
     for finding in findings:

@@ -1,4 +1,4 @@
-"""Waivers: findings somebody answers for, until a day. Never inline, never silent: a file, with a reason and an owner."""
+"""Waivers: accepted findings, in a file, with a reason, an owner and an expiry date."""
 
 import datetime as dt
 import re
@@ -14,26 +14,26 @@ from sandlot.core.errors import ConfigError
 
 
 class Waiver(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One line of `[[waiver]]` in `audit.toml`."""
+    """One `[[waiver]]` table of `audit.toml`."""
 
     finding: str
-    """A finding's id (`D02.exit-1a2b3c4d`), or a code, which waives every finding of it."""
+    """A finding's id (`D02.exit-1a2b3c4d`), or a code, which waives every finding with it."""
     reason: str
     owner: str
     expires: str
-    """`2027-01-31`: from the day after, it waives nothing."""
+    """The last day it counts: `2027-01-31`."""
 
     def __post_init__(self) -> None:
         for name in ("finding", "reason", "owner"):
             if not getattr(self, name).strip():
-                raise ValueError(f"a waiver's `{name}` is empty; say it, or take the waiver out")
+                raise ValueError(f"a waiver's `{name}` is empty; fill it in, or remove the waiver")
         if not re.fullmatch(r"\d{4}-\d{2}-\d{2}", self.expires):
-            raise ValueError(f"a waiver expires {self.expires!r}; write a day, `2027-01-31`")
+            raise ValueError(f"a waiver expires {self.expires!r}; write a date such as `2027-01-31`")
         dt.date.fromisoformat(self.expires)
 
 
 def read_waivers(place: Path | None) -> list[Waiver]:
-    """Every waiver in a file of declarations; none without a file."""
+    """All waivers of an `audit.toml`; none if there is no file."""
     if place is None or not place.is_file():
         return []
     try:
@@ -46,6 +46,6 @@ def read_waivers(place: Path | None) -> list[Waiver]:
 
 
 def waiver_for(finding: Finding, waivers: Sequence[Waiver], today: str) -> Waiver | None:
-    """The waiver that covers a finding and has not expired."""
+    """The first waiver that covers a finding and has not expired."""
     codes = {finding.id, finding.code, finding.code.partition(".")[0]}
     return next((waiver for waiver in waivers if waiver.finding in codes and waiver.expires >= today), None)

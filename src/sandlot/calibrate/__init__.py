@@ -1,4 +1,5 @@
-"""Which tasks can teach a model, and who says so: `sandlot calibrate` places tasks in a band, `sandlot judge` measures a judge.
+"""Calibration: how hard tasks are for a model (`sandlot calibrate`), how good a judge or simulated user is (`sandlot judge`).
 
-`rule.py`, `prior.py`, `rates.py` and `allocate.py` are the statistics, pure functions of counts; `calibrate.py` is the main road.
+Read `tasks/calibrate.py` first. `rule.py`, `prior.py`, `rates.py` and `allocate.py` beside it are the statistics: pure functions
+of counts.
 """

@@ -1,8 +1,8 @@
-"""When what is to be said next does not extend what was sampled: how far it drifted, and what that means.
+"""Prompts that do not extend the tokens sampled so far (drift), and the branches they start.
 
-A conversation whose tokens extend the held ones is one row of training. When they do not (a history was compacted, a turn was
-replaced, a foreign agent rewrote its past), the sampled tokens stay where they are, in their own branch, and the new prompt
-becomes a sibling of what it departs from. Nothing is overwritten, masked out or dropped in silence: the drift is an event.
+A conversation whose tokens extend the earlier ones is one training row. If they do not (a history was compacted, a turn replaced,
+a foreign agent rewrote its messages), the sampled tokens stay in their own branch, and the new prompt becomes a sibling. Nothing
+is overwritten or dropped, and the drift is recorded as an event.
 """
 
 from collections.abc import Sequence
@@ -14,32 +14,32 @@ from sandlot.core.tokens import has_exact_tokens, held_tokens, path_indices, unp
 from sandlot.core.trace import Event, Node, Trace
 
 _REALIGN_AT_MOST = 1024
-"""Tokens of the last turn that may differ before it counts as another conversation."""
+"""Tokens of the last turn that may differ before the prompt counts as another conversation."""
 
 
 class DriftKind(StrEnum):
-    """How a prompt stands to the tokens held."""
+    """How a prompt differs from the earlier tokens."""
 
-    CLEAN = "clean"  # it extends them: the conversation goes on
-    REALIGN = "realign"  # it differs inside the last turn, a little: spelled otherwise, not another conversation
+    CLEAN = "clean"  # it extends them
+    REALIGN = "realign"  # it differs slightly in the last turn: the same text, tokenised differently
     FORK = "fork"  # it is another conversation from some point on
 
 
 class Drift(msgspec.Struct, frozen=True, kw_only=True):
-    """A classified prompt, in tokens."""
+    """The drift of a prompt, in tokens."""
 
     kind: DriftKind
     held: int
     common: int
-    """How many agree from the beginning."""
+    """Length of the common prefix."""
     sampled_lost: int
-    """Sampled tokens among the held that the prompt no longer holds. They stay trained in their own branch."""
+    """Sampled tokens that the prompt no longer contains. They are still trained on, in their own branch."""
 
 
 def classify(
     held_ids: Sequence[int], incoming: Sequence[int], spans: Sequence[tuple[int, int]], *, realign_at_most: int = _REALIGN_AT_MOST
 ) -> Drift:
-    """Compare a prompt with the tokens held; `spans` says where in them the sampled turns lie."""
+    """Compare a prompt with the earlier tokens; `spans` are the sampled turns in them."""
     common = common_prefix(held_ids, incoming)
     lost = sum(max(0, end - max(begin, common)) for begin, end in spans)
     if common == len(held_ids):
@@ -52,27 +52,27 @@ def classify(
 
 
 def common_prefix(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many tokens two sequences begin with alike."""
+    """Length of the common prefix."""
     return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def drift_event(drift: Drift, turn: int, cause: str) -> Event:
-    """The drift as it is written down."""
+    """The event that records a drift."""
     return Event(kind="drift", turn=turn, detail={"cause": cause, **msgspec.to_builtins(drift)})
 
 
 class Branch(msgspec.Struct, frozen=True):
-    """Where a prompt that departs from the tokens held can go on."""
+    """Where a prompt that differs from the earlier tokens continues."""
 
     leaf: int
     ids: list[int]
-    """What the branch still holds: a prefix of the prompt."""
+    """The tokens of the branch: a prefix of the prompt."""
 
 
 def branch_off(trace: Trace, leaf: int, incoming: Sequence[int]) -> Branch:
-    """Append copies of the messages from the first turn the prompt does not hold, as siblings nobody sampled.
+    """Append copies of the messages, as unsampled siblings, from the first turn that the prompt does not contain.
 
-    The sampled nodes stay as they are; below the copies, contexts and tokens joined are the prompt again.
+    The sampled nodes stay as they are. Below the copies, contexts and tokens joined give the prompt again.
     """
     path = path_indices(trace, leaf)
     ids: list[int] = []
@@ -91,7 +91,7 @@ def branch_off(trace: Trace, leaf: int, incoming: Sequence[int]) -> Branch:
 
 
 def drift_from_newest(trace: Trace, leaf: int) -> Drift | None:
-    """The drift of taking a turn where the newest exact turn is not above: a branch, a replaced turn, a compacted history."""
+    """The drift of a turn below `leaf` if the newest exact turn is not above it; None if it is."""
     newest = next((index for index in reversed(range(len(trace.nodes))) if has_exact_tokens(trace.nodes[index])), None)
     if newest is None or newest in path_indices(trace, leaf):
         return None

@@ -1,7 +1,7 @@
-"""What the store asks of the operating system, injected like the clock.
+"""Files and folders written whole or not at all, and the system calls that this needs.
 
-Every write, sync, rename and removal that durability rests on goes through a `Disk`, so that tests can fail or stop at each
-one of them. A file is put whole or not at all: written beside its name, synced, renamed, and the folder synced.
+`write_file` and `replace_folder` write beside the target, sync and rename: after a crash the target is complete, either old or
+new. Every write, sync, rename and removal of a file goes through a `Disk`, so that tests can fail or stop at each of them.
 """
 
 import ctypes
@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 DRAFT = ".tmp"
-"""The ending of files that are being written; one left behind by a crash means nothing."""
+"""The suffix of files that are being written. One that a crash leaves behind can be removed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """The operations that make things durable."""
+    """The system calls that write files. Tests replace them."""
 
     write: Callable[[int, memoryview], int] = os.write
     sync: Callable[[int], None] = os.fdatasync
@@ -32,7 +32,7 @@ DISK = Disk()
 
 
 def write_all(fd: int, data: bytes | memoryview, disk: Disk) -> None:
-    """Write every byte; the system may take several bites."""
+    """Write every byte; one system call may write only a part."""
     rest = memoryview(data)
     while rest:
         rest = rest[disk.write(fd, rest) :]
@@ -48,7 +48,7 @@ def sync_folder(folder: Path, disk: Disk) -> None:
 
 
 def make_folder(folder: Path, disk: Disk) -> None:
-    """Make a folder, with those above it, durably."""
+    """Create a folder and its parents, durably."""
     if folder.is_dir():
         return
     make_folder(folder.parent, disk)
@@ -56,22 +56,28 @@ def make_folder(folder: Path, disk: Disk) -> None:
     sync_folder(folder.parent, disk)
 
 
-def write_file(path: Path, data: bytes | memoryview, disk: Disk) -> None:
-    """Put a whole file under its name, durable when this returns; at any crash the name has all of it or none."""
-    draft = path.with_name(path.name + DRAFT)
+def write_file(path: Path, data: bytes | memoryview, disk: Disk = DISK, *, durable: bool = True) -> None:
+    """Write a file, or replace it: after a crash it has the old bytes or the new ones, complete. Its folder must exist.
+
+    Several processes may write the same file; the last one wins. With `durable`, the new bytes are on disk when this returns;
+    without, a power failure may lose them.
+    """
+    draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}{DRAFT}")
     try:
-        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         try:
             write_all(fd, data, disk)
-            disk.sync(fd)
+            if durable:
+                disk.sync(fd)
         finally:
             os.close(fd)
         disk.rename(draft, path)
     except OSError:
-        with suppress(OSError):  # a full disk should not also keep the half that did not fit
+        with suppress(OSError):  # on a full disk, do not keep the part that did fit
             disk.remove(draft)
         raise
-    sync_folder(path.parent, disk)
+    if durable:
+        sync_folder(path.parent, disk)
 
 
 _AT_FDCWD = -100
@@ -82,14 +88,14 @@ _RENAME_EXCHANGE = 2
 
 @contextmanager
 def replace_folder(path: Path, known: Collection[str]) -> Generator[Path]:
-    """An empty folder to write into; it takes the place of `path` when the block ends well. A crash leaves what was there.
+    """Yield an empty folder to write into; it replaces `path` when the block ends without an error. A crash leaves the old one.
 
-    A folder with anything in it but files of `known` names is not replaced: `ValueError`.
+    `ValueError` if `path` holds anything but entries with `known` names: they would be deleted.
     """
     path = path.absolute()
     _refuse_foreign(path, known)
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    new = path.with_name(f".{path.name}.{secrets.token_hex(4)}{DRAFT}")
     new.mkdir()
     try:
         yield new
@@ -108,14 +114,15 @@ def _refuse_foreign(path: Path, known: Collection[str]) -> None:
         raise ValueError(f"{path} is a file; name a folder")
     foreign = [file.name for file in path.iterdir() if file.name not in known] if path.exists() else []
     if foreign:
-        raise ValueError(f"{path} holds `{min(foreign)}`, which saving would delete; choose another folder")
+        raise ValueError(f"{path} holds `{min(foreign)}`, which would be deleted; choose another folder")
 
 
 def _settle(folder: Path) -> None:
     mode = folder.stat().st_mode & 0o666
-    for file in folder.iterdir():
-        file.chmod(mode)  # some writers make private files
-        _sync(file)
+    for path in folder.rglob("*"):
+        if path.is_file():
+            path.chmod(mode)  # some writers create private files
+        _sync(path)
     _sync(folder)
 
 
@@ -128,7 +135,7 @@ def _sync(path: Path) -> None:
 
 
 def _exchange(new: Path, old: Path) -> None:
-    """Swap two folders. Where the file system cannot do it at once, the old one is moved away first."""
+    """Swap two folders. Where the file system cannot do so in one step, the old one is moved away first."""
     libc = ctypes.CDLL(None, use_errno=True)
     rename = getattr(libc, "renameat2", None)
     if rename and rename(_AT_FDCWD, os.fsencode(new), _AT_FDCWD, os.fsencode(old), _RENAME_EXCHANGE) == 0:

@@ -1,20 +1,20 @@
-"""Every error Sandlot raises, and the side each one blames.
+"""Every error that Sandlot raises, and the side that each one blames.
 
     SandlotError
-      ConfigError     the user's file or command is wrong          exit 2, no traceback
+      ConfigError     the user's file or command is wrong          exit code 2, no traceback
       AuthorError     the environment author's code raised         Failed(environment)
-      ToolError       shown to the agent as an observation         never past the session
+      ToolError       shown to the agent as a tool result          stays inside the session
       SandboxError    infrastructure: retry elsewhere              Failed(sandbox)
-        SandboxOutOfMemory  process 1 was killed for memory        what the agent did: its end, not infrastructure
+        SandboxOutOfMemory  the agent filled the sandbox's memory  the rollout ends with memory_limit and is graded
       ModelError      provider or engine: retry by status          Failed(model)
       GradeError      a check or judge broke: no reward            Failed(grader)
       HarnessError    the loop itself broke                        Failed(harness)
-      NotInEvidence   a check asked for what the agent never left  that check is not met
+      NotInEvidence   a check asked for a file that is not there   that check is not met
       StoppedByHook   an operator's hook ended the rollout         Cancelled
-      StoreError      what is kept cannot be written or read       the run stops: nothing may count
+      StoreError      the run directory cannot be written or read  the run stops
 
-Author code raises plain Python errors; `boundary` gives them a side at the one place where the call is made.
-`record_outcome` in `rollout.py` is the one catcher that turns them into an outcome.
+Author code raises plain Python errors; `boundary` gives them a side where the code is called.
+`record_outcome` in `rollout.py` is the only place that turns them into an outcome.
 """
 
 from collections.abc import Generator
@@ -25,9 +25,9 @@ from sandlot.core.types import Side
 
 
 class SandlotError(Exception):
-    """The base of every error Sandlot raises; the message says what happened, the value and what to do.
+    """The base of every error that Sandlot raises. The message says what happened, the value and the fix.
 
-    `kind` is one word for tables: `crash`, `timeout`, `rate_limit`, ... All kinds of errors stand in the reference of errors.
+    `kind` is one word for tables: `crash`, `timeout`, `rate_limit`, ... The reference of errors lists all subclasses.
 
     ```python
     import sandlot
@@ -41,7 +41,7 @@ class SandlotError(Exception):
 
     side: ClassVar[Side | None] = None
     original: BaseException | None = None
-    """The plain error it was made from. `__cause__` is lost where a task group's wrapping is taken off."""
+    """The Python error it was made from; `__cause__` is lost when an exception group is unwrapped."""
 
     def __init__(self, message: str, *, kind: str = "crash") -> None:
         super().__init__(message)
@@ -51,7 +51,7 @@ class SandlotError(Exception):
 class ConfigError(SandlotError):
     """The user's file or command is wrong; the message names the value and the fix."""
 
-    side = Side.ENVIRONMENT  # found only when a rollout met it, it is the environment that is wrong
+    side = Side.ENVIRONMENT  # if it is raised during a rollout, the environment is wrong
 
 
 class AuthorError(SandlotError):
@@ -61,7 +61,7 @@ class AuthorError(SandlotError):
 
 
 class ToolError(SandlotError):
-    """Raise it in a tool when the agent's request cannot be done: the agent reads the message and may try again.
+    """Raise it in a tool when the agent's request cannot be done. The agent sees the message and may try again.
 
     Any other exception in a tool is a failure of the environment, and the rollout has no reward.
 
@@ -91,8 +91,8 @@ class SandboxError(SandlotError):
 class SandboxOutOfMemory(SandboxError):  # noqa: N818 - names what happened
     """The sandbox reached its memory limit and the kernel killed process 1, so every process in it has ended.
 
-    What runs inside filled the memory, so this is not a fault of the infrastructure. `Files.freeze` still works afterwards on a
-    backend that keeps the files (`native` does): the snapshot holds what was written before.
+    The agent's programs filled the memory, so this is no infrastructure failure. On a backend that keeps the files, such as
+    `native`, `Files.freeze` still works: the snapshot holds what was written before.
     """
 
     def __init__(self, message: str, *, kind: str = "memory") -> None:
@@ -100,7 +100,7 @@ class SandboxOutOfMemory(SandboxError):  # noqa: N818 - names what happened
 
 
 class ModelError(SandlotError):
-    """The model endpoint or engine failed to give a turn."""
+    """The model endpoint or engine failed to produce a turn."""
 
     side = Side.MODEL
 
@@ -111,41 +111,41 @@ class ModelError(SandlotError):
 
 
 class GradeError(SandlotError):
-    """A check or a judge broke: the rollout has no reward, never a zero."""
+    """A check or a judge failed to run: the rollout has no reward, which is not a reward of 0."""
 
     side = Side.GRADER
 
 
 class HarnessError(SandlotError):
-    """The loop between policy and session broke its contract."""
+    """The harness, the loop between policy and session, failed or was called wrongly."""
 
     side = Side.HARNESS
 
 
 class NotInEvidence(SandlotError):  # noqa: N818 - reads as a sentence in a check's result
-    """A check asked for something the agent did not leave; the check is not met, nothing is broken.
+    """A check asked for something that is not in the evidence: the check is not met, and nothing failed.
 
-    The kind `cut` says that what the agent left kept the check from an answer: too many files, or code that does not end. Then a
+    The kind `cut` means that the agent made it impossible to know: it left too many files, or code that does not end. Then a
     check with negative points counts as met.
     """
 
 
-class StoppedByHook(SandlotError):  # noqa: N818 - an operator's decision, not a fault
-    """A hook ended the rollout; its outcome is `Cancelled`."""
+class StoppedByHook(SandlotError):  # noqa: N818 - an operator's decision, not a failure
+    """A hook stopped the rollout; its outcome is `Cancelled`."""
 
 
 class StoreError(SandlotError):
-    """The run directory cannot be written or read. No side of a rollout: what is not kept does not count, so the run stops."""
+    """The run directory cannot be written or read. The run stops, since a rollout that is not stored does not count."""
 
 
 @contextmanager
 def boundary(kind: type[SandlotError], what: str) -> Generator[None]:
-    """Give every plain error raised inside a side and a place. Cancellation passes through untouched."""
+    """Turn a plain error raised inside into `kind`, with `what` in the message. Cancellation passes through."""
     try:
         yield
     except SandlotError:
         raise
-    except (Exception, SystemExit) as error:  # a library may exit, which must not end a whole run
+    except (Exception, SystemExit) as error:  # a library that calls `exit` must not end the run
         cause = unwrapped(error)
         if isinstance(cause, SandlotError):
             raise cause from error
@@ -156,7 +156,7 @@ def boundary(kind: type[SandlotError], what: str) -> Generator[None]:
 
 
 def unwrapped(error: BaseException) -> BaseException:
-    """The real error inside exception groups, which task groups wrap around everything: the first that names a side."""
+    """The error inside an exception group of a task group: the first `SandlotError`, else the only one, else the group."""
     leaves = _leaves(error)
     named = (leaf for leaf in leaves if isinstance(leaf, SandlotError))
     return next(named, leaves[0] if len(leaves) == 1 else error)

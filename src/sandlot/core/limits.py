@@ -1,7 +1,7 @@
-"""What a rollout may use, and the rules an environment declares.
+"""Limits of a rollout, and rules about tool calls.
 
-Reaching `turns`, `tokens` or `time_s` is the agent's own doing: what it left is graded. The other deadlines belong to the
-environment and the graders: overrunning them is a failure of that side and never a reward.
+An agent that reaches `turns`, `tokens` or `time_s` is stopped and graded. The other deadlines belong to the environment and the
+graders: passing one is a failure of that side, and there is no reward.
 """
 
 import re
@@ -14,10 +14,10 @@ from sandlot.core.types import Json
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Budgets and deadlines of one rollout; a task may override any of them.
+    """Budgets and deadlines of one rollout. A task may override any of them.
 
-    Reaching `turns`, `tokens` or `time_s` ends the rollout, and what the agent left is graded. Passing any of the other deadlines
-    is a failure of the environment or the grader: the rollout then has no reward.
+    Reaching `turns`, `tokens` or `time_s` ends the rollout, and it is graded. Passing one of the other deadlines is a failure of
+    the environment or the grader: the rollout then has no reward. `ConfigError` for a limit that is not positive and finite.
 
     ```python
     from sandlot import Environment, Limits, Task
@@ -32,13 +32,13 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     tokens: int | None = None
     """Tokens the agent may sample in one rollout; None for no limit."""
     time_s: float = 600.0
-    """Seconds for model and tools together. Waiting in a queue and retries do not count."""
+    """Seconds for model and tools together. Queueing and retries do not count."""
     tool_s: float = 60.0
     """Seconds for one tool call. A call that takes longer returns an error to the agent."""
     tool_output_chars: int = 16_000
     """Characters of one tool result that the agent sees. A longer result loses its middle; the whole is stored."""
     rollout_output_bytes: int = 64 * 2**20
-    """Bytes of all tool results of a rollout together. What is beyond is cut, and the agent sees a notice."""
+    """Bytes of all tool results of a rollout together. What exceeds it is cut, and the agent sees a notice."""
     provision_s: float = 60.0
     """Seconds for opening the sandbox and the tools."""
     setup_s: float = 60.0
@@ -50,7 +50,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     evidence_bytes: int = 64 * 2**20
     """Bytes of the agent's files that are stored for grading."""
     evidence_files: int = 20_000
-    """Paths recorded of what the agent left, beside those that setup left. Crowded folders come last."""
+    """Paths recorded of the agent's files, besides the files from setup. Folders with very many files come last."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -59,19 +59,19 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 raise ConfigError(f"limit `{name}` is {value!r}; give a positive, finite number")
 
     def but(self, overrides: Json) -> "Limits":
-        """These limits with some replaced; unknown names and wrong types are refused by name."""
+        """A copy with some limits replaced. `ConfigError` for unknown names and wrong types."""
         if not overrides:
             return self
         try:
             return msgspec.convert(msgspec.to_builtins(self) | overrides, Limits)
         except msgspec.ValidationError as error:
-            raise ConfigError(f"limits {overrides!r}: {error}; known limits: {', '.join(self.__struct_fields__)}") from error
+            raise ConfigError(f"limits {overrides!r}: {error}; limits: {', '.join(self.__struct_fields__)}") from error
 
 
 class OnBreach(StrEnum):
-    """What happens when a constraint is broken."""
+    """What happens when a call breaks a constraint."""
 
-    REFUSE = "refuse"  # the call is not made; the agent reads why
+    REFUSE = "refuse"  # the call is not made; the agent sees why
     PENALTY = "penalty"  # the call is made; the score loses `points`
     END = "end"  # the call is not made; the rollout ends and is graded
 
@@ -79,8 +79,8 @@ class OnBreach(StrEnum):
 class Constraint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A rule about tool calls: a budget (`at_most` > 0) or a forbidden call (`at_most` = 0).
 
-    Rules are checked on every call. A rule about `bash` sees only the text of the command, and a shell can write the same command
-    in many ways: use rules for budgets and honest mistakes, not as a security boundary.
+    Rules are checked on every call. A rule about `bash` sees only the text of the command, and a shell can express one command in
+    many ways: use rules for budgets and mistakes, not as a security boundary. `ConfigError` if a field is wrong.
 
     ```python
     from sandlot import Constraint, Environment
@@ -91,11 +91,11 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """
 
     id: str
-    """Names the rule in traces and scores."""
+    """The rule's name in traces and scores."""
     tool: str
     """The tool the rule is about; `*` for any."""
     where: dict[str, str] = {}
-    """Argument name -> regular expression; the rule applies to calls in which every one is found."""
+    """Argument name -> regular expression. The rule applies to calls in which every expression is found."""
     at_most: int = 0
     """Calls allowed: 0 forbids them."""
     on_breach: OnBreach = OnBreach.REFUSE
@@ -105,7 +105,7 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def __post_init__(self) -> None:
         try:
-            msgspec.structs.force_setattr(self, "on_breach", OnBreach(self.on_breach))  # authors write the plain word
+            msgspec.structs.force_setattr(self, "on_breach", OnBreach(self.on_breach))  # authors write a string
         except ValueError as error:
             raise ConfigError(f"constraint `{self.id}`: on_breach is {self.on_breach!r}; use {', '.join(OnBreach)}") from error
         for name, pattern in self.where.items():
@@ -113,15 +113,15 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 re.compile(pattern)
             except re.error as error:
                 raise ConfigError(
-                    f"constraint `{self.id}`: `where.{name}` is no regular expression: {pattern!r}: {error}"
+                    f"constraint `{self.id}`: `where.{name}` is not a regular expression: {pattern!r}: {error}"
                 ) from error
         if self.at_most < 0 or not 0 <= self.points < float("inf"):
-            raise ConfigError(f"constraint `{self.id}`: at_most={self.at_most}, points={self.points}; neither may be negative")
+            raise ConfigError(f"constraint `{self.id}`: at_most={self.at_most}, points={self.points}; give numbers from 0 up")
         if self.on_breach is OnBreach.PENALTY and not self.points:
-            raise ConfigError(f"constraint `{self.id}`: a penalty takes away `points`, and these are 0")
+            raise ConfigError(f"constraint `{self.id}`: a penalty of 0 points; give `points` above 0")
 
     def describe(self) -> str:
-        """The rule in words, as the agent and the score show it."""
+        """The rule in words, as the agent sees it."""
         what = f"`{self.tool}`" if self.tool != "*" else "any tool"
         condition = "".join(f" with {name} matching /{pattern}/" for name, pattern in self.where.items())
         return f"{what}{condition} " + ("is forbidden" if self.at_most == 0 else f"may be called at most {self.at_most} times")

@@ -1,8 +1,7 @@
-"""A persona: who the user of a conversation is, told to the model that plays it.
+"""A persona: the description of a user, given to the model that plays it.
 
-The agent never sees any of it, and the user sees nothing of the task's key, of the tools or of their results. What the user knows
-stands apart from who it is, name by name: so it can be told to give a fact only when it is asked for it, and `sandlot simulator`
-can measure whether it does.
+The agent never sees it, and the user never sees the task's key, the tools or their results. The facts that the user knows are
+listed separately, so that the model can give each only when asked, and `sandlot simulator` can measure whether it does.
 """
 
 import re
@@ -12,10 +11,10 @@ import msgspec
 from sandlot.core.errors import ConfigError
 
 AGENT = "user"
-"""The name under which a user's words stand in a trace; nobody trains on them."""
+"""The `agent` field of the user's messages in a trace; they are not trained on."""
 
 NO_REPLY = frozenset({"user_said_nothing", "user_refused", "user_called"})
-"""Events at a reply that was none. The agent hears it as it is; `sandlot simulator` counts it."""
+"""Events for an empty or invalid reply. The agent sees the reply as it is; `sandlot simulator` counts it."""
 
 _RULES = """\
 You play the user in a conversation with an assistant. Write only what the user says, in the first person, one short message \
@@ -32,10 +31,11 @@ not write {mark}, even if the assistant asks you to."""
 
 
 class Persona(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The user of a conversation, as a model plays it (`sandlot run ENV --user MODEL`).
+    """The description of a user that a model plays (`sandlot run ENV --user MODEL`).
 
     Return one from the function marked with `@env.persona`. The model that plays the user sees the persona and the conversation,
-    never the task's `key`, the tools or their results. The agent sees only what the user says.
+    never the task's `key`, the tools or their results. The agent sees only the user's messages. `ConfigError` if `who`, `done` or
+    a fact is empty.
 
     ```python
     from sandlot import Persona
@@ -48,48 +48,48 @@ class Persona(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     who: str
     """Who the user is and what it wants, in the second person: `You are Ada. You want your money back.`"""
     facts: dict[str, str] = {}
-    """What the user tells only when asked: a name, such as `order number`, and the words to say."""
+    """What the user says only when asked: a name, such as `order number`, and the words to say."""
     done: str = "what you asked for has been done, or has been refused for good"
-    """When the user ends the conversation: completes the sentence `You are done when ...`."""
+    """When the user ends the conversation. Completes the sentence `You are done when ...`."""
     solved: tuple[str, ...] = ()
     """Examples of an agent's last message after which the user must end. Used by `sandlot simulator` only."""
     unsolved: tuple[str, ...] = ()
-    """Examples of an agent's last message after which the user must go on. Used by `sandlot simulator` only."""
+    """Examples of an agent's last message after which the user must continue. Used by `sandlot simulator` only."""
 
     def __post_init__(self) -> None:
         for name in ("who", "done"):
             if not getattr(self, name).strip():
-                raise ConfigError(f"a persona's `{name}` is empty; say it in a sentence")
+                raise ConfigError(f"a persona's `{name}` is empty; write a sentence")
         empty = [name for name, words in self.facts.items() if not name.strip() or not words.strip()]
         if empty:
-            raise ConfigError(f"a persona's fact `{empty[0]}` has no name or no words; give both, or leave it out")
+            raise ConfigError(f"a persona's fact `{empty[0]}` has no name or no words; give both, or remove it")
 
     def instructions(self, mark: str) -> str:
-        """Everything the one who plays it is told; it ends the conversation with `mark`."""
+        """The system prompt of the model that plays the user; it ends the conversation with `mark`."""
         known = "\n".join(f"- {name}: {words}" for name, words in self.facts.items())
         facts = f"\nWhat you know:\n{known}\n" if known else ""
         return _RULES.format(who=self.who.strip(), facts=facts, done=self.done.strip().rstrip("."), mark=mark)
 
 
 class UserReply(msgspec.Struct, frozen=True):
-    """A user's reply as it was meant."""
+    """A user's reply, parsed."""
 
     text: str
     done: bool
 
 
-_DRESS = " \t\r\n`*_[](){}<>\"'#.!"
-"""What models put around a mark, and behind it."""
+_DECORATION = " \t\r\n`*_[](){}<>\"'#.!"
+"""Characters that models put around and after a mark."""
 
 
 def read_reply(text: str, mark: str) -> UserReply:
-    """What was said, and whether it was the end: only a mark at the very end is one. The mark itself is never passed on."""
-    ended = text.rstrip(_DRESS).casefold().endswith(mark.casefold())
+    """The reply without the mark, and whether it ends the conversation: only a mark at the very end does."""
+    ended = text.rstrip(_DECORATION).casefold().endswith(mark.casefold())
     return UserReply(without_mark(text, mark), ended)
 
 
 def without_mark(text: str, mark: str) -> str:
-    """The text without the mark, wherever it stands, and without what it was dressed in; a blank keeps halves apart."""
+    """The text with every mark, and the decoration around it, replaced by a blank."""
     if mark.casefold() not in text.casefold():
         return text.strip()
     return re.sub(rf"[`*_\[({{<\"']{{0,8}}{re.escape(mark)}[`*_\])}}>\"']{{0,8}}", " ", text, flags=re.IGNORECASE).strip()

@@ -1,8 +1,8 @@
-"""Rubrics and scores: what is asked, and what came out, as plain records.
+"""The records of rubrics and scores.
 
-A rubric is JSON: a list of checks with points. A deterministic check names a Python function; a judge check carries a prompt
-for the grader model. The denominator is the sum of positive points and never depends on the answer. Every check yields points
-and the evidence for them, or an error; an error anywhere leaves the rollout without a score.
+A rubric is JSON: a list of checks with points. A Python check names a function; a judge check has a prompt for the grader model.
+The denominator of a score is the sum of the positive points and does not depend on the answer. If a check fails to run, the
+rollout has no score.
 """
 
 from enum import StrEnum
@@ -12,29 +12,29 @@ import msgspec
 
 
 class CheckBase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
-    """What both kinds of check share."""
+    """The fields that all checks have."""
 
     id: str
     points: float = 1.0
-    """Earned when met; negative for what should not be there."""
+    """Points earned if met; negative points are a penalty."""
     tags: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()
-    """Checks that must have been fully met; otherwise this one is suppressed, worth 0 and not asked."""
+    """Checks that must be fully met; if one is not, this check is suppressed: it does not run and earns 0."""
     gate: bool = False
-    """If not met, the whole score is 0, and says so."""
+    """If not met, the whole score is 0."""
 
 
 class PythonCheck(CheckBase, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="python"):
-    """A reference to a function, `module:function`, called with the evidence, the task and `args`."""
+    """A check by a Python function, `module:function`, called with the evidence, the task and `args`."""
 
     ref: str
     args: dict[str, Any] = {}
     isolate: bool = False
-    """Run in a child process that can be killed at its deadline."""
+    """Run in a child process that is killed at the deadline."""
 
 
 class JudgeExample(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A view and the verdict a good judge gives for it."""
+    """An example for the judge: a view and its right verdict."""
 
     view: str
     verdict: str
@@ -53,7 +53,7 @@ class JudgeCheck(CheckBase, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     prompt: str
     choices: tuple[str, ...] = ("no", "yes")
-    """Worst to best; the value of a verdict is its rank."""
+    """The possible verdicts, worst to best. The value of a verdict is its rank."""
     view: tuple[str, ...] = ("answer",)
     """What the judge sees: `answer`, `state`, `transcript` or the path of a file."""
     votes: int = 1
@@ -65,7 +65,7 @@ Check = PythonCheck | JudgeCheck
 
 
 class CheckGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Checks whose points together count for no more than `cap`."""
+    """Checks whose points together count at most `cap`."""
 
     id: str
     cap: float
@@ -87,21 +87,21 @@ class Rubric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     format: int = 1
     groups: tuple[CheckGroup, ...] = ()
     clip: tuple[float, float] = (0.0, 1.0)
-    """The score's value is clipped to this; the points are shown as earned."""
+    """The value of the score is clipped to this range; the points are not."""
 
     @property
     def needs_judge(self) -> bool:
-        """True if any check is put to a grader model."""
+        """True if any check needs a grader model."""
         return any(isinstance(check, JudgeCheck) for check in self.checks)
 
 
 class CheckVerdict(StrEnum):
-    """How one check came out. There is no word for an error: an error leaves no score at all."""
+    """The result of one check. There is none for an error, since an error leaves no score."""
 
     MET = "met"
     PARTLY = "partly"
     NOT_MET = "not_met"
-    SUPPRESSED = "suppressed"  # a required check was not met, so this one was not asked
+    SUPPRESSED = "suppressed"  # did not run, because a required check was not met
 
 
 class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,7 +110,7 @@ class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     verdict: CheckVerdict
     value: float
-    """0 to 1: the share of its points that was earned."""
+    """The share of the points that was earned, 0 to 1."""
     points: float
     """Points earned: `value` times what the check is worth."""
     worth: float
@@ -120,7 +120,7 @@ class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JudgeRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """How a judge came to a verdict: enough to ask again."""
+    """How a judge was asked."""
 
     model: str
     prompt_digest: str
@@ -130,23 +130,23 @@ class JudgeRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RubricScore(msgspec.Struct, frozen=True, kw_only=True):
-    """`120/183`: points earned of points possible, with every check that led there."""
+    """Points earned of points possible, such as `120/183`, with the result of every check."""
 
     points: float
     possible: float
     value: float
-    """Points over possible, clipped as the rubric says: the reward."""
+    """`points / possible`, clipped as the rubric says: the reward."""
     checks: tuple[CheckResult, ...] = ()
     gate: str | None = None
-    """The gate that was not met, if one zeroed the score."""
+    """The gate that set the score to 0, if any."""
 
     @property
     def passed(self) -> bool:
-        """Full marks."""
+        """True for full marks."""
         return self.value >= 1.0
 
     def by_tag(self) -> dict[str, tuple[float, float]]:
-        """Points earned and possible for each tag."""
+        """Points earned and possible, by tag."""
         sums: dict[str, tuple[float, float]] = {}
         for check in self.checks:
             for tag in check.tags:

@@ -1,7 +1,7 @@
-"""Text that others wrote, made safe to print: agents, models, servers and files may hold what a terminal or a page obeys.
+"""Untrusted text made safe to print and to store: agents, models, servers and files may send terminal escapes.
 
-Control characters (C0 and C1), bidirectional overrides, invisible characters and lone surrogates are what `str.isprintable`
-says no to. They are spelled out, so that a reader sees that something was there.
+Control characters (C0 and C1), bidirectional overrides, invisible characters and lone surrogates fail `str.isprintable`. They
+are written as escapes, so that a reader sees that something was there.
 """
 
 import re
@@ -16,12 +16,17 @@ def printable(text: str, most: int | None = None) -> str:
 
 
 def one_line(text: str, most: int | None = None) -> str:
-    """A name or a sentence for one line: printable, blanks and newlines joined to one blank, at most `most` characters."""
+    """Printable text on one line: each run of white space becomes one blank. At most `most` characters."""
     return " ".join(printable(text, most).split())
 
 
+def encodable(text: str) -> str:
+    """Text that can be written as UTF-8: lone surrogates, which an agent can send or name a file with, become escapes."""
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
+
+
 def printable_json(data: bytes) -> bytes:
-    """The same JSON, with everything in its strings escaped that is not printable. A reader gets the same values."""
+    """The same JSON with every character escaped that is not printable. It decodes to the same values."""
     if data.isascii() and b"\x7f" not in data:
         return data
     return _NOT_ASCII.sub(lambda match: "".join(map(_escaped, match.group())), data.decode()).encode()

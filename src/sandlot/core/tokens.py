@@ -1,4 +1,4 @@
-"""The exact tokens along a path of a trace: what a model was given and what it sampled, joined and never re-tokenised.
+"""The exact tokens along a path of a trace: the prompt and the sampled tokens, joined; text is never tokenised again.
 
 `Node.context` and `Node.tokens` of a path, in order, are its prompt and its completions. `held_tokens` is the part of a path that
 the next turn must extend; `token_path` is the whole path as the columns a loss reads.
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     import numpy as np
 
 NO_VERSION = -1
-"""In the column of versions: a token nobody sampled."""
+"""In the column of versions: the token was not sampled."""
 
 
 def packed_ids(ids: Sequence[int]) -> bytes:
-    """Ids as they are stored: int32, little-endian."""
+    """Ids as stored: int32, little-endian."""
     numbers = array("i", ids)
     if sys.byteorder == "big":
         numbers.byteswap()
@@ -37,7 +37,7 @@ def unpacked_ids(data: bytes) -> list[int]:
 
 
 def path_indices(trace: Trace, leaf: int | None = None) -> list[int]:
-    """The nodes of a path by their places in the trace, root first; by default to the newest."""
+    """The node indices of a path, root first; by default to the newest node."""
     found: list[int] = []
     at: int | None = (len(trace.nodes) - 1 if trace.nodes else None) if leaf is None else leaf
     while at is not None:
@@ -53,19 +53,19 @@ def has_exact_tokens(node: Node) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class HeldTokens:
-    """The tokens a path holds up to its last exact turn."""
+    """The tokens of a path up to its last exact turn."""
 
     ids: list[int]
     spans: list[tuple[int, int]]
-    """Where in `ids` each sampled turn lies: first token, and the one after its last."""
+    """The range of each sampled turn in `ids`: begin and end."""
     nodes: list[int]
     """The sampled node of each span."""
     num_messages: int
-    """Messages of the path these ids stand for; what comes after them is yet to be rendered."""
+    """Number of messages that the ids cover; the ones after them are not rendered yet."""
 
 
 def held_tokens(trace: Trace, leaf: int) -> HeldTokens:
-    """What the next turn below `leaf` must extend, if it is to be the same conversation."""
+    """The tokens that the next turn below `leaf` must extend to be the same conversation."""
     ids: list[int] = []
     spans: list[tuple[int, int]] = []
     nodes: list[int] = []
@@ -85,11 +85,11 @@ def held_tokens(trace: Trace, leaf: int) -> HeldTokens:
 
 @dataclass(frozen=True, slots=True)
 class TokenPath:
-    """One path in columns of equal length, as numpy arrays: a row a loss can be computed on."""
+    """One path as numpy columns of equal length: a training row."""
 
     ids: "np.ndarray[Any, Any]"
     logprobs: "np.ndarray[Any, Any]"
-    """float32, of the distribution sampled from; NaN where nothing was sampled."""
+    """float32, of the distribution that was sampled from; NaN where nothing was sampled."""
     mask: "np.ndarray[Any, Any]"
     """uint8, 1 where the token may be trained on."""
     versions: "np.ndarray[Any, Any]"
@@ -102,8 +102,8 @@ class TokenPath:
 
 
 def token_path(trace: Trace, leaf: int | None = None) -> TokenPath:
-    """The columns of one path. Turns without ids have no tokens here: ask `Trace.trainable` first."""
-    import numpy as np  # noqa: PLC0415 - numpy is not paid for by those who only run
+    """The columns of one path. Turns without ids are left out: check `Trace.trainable` first."""
+    import numpy as np  # noqa: PLC0415 - running needs no numpy
 
     columns: list[list[Any]] = [[], [], [], [], []]
     for index in path_indices(trace, leaf):
@@ -131,7 +131,7 @@ def token_path(trace: Trace, leaf: int | None = None) -> TokenPath:
 
 
 def exact_leaves(trace: Trace) -> Iterator[int]:
-    """The exact turns that no exact turn lies below: one path for each covers every sampled token."""
+    """The exact turns with no exact turn below them: their paths cover every sampled token."""
     above: set[int] = set()
     for index, node in enumerate(trace.nodes):
         if has_exact_tokens(node):

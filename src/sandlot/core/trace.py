@@ -1,10 +1,10 @@
-"""A trace: what happened in one rollout, as a token tree.
+"""The trace of a rollout: a tree of messages with their tokens.
 
-A node is one message, stored once; a branch is the walk from a leaf to the root. A linear rollout is a path; retries,
-compaction and sub-agents append siblings; nothing is overwritten. The same object serves store, trainer, auditor and pages.
-Token ids are the ids that were sampled: nothing is ever re-tokenised, and a trace without ids says so.
+A node is one message, stored once; a branch is the path from a leaf to the root. A linear rollout is one path; retries,
+compaction and sub-agents append siblings; nothing is overwritten. Store, trainer, auditor and reports read the same object.
+Token ids are the sampled ids: text is never tokenised again.
 
-`End` and outcome are two fields. A reward exists only in `Scored`.
+`end` and `outcome` are two fields. Only the outcome `Scored` has a reward.
 """
 
 from collections.abc import Iterator
@@ -22,26 +22,26 @@ FORMAT = 1
 
 
 class Text(msgspec.Struct, frozen=True, tag="text", tag_field="type"):
-    """What was said."""
+    """Text."""
 
     text: str
 
 
 class Reasoning(msgspec.Struct, frozen=True, tag="reasoning", tag_field="type"):
-    """What the model thought aloud; kept, and by default not shown to it again."""
+    """The model's reasoning; stored, and by default not shown to it again."""
 
     text: str
 
 
 class ImagePart(msgspec.Struct, frozen=True, tag="image", tag_field="type"):
-    """An image by the hash of its bytes."""
+    """An image, by the hash of its bytes."""
 
     artifact: str
     media_type: str = "image/png"
 
 
 class Tensor(msgspec.Struct, frozen=True, tag="tensor", tag_field="type"):
-    """Numbers by the hash of their bytes, for environments that are not text."""
+    """An array, by the hash of its bytes, for environments that are not text."""
 
     artifact: str
     dtype: str
@@ -49,7 +49,7 @@ class Tensor(msgspec.Struct, frozen=True, tag="tensor", tag_field="type"):
 
 
 class ToolCall(msgspec.Struct, frozen=True, tag="call", tag_field="type"):
-    """What the agent asked for. If `malformed` is set the arguments could not be read, and that is the text that came."""
+    """A tool call. If the arguments could not be parsed, `malformed` is their text."""
 
     id: str
     name: str
@@ -58,13 +58,13 @@ class ToolCall(msgspec.Struct, frozen=True, tag="call", tag_field="type"):
 
 
 class ToolResult(msgspec.Struct, frozen=True, tag="result", tag_field="type"):
-    """What came back, as the agent saw it."""
+    """The result of a tool call, as the agent saw it."""
 
     call: str
     text: str
     error: bool = False
     whole: str | None = None
-    """If the text was cut: the hash of the whole of it."""
+    """The hash of the whole text, if it was cut."""
     images: tuple[ImagePart, ...] = ()
 
 
@@ -72,16 +72,16 @@ Part = Text | Reasoning | ImagePart | Tensor | ToolCall | ToolResult
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
-    """Who spoke, and what."""
+    """One message of a conversation."""
 
     role: Role
     parts: tuple[Part, ...]
     agent: str = "agent"
-    """Which agent of several, `user` for a user that a model plays; only trained agents' tokens have mask 1."""
+    """The name of the agent; `user` for a user that a model plays. Only tokens of trained agents have mask 1."""
 
     @property
     def text(self) -> str:
-        """The spoken text, without reasoning, calls and results."""
+        """The text, without reasoning, calls and results."""
         return "".join(part.text for part in self.parts if isinstance(part, Text))
 
     @property
@@ -96,17 +96,17 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def text_message(role: Role, text: str) -> Message:
-    """A message of one text."""
+    """A message with one text part."""
     return Message(role=role, parts=(Text(text),))
 
 
 class Tokens(msgspec.Struct, frozen=True, kw_only=True):
-    """Exact tokens of one node: little-endian bytes, numpy views."""
+    """The exact tokens of one node, as little-endian bytes."""
 
     ids: bytes
     """int32."""
     logprobs: bytes = b""
-    """float32, of the distribution actually sampled from; empty for tokens nobody sampled."""
+    """float32, of the distribution that was sampled from; empty if the tokens were not sampled."""
     mask: bytes = b""
     """uint8, 1 where the token may be trained on; empty for none."""
     versions: tuple[tuple[int, int], ...] = ()
@@ -117,7 +117,7 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True):
 
     def ids_array(self) -> "np.ndarray[Any, Any]":
         """The ids as int32."""
-        import numpy as np  # noqa: PLC0415 - numpy is not paid for by those who only run
+        import numpy as np  # noqa: PLC0415 - running needs no numpy
 
         return np.frombuffer(self.ids, dtype="<i4")
 
@@ -129,7 +129,7 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """What a turn cost, as the endpoint counted it."""
+    """The cost of a turn, as the endpoint counted it."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -146,30 +146,30 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     message: Message
     parent: int | None = None
     sampled: bool = False
-    """True only if a policy produced it."""
+    """True if a model produced it."""
     context: bytes = b""
-    """int32 ids the model was given between the nearest sampled node above and this one: what the environment said, and template
-    glue. Never trained on. The prompt of a turn is its path's contexts and tokens, joined."""
+    """int32 ids of the prompt between the nearest sampled node above and this one: the environment's messages and the chat
+    template. Never trained on. The prompt of a turn is the contexts and tokens of its path, joined."""
     tokens: Tokens | None = None
-    """What was sampled, exactly."""
+    """The sampled tokens."""
     usage: Usage | None = None
     stop: str | None = None
     """Why sampling stopped: `stop`, `length`, `calls`, `refusal`."""
     model: str | None = None
     dtype: str | None = None
-    """The number type the model computed in, such as `float32`; None where its engine does not tell."""
+    """The number type the model computed in, such as `float32`; None if the engine does not report it."""
     start_s: float = 0.0
     """Seconds after the rollout began."""
     seconds: float = 0.0
 
     @property
     def is_turn(self) -> bool:
-        """True if it is a turn of the agent; a user that a model plays is sampled too, and takes none."""
+        """True for a turn of the agent; False for a user that a model plays, which is sampled too."""
         return self.sampled and self.message.role is Role.ASSISTANT
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that happened beside the messages: a cut, a breach, a limit, a retry, an intervention. Never silent."""
+    """Something that happened besides the messages: a cut output, a breach, a limit, a retry, an intervention."""
 
     kind: str
     turn: int
@@ -177,7 +177,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Scored(msgspec.Struct, frozen=True, tag="scored", tag_field="is"):
-    """Graded: the only outcome with a reward.
+    """The rollout was graded: the only outcome with a reward.
 
     ```python
     import sandlot
@@ -193,7 +193,7 @@ class Scored(msgspec.Struct, frozen=True, tag="scored", tag_field="is"):
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed", tag_field="is"):
-    """Something failed, so there is no reward: a failure is never a 0.
+    """Something failed, so there is no reward, which is not a reward of 0.
 
     ```python
     from sandlot import Failed
@@ -209,7 +209,7 @@ class Failed(msgspec.Struct, frozen=True, tag="failed", tag_field="is"):
     message: str = ""
     """What happened."""
     frames: tuple[str, ...] = ()
-    """The author's own frames of the error, outermost first: `file:line in function: code`."""
+    """The stack frames in the author's code, outermost first: `file:line in function: code`."""
 
 
 class Cancelled(msgspec.Struct, frozen=True, tag="cancelled", tag_field="is"):
@@ -230,45 +230,45 @@ Outcome = Scored | Failed | Cancelled
 
 
 class FileRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One file the agent left."""
+    """One file at the end of the rollout."""
 
     size: int
     blob: str | None
-    """The hash of its bytes; None if they were not kept: over the size cap, or not readable."""
+    """The hash of its bytes; None if they were not stored: too large, or not readable."""
 
 
 class EvidenceRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What checks see, as stored: enough to grade again, bit for bit."""
+    """The stored evidence: enough to grade again with the same result."""
 
     answer: str = ""
-    """The agent's last words."""
+    """The agent's last message."""
     state: Any = None
-    """The world's final state as plain data."""
+    """The final `world.state` as plain data."""
     files: dict[str, FileRecord] = {}
-    """What the agent left, by path."""
+    """The files at the end of the rollout, by path."""
     kinds: dict[str, str] = {}
-    """What the agent left that is no regular file, by path: `folder`, `link` or `other`."""
+    """Paths that are not regular files: `folder`, `link` or `other`."""
     left_out: int = 0
-    """Paths the agent left that are not recorded here, because there were more than `evidence_files`."""
+    """Number of paths not recorded, because there were more than `evidence_files`."""
     lost: str = ""
-    """Why the files could not be gathered, if the agent ended its own sandbox; empty if they were."""
+    """Why the files could not be read, if the agent's programs ended the sandbox; empty if they were."""
     initial: dict[str, FileRecord] = {}
-    """What was there after setup, for the diff."""
+    """The files after setup, for `Evidence.diff`."""
     penalties: dict[str, float] = {}
     """Points lost to broken constraints, by constraint."""
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """An earlier try at the same rollout that infrastructure spoiled."""
+    """An earlier attempt at the same rollout that failed for reasons of infrastructure."""
 
     outcome: Failed
     seconds: float
     usage: Usage = Usage()
-    """What it cost all the same."""
+    """Its cost."""
 
 
 class Trace(msgspec.Struct, kw_only=True):
-    """What happened in one rollout: messages with their tokens, timings, end and outcome.
+    """The record of one rollout: messages with their tokens, timings, end and outcome.
 
     Messages form a tree: `nodes` is append-only, and each node names its parent. `path()` is the conversation from the first
     message to the newest.
@@ -291,21 +291,21 @@ class Trace(msgspec.Struct, kw_only=True):
     task: str
     """Id of the task."""
     rollout: int
-    """Number of this attempt at the task, from 0."""
+    """Number of this rollout of the task, from 0."""
     seed: int
     """The world's seed: the same for every rollout of a task."""
     nodes: list[Node] = msgspec.field(default_factory=list[Node])
     """Every message, in the order they were added."""
     events: list[Event] = msgspec.field(default_factory=list[Event])
-    """What happened beside the messages: a broken rule, a limit, a retry, a cut result."""
+    """What happened besides the messages: a broken rule, a limit, a retry, a cut result."""
     end: End | None = None
     """Why the agent stopped; None while it runs."""
     outcome: Outcome | None = None
     """`Scored`, `Failed` or `Cancelled`; None while it runs."""
     evidence: EvidenceRecord | None = None
-    """What checks saw, as stored."""
+    """The stored evidence for checks."""
     attempts: list[Attempt] = msgspec.field(default_factory=list[Attempt])
-    """Earlier tries at this rollout that infrastructure failures ended."""
+    """Earlier attempts at this rollout that infrastructure failures ended."""
     phases: dict[str, float] = msgspec.field(default_factory=dict[str, float])
     """Seconds by phase: open (sandbox, tools, setup), model, tools, gather, close, grade."""
     started: float = 0.0
@@ -313,18 +313,18 @@ class Trace(msgspec.Struct, kw_only=True):
 
     @property
     def key(self) -> tuple[str, int]:
-        """Identity within the run."""
+        """`(task, rollout)`: identifies the trace in its run."""
         return self.task, self.rollout
 
     def append(self, node: Node) -> int:
-        """Add a node below its parent and return its index. Nothing is ever changed or removed."""
+        """Add a node and return its index. `IndexError` if its parent does not exist."""
         if node.parent is not None and not 0 <= node.parent < len(self.nodes):
             raise IndexError(f"node {len(self.nodes)} names parent {node.parent}, which does not exist")
         self.nodes.append(node)
         return len(self.nodes) - 1
 
     def path(self, leaf: int | None = None) -> list[Node]:
-        """The nodes from the root to a leaf; by default the newest."""
+        """The nodes from the root to a leaf; by default the newest node."""
         if not self.nodes:
             return []
         index: int | None = len(self.nodes) - 1 if leaf is None else leaf
@@ -335,32 +335,32 @@ class Trace(msgspec.Struct, kw_only=True):
         return nodes[::-1]
 
     def turns(self) -> Iterator[Node]:
-        """The agent's turns in the order they were taken; what a model said as the user is none."""
+        """The agent's turns in order; without those of a user that a model plays."""
         return (node for node in self.nodes if node.is_turn)
 
     @property
     def num_turns(self) -> int:
-        """How many turns the agent took."""
+        """The number of turns the agent took."""
         return sum(1 for _ in self.turns())
 
     @property
     def answer(self) -> str:
-        """The agent's last words, as they were acted on: an intervention's, if a hook put one in their place."""
+        """The agent's last message; if a hook replaced it, the replacement."""
         return next((node.message.text for node in reversed(self.nodes) if node.message.role is Role.ASSISTANT), "")
 
     @property
     def reward(self) -> float | None:
-        """The score's value, or None: a failure is never a zero."""
+        """The value of the score; None if the rollout was not scored."""
         return self.outcome.score.value if isinstance(self.outcome, Scored) else None
 
     @property
     def usage(self) -> Usage:
-        """All turns of the agent together; what a user cost stands on its own nodes."""
+        """The usage of all turns of the agent; without that of a user that a model plays."""
         return sum((node.usage for node in self.turns() if node.usage), Usage())
 
     @property
     def trainable(self) -> bool:
-        """True if every turn of the agent carries the exact ids and log-probabilities it was sampled with."""
+        """True if every turn of the agent has its exact token ids and log-probabilities."""
         turns = list(self.turns())
         return bool(turns) and all(
             node.tokens is not None and len(node.tokens.logprobs) == len(node.tokens.ids) for node in turns
@@ -368,7 +368,7 @@ class Trace(msgspec.Struct, kw_only=True):
 
 
 class TraceRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A trace in numbers: the columns of a run that tables, summaries and SQL read without opening a trace."""
+    """The numbers of a trace: the columns that tables, summaries and SQL read without decoding traces."""
 
     task: str
     rollout: int
@@ -391,10 +391,10 @@ class TraceRow(msgspec.Struct, frozen=True, kw_only=True):
     completion_tokens: int
     usd: float
     seconds: float
-    """From opening the world to the end of grading, attempts and waiting included."""
+    """From opening the world to the end of grading, with failed attempts and waiting."""
     phases: dict[str, float]
     attempts: int
-    """Tries in all: 1 if the first one went through."""
+    """Number of attempts: 1 if the first one succeeded."""
     started: float
 
 

@@ -1,21 +1,17 @@
-"""The words everything else is written in: ends, sides, splits, roles, identities.
-
-One name per idea, the same in code, command line, documents and pages. Nothing here does anything;
-`digest` and `derive_seed` are the two functions that identities are made with.
-"""
+"""The basic types: ends, sides, splits, roles; and the two functions that make identities, `digest` and `derive_seed`."""
 
 import hashlib
 from enum import StrEnum
 from typing import Any
 
 Json = dict[str, Any]
-"""A JSON object as authors and models write it: checked where it enters, not described again here."""
+"""A JSON object from authors or models."""
 
 
 class End(StrEnum):
-    """Why the agent stopped. It says nothing about the reward: that is the outcome.
+    """Why the agent stopped. The outcome, not the end, says whether there is a reward.
 
-    Limits and refusals are ordinary ends: what the agent left is graded. Only `cut` means that something failed.
+    A rollout that ends at a limit or with a refusal is graded. Only `cut` means that something failed.
 
     ```python
     from sandlot import End
@@ -28,14 +24,14 @@ class End(StrEnum):
     TURN_LIMIT = "turn_limit"  # the agent used all its turns
     TOKEN_LIMIT = "token_limit"  # noqa: S105 - the agent used all its tokens
     TIME_LIMIT = "time_limit"  # the agent used all its time
-    MEMORY_LIMIT = "memory_limit"  # the agent filled the memory of its sandbox, and the kernel ended it
+    MEMORY_LIMIT = "memory_limit"  # the agent filled the memory of its sandbox, and the kernel killed it
     BREACH = "breach"  # the agent broke a constraint with `on_breach="end"`
     REFUSED = "refused"  # the model refused to answer
-    CUT = "cut"  # something failed: the outcome says what, and there is no reward
+    CUT = "cut"  # ended by a failure: the outcome says which, and there is no reward
 
 
 class Side(StrEnum):
-    """Whose failure it was."""
+    """Which part failed."""
 
     ENVIRONMENT = "environment"
     SANDBOX = "sandbox"
@@ -45,7 +41,7 @@ class Side(StrEnum):
 
 
 class Split(StrEnum):
-    """Which tasks a model may learn from. Training refuses held-out tasks; measurements use them.
+    """Which tasks a model may learn from. Training refuses held-out tasks; evaluation uses them.
 
     ```python
     from sandlot import Split, Task
@@ -55,11 +51,11 @@ class Split(StrEnum):
     """
 
     TRAIN = "train"  # a model may learn from it
-    HELDOUT = "heldout"  # for measuring only
+    HELDOUT = "heldout"  # for evaluation only
 
 
 class Role(StrEnum):
-    """Who speaks in a message."""
+    """The author of a message."""
 
     SYSTEM = "system"
     USER = "user"
@@ -68,7 +64,7 @@ class Role(StrEnum):
 
 
 class Dtype(StrEnum):
-    """Number types that a model of ours computes in."""
+    """Number types that our own models compute in."""
 
     FLOAT32 = "float32"
     BFLOAT16 = "bfloat16"
@@ -76,7 +72,7 @@ class Dtype(StrEnum):
 
 
 def digest(data: bytes) -> str:
-    """The name of some bytes: SHA-256 in hex. Equal digests mean equal bytes, everywhere in a run."""
+    """SHA-256 in hex."""
     return hashlib.sha256(data).hexdigest()
 
 

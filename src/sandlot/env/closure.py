@@ -1,8 +1,8 @@
-"""Which files of its folder an environment uses: the modules it imports, and what those name.
+"""The files of its folder that an environment uses: modules it imports, and data files they name.
 
-Import statements are read, not run, so that one inside a check counts before any check has run. What was imported while the
-environment was loaded counts too (`module.py`): that finds modules whose names are computed. Where it is not clear, more is
-taken rather than less: a package counts as a whole, and so does a file beside the module whose name stands there as a text.
+Import statements are read, not run, so one inside a check counts before the check runs. Modules imported while the environment
+was loaded count too (`module.py`), which finds computed names. In doubt a file counts: a package counts as a whole, and so does a
+file whose name is a string in a module beside it.
 """
 
 import ast
@@ -16,16 +16,16 @@ from pathlib import Path
 
 ENDINGS = (".py", *EXTENSION_SUFFIXES)
 LEFT_OUT = {"audit.toml", "README.md", "README.rst", "README.txt", "README", "docs", "tests", "runs"}
-"""Names at the top of an environment's folder that do not change what it is."""
+"""Top-level names in an environment's folder that the fingerprint leaves out."""
 _IMPORTERS = {"import_module", "__import__"}
 _OPENERS = {"Path", "join", "joinpath", "with_name", "open", "tasks_from", "glob", "iterdir", "listdir", "scandir", "read_table"}
-"""Calls whose text may name a folder, or a file without an ending."""
+"""Calls whose string argument may name a folder, or a file without a suffix."""
 
 
 def imported_files(entries: Collection[Path], folder: Path) -> set[Path]:
-    """These modules, and everything they import from their own folder, directly or through each other.
+    """These modules and all modules of their folder that they import, directly or indirectly.
 
-    Where the folder is a Python package, or lies in one, the package's other modules are its own too.
+    If the folder is a Python package or is inside one, modules of the package count as well.
     """
     roots = _roots(folder)
     above = {folder, *folder.parents}
@@ -43,7 +43,7 @@ def imported_files(entries: Collection[Path], folder: Path) -> set[Path]:
 
 
 def named_files(modules: Iterable[Path], root: Path) -> set[Path]:
-    """Files below `root` whose names stand in these modules as texts: data that they may read."""
+    """Files below `root` whose names are strings in these modules: data that they may read."""
     found: set[Path] = set()
     for module in modules:
         tree = _tree(module) if module.suffix == ".py" else None
@@ -56,7 +56,7 @@ def named_files(modules: Iterable[Path], root: Path) -> set[Path]:
 
 
 def _named(base: Path, text: str, *, is_path: bool) -> Iterator[Path]:
-    """The files of a folder that a text names: one, all of a folder below it, or those directly in it that fit a pattern."""
+    """The files that a string names: one file, all files of a subfolder, or the files that match a pattern."""
     if "*" in text and is_path:
         if "/" not in text:
             beside = (path for path in base.iterdir() if fnmatch(path.name, text) and not path.name.startswith("."))
@@ -73,12 +73,12 @@ def _named(base: Path, text: str, *, is_path: bool) -> Iterator[Path]:
 
 
 def files_of_folder(folder: Path) -> set[Path]:
-    """The files of an environment that is a folder."""
+    """All files of an environment that is a folder, except those in `LEFT_OUT`."""
     return {path for path in _files_below(folder) if path.relative_to(folder).parts[0] not in LEFT_OUT}
 
 
 def _files_below(folder: Path) -> Iterator[Path]:
-    """All files of a folder, through linked folders too, unless a link leads back up; hidden and compiled ones are left out."""
+    """All files below a folder, following links that do not lead back up; without hidden and compiled files."""
     seen = {ancestor.resolve() for ancestor in (folder, *folder.absolute().parents)}
     for place, folders, files in os.walk(folder, followlinks=True):
         here = Path(place)
@@ -97,7 +97,7 @@ def _files_below(folder: Path) -> Iterator[Path]:
 
 
 def _roots(folder: Path) -> list[Path]:
-    """Where imports begin: the environment's folder, and the one that holds the Python package it is in, if it is in one."""
+    """The roots of imports: the environment's folder, and the folder that holds its Python package, if any."""
     root = folder
     while (root / "__init__.py").is_file():
         root = root.parent
@@ -105,7 +105,7 @@ def _roots(folder: Path) -> list[Path]:
 
 
 def _installed_together(entries: Collection[Path], root: Path) -> set[Path] | None:
-    """Among installed packages, what lies beside a module is not its own, unless it was installed with it; else None."""
+    """The files installed together with these modules; None if they are not among installed packages."""
     if next(root.glob("*.dist-info"), None) is None:
         return None
     for found in distributions(path=[str(root)]):
@@ -116,7 +116,7 @@ def _installed_together(entries: Collection[Path], root: Path) -> set[Path] | No
 
 
 def _imports(path: Path, roots: list[Path], above: set[Path]) -> Iterator[Path]:
-    """Files that a module's import statements can mean, wherever in it they stand."""
+    """Files that the import statements of a module may refer to, at the top or inside functions."""
     tree = _tree(path)
     for node in ast.walk(tree) if tree else ():
         names: list[tuple[int, str]] = []
@@ -135,7 +135,7 @@ def _imports(path: Path, roots: list[Path], above: set[Path]) -> Iterator[Path]:
 
 
 def _module(root: Path, words: list[str], above: set[Path]) -> Iterator[Path]:
-    """The files of `a.b.c` below a folder: the modules of every step, and packages as a whole, but for those we are in."""
+    """The files of `a.b.c` below a folder: the module of each step, and whole packages, except packages we are in."""
     if root in above and (root / "__init__.py").is_file():
         yield root / "__init__.py"
     place = root
@@ -155,7 +155,7 @@ def _tree_of(path: Path, _stamp: tuple[int, int]) -> ast.Module | None:
     try:
         return ast.parse(path.read_bytes())
     except (SyntaxError, ValueError, RecursionError):
-        return None  # importing it raises, so it imports nothing
+        return None  # it cannot be imported
 
 
 def _tree(path: Path) -> ast.Module | None:
@@ -164,7 +164,7 @@ def _tree(path: Path) -> ast.Module | None:
 
 
 def _texts(tree: ast.Module) -> Iterator[tuple[str, bool]]:
-    """Each text of a module, and whether it stands where a path is expected."""
+    """Each string of a module, and whether it is used as a path."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value, False
@@ -186,12 +186,12 @@ def _called(node: ast.Call) -> str:
 
 
 def _below(base: Path, text: str) -> Path | None:
-    """The path of what a text names below a folder; None if nothing is there, or it is the folder itself or outside."""
+    """The path that a string names below a folder; None if nothing is there, or it is not below the folder."""
     if not text or len(text) > 200 or "\n" in text or "\0" in text or text.startswith(("/", "~")):
         return None
     path = Path(os.path.normpath(base / text))
     try:
         path.stat()
-    except (OSError, ValueError):  # a sentence may be no name at all: too long, or not to be encoded
+    except (OSError, ValueError):  # too long for a name, or it cannot be encoded
         return None
     return path if base in path.parents else None

@@ -57,9 +57,9 @@ class Marked:
     controls: dict[str, Callable[..., Any]] = field(default_factory=dict[str, Callable[..., Any]])
     """Other right solutions, which must get full marks."""
     user: Callable[[World, Task], User] | None = None
-    """The user as the author scripted it."""
+    """The scripted user."""
     persona: Callable[[Task], Persona] | None = None
-    """The user as a model plays it."""
+    """The user that a model plays."""
     grade: Callable[[Evidence, Task, Judge | None], Awaitable[RubricScore]] | None = None
     """Grades instead of the rubrics, where the environment is one function."""
 
@@ -87,45 +87,57 @@ class Declaration:
                 f"environment name {name!r}: use up to 64 letters, digits, `.`, `_`, `-`, starting with a letter or digit"
             )
         if network not in _NETWORKS:
-            raise ConfigError(f"environment `{name}`: network {network!r}; there is: {', '.join(_NETWORKS)}")
+            raise ConfigError(f"environment `{name}`: network={network!r} is unknown; use {', '.join(_NETWORKS)}")
         if not callable(state):
-            raise ConfigError(f"environment `{name}`: state={state!r} is one state; give what makes a fresh one, `state=State`")
+            raise ConfigError(
+                f"environment `{name}`: state={state!r} is not callable; give a class or function that makes a fresh state"
+            )
         self.name = name
         self.description = description
         self.system = system
-        """The system prompt, if there is one."""
+        """The system prompt; empty for none."""
         self.image = image
-        """What the sandbox is made from; None for a world without one, which costs no process."""
+        """The sandbox's image; None for a world in memory, without a sandbox."""
         listed = require_sequence(tools or (), f"environment `{name}`: tools", "[look, 'bash']")
         self.bash = image is not None if tools is None else BASH.spec.name in listed
-        """True if the agent has `bash`: where its author gave it a sandbox, unless `tools` lists the tools, without it."""
+        """True if the agent has the tool `bash`: it has an image, and `tools`, if given, lists it."""
         self.concurrent = concurrent
-        """False if calls of one turn run one after the other: for tools that read, change and write back the same file."""
+        """False to run the tool calls of one turn one after the other, for tools that change the same file."""
         self.network = network
         self.seed = seed
         self.limits = limits or Limits()
         self.constraints = require_sequence(constraints, f"environment `{name}`: constraints", "(Constraint(...),)")
         self.state = state
-        """Makes the fresh state of each rollout: a dataclass, a msgspec.Struct, or `dict`."""
+        """Called for each rollout's fresh state: a dataclass, a msgspec.Struct, or `dict`."""
         self.marked = Marked()
         for tool in listed:
             if callable(tool):
                 self.marked.tools.append(FunctionTool.of(tool))
             elif tool != BASH.spec.name:
-                raise ConfigError(f"environment `{name}`: tools has {tool!r}; give functions, and 'bash' for a shell")
+                raise ConfigError(f"environment `{name}`: tools has {tool!r}; list functions, or 'bash' for a shell")
         self.source: Path | None = None
-        """The file or folder its author wrote; what the fingerprint is of."""
+        """The file or folder it was loaded from; the fingerprint is computed from it."""
         self.package: Path | None = None
-        """The folder of the package it was installed in, if it was."""
+        """The folder of its installed package; None if it is not installed."""
 
     @property
     def tools(self) -> list[Tool]:
-        """What the agent may call, without the tools of MCP servers: the marked ones, and `bash` where there is a sandbox."""
+        """The tools the agent may call: the marked functions, and `bash` if there is a sandbox. Without those of MCP servers."""
         has_own = any(tool.spec.name == BASH.spec.name for tool in self.marked.tools)
         return [*([BASH] if self.bash and not has_own else []), *self.marked.tools]
 
     def in_image(self, image: str | None) -> Self:
-        """A copy in another image; None for this one. It adds no `bash` to an environment that had no sandbox."""
+        """Return a copy that runs in another image. None returns this environment.
+
+        A copy of an environment without a sandbox does not get the tool `bash`.
+
+        ```python
+        from sandlot import Environment
+
+        env = Environment("shop")
+        assert env.in_image("host").image == "host" and env.image is None
+        ```
+        """
         if image is None:
             return self
         other = copy.copy(self)
@@ -133,26 +145,26 @@ class Declaration:
         return other
 
     def new_world(self, task: Task, files: Any, seed: int) -> LiveWorld:
-        """A fresh world for one rollout; sessions call it."""
+        """Create the world of one rollout. Sessions call it."""
         written: dict[str, FileRecord] | None = None if self.image is None else {}
         return LiveWorld(state=self.state(), task=task.public(), rng=Random(seed), files=files, written=written)  # noqa: S311 - seeded, not secret
 
 
 def require_async(function: F, what: str) -> F:
-    """The function itself; `ConfigError` if it is not `async def`."""
+    """Return the function; `ConfigError` if it is not `async def`."""
     if not inspect.iscoroutinefunction(function):
         raise ConfigError(f"{location_of(function)}: the {what} `{function.__name__}` must be `async def`, to await `agent.call`")
     return function
 
 
 def require_sequence(value: Sequence[_T], what: str, fix: str) -> tuple[_T, ...]:
-    """Several, as a tuple; one alone, or a text, which Python would take letter by letter, is refused."""
+    """The values as a tuple. `ConfigError` for a single value, and for a string, which Python would split into letters."""
     if isinstance(value, str) or not hasattr(value, "__iter__"):
-        raise ConfigError(f"{what} is {value!r}; give a list, `{fix}`")
+        raise ConfigError(f"{what} is {value!r}; give a list, such as `{fix}`")
     return tuple(value)
 
 
 def location_of(function: Callable[..., Any]) -> str:
-    """`file:line` of a function, for errors an author can click."""
+    """`file:line` of a function, for error messages."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(function)

@@ -1,6 +1,6 @@
-"""An environment: image, tools, data, tasks, rubric and limits, as its author declares them.
+"""The environment an author writes: image, tools, tasks, checks and limits.
 
-The decorators only mark: they put the function, unchanged, where rollouts will look for it. Nothing runs until a task is opened.
+The decorators only register functions, unchanged. Nothing runs until a rollout opens a task.
 """
 
 import difflib
@@ -27,23 +27,25 @@ _MARKS = ("tasks", "setup", "tool", "check", "solution", "adversary", "control",
 
 
 class Environment(Declaration):
-    """An environment in one file: declare its facts here, mark its functions with the decorators.
+    """An environment in one file: give its settings here, register its functions with the decorators.
 
     - `name`: up to 64 letters, digits, `.`, `_` or `-`.
-    - `description`: one line for `sandlot list` and `show`.
+    - `description`: one line for `sandlot list` and `sandlot show`.
     - `system`: the system prompt.
-    - `image`: what the sandbox is made from, such as `host`. None: no sandbox; files live in memory, and it costs no process.
+    - `image`: the image of the sandbox, such as `host`. With None there is no sandbox: files live in memory, which is fast.
       With an image the agent also gets the tool `bash`, unless `tools` is given.
     - `network`: what the sandbox may reach: `none`.
     - `seed`: another seed makes other tasks and worlds.
     - `limits`: budgets and deadlines of a rollout.
     - `constraints`: rules about tool calls.
-    - `state`: a function or class that makes the fresh `world.state` of each rollout.
-    - `tools`: the functions the agent may call, and `"bash"`, beside those marked with `@env.tool`. `tools=[]` takes `bash` away.
+    - `state`: a class or function that makes the fresh `world.state` of each rollout.
+    - `tools`: functions the agent may call, and `"bash"`, besides those marked with `@env.tool`. `tools=[]` removes `bash`.
     - `concurrent`: False runs the tool calls of one turn one after the other.
 
     The decorators only register a function; nothing runs until a rollout starts. All of them take plain or `async` functions,
     except `solution`, `adversary` and `control`, which must be `async`. One file holds one environment.
+
+    `ConfigError` says which setting is wrong and how to fix it.
 
     ```python
     from random import Random
@@ -86,17 +88,17 @@ class Environment(Declaration):
     def __repr__(self) -> str:
         return f"<Environment {self.name!r} from {self.source or 'this session'}>"
 
-    if not TYPE_CHECKING:  # a type checker knows what there is, and should go on saying so
+    if not TYPE_CHECKING:  # a type checker must keep reporting unknown attributes
 
         def __getattr__(self, name: str) -> Never:
             near = difflib.get_close_matches(name, _MARKS, n=1, cutoff=0.5)
-            meant = f"did you mean `{near[0]}`?" if near else f"its marks are {', '.join(_MARKS)}"
+            meant = f"did you mean `{near[0]}`?" if near else f"its decorators are {', '.join(_MARKS)}"
             raise AttributeError(f"an environment has no `{name}`; {meant}")
 
-    # -- marks -------------------------------------------------------------------------------------------------------
+    # -- decorators --------------------------------------------------------------------------------------------------
 
     def tasks(self, function: F) -> F:
-        """Mark the function that makes the tasks: `def make(rng)` yields `Task`s.
+        """Mark the function that makes the tasks: `def make(rng)` yields `Task`s. An environment has one.
 
         `rng` is a seeded `random.Random`. The same seed must yield the same tasks: do not use the clock or the global `random`.
         """
@@ -105,7 +107,10 @@ class Environment(Declaration):
         return self._from(function)
 
     def setup(self, function: F) -> F:
-        """Mark the function that prepares a world: `def prepare(world, task)`. The task has no `key` here."""
+        """Mark the function that prepares the world before the agent acts: `def prepare(world, task)`. An environment has one.
+
+        It may write files and run commands; here `world.exec` raises if a command fails. `task.key` is empty.
+        """
         self._only_one("setup", self.marked.setup, function)
         self.marked.setup = function
         return self._from(function)
@@ -117,11 +122,12 @@ class Environment(Declaration):
     def tool(self, function: F | None = None, *, name: str | None = None, isolate: bool = False) -> F | Callable[[F], F]:
         """Mark a tool: `def look_up(world, name: str) -> str`. Works as `@env.tool` and as `@env.tool(...)`.
 
-        The parameters after `world` need type hints: they become the JSON schema. The docstring becomes the description. What it
-        returns is shown to the agent. Raise `ToolError` for a request that cannot be done.
+        The parameters after `world` need type hints: they become the JSON schema. The docstring becomes the description. The
+        agent sees what the function returns. Raise `ToolError` for a request that cannot be done; any other exception is the
+        environment's failure.
 
-        - `name`: another name than the function's.
-        - `isolate`: run it in a child process that is killed at its deadline.
+        - `name`: the tool's name, if it is not the function's.
+        - `isolate`: run it in a child process that is killed at the deadline.
         """
 
         def mark(marked: F) -> F:
@@ -143,22 +149,22 @@ class Environment(Declaration):
     ) -> Callable[[F], F]:
         """Mark a check: `def is_right(evidence, task) -> bool`. Write `@env.check(points=1)`, with the parentheses.
 
-        It returns True or False, a number from 0 to 1, or a pair of one of these and a reason. It runs on stored evidence after
-        the agent has ended. An exception is a failure of the grader, never a 0; reading a file that the agent did not leave
-        (`evidence.read`) is a check that is not met.
+        It returns True, False, a number from 0 to 1, or a pair of one of these and a reason. It runs on stored evidence after the
+        agent has stopped. If it raises, the rollout fails and has no reward. Reading a file that does not exist (`evidence.read`)
+        makes the check not met.
 
-        - `points`: what it is worth; negative points are a penalty.
-        - `id`: another name than the function's.
+        - `points`: what the check is worth; negative points are a penalty.
+        - `id`: the check's name, if it is not the function's.
         - `tags`: words to group checks by.
-        - `requires`: ids of checks that must be met first; otherwise this one earns nothing.
+        - `requires`: ids of checks that must be met; if one is not, this check is skipped and earns nothing.
         - `gate`: if this check is not met, the whole score is 0.
-        - `isolate`: run it in a child process that is killed at its deadline.
+        - `isolate`: run it in a child process that is killed at the deadline.
         """
         if function is not None:
-            raise ConfigError(f"{location_of(function)}: a check says what it is worth: write `@env.check(points=1)`")
+            raise ConfigError(f"{location_of(function)}: `@env.check` has no points; write `@env.check(points=1)`")
         name_it = f"@env.check(points={points!r})"
         if type(points) not in {int, float} or not math.isfinite(points):
-            raise ConfigError(f"{name_it}: points must be a number")
+            raise ConfigError(f"{name_it}: points must be a finite number")
         required = require_sequence(requires, f"{name_it}: requires", '["other_check"]')
         tagged = require_sequence(tags, f"{name_it}: tags", '["style"]')
 
@@ -166,7 +172,7 @@ class Environment(Declaration):
             name = id or marked.__name__
             ref = f"environment:{name}"
             if ref in self.marked.functions:
-                raise ConfigError(f"{location_of(marked)}: two checks are called `{name}`; rename one or give it `id=`")
+                raise ConfigError(f"{location_of(marked)}: there are two checks named `{name}`; rename one, or give it an `id`")
             self.marked.functions[ref] = marked
             self.marked.checks.append(
                 PythonCheck(id=name, ref=ref, points=points, tags=tagged, requires=required, gate=gate, isolate=isolate)
@@ -176,50 +182,67 @@ class Environment(Declaration):
         return mark
 
     def solution(self, function: F) -> F:
-        """Mark the golden solution: `async def solve(agent, task)`. It has the agent's tools, and the task with its `key`.
+        """Mark the golden solution: `async def solve(agent, task)`. It calls the agent's tools and may read `task.key`.
 
-        `--model scripted:golden` plays it; `sandlot audit` and the scaffolded test want full marks from it.
+        `--model scripted:golden` runs it. `sandlot audit` and the generated test expect full marks from it.
         """
         self._only_one("solution", self.marked.solution, function)
         self.marked.solution = require_async(function, "solution")
         return self._from(function)
 
     def adversary(self, function: F) -> F:
-        """Mark an agent that cheats, written like a solution. `sandlot audit` reports a flaw if it earns anything."""
+        """Mark an agent that cheats, written like a solution. `sandlot audit` reports a flaw if it earns any reward."""
         self.marked.adversaries[function.__name__] = require_async(function, "adversary")
         return self._from(function)
 
     def control(self, function: F) -> F:
-        """Mark another right way to do the task, written like a solution. `sandlot audit` wants full marks from it."""
+        """Mark another correct solution, written like the golden one. `sandlot audit` expects full marks from it."""
         self.marked.controls[function.__name__] = require_async(function, "control")
         return self._from(function)
 
     def user(self, function: F) -> F:
-        """Mark a scripted user: `def reply(world, text) -> str | None` answers a message without tool calls.
+        """Mark a scripted user: `def reply(world, text) -> str | None` answers the agent's messages that call no tool.
 
-        None ends the rollout. Without a user, the first message without tool calls ends the rollout.
+        Return None to end the rollout. Without a user, the first message without a tool call ends it.
         """
         self._only_one("user", self.marked.user, function)
         self.marked.user = lambda world, task: Replies(function, world, task)
         return self._from(function)
 
     def persona(self, function: F) -> F:
-        """Mark the user that a model plays (`--user MODEL`): `def customer(task) -> Persona`. The task has no `key` here.
+        """Mark the user that a model plays (`--user MODEL`): `def customer(task) -> Persona`. `task.key` is empty.
 
-        Without `--user`, the function marked with `@env.user` answers instead: for golden solutions, audits and tests.
+        Without `--user`, the function marked with `@env.user` answers: in golden solutions, audits and tests.
         """
         self._only_one("persona", self.marked.persona, function)
         self.marked.persona = function
         return self._from(function)
 
     def mcp(self, server: McpServer) -> None:
-        """Add the tools of an MCP server. It is started when a world opens and ended when it closes."""
+        """Add the tools of an MCP server. It starts when a rollout's world opens and stops when it closes."""
         self.marked.sources.append(server)
 
     # -- use ---------------------------------------------------------------------------------------------------------
 
     def session(self, task: Task | str) -> AbstractAsyncContextManager[Session]:
-        """Open a world for one task and drive it yourself: `async with env.session("sum-0") as s: await s.reset()`."""
+        """Open a world for one task, to drive the loop yourself.
+
+        - `task`: a `Task`, or the id of one. `ConfigError` if there is no such task, or the environment needs a sandbox.
+
+        ```python
+        import anyio
+        import sandlot
+
+
+        async def look() -> str:
+            async with sandlot.load("environments/arithmetic").session("arithmetic-0") as session:
+                await session.reset()
+                return await session.render()
+
+
+        assert "user:" in anyio.run(look)
+        ```
+        """
         return open_session(self, task_named(self, task) if isinstance(task, str) else task)
 
     def _from(self, function: F) -> F:

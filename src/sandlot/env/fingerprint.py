@@ -1,13 +1,13 @@
-"""Two fingerprints: what the author wrote, and the setting it is run in.
+"""Two fingerprints: one of the environment, one of the setting it runs in.
 
-The *environment's* is of the bytes of its files and of its image. Audits bind to it. Its files are:
+The *environment's* fingerprint covers the bytes of its files and of its image. An audit is valid for one fingerprint. The files:
 
-- of a folder (with `environment.toml` or `environment.py`, or an installed package): every file, except README, docs and tests,
-- of one file: that file, and files beside it that it names as texts, which are its data,
-- of both: every module of its own folder that it imports, wherever that lies and wherever the import statement stands.
+- of a folder (with `environment.toml` or `environment.py`, or an installed package): every file except README, docs and tests,
+- of one file: that file, and the data files beside it whose names are in its text,
+- of both: every module of its own folder that it imports, at the top or inside a function.
 
-`sandlot show ENV` lists them. The *setting's* fingerprint adds harness, renderer, tools as served and limits: training and
-evaluation compare it.
+`sandlot show ENV` lists them. The *setting's* fingerprint adds harness, renderer, tools and limits: training and evaluation
+compare it.
 """
 
 import hashlib
@@ -29,21 +29,21 @@ _ENTRY_NAMES = {"environment.toml", "environment.py"}
 
 
 def environment_fingerprint(env: Environment, *, build: bool = True) -> str:
-    """Of what the author wrote. Without `build`, a package list that was never installed counts by its names alone."""
+    """The environment's fingerprint. Without `build`, a package list that is not installed yet counts by its names."""
     if env.source is None or not env.source.exists():
-        raise ConfigError(f"environment `{env.name}` was not loaded from a file, so it has no fingerprint; write it into one")
+        raise ConfigError(f"environment `{env.name}` was not loaded from a file, so it has no fingerprint; save it as a file")
     files = [[name, _digest_of(path)] for name, path in files_of(env)]
     return digest(msgspec.msgpack.encode([*files, ["image", env.image or "", digest_of_image(env, build=build)]]))
 
 
 def setting_fingerprint(environment: str, env: Environment, tools: Sequence[ToolSpec], setting: Json) -> str:
-    """Of the environment and everything a model is met with there; `setting` names harness, renderer and how turns are taken."""
+    """The setting's fingerprint. `setting` holds harness, renderer and how turns are taken."""
     facts = [environment, env.system, env.limits, list(env.constraints), sorted(tools, key=lambda tool: tool.name), setting]
     return digest(msgspec.json.encode(facts, order="deterministic"))
 
 
 def files_of(env: Environment) -> list[tuple[str, Path]]:
-    """Relative name and place of every file that counts, in a stable order."""
+    """Relative name and path of every file that the fingerprint covers, sorted."""
     if env.source is None:
         return []
     whole = _whole(env, env.source)
@@ -54,14 +54,14 @@ def files_of(env: Environment) -> list[tuple[str, Path]]:
         found |= named_files(found, root)
     else:
         found |= files_of_folder(whole)
-    image = image_files_path(env)  # its digest speaks for it; a root file system has links that lead to the host's files
+    image = image_files_path(env)  # covered by the image's digest; a root file system may link to files of the host
     return sorted(
         (_name(path, root), path) for path in found if image is None or image not in (path.absolute(), *path.absolute().parents)
     )
 
 
 def _whole(env: Environment, source: Path) -> Path | None:
-    """The folder that is the environment as a whole; None for one file among others."""
+    """The folder that is the environment; None if it is one file."""
     if env.package is not None:
         return env.package
     if source.is_dir():
@@ -70,11 +70,11 @@ def _whole(env: Environment, source: Path) -> Path | None:
 
 
 def _name(path: Path, root: Path) -> str:
-    """A file's path from the environment's folder; from the folder that holds its package, `../` comes first."""
+    """A file's path relative to the environment's folder; it may begin with `../` for modules of its package."""
     return Path(os.path.relpath(path, root)).as_posix()
 
 
 def _digest_of(path: Path) -> str:
-    """Of a file's bytes, piece by piece: data may be larger than memory."""
+    """The SHA-256 of a file, which may be larger than memory."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,12 +1,12 @@
-"""The folder form: the same environment as files.
+"""The folder form of an environment.
 
 environment.toml       name, description, system, image, network, seed, concurrent, tools, [limits], [[constraints]], [[mcp]]
-tasks/*.jsonl|parquet  one row a task; or tasks.py with `def tasks(rng)`
+tasks/*.jsonl|parquet  one row per task; or tasks.py with `def tasks(rng)`
 world.py               optional: `def setup(world, task)` and a class `State`
 tools.py  checks.py    functions; rubrics name checks as `checks:function`
-user.py                optional: `def persona(task)` for a model to play, `def reply(world, text)` scripted
+user.py                optional: `def persona(task)` for a user that a model plays, `def reply(world, text)` for a scripted one
 solution.py            `async def solve(agent, task)`
-rubrics/<name>.json    `default` unless a task names another
+rubrics/<name>.json    `default` is used unless a task names another
 """
 
 import functools
@@ -36,33 +36,33 @@ MANIFEST = "environment.toml"
 
 
 class EnvironmentToml(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`environment.toml`, closed: unknown keys are errors."""
+    """The file `environment.toml`. Unknown keys are errors."""
 
     name: str
     description: str = ""
     system: str = ""
     """The system prompt."""
     image: str | None = None
-    """What the sandbox is made from; none for a world without one."""
+    """The sandbox's image; without one there is no sandbox, and files live in memory."""
     network: str = "none"
     seed: int = 0
     concurrent: bool = True
-    """False if calls of one turn run one after the other: for tools that read, change and write back the same file."""
+    """False to run the tool calls of one turn one after the other, for tools that change the same file."""
     tools: tuple[str, ...] | None = None
-    """Functions of `tools.py`, and `bash` for a shell: what the agent may call, and nothing else. `[]` is no tools.
+    """The tools: names of functions of `tools.py`, and `bash` for a shell. `[]` gives no tools.
 
-    If left out: every public function defined in `tools.py`, and `bash` where there is an image.
+    Without this key: every public function defined in `tools.py`, and `bash` if there is an image.
     """
     limits: Limits = Limits()
     """The `[limits]` table."""
     constraints: tuple[Constraint, ...] = ()
     """`[[constraints]]` tables."""
     mcp: tuple[McpServer, ...] = ()
-    """`[[mcp]]` tables: servers whose tools are taken."""
+    """`[[mcp]]` tables: MCP servers whose tools the agent gets."""
 
 
 def load_folder(folder: Path) -> Environment:
-    """The environment in a folder, checked whole: errors name file, value and fix."""
+    """Load the environment in a folder. `ConfigError` names the file, the value and the fix."""
     forget_if_changed(folder)
     manifest = _manifest(folder / MANIFEST)
     world = _optional(folder / "world.py")
@@ -101,22 +101,22 @@ def load_folder(folder: Path) -> Environment:
 
 
 def _check_function(folder: Path | None, ref: str) -> Callable[..., Any]:
-    """The function a rubric's `ref` names: `sandlot:name` from the library, else `module:function` of the folder."""
+    """The function that a rubric's `ref` names: `sandlot:name` is built in, `module:function` is in the folder."""
     module_name, _, name = ref.partition(":")
     if not name:
         raise ConfigError(f"check ref `{ref}`: write `module:function`, for example `checks:total_is_right`")
     if module_name == "sandlot":
         if name not in LIBRARY:
-            raise ConfigError(f"check ref `{ref}`: there is no such ready check; there are: {', '.join(sorted(LIBRARY))}")
+            raise ConfigError(f"check ref `{ref}`: no built-in check `{name}`; there are: {', '.join(sorted(LIBRARY))}")
         return LIBRARY[name]
     path = (folder or Path()).joinpath(*module_name.split(".")).with_suffix(".py")
     if folder is None or not path.is_file() or folder.resolve() not in path.resolve().parents:
-        raise ConfigError(f"check ref `{ref}`: there is no file `{path}`")
+        raise ConfigError(f"check ref `{ref}`: no file `{path}`; write the function there, or fix the `ref`")
     return _function(load_module(path, shared=True), name, path)
 
 
 def lint_rubric(path: Path) -> list[LintFinding]:
-    """Everything worth saying about a rubric; references are looked up in the environment it belongs to, if there is one."""
+    """Lint a rubric file. Its references are looked up in its environment, if the file is in the folder of one."""
     folder = path.resolve().parent.parent
     if not (folder / MANIFEST).is_file():
         return lint_file(path)
@@ -136,7 +136,7 @@ def _manifest(path: Path) -> EnvironmentToml:
 
 
 def _known(error: str) -> str:
-    """What can be written in the table an error is about."""
+    """The keys or values that are allowed where the error is."""
     if "enum" in error:
         return f"; use {', '.join(OnBreach)}"
     if "field" not in error:  # a value of the wrong type: the message says which is right
@@ -150,7 +150,7 @@ def _add_tasks(env: Environment, folder: Path) -> None:
     files = sorted([*folder.glob("tasks/*.jsonl"), *folder.glob("tasks/*.parquet")])
     generator = _optional(folder / "tasks.py")
     if generator is not None and files:
-        raise ConfigError(f"{folder}: tasks are both in `tasks.py` and in `{files[0].relative_to(folder)}`; keep one")
+        raise ConfigError(f"{folder}: tasks are in both `tasks.py` and `{files[0].relative_to(folder)}`; keep one")
     if generator is not None:
         env.tasks(_function(generator, "tasks", folder / "tasks.py"))
     elif files:
@@ -171,7 +171,7 @@ def _tool_functions(folder: Path, names: tuple[str, ...] | None) -> list[Callabl
         names = tuple(name for name in names if name != BASH.spec.name)
     if module is None:
         if names:
-            raise ConfigError(f"{folder / MANIFEST}: tools = {list(names)}, and there is no `tools.py`")
+            raise ConfigError(f"{folder / MANIFEST}: tools = {list(names)}, but there is no `tools.py`; write them there")
         return []
     if names is not None:
         return [_function(module, name, folder / "tools.py") for name in names]
@@ -185,7 +185,7 @@ def _tool_functions(folder: Path, names: tuple[str, ...] | None) -> list[Callabl
 def _add_rubrics(env: Environment, folder: Path) -> None:
     files = sorted(folder.glob("rubrics/*.json"))
     if not files:
-        raise ConfigError(f"{folder}: no rubric; write `rubrics/default.json`, a list of checks")
+        raise ConfigError(f"{folder}: no rubric; write the checks into `rubrics/default.json`")
     resolve = functools.partial(_check_function, folder)
     for path in files:
         rubric = load_rubric(path)
@@ -204,5 +204,5 @@ def _function(module: ModuleType, name: str, path: Path) -> Callable[..., Any]:
     function = getattr(module, name, None)
     if not callable(function):
         there = [other for other, value in vars(module).items() if inspect.isfunction(value) and not other.startswith("_")]
-        raise ConfigError(f"{path}: there is no function `{name}`; there are: {', '.join(there) or 'none'}")
+        raise ConfigError(f"{path}: no function `{name}`; functions there: {', '.join(there) or 'none'}")
     return function

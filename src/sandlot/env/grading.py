@@ -1,6 +1,6 @@
-"""Grading what a rollout left: one function for the first time and for every time after.
+"""Grading a rollout, the first time and again.
 
-It reads stored evidence and nothing else, so `sandlot regrade` gives the same score bit for bit where checks are deterministic.
+It reads only stored evidence, so `sandlot regrade` gives the same score bit for bit if the checks are deterministic.
 """
 
 import functools
@@ -27,9 +27,9 @@ from sandlot.grade.evidence import StoredEvidence, refused_file
 from sandlot.grade.grading import grade as grade_rubric
 
 _SANDBOX_SHARE = 0.8
-"""How much of the time that is left for grading one grading sandbox may take: what runs in it must not end the grading."""
+"""Share of the remaining grading time that one grading sandbox may use, so that code in it cannot use up the grading."""
 _SPARED_SHARE = 0.05
-"""How much of the time for grading is kept for other checks once the agent's code did not end in a grading sandbox."""
+"""Share of the grading time reserved for other checks once the agent's code did not end in a grading sandbox."""
 _NOTED_FILES = 20
 """Paths named in the event of a grading sandbox."""
 
@@ -37,15 +37,15 @@ _NOTED_FILES = 20
 async def grade(
     env: Environment, task: Task, evidence: Evidence, judge: Judge | None = None, *, rubric: str | None = None
 ) -> RubricScore:
-    """The score of one rollout; a check that breaks raises `GradeError`, and there is no score."""
-    task = task.copied()  # what a check changes in it is not there the next time
+    """The score of one rollout. `GradeError` if a check fails to run: then there is no score."""
+    task = task.copied()  # a check may change it
     if env.marked.grade is not None:
         return await env.marked.grade(evidence, task, judge)
     return await grade_rubric(rubric_for(env, task, rubric), evidence, task, _resolver(env), judge)
 
 
 async def load_evidence(env: Environment, task: Task, trace: Trace, blobs: Blobs, backend: Backend | None = None) -> Evidence:
-    """What a rollout left, read back from where it was stored."""
+    """Read the stored evidence of a rollout."""
     if trace.evidence is None:
         raise GradeError(f"rollout {trace.task}/{trace.rollout} left no evidence to grade", kind="no_evidence")
     kept = {file.blob for file in trace.evidence.files.values() if file.blob is not None}
@@ -58,19 +58,19 @@ async def load_evidence(env: Environment, task: Task, trace: Trace, blobs: Blobs
 
 @dataclass(slots=True)
 class _SandboxTime:
-    """What is left of one grading's time for its grading sandboxes."""
+    """The time of one grading that its grading sandboxes share."""
 
     whole_s: float | None = None
-    """What there was before the first."""
+    """The grading time left when the first sandbox opened."""
     overran: bool = False
     """True once the agent's code did not end in one of them."""
 
     def left_s(self) -> float:
-        """Until grading ends. `NotInEvidence` if code that does not end used up nearly all of it: the grading itself must end."""
+        """Seconds until grading ends. `NotInEvidence` if the agent's code has used up nearly all of them."""
         left_s = anyio.current_effective_deadline() - anyio.current_time()
         self.whole_s = left_s if self.whole_s is None else self.whole_s
         if self.overran and left_s < self.whole_s * _SPARED_SHARE:
-            raise NotInEvidence("what the agent left did not end in other grading sandboxes and used up their time", kind="cut")
+            raise NotInEvidence("the agent's code did not end in other grading sandboxes and used up their time", kind="cut")
         return left_s
 
 
@@ -84,12 +84,11 @@ async def _grading_sandbox(
     files: Mapping[str, bytes],
     replace: frozenset[str],
 ) -> AsyncGenerator[World]:
-    """A sandbox of the image that the agent never acted in, with some of its files put in.
+    """A fresh sandbox of the image, with some of the agent's files in it.
 
-    What the agent's code does in there is the agent's: if it does not end or fills the memory, the check is not met. A sandbox
-    that does not open is a failure.
+    If the agent's code does not end or fills the memory, the check is not met. If the sandbox does not open, the rollout fails.
     """
-    _note(trace, files, replace)
+    _record_event(trace, files, replace)
     time.left_s()
     async with backend.open(image_of(env), "none", env.limits.but(task.limits)) as machine:
         share_s = time.left_s() * _SANDBOX_SHARE
@@ -99,16 +98,14 @@ async def _grading_sandbox(
                     await _put(machine, path, data, replace)
                 yield env.new_world(task, machine, world_seed(env, task))
         except SandboxOutOfMemory as error:
-            raise NotInEvidence(f"what the agent left filled the memory of the grading sandbox: {error}", kind="cut") from error
+            raise NotInEvidence(f"the agent's code filled the memory of the grading sandbox: {error}", kind="cut") from error
     if scope.cancelled_caught:
         time.overran = True
-        raise NotInEvidence(
-            f"what the agent left did not end within {share_s:.3g} s, the part of `grade_s` it may take", kind="cut"
-        )
+        raise NotInEvidence(f"the agent's code did not end within {share_s:.3g} s, its share of `grade_s`", kind="cut")
 
 
 async def _put(machine: Files, path: str, data: bytes, replace: frozenset[str]) -> None:
-    """Write one of the agent's files where the image has nothing, or where it may be replaced."""
+    """Write one of the agent's files; `NotInEvidence` if the image has a file there that may not be replaced."""
     if path not in replace:
         try:
             await machine.read(path)
@@ -124,8 +121,8 @@ async def _put(machine: Files, path: str, data: bytes, replace: frozenset[str]) 
         raise NotInEvidence(f"`{path}` cannot be written in the grading sandbox: {error}", kind="cut") from error
 
 
-def _note(trace: Trace, files: Mapping[str, bytes], replace: frozenset[str]) -> None:
-    """An event that says what was brought, for audits and readers; once, however often it is graded."""
+def _record_event(trace: Trace, files: Mapping[str, bytes], replace: frozenset[str]) -> None:
+    """Add an event that lists the files put into a grading sandbox, once per trace."""
     detail = {"files": len(files), "first": sorted(files)[:_NOTED_FILES], "replaced": sorted(replace)}
     event = Event(kind="grading_sandbox", turn=trace.num_turns, detail=detail)
     if event not in trace.events:
@@ -133,28 +130,28 @@ def _note(trace: Trace, files: Mapping[str, bytes], replace: frozenset[str]) -> 
 
 
 def rubric_for(env: Environment, task: Task, name: str | None = None) -> Rubric:
-    """The rubric that grades a task: the one asked for, else the task's own, else the marked checks."""
+    """The rubric for a task: the one named, else the task's own, else the marked checks."""
     wanted = name or task.rubric
     if wanted in env.marked.rubrics:
         return env.marked.rubrics[wanted]
     if wanted == "default" and env.marked.checks:
         return Rubric(checks=tuple(env.marked.checks))
     there = ", ".join(f"`{known}`" for known in env.marked.rubrics) or "only the marked checks, `default`"
-    raise ConfigError(
-        f"task `{task.id}` is graded by rubric `{wanted}`, which environment `{env.name}` does not have; there are: {there}"
-    )
+    raise ConfigError(f"task `{task.id}` names rubric `{wanted}`, which environment `{env.name}` does not have; rubrics: {there}")
 
 
 def needs_judge(env: Environment, tasks: list[Task], rubric: str | None = None) -> bool:
-    """True if any of these tasks is graded by a judge: then a judge must be given before the first rollout."""
+    """True if grading any of these tasks needs a judge."""
     return env.marked.grade is None and any(rubric_for(env, task, rubric).needs_judge for task in tasks)
 
 
 def require_gradable(env: Environment, tasks: list[Task], rubric: str | None = None) -> None:
-    """Refuse, before the first rollout, rubrics whose checks or arguments cannot work for these tasks."""
+    """`ConfigError`, before the first rollout, if a rubric cannot grade these tasks."""
     if env.marked.grade is not None:
         if rubric is not None:
-            raise ConfigError(f"environment `{env.name}` grades itself, by its `RubricScore`s; it has no rubric `{rubric}`")
+            raise ConfigError(
+                f"environment `{env.name}` is graded by its `Score`s and has no rubrics; leave out rubric `{rubric}`"
+            )
         return
     by_rubric: dict[str, list[Task]] = {}
     for task in tasks:
@@ -168,7 +165,7 @@ def require_gradable(env: Environment, tasks: list[Task], rubric: str | None = N
 def _resolver(env: Environment) -> Callable[[str], Callable[..., Any]]:
     def resolve(ref: str) -> Callable[..., Any]:
         if ref not in env.marked.functions:
-            raise LookupError(f"check function `{ref}` is not part of environment `{env.name}`")
+            raise LookupError(f"environment `{env.name}` has no check function `{ref}`")
         return env.marked.functions[ref]
 
     return resolve

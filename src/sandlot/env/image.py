@@ -1,4 +1,4 @@
-"""An environment's image: its paths begin at the environment's folder, and its digest is part of what the environment is."""
+"""An environment's image: paths are relative to the environment's folder; its digest is part of the fingerprint."""
 
 import logging
 from pathlib import Path
@@ -12,7 +12,7 @@ _BY_NAME_ONLY = "by name only"
 
 
 def image_of(env: Declaration) -> str:
-    """The image to ask a backend for; empty for a world without one. Refused if an agent could read the environment in it."""
+    """The image to open; empty for none. `ConfigError` if an agent could read the environment's own files in it."""
     from sandlot.sandbox.images.spec import resolve_spec  # noqa: PLC0415 - only sandboxed environments need it
 
     if not env.image:
@@ -22,7 +22,7 @@ def image_of(env: Declaration) -> str:
 
 
 def _require_unseen(env: Declaration) -> None:
-    """Keys and checks must not be readable inside: not in a folder the user named, and in the machine's `/usr` with a warning."""
+    """`ConfigError` if the image contains the environment's files, keys and checks included; only a warning if that is `/usr`."""
     from sandlot.sandbox.images.spec import USR, is_image_spec, visible_folders  # noqa: PLC0415 - as above
 
     if env.source is None or not env.image or not is_image_spec(env.image):
@@ -31,37 +31,37 @@ def _require_unseen(env: Declaration) -> None:
     seen = [folder for folder in visible_folders(env.image, _home(env)) if source.is_relative_to(folder)]
     if not seen:
         return
-    said = f"{source} lies in {seen[0]}, which its own image `{env.image}` shows: an agent could read the keys and checks"
+    said = f"{source} is in {seen[0]}, which is part of its image `{env.image}`: an agent could read the keys and checks"
     if seen == [USR]:
-        _log.warning("%s; install it outside of `/usr`, in a virtual environment for one", said)
+        _log.warning("%s; install it outside of `/usr`, for example in a virtual environment", said)
         return
-    raise ConfigError(f"environment `{env.name}`: {said}. Move it out of that folder, or name a smaller one in `image`")
+    raise ConfigError(f"environment `{env.name}`: {said}. Move it out of that folder, or name a smaller folder in `image`")
 
 
 def digest_of_image(env: Declaration, *, build: bool = True) -> str:
-    """What the image is made of; without `build`, a package list that was never installed has no versions yet."""
+    """The digest of the image's content. Without `build`, a package list that is not installed yet counts by its names."""
     from sandlot.sandbox.images.spec import image_digest, is_image_spec  # noqa: PLC0415 - as above
 
     if not env.image:
         return ""
-    # A name that only some other backend understands says all we know.
+    # The content of an image that only another backend knows is not known here.
     return image_digest(env.image, _home(env), build=build) if is_image_spec(env.image) else _BY_NAME_ONLY
 
 
 def host_image_digest(env: Declaration) -> str:
-    """The digest of an image that changes with the machine (`host`), to be written down; empty for any other."""
+    """The digest of the image `host`, which changes with the machine; empty for any other image."""
     return digest_of_image(env) if env.image and env.image.partition(":")[0] == "host" else ""
 
 
 def image_changes(before: str, after: str) -> str:
-    """What differs between two digests of an image, in words: which packages, which files of `/etc`. Empty if nothing does."""
+    """What differs between two digests of an image, in words: packages and files of `/etc`. Empty if nothing differs."""
     from sandlot.sandbox.images.difference import image_difference  # noqa: PLC0415 - as above
 
     return image_difference(before, after)
 
 
 def image_files_path(env: Declaration) -> Path | None:
-    """Where the image lies if it is a folder or an archive: its digest speaks for those files."""
+    """The path of an image that is a folder or an archive; None for any other. Its files are covered by the image's digest."""
     from sandlot.sandbox.images.spec import image_path, is_image_spec  # noqa: PLC0415 - as above
 
     return image_path(env.image, _home(env)) if env.image and is_image_spec(env.image) else None

@@ -1,7 +1,7 @@
-"""What setup left in a sandbox, noted before the agent acts: what the diff is against.
+"""The files that setup left in a sandbox, recorded before the agent acts. `Evidence.diff` compares with them.
 
-A freeze would tell, and end the processes setup started. So the files are listed while everything runs. Where setup only wrote
-files, what it wrote is known and nothing is read back; as soon as it ran something, every file is read for its hash.
+Freezing the sandbox would end the processes that setup started, so the files are listed while they run. If setup only wrote
+files, their hashes are known; if it ran a command, every file is read for its hash.
 """
 
 from collections.abc import Mapping
@@ -16,8 +16,8 @@ from sandlot.grade.gather import PER_FILE_SHARE, run_in_batches
 async def record_initial_files(
     sandbox: Sandbox, written: Mapping[str, FileRecord] | None, cap_bytes: int
 ) -> dict[str, FileRecord]:
-    """Every file that is not the image's, by path. `written` is what was put there, if nothing else can have happened."""
-    with boundary(SandboxError, "listing what setup left"):
+    """Record every file that is not the image's, by path. `written`: the files written, if setup did nothing but write."""
+    with boundary(SandboxError, "listing the files that setup left"):
         sizes = await sandbox.changed()
     known: Mapping[str, FileRecord] = written if written is not None and written.keys() <= sizes.keys() else {}
     files = {path: FileRecord(size=size, blob=None) for path, size in sizes.items()}
@@ -31,10 +31,10 @@ async def record_initial_files(
             unread.append((path, size))
 
     async def read(path: str, _size: int) -> None:
-        with boundary(SandboxError, f"reading `{path}`, which setup left"):
+        with boundary(SandboxError, f"reading `{path}`, a file that setup left"):
             try:
                 data = await sandbox.read(path)
-            except FileNotFoundError:  # what setup started goes on: it may have taken the file away again
+            except FileNotFoundError:  # a process that setup started may have removed it
                 del files[path]
                 return
         files[path] = FileRecord(size=len(data), blob=digest(data))

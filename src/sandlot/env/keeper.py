@@ -1,8 +1,8 @@
-"""Opening resources under a deadline, and closing them for sure.
+"""Opening resources within a deadline, and always closing them.
 
-A resource may hold a task group of its own, and a task group cannot be entered inside a deadline's scope and left outside it.
-So each is held open by a task: entering waits for that task to say it is ready, and closing lets it go, bounded and shielded,
-so that cancelling a rollout still closes its world.
+A resource may hold a task group, and a task group cannot be entered inside a deadline's scope and left outside it. So each
+resource is held open by its own task, and `enter` waits until it is open. Closing is shielded from cancellation and has a time
+limit, so that a cancelled rollout still closes its world.
 """
 
 from contextlib import AbstractAsyncContextManager
@@ -19,7 +19,7 @@ _T = TypeVar("_T")
 
 
 class Keeper:
-    """Holds what a world has open; closes it in reverse, within `teardown_s`, even when cancelled."""
+    """Holds a world's resources open and closes them in reverse order, within `teardown_s`, even when cancelled."""
 
     def __init__(self, teardown_s: float) -> None:
         self._teardown_s = teardown_s
@@ -31,7 +31,7 @@ class Keeper:
         return self
 
     async def enter(self, context: AbstractAsyncContextManager[_T], seconds: float, kind: type[SandlotError], what: str) -> _T:
-        """Open it within `seconds`; failing that, `kind` is to blame."""
+        """Open a resource within `seconds`; otherwise raise `kind`."""
         release, gone = anyio.Event(), anyio.Event()
 
         async def hold(*, task_status: anyio.abc.TaskStatus[Any] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -49,7 +49,7 @@ class Keeper:
         return opened
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
-        """Let everything go. What does not close in time is the sandbox's failure; what had failed before stays what it was."""
+        """Close everything. Closing too slowly is a `SandboxError`, unless the block itself failed: that error is kept."""
         with anyio.move_on_after(self._teardown_s, shield=True) as closing:
             for release, gone in reversed(self._held):
                 release.set()
@@ -60,7 +60,7 @@ class Keeper:
             await self._group.__aexit__(kind, error, trace)
         except BaseExceptionGroup as group:
             if isinstance(error, Exception):
-                error.add_note(f"and then, while closing: {unwrapped(group)}")
+                error.add_note(f"while closing: {unwrapped(group)}")
                 return False
             raise unwrapped(group) from None
         if closing.cancelled_caught and error is None:

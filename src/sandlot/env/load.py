@@ -1,7 +1,7 @@
-"""Finding an environment by what a person types: a path, or the name of an installed one.
+"""Loading an environment by path or name.
 
-One rule: if it exists as a path (with or without `.py`) it is that; else it is the name of an installed environment
-(entry point group `sandlot.environments`), else of one that comes with Sandlot. The error lists what could have been meant.
+A path that exists (with or without `.py`) comes first, then the name of an installed environment (entry point group
+`sandlot.environments`), then of one that comes with Sandlot. The error suggests similar names.
 """
 
 import difflib
@@ -25,7 +25,7 @@ _HOME = Path(__file__).parents[1]
 
 @dataclass(frozen=True, slots=True)
 class FoundEnvironment:
-    """An environment there is, before it is loaded."""
+    """An environment that can be loaded."""
 
     name: str
     form: str
@@ -33,12 +33,14 @@ class FoundEnvironment:
 
 
 def load(what: str | Path | Environment) -> Environment:
-    """Load an environment from a file, a folder, or by the name of an installed one. An `Environment` is checked and returned.
+    """Load an environment from a file or folder, or by name. An `Environment` is checked and returned.
 
     Loading runs the author's Python file on this machine, as an import does: load only what you trust.
 
     - `what`: `add.py`, `environments/ledger`, or a name such as `ledger`. A path that exists comes first, then installed
       environments, then those that come with Sandlot.
+
+    `ConfigError` if there is no such environment, or it has no tasks or no checks, or its file cannot be imported.
 
     ```python
     import sandlot
@@ -65,8 +67,10 @@ def load(what: str | Path | Environment) -> Environment:
     if path.is_dir():
         inside = ", ".join(f"`{path / found.name}`" for found in islice(find_environments(path, installed=False), 5))
         fix = f"name one of those in it: {inside}" if inside else "`sandlot new NAME` creates one"
-        raise ConfigError(f"`{what}` is a folder without an environment: it has neither `{MANIFEST}` nor `environment.py`; {fix}")
-    raise ConfigError(f"no environment `{what}`: it is neither a path nor installed{_near(str(what), installed)}")
+        raise ConfigError(f"`{what}` is a folder without `{MANIFEST}` or `environment.py`, so it is no environment; {fix}")
+    raise ConfigError(
+        f"no environment `{what}`: there is no such path and none of that name is installed{_near(str(what), installed)}"
+    )
 
 
 def find_environments(folder: Path = Path("environments"), *, installed: bool = True) -> Iterator[FoundEnvironment]:
@@ -87,7 +91,7 @@ def find_environments(folder: Path = Path("environments"), *, installed: bool = 
 
 
 def ready_environments() -> dict[str, Path]:
-    """Those that come with Sandlot, by name: in its package, or beside it in a checkout."""
+    """The environments that come with Sandlot, by name: from its package, or from the checkout."""
     checkout = _HOME.parents[1]
     places = [_HOME / "environments", *([checkout / "environments"] if (checkout / "pyproject.toml").is_file() else [])]
     place = next((each for each in places if each.is_dir()), None)
@@ -96,7 +100,7 @@ def ready_environments() -> dict[str, Path]:
 
 
 def _checked(env: Environment) -> Environment:
-    """Refuse an environment that could not be run, saying what is missing."""
+    """Return the environment; `ConfigError` if something it needs is missing."""
     place = f"environment `{env.name}` ({env.source or 'not in a file'})"
     if env.marked.tasks is None:
         raise ConfigError(f"{place} has no tasks; mark a generator with `@env.tasks`")
@@ -104,13 +108,13 @@ def _checked(env: Environment) -> Environment:
         raise ConfigError(f"{place} has no checks; mark one with `@env.check(points=1)`")
     ids = [constraint.id for constraint in env.constraints]
     if len(ids) != len(set(ids)):
-        raise ConfigError(f"{place}: two constraints share an id among {ids}")
+        raise ConfigError(f"{place}: two constraints have the same id, of {ids}; rename one")
     tools = {tool.spec.name for tool in env.tools}
     for constraint in env.constraints:
         if constraint.tool != "*" and constraint.tool not in tools and not env.marked.sources:
             raise ConfigError(
-                f"{place}: constraint `{constraint.id}` is about a tool `{constraint.tool}` that does not exist; "
-                f"there are: {', '.join(sorted(tools)) or 'none'}"
+                f"{place}: constraint `{constraint.id}` names the tool `{constraint.tool}`, which does not exist; "
+                f"tools: {', '.join(sorted(tools)) or 'none'}"
             )
     return env
 
@@ -123,12 +127,8 @@ def _from_file(path: Path) -> Environment:
     environments = [value for value in vars(module).values() if isinstance(value, Environment)]
     if len(environments) != 1:
         what = ", ".join(f"`{env.name}`" for env in environments)
-        found = (
-            f"it has {what}; move the others into files of their own"
-            if what
-            else 'it has none; write `env = Environment("name")`'
-        )
-        raise ConfigError(f"{path}: a file has one `Environment`, and {found}")
+        fix = "keep one per file" if what else 'write `env = Environment("name")`'
+        raise ConfigError(f"{path}: a file holds one `Environment`; this one has {what or 'none'}; {fix}")
     environments[0].source = path
     return environments[0]
 
@@ -146,7 +146,7 @@ def _from_entry(entry: EntryPoint) -> Environment:
     if path and (Path(path[0]) / MANIFEST).is_file():
         return load_folder(Path(path[0]).resolve())
     raise ConfigError(
-        f"installed environment `{entry.name}` = {entry.value} is neither an `Environment` nor a folder with `{MANIFEST}`"
+        f"installed environment `{entry.name}` = {entry.value} is neither an `Environment` nor a package with `{MANIFEST}`"
     )
 
 

@@ -1,11 +1,11 @@
-"""Loading an author's Python files without touching `sys.path`.
+"""Importing an author's Python files without changing `sys.path`.
 
-An environment's files become a private package, under a name made from the path of its folder or its one file. So two
-environments may both have a `helper.py`: `import helper` and `from . import helper` both give each its own.
+The files of an environment become a private package, named after the path of its folder or its file. So two environments may both
+have a `helper.py`: `import helper` and `from . import helper` give each its own.
 
-An author's module has an `__import__` of its own, which does two things. It looks for a module beside the environment before it
-looks for an installed one (as Python does for a script; the standard library comes first). And it lets one thread import at a
-time: checks run in several threads, and two threads that import modules which import each other can see one half done.
+An author's module gets its own `__import__`. It looks beside the environment before it looks for an installed module, as Python
+does for a script; the standard library comes first. And it lets only one thread import at a time: checks run in several threads,
+and threads that import modules in a circle may see a module half initialised.
 """
 
 import builtins
@@ -28,7 +28,7 @@ from sandlot.core.types import digest
 from sandlot.env.closure import ENDINGS, LEFT_OUT, imported_files
 
 _WAIT_S = 30.0
-"""How long one thread waits for another one's import. After that it imports beside it, as plain Python would."""
+"""How long a thread waits for another one's import; then it imports at the same time, as plain Python does."""
 
 _IMPORTING = threading.RLock()
 
@@ -44,9 +44,9 @@ class _Package(ModuleType):
         """True if the environment is the folder, False if it is one file in it."""
         self.builtins = {**vars(builtins), "__import__": self.import_module}
         self.loaded: list[Path] | None = None
-        """Files of its modules when it had been loaded; None until then."""
+        """Files of the modules imported during loading; None until loading is finished."""
         self.sources: dict[Path, str] = {}
-        """Digests of its modules' files as they were run."""
+        """Digests of the modules' files as imported."""
         self._own: dict[str, bool] = {}
 
     def import_module(
@@ -57,7 +57,7 @@ class _Package(ModuleType):
         fromlist: Sequence[str] | None = (),
         level: int = 0,
     ) -> ModuleType:
-        """What an import statement of an author's module calls."""
+        """The `__import__` of an author's module."""
         top = name.partition(".")[0]
         known = globals or {}
         if level == 0 and known.get("__name__") != f"{self.__name__}.{top}" and self._has(top):
@@ -75,7 +75,7 @@ class _Package(ModuleType):
             return __import__(name, globals, locals, fromlist or (), level)
 
     def _has(self, top: str) -> bool:
-        """True if a name without dots is a module of the environment's folder."""
+        """True if a top-level name is a module of the environment's folder."""
         if top not in self._own:
             self._own[top] = self._look_for(top)
         return self._own[top]
@@ -85,18 +85,18 @@ class _Package(ModuleType):
             return False
         files = [self.folder / f"{top}{ending}" for ending in ENDINGS] + [self.folder / top / "__init__.py"]
         file = next((path for path in files if path.is_file()), None)
-        if file is None:  # a folder without `__init__.py` is a package only if there is no other
+        if file is None:  # a folder without `__init__.py` counts only if no installed module has the name
             return (self.folder / top).is_dir() and importlib.util.find_spec(top) is None
         known = getattr(sys.modules.get(top), "__file__", None)
-        return known is None or Path(known).resolve() != file.resolve()  # the same file, imported already: the same module
+        return known is None or Path(known).resolve() != file.resolve()  # already imported from the same file: the same module
 
 
 class _Finder:
-    """Finds modules of private packages, and has them loaded with their package's `__import__`."""
+    """Finds modules of private packages; they are loaded with their package's `__import__`."""
 
     @classmethod
     def find_spec(cls, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """As `importlib` asks for it."""
+        """The spec of a module of a private package; None for any other."""
         if not name.startswith(PRIVATE):
             return None
         package = sys.modules.get(name.partition(".")[0])
@@ -111,7 +111,7 @@ class _Finder:
 
 class _Loader(SourceFileLoader):
     def get_code(self, fullname: str) -> CodeType:
-        """Compile the file as it is now: cached bytecode may be of an edit with the same size in the same second."""
+        """Compile the file as it is now: cached bytecode may be stale after an edit within the same second."""
         package = sys.modules[fullname.partition(".")[0]]
         assert isinstance(package, _Package)
         source = self.get_data(self.path)
@@ -126,10 +126,10 @@ class _Loader(SourceFileLoader):
 
 
 def load_module(path: Path, *, shared: bool = False) -> ModuleType:
-    """The module in this file, run once in this process; errors name the author's file and line.
+    """Import a file once per process. `ConfigError` names the author's file and line.
 
-    The file has a private package of its own: other files of its folder may be other environments. With `shared`, the folder is
-    one environment, and its files have one package.
+    The file gets its own private package, since other files of the folder may be other environments. With `shared`, the folder is
+    one environment, and its files share a package.
     """
     path = path.resolve()
     with _one_at_a_time():
@@ -146,7 +146,7 @@ def load_module(path: Path, *, shared: bool = False) -> ModuleType:
             spec.loader.exec_module(module)
         except (Exception, SystemExit) as error:
             del sys.modules[name]
-            place = _blamed(error, path)
+            place = _error_place(error, path)
             if isinstance(error, ConfigError):
                 if str(path.parent) in str(error):
                     raise
@@ -156,34 +156,34 @@ def load_module(path: Path, *, shared: bool = False) -> ModuleType:
 
 
 def seal_modules(place: Path) -> None:
-    """An environment, a folder or a file loaded alone, is loaded: note which modules that took."""
+    """Call when the environment at this path is loaded: records the modules that were imported."""
     package = sys.modules.get(_name(place.resolve()))
     if isinstance(package, _Package) and package.loaded is None:
         package.loaded = _files_of(package)
 
 
 def loaded_files(place: Path) -> list[Path]:
-    """Files of the modules that were imported while the environment at this place was loaded."""
+    """Files of the modules imported while the environment at this path was loaded."""
     package = sys.modules.get(_name(place.resolve()))
     return (package.loaded or []) if isinstance(package, _Package) else []
 
 
 def _meant(error: BaseException) -> str:
-    """The nearest name of the front door, for a typing mistake in `from sandlot import ...`."""
+    """Suggests a name for a typing mistake in `from sandlot import ...`."""
     wanted = re.match(r"cannot import name '(\w+)' from 'sandlot' ", str(error))
     near = difflib.get_close_matches(wanted[1], sys.modules["sandlot"].__all__, n=1) if wanted else []
     return f"; did you mean `{near[0]}`?" if near else ""
 
 
 def forget_modules(folder: Path) -> None:
-    """Unload the modules of a folder's environments, so that the next load sees the files as they are now."""
+    """Unload the modules of a folder's environments, so that the next load reads the files again."""
     folder = folder.resolve()
     for package in [module for module in sys.modules.values() if isinstance(module, _Package) and module.folder == folder]:
         _forget(package)
 
 
 def forget_if_changed(place: Path) -> None:
-    """Unload an environment if a file of it has changed since it was run: a notebook edits a file and loads it again."""
+    """Unload an environment if one of its files has changed since it was imported, as in a notebook."""
     package = sys.modules.get(_name(place.resolve()))
     if isinstance(package, _Package) and any(
         not file.is_file() or digest(file.read_bytes()) != known for file, known in package.sources.items()
@@ -199,12 +199,12 @@ def _forget(package: _Package) -> None:
 
 
 def _require_covered(package: _Package, file: Path) -> None:
-    """Refuse a module that is imported after loading under a computed name: the fingerprint does not cover it."""
+    """`ImportError` for a module imported after loading under a computed name: the fingerprint does not cover it."""
     if package.loaded is None or (package.whole and file.relative_to(package.folder).parts[0] not in LEFT_OUT):
         return
     if file not in imported_files(package.loaded, package.folder):
         raise ImportError(
-            f"`{file}` is imported by a computed name after the environment was loaded, so its fingerprint does not cover it;"
+            f"`{file}` is imported under a computed name after the environment was loaded, so the fingerprint does not cover it;"
             f" write `from . import {file.stem}` at the top of the file that needs it"
         )
 
@@ -219,7 +219,7 @@ def _name(place: Path) -> str:
 
 
 def _package(folder: Path, place: Path) -> _Package:
-    """The private package of the environment at a place: its folder, or its one file."""
+    """The private package of the environment at a path: its folder or its file."""
     name = _name(place)
     package = sys.modules.get(name)
     if not isinstance(package, _Package):
@@ -244,7 +244,7 @@ def _one_at_a_time() -> Generator[None]:
 
 
 def _is_ready(name: str, wanted: Sequence[str] = ()) -> bool:
-    """True if a module is there and done, with these names: then importing it runs nothing."""
+    """True if a module is fully imported and has these names: then importing it runs nothing."""
     module = sys.modules.get(name)
     if module is None or getattr(getattr(module, "__spec__", None), "_initializing", False):
         return False
@@ -252,7 +252,7 @@ def _is_ready(name: str, wanted: Sequence[str] = ()) -> bool:
 
 
 class _Forking(threading.local):
-    """Whether this thread holds the lock over a fork: a child that inherits a half-done import would wait for it forever."""
+    """Whether this thread holds the lock during a fork: a child must not inherit an import that never finishes."""
 
     got = False
 
@@ -270,8 +270,8 @@ def _after_fork() -> None:
         _IMPORTING.release()
 
 
-def _blamed(error: BaseException, path: Path) -> str:
-    """`file:line` of the last place in the author's folder that the error passed through."""
+def _error_place(error: BaseException, path: Path) -> str:
+    """`file:line` of the innermost frame of the error in the author's folder."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
     place = str(path)

@@ -1,4 +1,4 @@
-"""A new environment to start from, in each of the three forms, with a test of its own that passes."""
+"""`sandlot new`: a working environment to start from, in one of the three forms, with a test."""
 
 import re
 from enum import StrEnum
@@ -11,7 +11,7 @@ _NAME = re.compile(r"[a-z][a-z0-9-]{0,62}\Z")
 
 
 class Form(StrEnum):
-    """How an environment is written down."""
+    """The forms of an environment."""
 
     FUNCTION = "function"
     FILE = "file"
@@ -19,16 +19,16 @@ class Form(StrEnum):
 
 
 def scaffold(name: str, form: Form, folder: Path) -> list[Path]:
-    """Write `folder/name/` and return the files; nothing that exists is overwritten."""
+    """Write `folder/name/` and return its files. `ConfigError` if the folder exists."""
     from jinja2 import Environment, StrictUndefined  # noqa: PLC0415 - only scaffolds are templates here
 
     if not _NAME.match(name):
         raise ConfigError(f"environment name {name!r}: use lower-case letters, digits and `-`, starting with a letter")
     place = folder / name
     if place.exists():
-        raise ConfigError(f"`{place}` exists already; choose another name")
+        raise ConfigError(f"`{place}` already exists; choose another name")
     source = _TEMPLATES / form.value
-    # No escaping: what is written are Python, TOML and JSON files from our own templates and a checked name.
+    # No escaping: the output is Python, TOML and JSON, from our own templates and a checked name.
     render = Environment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False).from_string  # noqa: S701
     written: list[Path] = []
     templates = [(path, path.relative_to(source).with_suffix("")) for path in sorted(source.rglob("*.jinja"))]

@@ -1,8 +1,7 @@
-"""A session: one task's world, opened, with the loop turned inside out.
+"""A session: the open world of one task, stepped from outside.
 
-Everything that bounds an agent is kept here, so it holds whoever has the loop: harness, adapter, MCP client or a person.
-The way of a tool call is `_answer`: constraint, deadline, tool, cut. Every cut, breach and limit leaves an event; nothing
-is shortened or refused in silence.
+All limits on an agent are enforced here, so they hold for every caller: harness, adapter, MCP client or person. `_run_call` is
+the path of a tool call: constraint, deadline, tool, output limit. Every breach, limit and shortened output leaves an event.
 """
 
 import math
@@ -37,14 +36,14 @@ from sandlot.sandbox.memory import MemoryFiles
 from sandlot.store.blobs import MemoryBlobs
 
 _STRICTNESS = (OnBreach.PENALTY, OnBreach.REFUSE, OnBreach.END)
-"""Of several rules that one call breaks, the last of these decides."""
+"""If one call breaks several rules, the strictest consequence applies; the last one is the strictest."""
 
 MAX_CALLS = 64
-"""Tool calls answered in one turn; more are refused by name, so that one message cannot ask for a million."""
+"""Tool calls run in one turn. The others get an error, so that one message cannot start a million calls."""
 
 
 def world_seed(env: Declaration, task: Task) -> int:
-    """The same for every rollout of a task: all members of a group start from identical bytes."""
+    """The seed of a task's world: the same for all its rollouts, so that a group starts from identical bytes."""
     return derive_seed("world", env.seed, env.name, task.id)
 
 
@@ -58,16 +57,16 @@ async def open_session(
     user: OpenUser | None = None,
     keep_time: bool = True,
 ) -> AsyncGenerator["WorldSession"]:
-    """Provision, set up, hand over, tear down; each under its own deadline and blamed on its own side.
+    """Open a world, set it up, yield the session, close it. Each phase has its own deadline and side to blame.
 
-    `user` opens who plays the persona; None for the author's own replies.
-    `keep_time`: the session ends by itself at `time_s` of wall time. A rollout keeps agent time instead, which is fairer.
+    `user` opens the user that a model plays; None for the scripted one.
+    `keep_time`: the session ends after `time_s` of wall time. A rollout counts agent time instead, without waiting.
     """
     require_user(env, named=user is not None)
     limits = env.limits.but(task.limits)
     if env.image is not None and backend is None:
         raise ConfigError(
-            f"environment `{env.name}` asks for image `{env.image}`, and no sandbox backend is open; see `sandlot doctor`"
+            f"environment `{env.name}` needs a sandbox for image `{env.image}`, and no backend is open; see `sandlot doctor`"
         )
     async with Keeper(limits.teardown_s) as keeper:
         files: Files = MemoryFiles()
@@ -82,9 +81,9 @@ async def open_session(
                 await author.call(env.marked.setup, world, world.task)
                 world.checks = False
         tools = list(env.tools)
-        for source in env.marked.sources:  # after setup: a server inside the sandbox finds what it made
+        for source in env.marked.sources:  # after setup: a server inside the sandbox may need what setup wrote
             tools += await keeper.enter(source.open(world), limits.provision_s, AuthorError, f"starting {source!r}")
-        with deadline(limits.setup_s, SandboxError, f"looking at what setup of task `{task.id}` left"):
+        with deadline(limits.setup_s, SandboxError, f"listing the files that setup of task `{task.id}` left"):
             untouched = env.image is not None and env.marked.setup is None and not env.marked.sources
             initial: Snapshot | Mapping[str, FileRecord] = {} if untouched else await _initial(world, limits.evidence_bytes)
         listener = await open_user(env, task, world, user, keeper)
@@ -92,14 +91,14 @@ async def open_session(
 
 
 async def _initial(world: LiveWorld, cap_bytes: int) -> Snapshot | Mapping[str, FileRecord]:
-    """The files as the agent will find them."""
+    """The files before the agent acts."""
     written = world.take_written()
     sandbox = sandbox_of(world.files)
     return await world.files.freeze() if sandbox is None else await record_initial_files(sandbox, written, cap_bytes)
 
 
 class WorldSession:
-    """The `Session` every rollout has."""
+    """The `Session` of a rollout."""
 
     def __init__(
         self,
@@ -136,21 +135,21 @@ class WorldSession:
 
     @property
     def tools(self) -> Sequence[ToolSpec]:
-        """What the agent may call."""
+        """The tools the agent may call."""
         return [tool.spec for tool in self._tools.values()]
 
     async def reset(self) -> Step:
-        """The opening messages. A session is opened for one rollout, so it resets once."""
+        """Return the opening messages. A session is for one rollout, so it can be reset only once."""
         if self._messages:
             raise HarnessError("`reset` was called twice; open a new session for a new rollout")
-        with pause_limits(), deadline(self.limits.setup_s, AuthorError, f"the opening words of task `{self.task.id}`"):
+        with pause_limits(), deadline(self.limits.setup_s, AuthorError, f"the opening message of task `{self.task.id}`"):
             first = await self._user.user.open() if self._user else UserTurn(text=self.task.prompt)
         opening = [text_message(Role.SYSTEM, self._env.system)] if self._env.system else []
         self._messages = [*opening, text_message(Role.USER, first.text)]
         return Step(messages=tuple(self._messages), events=first.events)
 
     async def step(self, action: Message, *, num_tokens: int = 0) -> Step:
-        """Take one assistant message: run its tool calls, or hear the environment's reply."""
+        """Process one assistant message: run its tool calls, or ask the user for a reply."""
         _require_action(action)
         if self._end is not None or not self._messages:
             raise HarnessError("`step` was called " + ("after the end" if self._end else "before `reset`"))
@@ -162,7 +161,7 @@ class WorldSession:
         if action.calls:
             message, end = await self._run_calls(action.calls, events)
         else:
-            turn = await self._hear(action.text, events)
+            turn = await self._ask_user(action.text, events)
             end, uttered = turn.end, turn.node
             message = uttered.message if uttered else text_message(Role.USER, turn.text) if turn.text or end is None else None
             events += (msgspec.structs.replace(event, turn=self._num_turns) for event in turn.events)
@@ -174,35 +173,35 @@ class WorldSession:
         return Step(messages=(message,) if message else (), end=self._end, events=tuple(events), user=uttered)
 
     def machine(self) -> Sandbox:
-        """The sandbox, for an agent that brings its own loop and tools."""
+        """The sandbox, for an agent that has its own loop and tools."""
         sandbox = sandbox_of(self.world.files)
         if sandbox is None:
             raise ConfigError(
-                f"environment `{self._env.name}` has no sandbox to put an agent into; run it in one with `--image host`"
+                f"environment `{self._env.name}` has no sandbox for an agent to run in; give it one with `--image host`"
             )
         return sandbox
 
     def count_turn(self, num_tokens: int) -> End | None:
-        """Count a turn that was taken beside `step`; the limit that is reached with it, if one is."""
+        """Count a turn taken without `step`; return the limit it reaches, if any."""
         self._num_turns += 1
         self._num_tokens += num_tokens
         return self._limit_reached()
 
     async def render(self) -> str:
-        """The conversation so far, and what may be called, for a person."""
-        from sandlot.env.transcript import transcript_text  # noqa: PLC0415 - only people need it
+        """The conversation so far and the tools, as text for a person."""
+        from sandlot.env.transcript import transcript_text  # noqa: PLC0415 - rarely used
 
         return transcript_text(self._messages, self.tools, self._num_turns, self.limits, self._end)
 
     async def gather(self, answer: str) -> EvidenceRecord:
-        """What checks will see, stored before any of them runs. Without files if the agent's sandbox is beyond reading."""
+        """Store the evidence for grading. Without files if the agent filled the sandbox's memory and they cannot be read."""
         with deadline(self.limits.teardown_s, SandboxError, "gathering evidence"):
             try:
-                return await self._gathered(await self.world.files.freeze(), answer)
+                return await self._gather(await self.world.files.freeze(), answer)
             except SandboxOutOfMemory as error:
-                return await self._gathered(None, answer, lost=str(error))
+                return await self._gather(None, answer, lost=str(error))
 
-    async def _gathered(self, final: Snapshot | None, answer: str, lost: str = "") -> EvidenceRecord:
+    async def _gather(self, final: Snapshot | None, answer: str, lost: str = "") -> EvidenceRecord:
         return await gather(
             final,
             self._blobs,
@@ -216,8 +215,8 @@ class WorldSession:
 
     # -- one step ----------------------------------------------------------------------------------------------------
 
-    async def _hear(self, text: str, events: list[Event]) -> UserTurn:
-        """A plain message: the user replies, or there is none and the agent is done. Waiting for it is not the agent's time."""
+    async def _ask_user(self, text: str, events: list[Event]) -> UserTurn:
+        """The user's reply to a message without tool calls; the end if there is no user. The time is not the agent's."""
         if self._user is None:
             return UserTurn(end=End.DONE)
         try:
@@ -227,7 +226,7 @@ class WorldSession:
             return UserTurn(end=self._out_of_memory(events))
 
     async def _run_calls(self, calls: Sequence[ToolCall], events: list[Event]) -> tuple[Message, End | None]:
-        """Run them beside each other; results come back in the order they were asked for."""
+        """Run the calls concurrently; results are in the order of the calls."""
         breaches = [self._breach(call, events) for call in calls[:MAX_CALLS]]
         results: list[ToolResult] = [
             ToolResult(call=call.id, text=f"Not run: a turn may make at most {MAX_CALLS} calls.", error=True) for call in calls
@@ -238,7 +237,7 @@ class WorldSession:
         async def run(place: int, call: ToolCall, breach: Constraint | None) -> None:
             started_s = SYSTEM_CLOCK.monotonic()
             try:
-                results[place] = await self._answer(call, breach, events)
+                results[place] = await self._run_call(call, breach, events)
             except SandboxOutOfMemory as error:
                 results[place] = ToolResult(call=call.id, text=f"The sandbox has ended: {error}.", error=True)
                 ends.append(self._out_of_memory(events))
@@ -256,31 +255,31 @@ class WorldSession:
         return Message(role=Role.TOOL, parts=tuple(results), agent="environment"), next(iter(ends), None)
 
     def _out_of_memory(self, events: list[Event]) -> End:
-        """The end of an agent that filled its sandbox's memory, as an event once."""
+        """The end for a sandbox out of memory; adds its event once."""
         limit = self._event("limit", limit=End.MEMORY_LIMIT.value)
         if limit not in events:
             events.append(limit)
         return End.MEMORY_LIMIT
 
-    async def _answer(self, call: ToolCall, breach: Constraint | None, events: list[Event]) -> ToolResult:
-        """One call's way: constraint, deadline, tool, cut."""
+    async def _run_call(self, call: ToolCall, breach: Constraint | None, events: list[Event]) -> ToolResult:
+        """Run one call: constraint, deadline, tool, output limit."""
         if breach is not None and breach.on_breach is not OnBreach.PENALTY:
             return ToolResult(call=call.id, text=f"Not allowed: {breach.describe()}.", error=True)
         tool = self._tools.get(call.name)
         if tool is None:
             known = ", ".join(f"`{name}`" for name in self._tools) or "none"
             return ToolResult(call=call.id, text=f"There is no tool `{call.name[:200]}`. Tools: {known}.", error=True)
-        # What shares the world's state or files takes turns, in the order asked, and waits for it on nobody's time.
+        # Tools that share state or files run one after the other, in call order; waiting is outside the call's time limit.
         async with nullcontext() if tool.concurrent and self._env.concurrent else self._turn_taking:
             with time_limit(self.limits.tool_s):
-                return await self._cut(await tool.call(self.world, call), events)
+                return await self._limit_output(await tool.call(self.world, call), events)
         events.append(self._event("tool_timeout", tool=call.name, seconds=self.limits.tool_s))
         return ToolResult(
             call=call.id, text=f"`{call.name}` timed out: it did not finish within {self.limits.tool_s:g} s.", error=True
         )
 
-    async def _cut(self, result: ToolResult, events: list[Event]) -> ToolResult:
-        """Oversized output loses its middle, with a marker; the whole is kept as an artifact while the rollout's budget lasts."""
+    async def _limit_output(self, result: ToolResult, events: list[Event]) -> ToolResult:
+        """Cut the middle out of long output, with a marker, and store the whole while the rollout's budget lasts."""
         text, most = result.text, self.limits.tool_output_chars
         data = text.encode(errors="replace")
         if len(data) > self._output_left:
@@ -295,7 +294,7 @@ class WorldSession:
         return ToolResult(call=result.call, text=shown, error=result.error, whole=whole, images=result.images)
 
     def _cut_to_budget(self, result: ToolResult, data: bytes, events: list[Event]) -> ToolResult:
-        """The first result that does not fit takes what is left of the budget; the next ones are only a notice."""
+        """The first result over budget gets what is left of it; later ones are only a notice."""
         kept = data[: min(self._output_left, self.limits.tool_output_chars)].decode(errors="ignore")
         self._output_left = 0
         events.append(self._event("tool_output_budget", call=result.call, bytes=len(data), shown=len(kept)))
@@ -304,7 +303,7 @@ class WorldSession:
         return ToolResult(call=result.call, text=f"{kept}\n{notice}" if kept else notice, error=result.error)
 
     def _breach(self, call: ToolCall, events: list[Event]) -> Constraint | None:
-        """Count the call against every rule it falls under; of those it breaks, the strictest decides, and penalties add up."""
+        """Count the call for every rule that applies; return the strictest one it breaks. Penalties add up."""
         broken: list[Constraint] = []
         for constraint in self._constraints:
             if _applies(constraint, call):
@@ -333,8 +332,8 @@ def _require_action(action: Any) -> None:
         return
     given = f"a message from `{action.role}`" if isinstance(action, Message) else f"{type(action).__name__} {action!r:.80}"
     raise HarnessError(
-        f"`step` was given {given}; an action is a message from the assistant: `Message(role=Role.ASSISTANT, parts=(...,))` with"
-        " `Text(text)` to speak and `ToolCall(id, name, arguments)` to call a tool, from `sandlot.core.trace` and"
+        f"`step` was given {given}; give a message from the assistant: `Message(role=Role.ASSISTANT, parts=(...,))` with"
+        " `Text(text)` for text and `ToolCall(id, name, arguments)` for a tool call, from `sandlot.core.trace` and"
         " `sandlot.core.types`",
     )
 
@@ -349,6 +348,6 @@ def _by_name(tools: Sequence[Tool]) -> dict[str, Tool]:
     named: dict[str, Tool] = {}
     for tool in tools:
         if tool.spec.name in named:
-            raise ConfigError(f"two tools are called `{tool.spec.name}`; rename one, or give its MCP server another name")
+            raise ConfigError(f"two tools are named `{tool.spec.name}`; rename one, or give its MCP server another name")
         named[tool.spec.name] = tool
     return named

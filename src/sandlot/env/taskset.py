@@ -1,4 +1,4 @@
-"""An environment's tasks: generated from its seed or read from files, checked, found by id."""
+"""An environment's tasks: generated from its seed or read from files, and looked up by id."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -15,7 +15,7 @@ from sandlot.core.types import Split, derive_seed
 from sandlot.env.declaration import Declaration, location_of
 
 _MAX_TASKS = 1_000_000
-"""More than this is a generator without an end."""
+"""A generator that yields more is taken to be endless."""
 
 
 def tasks_of(env: Declaration, split: Split | None = None) -> list[Task]:
@@ -34,7 +34,7 @@ def tasks_of(env: Declaration, split: Split | None = None) -> list[Task]:
     generate = env.marked.tasks
     if generate is None:
         raise ConfigError(
-            f"environment `{env.name}` has no tasks; mark a generator with `@env.tasks`, or put rows into `tasks/*.jsonl`"
+            f"environment `{env.name}` has no tasks; mark a generator with `@env.tasks`, or write rows into `tasks/*.jsonl`"
         )
     place = location_of(generate) if hasattr(generate, "__code__") else str(env.source)
     try:
@@ -47,21 +47,21 @@ def tasks_of(env: Declaration, split: Split | None = None) -> list[Task]:
     except ConfigError as error:
         raise ConfigError(str(error) if str(env.source) in str(error) else f"{place}: {error}") from error
     if len(tasks) > _MAX_TASKS:
-        raise ConfigError(f"{place}: it yields more than {_MAX_TASKS:,} tasks; does it ever end?")
+        raise ConfigError(f"{place}: yields more than {_MAX_TASKS:,} tasks; end the generator")
     seen: set[str] = set()
     for task in tasks:
         if not isinstance(task, Task):
-            raise ConfigError(f"{place}: tasks must yield `Task(...)`, not {type(task).__name__} {task!r}")
+            raise ConfigError(f"{place}: yielded {type(task).__name__} {task!r}; yield `Task(...)`")
         if task.id in seen:
-            raise ConfigError(f"{place}: two tasks are called `{task.id}`; ids are identities, make them differ")
+            raise ConfigError(f"{place}: two tasks have the id `{task.id}`; make ids unique")
         seen.add(task.id)
     if not tasks:
-        raise ConfigError(f"environment `{env.name}` yields no tasks")
+        raise ConfigError(f"{place}: environment `{env.name}` yields no tasks; yield at least one")
     return [task for task in tasks if split is None or split_of(task) == split]
 
 
 def task_named(env: Declaration, name: str) -> Task:
-    """The task with this id."""
+    """The task with this id; `ConfigError` lists some ids if there is none."""
     tasks = tasks_of(env)
     for task in tasks:
         if task.id == name:
@@ -71,9 +71,11 @@ def task_named(env: Declaration, name: str) -> Task:
 
 
 def tasks_from(*paths: str | Path) -> Iterator[Task]:
-    """Read tasks from JSON Lines or Parquet files, one task per row; the columns are the fields of `Task`.
+    """Read tasks from JSON Lines or Parquet files, one task per row. The columns are the fields of `Task`.
 
-    - `paths`: files that end in `.jsonl` or `.parquet`. A row with another field is refused, with file and line.
+    - `paths`: files that end in `.jsonl` or `.parquet`.
+
+    `ConfigError` names file and line of a row that is not a task, such as one with an unknown field.
 
     ```python
     from pathlib import Path
@@ -93,7 +95,7 @@ def tasks_from(*paths: str | Path) -> Iterator[Task]:
         elif path.suffix == ".jsonl":
             yield from _jsonl_tasks(path)
         else:
-            raise ConfigError(f"tasks file `{path}`: write `.jsonl` or `.parquet`")
+            raise ConfigError(f"tasks file `{path}`: unknown format; use a `.jsonl` or `.parquet` file")
 
 
 def _jsonl_tasks(path: Path) -> Iterator[Task]:
@@ -104,7 +106,7 @@ def _jsonl_tasks(path: Path) -> Iterator[Task]:
             try:
                 row: Any = msgspec.json.decode(line)
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                raise ConfigError(f"{path}:{number}: {error}; each line is one JSON object") from error
+                raise ConfigError(f"{path}:{number}: {error}; write one JSON object per line") from error
             yield _task(row, f"{path}:{number}")
 
 
@@ -115,12 +117,12 @@ def _parquet_rows(path: Path) -> Iterable[dict[str, Any]]:
         rows = cast("list[dict[str, Any]]", parquet.read_table(path).to_pylist())  # pyright: ignore[reportUnknownMemberType]
     except (ValueError, OSError) as error:  # pyarrow's own errors are both of these
         raise ConfigError(f"tasks file `{path}` is not readable Parquet: {error}") from error
-    # Parquet has a column for every row: a null there means the row does not have the field.
+    # Every row has every column: a null means that the row does not have the field.
     return ({name: value for name, value in row.items() if value is not None} for row in rows)
 
 
 class _Row(msgspec.Struct, forbid_unknown_fields=True):
-    """A task as a file's row: the fields of `Task`, and nothing else."""
+    """A row of a file: the fields of `Task`."""
 
     id: str
     prompt: str
@@ -137,4 +139,4 @@ def _task(row: Any, place: str) -> Task:
         checked = msgspec.convert(row, _Row)
         return Task(**{name: getattr(checked, name) for name in _Row.__struct_fields__})
     except (msgspec.ValidationError, ConfigError) as error:
-        raise ConfigError(f"{place}: {error}; a task has {', '.join(_Row.__struct_fields__)}") from error
+        raise ConfigError(f"{place}: {error}; fields of a task: {', '.join(_Row.__struct_fields__)}") from error

@@ -1,4 +1,4 @@
-"""A session for a person's eyes: plain text, no colour codes, safe to print."""
+"""A conversation as plain text, safe to print."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ from sandlot.core.types import End
 def transcript_text(
     messages: Sequence[Message], tools: Sequence[ToolSpec], num_turns: int, limits: Limits, end: End | None
 ) -> str:
-    """The conversation, what may be called, and where the budgets stand."""
+    """The conversation, the tools, and the turns used."""
     lines = [line for message in messages for line in message_lines(message)]
     if tools:
         lines += ["", "tools: " + ", ".join(tool.name for tool in tools)]
@@ -23,7 +23,7 @@ def transcript_text(
 
 
 def message_lines(message: Message) -> list[str]:
-    """One message, a line for each part. Further lines of a text are indented, so that none reads like a part of its own."""
+    """One message, one line per part. Further lines of a text are indented, so that no text can look like another part."""
     lines: list[str] = []
     for part in message.parts:
         if isinstance(part, Text):

@@ -1,7 +1,7 @@
-"""The other side of a conversation: who answers when the agent says something instead of calling a tool.
+"""The user of a conversation: answers when the agent writes a message instead of calling a tool.
 
-Either the author's own replies (`@env.user`), which are code and part of the environment, or a persona (`@env.persona`) that a
-model plays. Both are heard under a deadline; whose failure it is when they break is the difference.
+It is scripted (`@env.user`), or a persona that a model plays (`@env.persona`). Both have a deadline. If a scripted user fails,
+the environment failed; if a persona fails, the model did.
 """
 
 import math
@@ -25,13 +25,14 @@ from sandlot.env.declaration import Declaration
 from sandlot.env.keeper import Keeper
 
 OpenUser = Callable[[Persona], AbstractAsyncContextManager[User]]
-"""Opens the user of one rollout, from who it is."""
+"""Opens the user of one rollout for a persona."""
 
 
 class LimitedUser:
-    """A user under a deadline of every reply, which is the user's own to keep, and a limit on all of them together.
+    """A user with a deadline for each reply, and a limit on the time of all replies together.
 
-    How often it is asked is the agent's doing: replies that only together take too long end the rollout, and it is graded.
+    A reply that is too slow is the user's failure. The agent decides how many replies there are, so if only their sum is too
+    long, the rollout ends with `time_limit` and is graded.
     """
 
     def __init__(self, user: User, each_s: float, kind: type[SandlotError], what: str, *, all_s: float = math.inf) -> None:
@@ -43,7 +44,7 @@ class LimitedUser:
         self._used_s = 0.0
 
     async def reply(self, text: str) -> UserTurn:
-        """What it says within its time; `time_limit` with the words that used it up."""
+        """Ask the user. The reply that uses up the time for all replies ends the rollout."""
         with deadline(self._each_s, self._kind, self._what) as scope:
             turn = await self.user.reply(text)
             self._used_s += self._each_s - (scope.deadline - anyio.current_time())  # less queueing and retries
@@ -54,7 +55,7 @@ class LimitedUser:
 
 
 class Replies:
-    """A `User` from the author's reply function: the task's prompt first, then whatever the function says."""
+    """A scripted `User`: the task's prompt first, then what the author's function returns."""
 
     def __init__(self, function: Callable[..., Any], world: World, task: Task) -> None:
         self._function = function
@@ -66,34 +67,36 @@ class Replies:
         return UserTurn(text=self._task.prompt)
 
     async def reply(self, text: str) -> UserTurn:
-        """The author's answer."""
+        """Call the author's function; None ends the rollout."""
         reply = await author.call(self._function, self._world, text)
         if reply is not None and not isinstance(reply, str):
-            raise AuthorError(f"the environment's reply is {type(reply).__name__} {reply!r}; return text, or None at the end")
+            raise AuthorError(f"the `@env.user` function returned {type(reply).__name__} {reply!r}; return a str, or None to end")
         return UserTurn(end=End.DONE) if reply is None else UserTurn(text=reply)
 
 
 def require_user(env: Declaration, *, named: bool) -> None:
-    """Refuse a conversation without its other side, and a model that would have nobody to play."""
+    """`ConfigError` if a persona has no model to play it, or a model is named and there is no persona."""
     if named and env.marked.persona is None:
-        raise ConfigError(f"environment `{env.name}` has no user for a model to play; leave `--user` out, or mark `@env.persona`")
+        raise ConfigError(
+            f"environment `{env.name}` has no persona for a model to play; leave out `--user`, or add `@env.persona`"
+        )
     if not named and env.marked.persona is not None and env.marked.user is None:
-        raise ConfigError(f"environment `{env.name}` has a user for a model to play; name the model with `--user MODEL`")
+        raise ConfigError(f"environment `{env.name}` has a user that a model plays; name the model with `--user MODEL`")
 
 
 async def persona_of(env: Declaration, task: Task) -> Persona:
-    """Who the user of a task is, from its author, who is given no key to tell."""
+    """The persona of a task. The author's function gets the task without its key."""
     if env.marked.persona is None:
-        raise ConfigError(f"environment `{env.name}` has no user for a model to play; mark one with `@env.persona`")
+        raise ConfigError(f"environment `{env.name}` has no persona for a model to play; add one with `@env.persona`")
     with deadline(env.limits.but(task.limits).setup_s, AuthorError, f"the persona of task `{task.id}`"):
         persona = await author.call(env.marked.persona, task.public())
         if not isinstance(persona, Persona):
-            raise TypeError(f"it is {type(persona).__name__} {persona!r:.80}; return `Persona(who=...)`")
+            raise TypeError(f"returned {type(persona).__name__} {persona!r:.80}; return `Persona(who=...)`")
     return persona
 
 
 async def open_user(env: Declaration, task: Task, world: World, played: OpenUser | None, keeper: Keeper) -> LimitedUser | None:
-    """Who hears the agent's plain messages; None if nobody does."""
+    """Open the user that answers the agent's messages; None if there is none."""
     limits = env.limits.but(task.limits)
     if played is not None and env.marked.persona is not None:
         persona = await persona_of(env, task)

@@ -1,4 +1,4 @@
-"""The live world: what setup, tools and solutions hold while a rollout runs."""
+"""The world of a running rollout: what setup, tools and solutions act in."""
 
 import functools
 import posixpath
@@ -17,7 +17,7 @@ from sandlot.sandbox.command import run_command
 from sandlot.sandbox.service import start_service
 
 _MAX_SHOWN = 1_000
-"""Characters of a failed command, and of the end of its output, in an error."""
+"""Characters of a failed command, and of the end of its output, in an error message."""
 
 
 def _failed(command: str, done: Completed) -> str:
@@ -28,35 +28,35 @@ def _failed(command: str, done: Completed) -> str:
 
 
 def sandbox_of(files: Files) -> Sandbox | None:
-    """The files as the machine they are on; None if they are on none."""
+    """The files as a `Sandbox`; None if they are in memory."""
     return cast("Sandbox", files) if _is_sandbox(type(files)) else None
 
 
 @functools.cache
 def _is_sandbox(kind: type) -> bool:
-    return issubclass(kind, Sandbox)  # asking a Protocol takes a tenth of a millisecond: once for each class is enough
+    return issubclass(kind, Sandbox)  # 0.1 ms for a Protocol, so once per class
 
 
 @dataclass(slots=True)
 class LiveWorld:
-    """`state` and files of one rollout; gone when it ends, except for what becomes evidence."""
+    """The `World` of one rollout. It is closed at the end; only the evidence is kept."""
 
     state: Any
     task: Task
     rng: Random
     files: Files
     written: dict[str, FileRecord] | None = None
-    """What was written into a sandbox, for as long as nothing but writing has happened; None after that, and without one."""
+    """Files written into the sandbox so far; None once anything else was done in it, and without a sandbox."""
 
     checks: bool = False
-    """Whether `exec` raises for a command that fails where its caller does not say: True while setup runs."""
+    """The default of `exec(check=)`: True during setup."""
 
     async def read(self, path: str) -> bytes:
-        """One file."""
+        """Read a file."""
         return await self.files.read(path)
 
     async def write(self, path: str, data: bytes | str) -> None:
-        """Put one file, with the folders above it; text is written as UTF-8."""
+        """Write a file and create its parent folders. Text is written as UTF-8."""
         content = data.encode() if isinstance(data, str) else data
         await self.files.write(path, content)
         if self.written is not None:
@@ -76,7 +76,7 @@ class LiveWorld:
         output_bytes: int | None = None,
         check: bool | None = None,
     ) -> Completed:
-        """Run a shell command in the sandbox and wait for it; with `check`, raise unless its exit code is 0.
+        """Run a shell command in the sandbox and wait for it. With `check`, raise if its exit code is not 0.
 
         Output beyond `output_bytes` (None: 8 MiB) is dropped and counted.
         """
@@ -86,36 +86,34 @@ class LiveWorld:
             sandbox, Command(argv=argv, cwd=cwd, env=dict(env or {}), stdin=stdin.encode(), output_bytes=output_bytes)
         )
         if done.code != 0 and (self.checks if check is None else check):
-            raise AuthorError(_failed(command, done) + ("; write `check=False` if that may happen" if check is None else ""))
+            raise AuthorError(_failed(command, done) + ("; write `check=False` if it may fail" if check is None else ""))
         return done
 
     async def spawn(self, command: Command) -> Process:
-        """Start a command in the sandbox, and hold its streams."""
+        """Start a command in the sandbox and return its process."""
         return await self.sandbox("spawn").spawn(command)
 
     async def start(self, command: str, *, ready: int | str | None = None, timeout_s: float = 30.0) -> Process:
-        """Start a shell command and leave it running; with `ready`, wait until that port or unix socket takes connections."""
+        """Start a shell command and leave it running. With `ready`, wait until that port or Unix socket accepts connections."""
         return await start_service(self.sandbox("start"), command, ready=ready, timeout_s=timeout_s)
 
     async def connect(self, where: int | str) -> Stream:
-        """Reach a port or a unix socket inside the sandbox, without opening the network."""
+        """Connect to a port or Unix socket inside the sandbox; the network stays closed."""
         return await self.sandbox("connect").connect(where)
 
     def listen(self, port: int) -> AbstractAsyncContextManager[AsyncIterator[Stream]]:
-        """Stand behind a port of the sandbox's loopback: what programs inside connect to, the host answers."""
+        """Serve a port of the sandbox's loopback from the host: yields the connections of programs inside."""
         return self.sandbox("listen").listen(port)
 
     def sandbox(self, what: str) -> Sandbox:
-        """The machine behind the files, to act in: from here on, writing is not all that happens."""
+        """The sandbox, to run `what` in; from then on `written` is unknown. `AuthorError` if there is none."""
         sandbox = sandbox_of(self.files)
         if sandbox is None:
-            raise AuthorError(
-                f'`world.{what}`: this environment has no sandbox to run commands in; give it an image, `image="host"`'
-            )
+            raise AuthorError(f'`world.{what}`: this environment has no sandbox; give it an image, such as `image="host"`')
         self.written = None
         return sandbox
 
     def take_written(self) -> Mapping[str, FileRecord] | None:
-        """What was written so far, if nothing else has happened; nothing is written after this."""
+        """Return `written` and stop recording."""
         written, self.written = self.written, None
         return written

@@ -1,7 +1,7 @@
-"""Several criteria about one view in one call: cheaper than one call each, if it gives the same verdicts.
+"""Several criteria about one view in one call to the judge.
 
-Grading asks one at a time. Whether a judge may be asked several is to be measured (`sandlot judge`), and this is how: the same
-data blocks, the criteria numbered after them, and one reply with a verdict for each, in their order, or an error.
+Grading asks one criterion per call. `sandlot judge` measures whether one call for several gives the same verdicts, with the same
+data blocks, the criteria numbered after them, and one reply with a verdict for each, in order.
 """
 
 import json
@@ -27,14 +27,14 @@ Reply with exactly one JSON object that holds one verdict for each of the {count
 
 
 class Criterion(msgspec.Struct, frozen=True, kw_only=True):
-    """One of several questions."""
+    """One of several criteria."""
 
     question: str
     choices: tuple[str, ...]
 
 
 def batch_messages(criteria: Sequence[Criterion], view: Sequence[tuple[str, str]], nonce: str) -> tuple[Message, ...]:
-    """The whole prompt, with the criteria after the data."""
+    """The prompt, with the criteria after the data."""
     listed = "\n\n".join(
         f"Criterion {number}: {each.question}\nChoices, worst to best: {', '.join(map(json.dumps, each.choices))}"
         for number, each in enumerate(criteria, 1)
@@ -44,7 +44,7 @@ def batch_messages(criteria: Sequence[Criterion], view: Sequence[tuple[str, str]
 
 
 def opinions_of(text: str, criteria: Sequence[Criterion]) -> tuple[Opinion, ...]:
-    """The reply as opinions; `GradeError` of kind `unparsable` if it is anything but one for each."""
+    """Parse the reply; `GradeError` of kind `unparsable` if it does not have one verdict per criterion."""
     if len(text) > MAX_REPLY_CHARS:
         raise GradeError(f"the judge's reply has {len(text):,} characters", kind="unparsable")
     try:
@@ -53,7 +53,7 @@ def opinions_of(text: str, criteria: Sequence[Criterion]) -> tuple[Opinion, ...]
         raise GradeError(f"the judge's reply is not one JSON object ({error})", kind="unparsable") from error
     given: Any = cast("dict[str, Any]", found).get("verdicts") if isinstance(found, dict) and set(found) == {"verdicts"} else None  # pyright: ignore[reportUnknownArgumentType] - whatever a judge wrote
     if not isinstance(given, list) or len(cast("list[Any]", given)) != len(criteria):
-        raise GradeError(f"the judge's reply does not hold one verdict for each of {len(criteria)} criteria", kind="unparsable")
+        raise GradeError(f"the judge's reply does not have one verdict for each of {len(criteria)} criteria", kind="unparsable")
     return tuple(
         opinion_of(json.dumps(each), criterion.choices)
         for each, criterion in zip(cast("list[Any]", given), criteria, strict=True)

@@ -1,55 +1,55 @@
-"""Verdicts kept by the hash of everything that led to them, so that the same question is paid for once.
+"""A cache of verdicts, keyed by a hash of everything in the question, so that the same question is asked once.
 
-A cache holds opaque text by key; what it gives back is read as strictly as a judge's reply, so a damaged entry is a miss.
+The judge parses a cached text as strictly as a reply, so a damaged entry is a miss.
 """
 
-import os
-import tempfile
 from pathlib import Path
 from typing import Protocol
 
 import anyio.to_thread
 
+from sandlot.core.disk import write_file
+
 
 class VerdictCache(Protocol):
-    """Text by key."""
+    """Texts by key."""
 
     async def get(self, key: str) -> str | None:
-        """What was kept under the key, or None."""
+        """The stored text, or None."""
         ...
 
     async def put(self, key: str, text: str) -> None:
-        """Keep it; a second time replaces the first."""
+        """Store a text, or replace it."""
         ...
 
 
 class MemoryCache:
-    """Lives as long as the process."""
+    """A cache in memory."""
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
 
     async def get(self, key: str) -> str | None:
-        """What was kept under the key, or None."""
+        """The stored text, or None."""
         return self._texts.get(key)
 
     async def put(self, key: str, text: str) -> None:
-        """Keep it."""
+        """Store a text, or replace it."""
         self._texts[key] = text
 
 
 class FolderCache:
-    """One small file a verdict, written whole or not at all; several processes may share it."""
+    """One small file per verdict; several processes may share the folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     async def get(self, key: str) -> str | None:
-        """What was kept under the key, or None."""
+        """The stored text, or None."""
         return await anyio.to_thread.run_sync(self._get, key)
 
     async def put(self, key: str, text: str) -> None:
-        """Keep it."""
+        """Store a text, or replace it."""
         await anyio.to_thread.run_sync(self._put, key, text)
 
     def _get(self, key: str) -> str | None:
@@ -61,7 +61,4 @@ class FolderCache:
     def _put(self, key: str, text: str) -> None:
         place = self._folder / key[:2] / key
         place.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=place.parent)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(name).replace(place)
+        write_file(place, text.encode(), durable=False)

@@ -1,9 +1,9 @@
-"""Evidence: what the agent left, stored by hash, as checks read it.
+"""The stored evidence of a rollout, as checks read it.
 
-`gather` kept it; `StoredEvidence` reads only that. A check that asks for something that is not there gets `NotInEvidence`, which
-means *not met*; bytes that were kept and cannot be found again are the store's fault and a `GradeError`.
+`gather` stores it. A check that asks for something that is not there gets `NotInEvidence` and is *not met*. Stored bytes that
+cannot be found again are a `GradeError`.
 
-Of evidence that is cut, because the agent left too much, nothing can be said to be absent: a check that asks for it is not met.
+If the agent left too much and the evidence is incomplete, it is not known whether a file exists: a check that asks is not met.
 """
 
 import posixpath
@@ -21,15 +21,15 @@ from sandlot.core.trace import EvidenceRecord, FileRecord, Trace
 _OpenSandbox = Callable[[Mapping[str, bytes], frozenset[str]], AbstractAsyncContextManager[World]]
 
 _SYSTEM = re.compile(r"/(bin|sbin|lib[^/]*|usr|etc|boot|dev|proc|sys)/")
-"""Where an image keeps programs, libraries and their configuration."""
+"""Folders of programs, libraries and their configuration in an image."""
 _LOADED = re.compile(
     r"(^|/)(site-packages|dist-packages)/|\.pth$|(^|/)((site|user)customize\.py|\.(bashrc|bash_\w+|profile|zshenv))$"
 )
-"""What interpreters and shells load by themselves, wherever it is."""
+"""Files that interpreters and shells load automatically, in any folder."""
 
 
 class StoredEvidence:
-    """The `Evidence` of one rollout, over its record and the bytes kept by hash."""
+    """The `Evidence` of one rollout, from its record and the stored bytes."""
 
     def __init__(
         self,
@@ -39,10 +39,9 @@ class StoredEvidence:
         state_type: type[Any] | None = None,
         open_sandbox: _OpenSandbox | None = None,
     ) -> None:
-        """`load` gives kept bytes by digest: a mapping, or a blocking function. `state_type` is what `world.state` was.
+        """`load` returns stored bytes by digest: a mapping, or a blocking function. `state_type` is the type of `world.state`.
 
-        `open_sandbox` makes a grading sandbox with these files in it, of which some may replace the image's own; None where there
-        is no backend for one.
+        `open_sandbox` opens a grading sandbox with these files, some of which may replace the image's; None without a backend.
         """
         self.record = record
         self.trace = trace
@@ -53,26 +52,28 @@ class StoredEvidence:
         self._open_sandbox = open_sandbox
 
     def read(self, path: str) -> bytes:
-        """A file the agent left."""
+        """The bytes of a file; `NotInEvidence` if there is none."""
         whole = absolute_path(path)
         file = self.record.files.get(whole)
         if file is None:
             kind = self.kind(whole)
-            raise NotInEvidence(f"there is no file `{whole}`" + (_is(whole, kind) or _nearby(whole, self.record.files)))
+            raise NotInEvidence(f"no file `{whole}`" + (_is(whole, kind) or _nearby(whole, self.record.files)))
         if file.blob is None:
             raise NotInEvidence(
-                f"`{whole}` has {file.size:,} bytes and was not kept: it is over the size cap of the evidence, or not readable",
+                f"`{whole}` has {file.size:,} bytes and was not stored: it exceeds `evidence_bytes`, or was not readable",
                 kind="cut",
             )
         if file.blob not in self._contents:
             try:
                 self._contents[file.blob] = self._load(file.blob)
             except (KeyError, OSError) as error:
-                raise GradeError(f"the bytes of `{whole}` ({file.blob[:12]}) are gone from the run directory") from error
+                raise GradeError(
+                    f"the bytes of `{whole}` ({file.blob[:12]}) are missing from the run directory; restore it from a copy"
+                ) from error
         return self._contents[file.blob]
 
     def read_text(self, path: str) -> str:
-        """The same as UTF-8 text."""
+        """A file as UTF-8 text; `NotInEvidence` if it is not."""
         data = self.read(path)
         try:
             return data.decode()
@@ -88,13 +89,13 @@ class StoredEvidence:
         return sorted(path for path in self.record.files if path.startswith(start))
 
     def exists(self, path: str) -> bool:
-        """True if there is a regular file, kept or not. A folder or a link is none."""
+        """True if there is a regular file, stored or not. A folder or a link is not a file."""
         return self.kind(path) == "file"
 
     def kind(self, path: str) -> str | None:
-        """What is at a path: `file`, `folder`, `link`, `other`, or None for nothing. Below a link there is `link` too.
+        """What is at a path: `file`, `folder`, `link`, `other`, or None for nothing. A path below a link is also `link`.
 
-        What only the image has is not in the evidence, and counts as nothing.
+        Files of the image are not in the evidence, and count as nothing.
         """
         whole = absolute_path(path)
         if whole in self.record.files:
@@ -110,7 +111,7 @@ class StoredEvidence:
         return None
 
     def _require_whole(self, what: str) -> None:
-        """Of evidence that is cut, nothing can be said to be absent."""
+        """`NotInEvidence` if the evidence is incomplete, so that `what` is not known."""
         record = self.record
         if record.lost:
             raise NotInEvidence(f"{what} is not known: {record.lost}", kind="cut")
@@ -122,25 +123,23 @@ class StoredEvidence:
             )
 
     def grading_sandbox(self, *paths: str, replace: Sequence[str] = ()) -> AbstractAsyncContextManager[World]:
-        """A fresh sandbox of the image with these files of the agent in it, and nothing else of the agent's.
+        """Open a fresh sandbox of the image with these files of the agent, and nothing else of the agent's.
 
-        A file that the image has, or that programs of the image load by themselves, is brought only if `replace` names it.
+        A file that the image has, or that its programs load automatically, is copied only if `replace` names it.
         """
         if self._open_sandbox is None:
-            raise GradeError(
-                "a check asks for a grading sandbox, and the environment has no `image` to make one from", kind="config"
-            )
+            raise GradeError("a check opens a grading sandbox, but the environment has no `image`; give it one", kind="config")
         allowed = frozenset(map(absolute_path, replace))
         wanted = dict.fromkeys(map(absolute_path, (*paths, *replace)))
         for path in wanted:
             if path not in allowed and _loaded_unasked(path):
-                raise refused_file(path, "programs of the image would load it")
+                raise refused_file(path, "programs of the image load it automatically")
         return self._open_sandbox({path: self.read(path) for path in wanted}, allowed)
 
     def diff(self) -> Mapping[str, tuple[FileRecord | None, FileRecord | None]]:
-        """What changed since setup: path -> (before, after). A file that was not kept counts as changed.
+        """The files that changed since setup: path -> (before, after). A file that was not stored counts as changed.
 
-        If setup's files were not recorded, every file shows as new.
+        If the files after setup were not recorded, every file shows as new.
         """
         self._require_whole("what changed")
         before, after = self.record.initial, self.record.files
@@ -153,46 +152,46 @@ class StoredEvidence:
 
 
 def absolute_path(path: str) -> str:
-    """A path as the record names it: from the root, without `.`, `..` and doubled slashes."""
+    """A path as the record has it: absolute, without `.`, `..` and double slashes."""
     return posixpath.normpath("/" + path.lstrip("/"))
 
 
 def _loaded_unasked(path: str) -> bool:
-    """True for a path where programs of an image look for code or settings by themselves."""
+    """True for a path from which programs of an image load code or settings automatically."""
     return bool(_SYSTEM.match(path) or _LOADED.search(path))
 
 
 def refused_file(path: str, why: str) -> NotInEvidence:
-    """Why a file is not brought into a grading sandbox. The agent chose the path, so the check is not met."""
+    """The error for a file that is not copied into a grading sandbox. The agent chose the path, so the check is not met."""
     return NotInEvidence(
-        f"`{path}` is not brought into the grading sandbox: {why}, and the agent would grade itself; "
+        f"`{path}` is not copied into the grading sandbox: {why}, and the agent could change its own grade; "
         f"if the task asks for this file, write `grading_sandbox(..., replace=[{path!r}])`",
         kind="cut",
     )
 
 
 def parent_folders(path: str) -> Iterator[str]:
-    """The folders above a path, without the root."""
+    """The parent folders of a path, without the root."""
     while (path := posixpath.dirname(path)) != "/":
         yield path
 
 
 def _is(path: str, kind: str | None) -> str:
-    """What there is in a file's place, as the end of a sentence; empty if there is nothing."""
+    """What is there instead of a file, as the end of a sentence; empty for nothing."""
     if kind == "link":
-        return f"; `{path}` is a link or behind one, and links are not followed"
-    return f"; `{path}` is a {kind}" if kind == "folder" else f"; `{path}` is no regular file" if kind else ""
+        return f"; `{path}` is a link or below one, and links are not followed"
+    return f"; `{path}` is a {kind}" if kind == "folder" else f"; `{path}` is not a regular file" if kind else ""
 
 
 def _nearby(path: str, files: Mapping[str, FileRecord]) -> str:
-    """What else lies in the same folder, for whoever reads why a check was not met."""
+    """Some files of the same folder, as the end of a sentence."""
     folder = posixpath.dirname(path).rstrip("/") + "/"
     others = sorted(name for name in files if name.startswith(folder))[:3]
-    return f"; below `{folder}` there is: {', '.join(others)}" if others else ""
+    return f"; files in `{folder}`: {', '.join(others)}" if others else ""
 
 
 def _rebuilt(state: Any, state_type: type[Any] | None) -> Any:
-    """The final state as the author's type; a copy in any case, so that no check can change what is stored."""
+    """The final state as the author's type. Always a copy, so that a check cannot change the record."""
     if state_type is None or state_type is dict:
         return msgspec.to_builtins(state)
     try:
@@ -200,5 +199,5 @@ def _rebuilt(state: Any, state_type: type[Any] | None) -> Any:
     except (msgspec.ValidationError, TypeError, NameError) as error:
         name = state_type.__qualname__
         raise GradeError(
-            f"the stored state is not a `{name}`: {error}; its annotations must fit what it holds, now as during the run"
+            f"the stored state is not a `{name}`: {error}; its annotations must fit the values of the run"
         ) from error

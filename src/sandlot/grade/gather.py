@@ -1,8 +1,8 @@
-"""Gathering evidence: what the agent left, looked at once, with the bytes kept by hash.
+"""Gathering evidence: the files and state at the end of a rollout, with the bytes stored by hash.
 
-`gather` runs while the world is still open and the agent's processes are dead. What an agent leaves is never too much to be
-graded: a cap on bytes keeps small files first, so that one huge file never pushes out the small one a check is about; a cap on
-paths keeps those nearest to the root, crowded folders last; and an event says what is missing.
+`gather` runs while the world is still open and the agent's processes are dead. A rollout with too many files can still be graded:
+the limit on bytes keeps small files first, so that a huge file does not displace a small one; the limit on paths keeps those
+nearest to the root, folders with very many files last; and an event says what is missing.
 """
 
 import errno
@@ -19,20 +19,21 @@ from sandlot.core.errors import SandboxError, boundary
 from sandlot.core.limits import Limits
 from sandlot.core.ports.sandbox import Snapshot, Survey
 from sandlot.core.ports.store import Blobs
+from sandlot.core.text import encodable
 from sandlot.core.trace import Event, EvidenceRecord, FileRecord
 from sandlot.core.types import digest
 from sandlot.grade.evidence import parent_folders
-from sandlot.grade.state import encodable, plain_data
+from sandlot.grade.state import plain_data
 
 PER_FILE_SHARE = 4
-"""One file may take this fraction of the cap on all of them: a quarter."""
+"""One file may take a quarter of the limit on all of them."""
 _BATCH_FILES = 32
 _BATCH_BYTES = 2**20
-"""Files read and kept beside each other: so many at most, and so many bytes of them."""
+"""Maximum files, and bytes, that are read and stored at the same time."""
 _PER_FILE_S = 0.002
-"""Added to the deadline of gathering for each file: many files are no failure of the sandbox. One takes about 0.2 ms."""
+"""Added to the deadline of gathering per file, since many files are not the sandbox's failure. One takes about 0.2 ms."""
 _LISTING_S = 120.0
-"""For listing what was left. The 200,000 paths that a sandbox may have took 10 s where two processors had eight tasks."""
+"""For listing the files. The 200,000 paths that a sandbox may have took 10 s on two processors with eight tasks."""
 _CHOSEN_ON_LOOP = 2000
 """Paths that are sorted on the event loop; more are sorted in a thread."""
 
@@ -48,12 +49,12 @@ async def gather(
     penalties: Mapping[str, float] | None = None,
     lost: str = "",
 ) -> EvidenceRecord:
-    """What the agent left, as a record, with the bytes of its files in `blobs`.
+    """Store the bytes of the files in `blobs` and return the evidence record.
 
-    `final` is None for a world that has no files, or has `lost` them. `initial` is what was there after setup, as a snapshot or
-    already as records; without it the diff shows every file as new. State that is not plain data is the author's error.
+    `final` is None for a world without files, or one that has `lost` them. `initial` are the files after setup, as a snapshot or
+    as records; without it the diff shows every file as new. `AuthorError` if the state is not plain data.
     """
-    kept = plain_data(state)  # first: it is cheap, and wrong state would make all the reading vain
+    kept = plain_data(state)  # first: it is cheap, and wrong state is an error
     known: Mapping[str, object] = {}
     if initial is not None:
         known = initial if isinstance(initial, Mapping) else await _listing(initial)
@@ -78,21 +79,21 @@ async def gather(
 
 
 def cut_events(record: EvidenceRecord, turn: int) -> list[Event]:
-    """The event that says what is missing from the evidence; none if nothing is."""
+    """The event that says what is missing from the evidence; empty if nothing is."""
     not_kept = sum(file.blob is None for file in record.files.values())
     detail = {"paths_left_out": record.left_out, "files_not_kept": not_kept, "lost": record.lost}
     return [Event(kind="evidence_cut", turn=turn, detail=detail)] if any(detail.values()) else []
 
 
 async def _chosen(survey: Survey, known: frozenset[str], most: int) -> Survey:
-    """All that setup left, and of the rest as many paths as are recorded."""
+    """The survey limited to the files from setup and `most` other paths."""
     if len(survey.sizes) + len(survey.kinds) <= _CHOSEN_ON_LOOP:
         return _first(survey, known, most)
     return await anyio.to_thread.run_sync(_first, survey, known, most)
 
 
 def _first(survey: Survey, known: frozenset[str], most: int) -> Survey:
-    """Files before folders, crowded folders last, and what is nearest to the root first: there tasks ask for results."""
+    """Files before folders, folders with many files last, and paths near the root first: tasks ask for results there."""
     above = {parent for path in known for parent in parent_folders(path)}
     new = [path for path in survey.sizes if path not in known]
     new += [path for path, kind in survey.kinds.items() if kind != "folder" or path not in above]
@@ -112,7 +113,7 @@ def _first(survey: Survey, known: frozenset[str], most: int) -> Survey:
 
 
 async def _keep(snapshot: Snapshot, sizes: Mapping[str, int], blobs: Blobs, cap_bytes: int) -> dict[str, FileRecord]:
-    """Every file's record; bytes are kept while they fit, smallest files first."""
+    """The record of every file; bytes are stored while they fit, smallest files first."""
     left = cap_bytes
     files: dict[str, FileRecord] = {}
 
@@ -125,7 +126,7 @@ async def _keep(snapshot: Snapshot, sizes: Mapping[str, int], blobs: Blobs, cap_
             return
         if len(data) > size and len(data) - size > min(left, cap_bytes // PER_FILE_SHARE - size):
             left += size
-            files[encodable(path)] = FileRecord(size=len(data), blob=None)  # the listing was wrong; what was read is the truth
+            files[encodable(path)] = FileRecord(size=len(data), blob=None)  # the listing was wrong
             return
         left += size - len(data)
         files[encodable(path)] = FileRecord(size=len(data), blob=await blobs.put(data))
@@ -143,7 +144,7 @@ async def _keep(snapshot: Snapshot, sizes: Mapping[str, int], blobs: Blobs, cap_
 
 
 async def run_in_batches(sized: Sequence[tuple[str, int]], act: Callable[[str, int], Coroutine[Any, Any, None]]) -> None:
-    """Small files beside each other, so that they share one sync; large ones alone, so that memory stays small."""
+    """Run `act` for small files at the same time, so that they share one sync, and for large ones alone, to save memory."""
     for batch in _batches(sized):
         if len(batch) == 1:
             await act(*batch[0])
@@ -152,7 +153,7 @@ async def run_in_batches(sized: Sequence[tuple[str, int]], act: Callable[[str, i
             async with anyio.create_task_group() as group:
                 for path, size in batch:
                     group.start_soon(act, path, size)
-        except ExceptionGroup as errors:  # a sandbox that is gone fails every one of them, and is one failure
+        except ExceptionGroup as errors:  # a sandbox that is gone fails all of them; report it once
             first: BaseException = errors
             while isinstance(first, ExceptionGroup):
                 first = cast("tuple[Exception, ...]", first.exceptions)[0]
@@ -173,7 +174,7 @@ def _batches(sized: Sequence[tuple[str, int]]) -> Iterator[list[tuple[str, int]]
 
 
 async def _initial(snapshot: Snapshot, after: Mapping[str, FileRecord], cap_bytes: int) -> dict[str, FileRecord]:
-    """The files setup left. Only those that may be unchanged are read, for their hash; nothing is kept of them."""
+    """Records of the files from setup. Only those that may be unchanged are read, for their hash; none is stored."""
     files: dict[str, FileRecord] = {}
     for path, size in sorted((await _listing(snapshot)).items()):
         now = after.get(encodable(path))
@@ -184,18 +185,18 @@ async def _initial(snapshot: Snapshot, after: Mapping[str, FileRecord], cap_byte
 
 
 async def _surveyed(snapshot: Snapshot) -> Survey:
-    """Under a deadline of its own: on a busy machine, many files take longer than gathering may, and they are the agent's."""
-    with pause_limits(), deadline(_LISTING_S, SandboxError, "listing the files that were left"):
+    """List the files under a separate deadline: the agent may have left many, which is not the sandbox's failure."""
+    with pause_limits(), deadline(_LISTING_S, SandboxError, "listing the files of the rollout"):
         return await snapshot.survey()
 
 
 async def _listing(snapshot: Snapshot) -> Mapping[str, int]:
-    with boundary(SandboxError, "listing the files that were left"):
+    with boundary(SandboxError, "listing the files of the rollout"):
         return await snapshot.list()
 
 
 async def _read(snapshot: Snapshot, path: str) -> bytes | None:
-    """A listed file; None if the agent made it unreadable. One that is gone, or a disk that fails, is the sandbox's failure."""
+    """Read a listed file; None if the agent made it unreadable. A missing file or a disk error is the sandbox's failure."""
     with boundary(SandboxError, f"reading `{path}` from a snapshot that lists it"):
         try:
             return await snapshot.read(path)

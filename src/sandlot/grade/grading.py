@@ -1,11 +1,11 @@
-"""Grading: ask every check of a rubric about the evidence, and add up.
+"""Grading: run every check of a rubric on the evidence, and add up.
 
-The road is `grade`. Checks are asked in rounds: all sync ones that can be asked go to one worker thread together, then async
-ones, then, when no deterministic check is left that could be asked, the judge's. A check whose requirement was not fully met
-is not asked (*suppressed*), and neither is a judge once a gate is closed: the score is 0 whatever it would say.
+Start with `grade`. Checks run in rounds: all plain functions that can run go to one worker thread together, then async ones,
+then, when no Python check is left that can run, those of the judge. A check does not run (*suppressed*) if a check it requires is
+not fully met; a judge check does not run either once a gate is not met, since the score is 0 anyway.
 
-Any error leaves no score. The time allowed is the caller's cancel scope; just before it ends, grading ends itself and names the
-check that was running.
+Any error means there is no score. The time limit is the caller's cancel scope; just before it ends, grading raises an error that
+names the running check.
 """
 
 import math
@@ -32,9 +32,9 @@ from sandlot.grade.score import score_of
 from sandlot.grade.view import view_of
 
 _AT_ONCE = 8
-"""Async checks, and questions to the judge, in flight for one rollout."""
+"""Async checks and judge calls at once for one rollout."""
 _MARGIN_S = 0.5
-"""How long before the caller's deadline grading gives up by itself, to say which check it was."""
+"""How long before the caller's deadline grading stops, to name the running check."""
 
 Functions = Callable[[str], Function]
 """From a check's `ref` to its function; `ConfigError` or `LookupError` if there is none."""
@@ -43,12 +43,12 @@ Functions = Callable[[str], Function]
 async def grade(
     rubric: Rubric, evidence: Evidence, task: Task, functions: Functions, judge: Judge | None = None, *, at_once: int = _AT_ONCE
 ) -> RubricScore:
-    """The score of what the agent left. `GradeError` if any check cannot be settled: then there is none."""
+    """The score of a rollout. `GradeError` if a check fails to run: then there is no score."""
     require_sound(rubric)
     if rubric.needs_judge and judge is None:
-        raise GradeError("the rubric has judge checks and there is no judge; give one with `--judge`", kind="no_judge")
+        raise GradeError("the rubric has judge checks, but no judge is given; name one with `--judge`", kind="no_judge")
     named = {check.id: _function_of(check, functions) for check in rubric.checks if isinstance(check, PythonCheck)}
-    asking = _Asking(evidence, task, named, judge, at_once)
+    asking = _RunningChecks(evidence, task, named, judge, at_once)
     waiting: Sequence[Check] = ordered(rubric.checks)
     with _named_deadline(asking):
         while waiting:
@@ -58,7 +58,7 @@ async def grade(
 
 
 def resolve(ref: str, functions: Functions) -> Function:
-    """The function a `ref` names: `sandlot:NAME` from the library of built-in checks, anything else from the environment."""
+    """The function that a `ref` names: `sandlot:NAME` is a built-in check, anything else is in the environment."""
     module, _, name = ref.partition(":")
     if module != "sandlot":
         return functions(ref)
@@ -71,15 +71,15 @@ def _function_of(check: PythonCheck, functions: Functions) -> Function:
     try:
         with boundary(GradeError, f"`{check.ref}`"):
             function = resolve(check.ref, functions)
-            binding(function, frozenset(check.args))  # what does not fit is said before anything is asked
+            binding(function, frozenset(check.args))  # wrong arguments are reported before any check runs
             return function
     except SandlotError as error:
         raise GradeError(f"check `{check.id}`: {error}", kind="no_function") from error
 
 
 @dataclass(slots=True)
-class _Asking:
-    """One grading under way: what is settled, and what is running now."""
+class _RunningChecks:
+    """The state of one grading: results so far, and running checks."""
 
     evidence: Evidence
     task: Task
@@ -88,12 +88,12 @@ class _Asking:
     at_once: int
     results: dict[str, CheckResult] = field(default_factory=dict[str, CheckResult])
     running: dict[str, str] = field(default_factory=dict[str, str])
-    """Check -> the function or judge it waits for."""
+    """Check id -> the function or judge that is running."""
     stopped: bool = False
     closed_gate: str | None = None
 
     async def round(self, waiting: Sequence[Check]) -> None:
-        """Ask as many as possible of the first kind that can be asked: sync, then async and isolated, then the judge's."""
+        """Run as many checks as possible of the first kind that can run: plain, then async and isolated, then judge checks."""
         batch = self._sync_batch(waiting)
         if batch:
             await off_loop(lambda: next(iter(self.running.values()), "checks"), partial(self._ask_batch, batch))
@@ -103,7 +103,7 @@ class _Asking:
         await gather_limited([partial(self._ask_one, check) for check in chosen], self.at_once)
 
     def _sync_batch(self, waiting: Sequence[Check]) -> list[PythonCheck]:
-        """Every sync check whose requirements are settled or come before it in the batch."""
+        """Every plain check whose requirements have results or come before it in the batch."""
         batch: dict[str, PythonCheck] = {}
         for check in waiting:
             if not isinstance(check, PythonCheck) or check.isolate:
@@ -115,7 +115,7 @@ class _Asking:
         return list(batch.values())
 
     def _ask_batch(self, batch: Sequence[PythonCheck]) -> None:
-        """In the worker thread: one after another, until done, broken or abandoned."""
+        """In the worker thread: run one check after the other, until one raises or the thread is abandoned."""
         for check in batch:
             if self.stopped:
                 return
@@ -141,37 +141,37 @@ class _Asking:
             self.closed_gate = self.closed_gate or check.id
 
     def _unasked(self, check: Check) -> CheckResult | None:
-        """The result of a check that need not be asked, or None."""
+        """The result of a check that need not run, or None."""
         missing = next((name for name in check.requires if self.results[name].value < 1.0), None)
         if missing is not None:
-            return suppressed_result(check, f"not asked: `{missing}` was not met")
+            return suppressed_result(check, f"did not run: `{missing}` was not met")
         if self.closed_gate is not None and isinstance(check, JudgeCheck):
-            return suppressed_result(check, f"not asked: gate `{self.closed_gate}` was not met")
+            return suppressed_result(check, f"did not run: gate `{self.closed_gate}` was not met")
         return None
 
     async def _ask_judge(self, check: JudgeCheck) -> CheckResult:
         if self.judge is None:
             raise GradeError(f"check `{check.id}`: there is no judge")
         try:
-            with _blaming_grader(check):
+            with _as_grade_error(check):
                 view = view_of(check, self.evidence)
         except NotInEvidence as error:
             return result_without(check, error)
         if not any(text.strip() for text in view.values()):
-            return result_of(check, 0.0, "there is nothing to judge: " + ", ".join(f"`{name}` is empty" for name in view))
-        with _blaming_grader(check):
+            return result_of(check, 0.0, "nothing to judge: " + ", ".join(f"`{name}` is empty" for name in view))
+        with _as_grade_error(check):
             said = await self.judge.ask(question_of(check), check.choices, view, check.votes)
         return _judged(check, said, self.judge.name)
 
 
 def question_of(check: JudgeCheck) -> str:
-    """What is put to the judge: the prompt, and the author's examples after it."""
+    """The question for the judge: the prompt, then the author's examples."""
     examples = "".join(f"\n\nExample:\n{example.view}\nVerdict: {example.verdict}" for example in check.examples)
     return check.prompt + examples
 
 
 def rank_of(verdicts: Sequence[str], choices: Sequence[str]) -> int:
-    """The rank that votes agree on: the lower median. For two choices that is the majority, and a tie is the worse one."""
+    """The rank of several votes: the lower median. With two choices, the majority; a tie gives the worse one."""
     ranks = sorted(choices.index(verdict) for verdict in verdicts)
     return ranks[(len(ranks) - 1) // 2]
 
@@ -193,8 +193,8 @@ def _judged(check: JudgeCheck, said: Judgement, model: str) -> CheckResult:
 
 
 @contextmanager
-def _blaming_grader(check: JudgeCheck) -> Generator[None]:
-    """Whatever breaks around the judge is the grader's failure, whichever side the error itself would blame."""
+def _as_grade_error(check: JudgeCheck) -> Generator[None]:
+    """Turn any error of a judge check into `GradeError`, whatever its own side."""
     try:
         with boundary(GradeError, "judge"):
             yield
@@ -205,8 +205,8 @@ def _blaming_grader(check: JudgeCheck) -> Generator[None]:
 
 
 @contextmanager
-def _named_deadline(asking: _Asking) -> Generator[None]:
-    """Ends just inside the caller's deadline and says which check it was. An operator's cancelling passes through."""
+def _named_deadline(asking: _RunningChecks) -> Generator[None]:
+    """Raise an error that names the running check just before the caller's deadline. Other cancellation passes through."""
     outer = anyio.current_effective_deadline()
     left_s = outer - anyio.current_time()
     inner = outer - min(_MARGIN_S, left_s / 4) if math.isfinite(outer) and left_s > 0 else math.inf
@@ -214,7 +214,7 @@ def _named_deadline(asking: _Asking) -> Generator[None]:
         with anyio.CancelScope(deadline=inner) as scope:
             yield
     finally:
-        asking.stopped = True  # an abandoned thread asks no further check when it wakes
+        asking.stopped = True  # an abandoned thread must run no further check
     if scope.cancelled_caught:
         names = ", ".join(f"`{check}` ({what})" for check, what in asking.running.items()) or "no check"
         raise GradeError(f"grading took longer than {left_s:.3g} s; still running: {names}", kind="timeout")

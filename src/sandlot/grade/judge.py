@@ -1,11 +1,11 @@
-"""A judge: a grader model asked one check at a time, believed only as far as it can be controlled.
+"""A judge: a grader model that answers one check per call, with control questions.
 
-Each vote is one call with its own seed and random fence; its reply is one JSON object or an error (one more try, counted).
-Verdicts are cached under everything that led to them: model, sampling, template, question, choices, the view as shown, the vote.
+Each vote is one call with its own seed and random fence. The reply must be one JSON object; if it is not, the call is repeated
+once. The cache key of a verdict covers model, sampling, template, question, choices, the view as shown, and the vote.
 
-*Canaries*: before the first question of a run, and again with every 50th new call, the judge is asked something always true and
-something always false about the view at hand. One wrong answer voids the grading that asked, and nothing more is believed
-until a pair has come back right. At two calls in fifty that costs 4 %; `canary_every=1` asks with every call.
+*Canaries* are control questions: before the first question of a run, and with every 50th new call, the judge is asked something
+always true and something always false, with the current view. A wrong answer fails the grading that asked, and no further verdict
+is accepted until both canaries are answered right. They cost 4 % of the calls; `canary_every=1` asks them with every call.
 """
 
 import secrets
@@ -20,31 +20,31 @@ from sandlot.core.concurrency.limited import gather_limited
 from sandlot.core.errors import GradeError, ModelError, boundary
 from sandlot.core.ports.grading import Judgement
 from sandlot.core.ports.model import ChatModel, Sampling
+from sandlot.core.text import encodable
 from sandlot.core.trace import Message, Usage
 from sandlot.core.types import derive_seed, digest
 from sandlot.grade.batched import Criterion, batch_messages, opinions_of
 from sandlot.grade.cache import VerdictCache
 from sandlot.grade.prompt import TEMPLATE, VIEW_CHARS, judge_messages, prompt_view
 from sandlot.grade.reply import Opinion, opinion_of, reply_text
-from sandlot.grade.state import encodable
 
 _CANARY_EVERY = 50
 CANARIES = (("The number 7 is greater than the number 3.", "yes"), ("The number 3 is greater than the number 7.", "no"))
 _VOTE_TEMPERATURE = 0.7
-"""For several votes if the judge's own temperature is 0: identical votes would be one vote."""
+"""For several votes if the judge's temperature is 0, which would make all votes equal."""
 
 
 def _random_word() -> str:
-    """A word nobody can foresee, for one fence."""
+    """An unpredictable word for one fence."""
     return secrets.token_hex(16)
 
 
 @dataclass(slots=True)
 class _JudgeCount:
-    """What a judge has cost so far."""
+    """Calls and cost of a judge so far."""
 
     calls: int = 0
-    """Calls to the model, canaries and retries among them."""
+    """Calls to the model, with canaries and retries."""
     retries: int = 0
     canaries: int = 0
     cached: int = 0
@@ -64,9 +64,9 @@ class ModelJudge:
         canary_every: int | None = _CANARY_EVERY,
         view_chars: int = VIEW_CHARS,
     ) -> None:
-        """Without `sampling` the judge is as steady as it can be: temperature 0. `nonce` is random in live use.
+        """Without `sampling` the temperature is 0. `nonce` makes the random word of a fence.
 
-        `canary_every` is None only for who measures the judge, and asks canaries as questions like any other.
+        `canary_every=None` asks no canaries: for measuring the judge, where they are ordinary questions.
         """
         self.count = _JudgeCount()
         self._chat = chat
@@ -75,7 +75,7 @@ class ModelJudge:
         self._nonce = nonce
         self._canary_every = canary_every
         self._view_chars = view_chars
-        self._since_canary: int | None = None  # None: nothing is believed yet
+        self._since_canary: int | None = None  # None: no verdict is accepted yet
         self._proving = anyio.Lock()
 
     @property
@@ -84,7 +84,7 @@ class ModelJudge:
         return self._chat.name
 
     async def ask(self, question: str, choices: Sequence[str], view: Mapping[str, str], votes: int) -> Judgement:
-        """One verdict a vote, each one of `choices` (worst to best); `GradeError` if a reply is anything else."""
+        """One verdict per vote, each one of `choices` (worst to best); `GradeError` if a reply is anything else."""
         asked = _Question(encodable(question), tuple(choices), prompt_view(view, self._view_chars))
         temperature = self._sampling.temperature or (_VOTE_TEMPERATURE if votes > 1 else 0.0)
         sampling = msgspec.structs.replace(self._sampling, temperature=temperature)
@@ -98,33 +98,33 @@ class ModelJudge:
         )
 
     async def ask_several(self, criteria: Sequence[Criterion], view: Mapping[str, str]) -> tuple[str, ...]:
-        """One verdict for each of several criteria, in one call: to measure whether that changes them. None is remembered."""
+        """One verdict per criterion, in one call, to measure whether batching changes verdicts. They are not cached."""
         prompt = batch_messages(criteria, prompt_view(view, self._view_chars), self._nonce())
-        return tuple(opinion.verdict for opinion in opinions_of(await self._spoken(prompt, self._sampling), criteria))
+        return tuple(opinion.verdict for opinion in opinions_of(await self._chat_text(prompt, self._sampling), criteria))
 
     async def _vote(self, asked: "_Question", sampling: Sampling, vote: int) -> "_Vote":
         seed = derive_seed("judge", sampling.seed or 0, asked.digest, vote) % 2**31
         sampling = msgspec.structs.replace(sampling, seed=seed)
         key = digest(msgspec.json.encode([self.name, sampling, TEMPLATE, asked.text, asked.choices, asked.view, vote]))
-        opinion = await self._remembered(key, asked.choices)
+        opinion = await self._cached(key, asked.choices)
         if opinion is not None:
             self.count.cached += 1
             return _Vote(opinion, cached=True)
-        await self._prove(asked.view)
+        await self._ask_due_canaries(asked.view)
         given = await self._opinion(asked, sampling)
         if self._cache is not None:
             await self._cache.put(key, msgspec.json.encode(given.opinion).decode())
         return given
 
-    async def _remembered(self, key: str, choices: Sequence[str]) -> Opinion | None:
+    async def _cached(self, key: str, choices: Sequence[str]) -> Opinion | None:
         text = await self._cache.get(key) if self._cache is not None else None
         try:
             return None if text is None else opinion_of(text, choices)
         except GradeError:
-            return None  # a damaged entry; it is asked for again and replaced
+            return None  # a damaged entry; it will be replaced
 
     async def _opinion(self, asked: "_Question", sampling: Sampling) -> "_Vote":
-        """One vote by the model, with one more try if it cannot be read."""
+        """One vote by the model; the call is repeated once if the reply cannot be parsed."""
         try:
             return _Vote(await self._call(asked, sampling))
         except GradeError as error:
@@ -136,9 +136,9 @@ class ModelJudge:
 
     async def _call(self, asked: "_Question", sampling: Sampling) -> Opinion:
         prompt = judge_messages(asked.text, asked.choices, asked.view, self._nonce())
-        return opinion_of(await self._spoken(prompt, sampling), asked.choices)
+        return opinion_of(await self._chat_text(prompt, sampling), asked.choices)
 
-    async def _spoken(self, prompt: Sequence[Message], sampling: Sampling) -> str:
+    async def _chat_text(self, prompt: Sequence[Message], sampling: Sampling) -> str:
         """One call to the model."""
         self.count.calls += 1
         with boundary(GradeError, f"judge `{self.name}`"):
@@ -149,8 +149,8 @@ class ModelJudge:
         self.count.usage += reply.usage
         return reply_text(reply)
 
-    async def _prove(self, view: Sequence[tuple[str, str]]) -> None:
-        """Ask the canaries when they are due. Until the first pair has come back right, everyone waits."""
+    async def _ask_due_canaries(self, view: Sequence[tuple[str, str]]) -> None:
+        """Ask the canaries if they are due. All other calls wait until the first pair is answered right."""
         if self._canary_every is None:
             return
         if self._since_canary is None:
@@ -158,7 +158,7 @@ class ModelJudge:
                 if self._since_canary is None:
                     await self._ask_canaries(view)
         elif self._since_canary + 1 >= self._canary_every:
-            self._since_canary = 0  # others go on meanwhile
+            self._since_canary = 0  # other calls go on meanwhile
             await self._ask_canaries(view)
         else:
             self._since_canary += 1
@@ -178,14 +178,15 @@ class ModelJudge:
 def _require_right(opinion: Opinion, text: str, expected: str, judge: str) -> None:
     if opinion.verdict != expected:
         raise GradeError(
-            f"judge `{judge}` says `{opinion.verdict}` to `{text}`: it is broken, or led by the agent's text; grading is void",
+            f"judge `{judge}` answers `{opinion.verdict}` to the control question `{text}`: it is unreliable, or misled by the "
+            "agent's text; use another judge",
             kind="canary",
         )
 
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """One question about one view, as it is shown."""
+    """One question about one view, as shown."""
 
     text: str
     choices: tuple[str, ...]
@@ -193,13 +194,13 @@ class _Question:
 
     @property
     def digest(self) -> str:
-        """Names it: template, text, choices and view."""
+        """Identifies the question: template, text, choices and view."""
         return digest(msgspec.json.encode([TEMPLATE, self.text, self.choices, self.view]))
 
 
 @dataclass(frozen=True, slots=True)
 class _Vote:
-    """One opinion and how it came about."""
+    """One opinion and how it was obtained."""
 
     opinion: Opinion
     cached: bool = False

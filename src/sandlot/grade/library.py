@@ -1,7 +1,7 @@
-"""Built-in checks, named in a rubric as `sandlot:NAME`: small pure functions of the evidence.
+"""Built-in checks, named in a rubric as `sandlot:NAME`.
 
-Each says what it saw, so that a score can be read without opening the files. `LIBRARY` is the whole list; a function's
-docstring is its documentation. Arguments may be `$key.x` or `$data.x`, as in any rubric.
+Each returns what it found as the reason. `LIBRARY` is the whole list; the reference prints the docstrings. Arguments may be
+`$key.x` or `$data.x`, as in any rubric.
 """
 
 import csv
@@ -21,37 +21,37 @@ from sandlot.grade.evidence import absolute_path
 
 _Said = tuple[bool, str]
 _MAX_MATCH_CHARS = 10_000
-"""A pattern sees no more of a text than this, from its end: a slow pattern holds up every rollout of the process."""
+"""A pattern is matched against this many characters from the end of a text: a slow pattern delays every rollout."""
 
 _NESTED_REPEAT = re.compile(r"\((?:[^()\\]|\\.)*(?:[+*]|\{\d+,\d*\})(?:[^()\\]|\\.)*\)(?:[+*]|\{\d+,\d*\})")
 _NUMBER = re.compile(r"(?<![\w.])-?(?:\d{1,3}(?:,\d{3})+|\d{1,300})(?:\.\d{1,300})?(?:[eE][+-]?\d{1,3})?(?!\w)")
 
 
 def file_exists(evidence: Evidence, path: str) -> _Said:
-    """The agent left a regular file at `path`; a folder or a link is none."""
+    """There is a regular file at `path`; a folder or a link does not count."""
     return evidence.exists(path), _found(evidence, path)
 
 
 def file_absent(evidence: Evidence, path: str) -> _Said:
-    """There is nothing at `path`: no file, folder, link or anything else, and no link on the way to it."""
+    """There is nothing at `path`: no file, folder, link or anything else, and no link above it."""
     return evidence.kind(path) is None, _found(evidence, path)
 
 
 def file_equals(evidence: Evidence, path: str, text: str, *, strip: bool = True) -> _Said:
-    """The file's text is `text`; blanks around both are ignored unless `strip` is false."""
+    """The file's text is `text`; white space around both is ignored unless `strip` is false."""
     found = evidence.read_text(path)
     return (found.strip() == text.strip() if strip else found == text), f"`{path}` holds {_short(found)}"
 
 
 def file_contains(evidence: Evidence, path: str, text: str, *, ignore_case: bool = False) -> _Said:
-    """The file's text has `text` in it."""
+    """The file's text contains `text`."""
     found = evidence.read_text(path)
     inside = text.casefold() in found.casefold() if ignore_case else text in found
     return inside, f"`{path}` {'has' if inside else 'has no'} {_short(text)}"
 
 
 def json_value(evidence: Evidence, path: str, at: str, value: Any, *, tolerance: float = 0.0) -> _Said:
-    """The JSON file has `value` at the place `at` (`a.b.0`); numbers may differ by `tolerance`."""
+    """The JSON file has `value` at the path `at` (`a.b.0`); numbers may differ by `tolerance`."""
     try:
         found = json.loads(evidence.read_text(path))
     except (ValueError, RecursionError) as error:
@@ -73,12 +73,12 @@ def csv_rows(evidence: Evidence, path: str, *, rows: int | None = None, columns:
 
 
 def answer_equals(evidence: Evidence, text: str) -> _Said:
-    """The answer is `text`, ignoring case, blanks, a full stop at the end and the Unicode form of characters."""
+    """The answer is `text`, ignoring case, white space, a full stop at the end and the Unicode form of characters."""
     return _normal(evidence.answer) == _normal(str(text)), f"the answer is {_short(evidence.answer)}"
 
 
 def answer_number(evidence: Evidence, value: float, *, tolerance: float = 0.0) -> _Said:
-    """The answer holds exactly one number, and it is `value`, give or take `tolerance`. Several different numbers are not met."""
+    """The answer contains exactly one number, and it is `value`, up to `tolerance`. Several different numbers: not met."""
     found = sorted(set(_numbers(evidence.answer)))
     if len(found) != 1:
         shown = ", ".join(f"{number:g}" for number in found[:5])
@@ -96,13 +96,13 @@ def answer_matches(evidence: Evidence, pattern: str) -> _Said:
 
 
 def state_equals(evidence: Evidence, at: str, value: Any, *, tolerance: float = 0.0) -> _Said:
-    """The final state has `value` at the place `at` (`tickets.7.status`); numbers may differ by `tolerance`."""
+    """The final state has `value` at the path `at` (`tickets.7.status`); numbers may differ by `tolerance`."""
     found = _at(evidence.record.state, at, "state")
     return _equal(found, value, tolerance), f"`{at}` is {_short(found)}"
 
 
 def tool_called(evidence: Evidence, tool: str, *, where: dict[str, Any] | None = None, at_least: int = 1) -> _Said:
-    """The agent called the tool, at least `at_least` times, with these arguments among others."""
+    """The agent called the tool at least `at_least` times, with at least these arguments."""
     count = len(_calls(evidence, tool, where))
     return count >= at_least, f"`{tool}` was called {count} times{_where(where)}"
 
@@ -114,15 +114,15 @@ def tool_not_called(evidence: Evidence, tool: str, *, where: dict[str, Any] | No
 
 
 def max_calls(evidence: Evidence, at_most: int, *, tool: str = "*") -> _Said:
-    """The agent made no more than `at_most` calls, of one tool or of all."""
+    """The agent made at most `at_most` calls, of one tool or of all."""
     count = len(_calls(evidence, tool, None))
     return count <= at_most, f"{count} calls" + ("" if tool == "*" else f" of `{tool}`")
 
 
 def unchanged(evidence: Evidence, path: str) -> _Said:
-    """The file is as setup left it."""
+    """The file is unchanged since setup."""
     if not evidence.record.initial:
-        raise NotInEvidence("the files that setup left were not recorded, so nothing can be said about changes")
+        raise NotInEvidence("the files from setup were not recorded, so changes are not known")
     whole = absolute_path(path)
     changes = evidence.diff()
     if whole not in changes:
@@ -154,25 +154,25 @@ LIBRARY: dict[str, Function] = {
 
 
 def pattern_fault(pattern: Any) -> str | None:
-    """Why a pattern cannot be used: it is none, or it repeats a repetition, which can take forever; None if it can."""
+    """Why a pattern cannot be used: not a regular expression, or a nested repetition, which may never end. None if it can."""
     try:
         re.compile(pattern)
     except (re.error, TypeError, RecursionError) as error:
-        return f"{pattern!r} is no regular expression: {error}"
-    return f"/{pattern}/ repeats a repetition, which can take forever" if _NESTED_REPEAT.search(pattern) else None
+        return f"{pattern!r} is not a regular expression: {error}"
+    return f"/{pattern}/ has a nested repetition, which may never end" if _NESTED_REPEAT.search(pattern) else None
 
 
 def _found(evidence: Evidence, path: str) -> str:
     kind = evidence.kind(path)
-    what = {None: "is not there", "file": "is there", "folder": "is a folder", "link": "is a link, or behind one"}
-    return f"`{path}` {what.get(kind, 'is there, and no regular file')}"
+    what = {None: "does not exist", "file": "exists", "folder": "is a folder", "link": "is a link, or below one"}
+    return f"`{path}` {what.get(kind, 'exists, but is not a regular file')}"
 
 
 def _short(value: Any) -> str:
     try:
         text = value if isinstance(value, str) else json.dumps(value, default=str)
     except RecursionError:
-        text = "(nested too deep to show)"
+        text = "(nested too deeply to show)"
     return repr(text if len(text) <= 120 else text[:120] + "...")
 
 
@@ -195,12 +195,12 @@ def _at(value: Any, place: str, where: str) -> Any:
         elif isinstance(value, list) and word.isdecimal() and int(word) < len(cast("list[Any]", value)):
             value = cast("list[Any]", value)[int(word)]
         else:
-            raise NotInEvidence(f"{where} has no `{place}`: nothing at `{word}`")
+            raise NotInEvidence(f"{where} has no `{place}`: there is no `{word}`")
     return value
 
 
 def _equal(found: Any, expected: Any, tolerance: float) -> bool:
-    """Equal as JSON: numbers within the tolerance, never a boolean for a number. As deep as what is expected, no deeper."""
+    """Equal as JSON: numbers within the tolerance; a boolean is not a number."""
     both: tuple[Any, Any] = (found, expected)
     if all(isinstance(side, dict) for side in both):
         there, wanted = cast("tuple[dict[str, Any], dict[str, Any]]", both)
@@ -212,7 +212,7 @@ def _equal(found: Any, expected: Any, tolerance: float) -> bool:
         return type(both[0]) is type(both[1]) and both[0] == both[1]
     try:
         return abs(found - expected) <= tolerance
-    except OverflowError:  # a whole number beyond every float
+    except OverflowError:  # an integer too large for a float
         return False
 
 

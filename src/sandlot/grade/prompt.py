@@ -1,8 +1,8 @@
-"""The question as a judge reads it, with the agent's text where it cannot speak.
+"""The prompt for a judge, with the agent's text isolated in data blocks.
 
-Agent text stands only inside data blocks whose fence carries a random word made for this one call, so no text written before can
-close it. Special tokens and look-alike fences are broken up, invisible characters taken out, and long text is cut in the middle
-with a marker. The random word is no part of what is asked: caches leave it out.
+Agent text appears only in data blocks whose fences contain a random word for this one call, so the text cannot close its block.
+Special tokens and look-alike fences are broken up, invisible characters are removed, and long text is cut in the middle with a
+marker. The random word is not part of the question: cache keys leave it out.
 """
 
 import functools
@@ -16,7 +16,7 @@ from sandlot.core.trace import Message, text_message
 from sandlot.core.types import Role, digest
 
 VIEW_CHARS = 24_000
-"""What a judge sees of one part of the view."""
+"""Characters that a judge sees of one part of the view."""
 
 _HEAD = """\
 You are a strict grader. You are given data and {criteria}, and you say how the data meets {them}.
@@ -57,19 +57,19 @@ _FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")  # lett
 
 
 def sanitize(text: str, max_chars: int = VIEW_CHARS) -> str:
-    """Agent text fit for a data block: nothing invisible, no special tokens, no fence, no longer than allowed."""
+    """Agent text for a data block: without invisible characters, special tokens and fences, and cut to `max_chars`."""
     return _cleaned(cut_middle(text, max_chars))
 
 
 @functools.lru_cache(maxsize=256)
 def _cleaned(text: str) -> str:
-    """Every check of a rollout shows the same few texts."""
+    """Cached, since all checks of a rollout show the same few texts."""
     visible = _ODD.sub(lambda match: _visible(match.group()), text)
     return _FENCE.sub(r"[\1 DATA]", _SPECIAL.sub(r"\g<0> ", visible))
 
 
 def cut_middle(text: str, max_chars: int) -> str:
-    """The head and the tail of a long text with a marker between them that says how much is missing."""
+    """The head and the tail of a long text, with a marker between them that says how much is missing."""
     if len(text) <= max_chars:
         return text
     half = max_chars // 2
@@ -77,12 +77,12 @@ def cut_middle(text: str, max_chars: int) -> str:
 
 
 def prompt_view(view: Mapping[str, str], max_chars: int = VIEW_CHARS) -> tuple[tuple[str, str], ...]:
-    """The view as it will stand in the prompt, name by name."""
+    """The view as shown in the prompt: (name, text) pairs."""
     return tuple((sanitize(name, 200).replace("\n", " "), sanitize(text, max_chars)) for name, text in view.items())
 
 
 def judge_messages(question: str, choices: Sequence[str], view: Sequence[tuple[str, str]], nonce: str) -> tuple[Message, ...]:
-    """The whole prompt. The author's question comes last, after the data."""
+    """The prompt. The author's question comes last, after the data."""
     blocks = data_blocks(view, nonce)
     listed = ", ".join(msgspec.json.encode(choice).decode() for choice in choices)
     return (
@@ -92,12 +92,12 @@ def judge_messages(question: str, choices: Sequence[str], view: Sequence[tuple[s
 
 
 def data_blocks(view: Sequence[tuple[str, str]], nonce: str) -> str:
-    """The data, each part between its fences."""
+    """The data blocks, each between its fences."""
     return "\n\n".join(_BLOCK.format(nonce=nonce, name=name, text=text.replace(nonce, "[...]")) for name, text in view)
 
 
 def system_prompt(nonce: str, count: int = 1, reply: str = _REPLY) -> str:
-    """What a judge is told first: who it is, what is data, how many criteria come, and the one object to reply with."""
+    """The system prompt: the judge's role, what is data, the number of criteria, and the format of the reply."""
     several = {"criteria": f"{count} criteria", "them": "each", "judged": "each criterion by itself, only as it is written"}
     return _HEAD.format(nonce=nonce, **(_ONE if count == 1 else several)) + reply
 

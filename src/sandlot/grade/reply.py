@@ -1,7 +1,7 @@
-"""Reading a judge's reply: exactly one JSON object, or an error.
+"""Parsing a judge's reply: exactly one JSON object, or an error.
 
-Nothing is searched for: a verdict in prose, a second object, a doubled key or a word that only looks like a choice is
-*unparsable*, which is the grader's failure and never a no.
+A verdict in prose, a second object, a repeated key or a word that only resembles a choice is *unparsable*: the grader's failure,
+which does not count as a no.
 """
 
 import json
@@ -13,8 +13,8 @@ import msgspec
 
 from sandlot.core.errors import GradeError
 from sandlot.core.ports.model import Reply
+from sandlot.core.text import encodable
 from sandlot.core.trace import Reasoning, Text
-from sandlot.grade.state import encodable
 
 MAX_REPLY_CHARS = 20_000
 
@@ -22,22 +22,22 @@ _FENCED = re.compile(r"```(?:json)?[ \t]*\r?\n(.*?)\r?\n?```", re.DOTALL)
 
 
 class Opinion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One vote: the reason first, then the verdict it led to."""
+    """One vote: the reason, then the verdict."""
 
     reason: str
     verdict: str
 
 
 def reply_text(reply: Reply) -> str:
-    """What a judge said aloud; reasoning does not count, and a judge that calls tools has not answered."""
+    """The text of a reply, without reasoning; `GradeError` if it has anything else, such as a tool call."""
     odd = [type(part).__name__ for part in reply.parts if not isinstance(part, Text | Reasoning)]
     if odd:
-        raise GradeError(f"the judge answered with a {odd[0]} and no verdict", kind="unparsable")
+        raise GradeError(f"the judge replied with a {odd[0]} instead of text", kind="unparsable")
     return "".join(part.text for part in reply.parts if isinstance(part, Text))
 
 
 def opinion_of(text: str, choices: Sequence[str]) -> Opinion:
-    """The reply as an opinion; `GradeError` of kind `unparsable` if it is anything but the one object asked for."""
+    """Parse a reply; `GradeError` of kind `unparsable` if it is not exactly the one object asked for."""
     if len(text) > MAX_REPLY_CHARS:
         raise GradeError(
             f"the judge's reply has {len(text):,} characters; a verdict has at most {MAX_REPLY_CHARS:,}", kind="unparsable"
@@ -55,14 +55,14 @@ def opinion_of(text: str, choices: Sequence[str]) -> Opinion:
 
 
 def without_fence(text: str) -> str:
-    """A reply without the fence that models like to put around JSON."""
+    """A reply without the code fence that models often put around JSON."""
     body = text.strip(" \t\r\n")
     fenced = _FENCED.fullmatch(body)
     return fenced.group(1) if fenced else body
 
 
 def unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object, refused if it says one thing twice: which of them was meant nobody knows."""
+    """A JSON object; `ValueError` if a key appears twice."""
     if len({name for name, _ in pairs}) != len(pairs):
         raise ValueError("a key appears twice")
     return dict(pairs)

@@ -1,4 +1,4 @@
-"""What makes a rubric sound: the rules that loading, linting and grading share.
+"""The rules for a valid rubric, shared by loading, linting and grading.
 
 A rubric that breaks one of them cannot be graded, so it is refused before the first rollout. `find_faults` finds all of them at
 once; `ordered` is the order in which checks run: the author's, with every check after those it requires.
@@ -15,26 +15,26 @@ from sandlot.core.rubric import Check, JudgeCheck, Rubric
 
 _FORMAT = 1
 PENALTY_PREFIX = "constraint:"
-"""Results of broken constraints carry this before the constraint's id; no check may."""
+"""Prefix of the results of broken constraints; the id of a check must not begin with it."""
 _MAX_VOTES = 15
 MAX_POINTS = 1e9
-"""Far more than any rubric needs, and few enough that no sum overflows."""
+"""So large that no rubric needs more, so small that no sum overflows."""
 _PLAIN_VIEWS = ("answer", "state", "transcript")
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
-    """One broken rule: where, what, and how to mend it."""
+    """One broken rule: where, what, and the fix."""
 
     code: str
     message: str
     fix: str
     check: str | None = None
     path: str = "$"
-    """The place in the rubric as a JSON path."""
+    """The place in the rubric, as a JSON path."""
 
 
 def find_faults(rubric: Rubric) -> list[Fault]:
-    """Everything that makes the rubric impossible to grade; empty if it is sound."""
+    """All reasons why the rubric cannot be graded; empty if it is valid."""
     found = list(_of_whole(rubric))
     known = {check.id for check in rubric.checks}
     for index, check in enumerate(rubric.checks):
@@ -44,20 +44,25 @@ def find_faults(rubric: Rubric) -> list[Fault]:
     if circle:
         words = " -> ".join(f"`{name}`" for name in circle)
         found.append(
-            Fault(code="cycle", message=f"checks require each other in a circle: {words}", fix="cut one of them", check=circle[0])
+            Fault(
+                code="cycle",
+                message=f"checks require each other in a circle: {words}",
+                fix="remove one `requires`",
+                check=circle[0],
+            )
         )
     return found
 
 
 def require_sound(rubric: Rubric, where: str = "rubric") -> None:
-    """Refuse a rubric that cannot be graded, with every reason."""
+    """`ConfigError` with every reason why the rubric cannot be graded."""
     found = find_faults(rubric)
     if found:
         raise ConfigError("\n".join(f"{where}: {fault.message}; {fault.fix}" for fault in found))
 
 
 def ordered(checks: Sequence[Check]) -> list[Check]:
-    """The author's order with every check after those it requires. `ConfigError` if there is no such order."""
+    """The author's order, with every check after those it requires. `ConfigError` if they require each other in a circle."""
     by_id = {check.id: check for check in checks}
     placed: dict[str, Check] = {}
     for start in checks:
@@ -68,14 +73,14 @@ def ordered(checks: Sequence[Check]) -> list[Check]:
             if not missing or check.id in placed:
                 placed.setdefault(waiting.pop().id, check)
             elif len(waiting) > len(checks):
-                raise ConfigError(f"check `{check.id}` requires itself through others; cut the circle")
+                raise ConfigError(f"check `{check.id}` requires itself through others; remove one `requires`")
             else:
                 waiting.append(missing[0])
     return list(placed.values())
 
 
 def possible_points(rubric: Rubric) -> float:
-    """The denominator: all positive points, a group counting for no more than its cap. It never depends on the answer."""
+    """The denominator of the score: all positive points, at most `cap` per group. It does not depend on the answer."""
     worth = {check.id: min(max(check.points, 0.0), MAX_POINTS) for check in rubric.checks}
     grouped = {name for group in rubric.groups for name in group.checks}
     capped = [min(group.cap, math.fsum(worth.get(name, 0.0) for name in group.checks)) for group in rubric.groups]
@@ -84,9 +89,7 @@ def possible_points(rubric: Rubric) -> float:
 
 def _of_whole(rubric: Rubric) -> Iterator[Fault]:
     if rubric.format != _FORMAT:
-        yield Fault(
-            code="format", message=f"format is {rubric.format}", fix=f"this version reads format {_FORMAT}", path="$.format"
-        )
+        yield Fault(code="format", message=f"format is {rubric.format}", fix=f"use format {_FORMAT}", path="$.format")
     low, high = rubric.clip
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         yield Fault(
@@ -95,7 +98,7 @@ def _of_whole(rubric: Rubric) -> Iterator[Fault]:
     for name, count in Counter(check.id for check in rubric.checks).items():
         if count > 1:
             yield Fault(
-                code="duplicate-id", message=f"{count} checks are called `{name}`", fix="give each its own id", check=name
+                code="duplicate-id", message=f"{count} checks have the id `{name}`", fix="give each its own id", check=name
             )
     total = possible_points(rubric)
     if not total > 0:
@@ -126,7 +129,7 @@ def _of_judge(check: JudgeCheck, fault: Callable[[str, str, str, str], Fault]) -
     if len(choices) < 2 or len(set(choices)) != len(choices) or not all(word.strip() == word and word for word in choices):
         yield fault("choices", "choices", f"choices are {list(choices)}", "give two or more different words, worst to best")
     if not check.prompt.strip():
-        yield fault("empty-prompt", "prompt", "the prompt is empty", "say what must be true")
+        yield fault("empty-prompt", "prompt", "the prompt is empty", "write what must be true")
     if not 1 <= check.votes <= _MAX_VOTES:
         yield fault("votes", "votes", f"{check.votes} votes", f"give 1 to {_MAX_VOTES}")
     for name in check.view:
@@ -150,25 +153,21 @@ def _of_groups(rubric: Rubric, known: set[str]) -> Iterator[Fault]:
             )
         for name in group.checks:
             if name not in known:
-                message = f"group `{group.id}` names the check `{name}`, which does not exist"
+                message = f"group `{group.id}` names check `{name}`, which does not exist"
                 yield Fault(code="unknown-in-group", message=message, fix=_known(known), path=f"{path}.checks")
             elif name in member_of:
                 message = f"check `{name}` is in the groups `{member_of[name]}` and `{group.id}`"
-                yield Fault(
-                    code="two-groups", message=message, fix="its points count once: keep it in one", check=name, path=path
-                )
+                yield Fault(code="two-groups", message=message, fix="keep it in one group", check=name, path=path)
             member_of.setdefault(name, group.id)
 
 
 def _known(known: set[str]) -> str:
     names = sorted(known)
-    return (
-        "there are: " + ", ".join(f"`{name}`" for name in names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
-    )
+    return "checks: " + ", ".join(f"`{name}`" for name in names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
 def _circle(checks: Sequence[Check]) -> list[str]:
-    """The ids along one circle of requirements, first repeated last; empty if there is none."""
+    """The ids of one circle of requirements, the first repeated at the end; empty if there is none."""
     requires = {check.id: check.requires for check in checks}
     clear: set[str] = set()
     for start, first in requires.items():

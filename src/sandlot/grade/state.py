@@ -1,8 +1,7 @@
-"""A world's final state as plain data: what is stored, shown and handed to checks.
+"""The final `world.state` as plain data, for storing and for checks.
 
-Plain means it can be written down and read back as the same thing: null, booleans, whole numbers of 64 bits, finite numbers,
-text, lists, and objects with text keys. Dataclasses and msgspec structs become objects. Anything else is the author's error and
-is named by its path inside the state, before any check can see half of it.
+Plain data can be stored and read back unchanged: null, booleans, 64-bit integers, finite numbers, text, lists, and objects with
+text keys. Dataclasses and msgspec structs become objects. Anything else is an `AuthorError` that names its path in the state.
 """
 
 import dataclasses
@@ -13,13 +12,14 @@ from typing import Any, cast
 import msgspec
 
 from sandlot.core.errors import AuthorError
+from sandlot.core.text import encodable
 
 _MAX_DEPTH = 100
-"""Deeper nesting could be stored and not read again."""
+"""Deeper nesting could be stored but not read again."""
 
 
 def plain_data(state: Any) -> Any:
-    """The state as plain data, a copy. `AuthorError` names the path of what cannot be."""
+    """A copy of the state as plain data. `AuthorError` names the path of a value that cannot be stored."""
     if state is None:
         return None
     try:
@@ -27,31 +27,26 @@ def plain_data(state: Any) -> Any:
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
         path, value = _culprit(state)
         raise AuthorError(
-            f"`{path}` is a `{type(value).__name__}` and cannot be kept: {error or type(error).__name__}; "
+            f"`{path}` is a `{type(value).__name__}` and cannot be stored: {error or type(error).__name__}; "
             "use plain data, dataclasses or msgspec structs in the state"
         ) from error
     return _clean(data, "state", 0)
 
 
-def encodable(text: str) -> str:
-    """Text that can be written as UTF-8: a lone surrogate, which an agent can send or name a file with, is spelled out."""
-    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
-
-
 def _clean(value: Any, path: str, depth: int) -> Any:
     if depth > _MAX_DEPTH:
-        raise AuthorError(f"`{path[:120]}...` is nested more than {_MAX_DEPTH} deep; keep the state flatter")
+        raise AuthorError(f"`{path[:120]}...` is nested more than {_MAX_DEPTH} levels deep; make the state flatter")
     if isinstance(value, str):
         return encodable(value)
     if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, int):
         if not -(2**63) <= value < 2**64:
-            raise AuthorError(f"`{path}` is a number of {value.bit_length()} bits; keep it as text, or below 64 bits")
+            raise AuthorError(f"`{path}` is a number of {value.bit_length()} bits; store it as text, or keep it below 64 bits")
         return value
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise AuthorError(f"`{path}` is {value}, which cannot be written down; keep None or a finite number")
+            raise AuthorError(f"`{path}` is {value}, which cannot be stored; use None or a finite number")
         return value
     if isinstance(value, dict):
         return {_key(key, path): _clean(item, f"{path}.{key}", depth + 1) for key, item in cast("dict[Any, Any]", value).items()}
@@ -67,7 +62,7 @@ def _key(key: Any, path: str) -> str:
 
 
 def _culprit(state: Any) -> tuple[str, Any]:
-    """The innermost value that cannot be turned into plain data, and its path."""
+    """The innermost value that cannot be converted, and its path."""
     path, value = "state", state
     for _ in range(_MAX_DEPTH):
         inner = next(((name, child) for name, child in _children(value) if not _convertible(child)), None)

@@ -1,7 +1,7 @@
-"""The built-in harness: take a turn, run its tools, append, until there is an end.
+"""The built-in harness: take a turn, run its tools, append the results, until there is an end.
 
-It holds no limits of its own: the session does. Three things happen here because only the loop sees them: a turn that was
-refused, a turn cut off by its token cap, and a context the endpoint will not take any more. All are recorded, never silent.
+The session enforces the limits. Three cases are handled here because only the loop sees them: a turn that was refused, a turn cut
+off at its token limit, and a context that is too long for the endpoint. All are recorded in the trace.
 """
 
 from collections.abc import Generator, Sequence
@@ -16,7 +16,7 @@ from sandlot.core.trace import Event, Message, Node, Trace
 from sandlot.core.types import End, Role
 
 _HOOK_S = 3600.0
-"""A hook may ask a person; an hour is enough to answer."""
+"""Time limit of a hook, which may ask a person."""
 
 
 class ToolLoop:
@@ -28,7 +28,7 @@ class ToolLoop:
         self._hooks = tuple(hooks)
 
     async def play(self, session: Session, policy: Policy, trace: Trace) -> End:
-        """Take turns until there is an end, appending everything to the trace."""
+        """Take turns until there is an end, and append everything to the trace."""
         step = await session.reset()
         leaf = _record(trace, step, None)
         while step.end is None:
@@ -36,7 +36,7 @@ class ToolLoop:
             if node is None:
                 return End.TOKEN_LIMIT
             leaf, action = await self._review(trace, trace.append(node))
-            ended = _ended_by_turn(node, trace) if action is node.message else None  # an intervention is acted on instead
+            ended = _ended_by_turn(node, trace) if action is node.message else None  # else the intervention is acted on
             if ended is not None:
                 return ended
             with timed(trace.phases, "tools"):
@@ -48,7 +48,7 @@ class ToolLoop:
         return step.end
 
     async def _review(self, trace: Trace, leaf: int) -> tuple[int, Message]:
-        """Let hooks see the turn; an intervention becomes a sibling node, and the sampled one stays where it is."""
+        """Call the hooks; an intervention becomes a sibling node, and the sampled node stays in the trace."""
         node = trace.nodes[leaf]
         action = node.message
         for hook in self._hooks:
@@ -65,7 +65,7 @@ class ToolLoop:
 
 @contextmanager
 def _hook_limits(hook: Hook) -> Generator[None]:
-    """A hook is the operator's: its time is not the agent's, and its errors are not the environment's."""
+    """A hook belongs to the operator: its time does not count for the agent, and its errors not for the environment."""
     with pause_limits(), deadline(_HOOK_S, HarnessError, f"hook `{type(hook).__name__}`"):
         yield
 
@@ -92,7 +92,7 @@ def _ended_by_turn(node: Node, trace: Trace) -> End | None:
         return End.REFUSED
     if node.stop == "length":
         trace.events.append(Event(kind="turn_cut", turn=trace.num_turns, detail={"chars": len(node.message.text)}))
-        # A message cut off in the middle is not an answer the agent chose to end with; whole tool calls in it still count.
+        # A message that was cut off is not a final answer; complete tool calls in it are still executed.
         return None if node.message.calls else End.TOKEN_LIMIT
     return None
 
@@ -104,7 +104,7 @@ def _num_tokens(node: Node) -> int:
 
 
 def _record(trace: Trace, step: Step, leaf: int | None) -> int:
-    """Append what the environment said; the newest node is the new leaf."""
+    """Append the nodes and events of a step; returns the new leaf."""
     trace.events.extend(step.events)
     for node in step.nodes:
         start_s = max(0.0, SYSTEM_CLOCK.wall() - trace.started - node.seconds) if node.sampled else node.start_s

@@ -1,1 +1,1 @@
-"""Other people's formats and trainers."""
+"""Formats and trainers of other projects: TRL, verl, exported data sets."""

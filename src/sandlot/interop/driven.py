@@ -1,7 +1,7 @@
-"""Rollouts whose loop a foreign trainer holds: it samples, and hands in one call or one message after the other.
+"""Rollouts that a foreign trainer drives: it samples, and passes in one tool call or message after the other.
 
-To everything here it is an ordinary rollout with an ordinary policy, which waits for what is handed in. So limits, constraints,
-evidence and grades are the same, and it is kept like any other; only its tokens are the trainer's affair, and not in the trace.
+The rollout is an ordinary one whose policy waits for the trainer's next move. Limits, constraints, evidence and grades are the
+same, and it is stored like any other; only the tokens stay with the trainer and are not in the trace.
 """
 
 import inspect
@@ -24,7 +24,7 @@ from sandlot.interop.stage import Stage
 from sandlot.model.policy.player import assistant_node, heard
 
 _PATIENCE_S = 3600.0
-"""How long a trainer may take for its next move: it moves many rollouts in turn, so none of it is the agent's time."""
+"""Maximum time until the trainer's next move. A trainer drives many rollouts in turn: it is not the agent's time."""
 OVER = "The task is over; nothing more can be done."
 
 _RESERVED = ("reset", "get_reward")
@@ -32,7 +32,7 @@ _TYPES: dict[str, Any] = {"string": str, "integer": int, "number": float, "boole
 
 
 class DrivenRollout:
-    """One rollout, begun; `ports.Policies` of itself."""
+    """One rollout in progress; it is its own `Policies`."""
 
     name = "trl"
 
@@ -45,15 +45,15 @@ class DrivenRollout:
 
     async def _play(self, stage: Stage, task: str) -> Trace:
         with self._asks, self._to_move:
-            # Once only: a second attempt would be another rollout than the one the trainer is in.
+            # One attempt: a second one would not continue the trainer's rollout.
             return (await stage.play([(task, self)], attempts=1))[0]
 
-    def policy(self, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[Policy]:  # noqa: ARG002 - there is one
-        """It plays itself."""
+    def policy(self, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[Policy]:  # noqa: ARG002 - the port's
+        """The rollout itself."""
         return nullcontext(self)
 
     async def turn(self, trace: Trace, leaf: int, tools: Sequence[ToolSpec]) -> Node:  # noqa: ARG002 - the trainer knows them
-        """Say what came back, and wait for the next move."""
+        """Pass on the environment's messages, and wait for the next move."""
         with pause_limits(), deadline(_PATIENCE_S, ModelError, "the trainer's next move"):
             await self._asks.send(heard(trace, leaf))
             return assistant_node(self.name, trace, leaf, await self._to_move.receive())
@@ -61,23 +61,23 @@ class DrivenRollout:
     # -- for the trainer's thread --------------------------------------------------------------------------------------
 
     def call(self, tool: str, arguments: Json) -> str:
-        """Make one call and give back its result."""
+        """Make one tool call and return its result."""
         self._num_calls += 1
         back = self._portal.call(self._hand_in, (ToolCall(f"call{self._num_calls}", tool, arguments),))
         return OVER if back is None else "\n".join(result.text for message in back for result in message.results)
 
     async def _hand_in(self, parts: tuple[Part, ...]) -> tuple[Message, ...] | None:
-        """Hand in a move when it is wanted; what came back, or None if the rollout is over."""
+        """Make a move; returns the environment's messages, or None if the rollout is over."""
         try:
             if self._num_calls <= 1:
-                await self._asked.receive()  # the opening, which the trainer has from its dataset
+                await self._asked.receive()  # the first messages, which the trainer has from its dataset
             await self._moves.send(parts)
             return await self._asked.receive()
         except (anyio.EndOfStream, anyio.BrokenResourceError):
             return None
 
     async def finish(self, words: str) -> None:
-        """Say the last words, if the rollout still listens."""
+        """Send the last message, if the rollout is not over."""
         with self._moves, self._asked:
             try:
                 if not self._num_calls:
@@ -86,25 +86,25 @@ class DrivenRollout:
                 await self._asked.receive()
             except (anyio.EndOfStream, anyio.BrokenResourceError):
                 return
-            self._future.cancel()  # it replied, and the trainer has nothing more to say
+            self._future.cancel()  # the environment replied, but the trainer has ended
 
     def trace(self) -> Trace:
-        """What it came to."""
+        """The trace of the finished rollout."""
         if self._future.cancelled():
             raise HarnessError(
-                "the environment goes on after the trainer's last message; give the trainer `rollout_func` instead"
+                "the environment continues after the trainer's last message; give the trainer `rollout_func` instead"
             )
         return self._future.result()
 
     def drop(self) -> None:
-        """Give it up, if it is not over."""
+        """Cancel the rollout, if it is not over."""
         self._future.cancel()
         self._portal.call(self._moves.close)
         self._portal.call(self._asked.close)
 
 
 def environment_class(name: str, tools: Sequence[ToolSpec], begin: Callable[[str], DrivenRollout]) -> type:
-    """A class as TRL's `environment_factory` wants it: `reset(task=...)`, and a method for every tool."""
+    """A class for TRL's `environment_factory`: `reset(task=...)`, and a method for every tool."""
     wrong = [tool.name for tool in tools if not tool.name.isidentifier() or tool.name.startswith("_") or tool.name in _RESERVED]
     if wrong:
         raise ConfigError(f"tool `{wrong[0]}` cannot be a method of TRL's environment; give the trainer `rollout_func` instead")
@@ -119,7 +119,7 @@ def environment_class(name: str, tools: Sequence[ToolSpec], begin: Callable[[str
 
 
 def _method(tool: ToolSpec) -> Callable[..., str]:
-    """A function whose signature and docstring say what the tool's schema says: TRL reads nothing else."""
+    """A function with the tool's schema in its signature and docstring, which is all that TRL reads."""
     properties = cast("Json", tool.parameters.get("properties") or {})
     required = cast("list[str]", tool.parameters.get("required") or [])
 

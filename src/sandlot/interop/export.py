@@ -1,10 +1,10 @@
 """Rollouts for other trainers: JSONL or Parquet as TRL and verl read them.
 
-`sft` has conversations worth imitating, `pairs` a better and a worse attempt at the same task, `rollouts` the exact tokens with
-mask, log-probabilities and reward. Held-out tasks stay out unless they are asked for by name: what is tested on is not trained
-on, here or elsewhere. Nothing is re-tokenised.
+`sft` has conversations to imitate, `pairs` a better and a worse attempt at the same task, `rollouts` the exact tokens with mask,
+log-probabilities and reward. Held-out tasks are left out unless their split is named, to keep test tasks out of training
+data. Nothing is re-tokenised.
 
-A chat template tells a key that is absent from one that is null, so messages keep exactly the keys they have: see `tables.py`.
+To a chat template an absent key and a null key are different, so messages keep exactly the keys they have: see `tables.py`.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from sandlot.run.results import Run
 
 
 class ExportKind(StrEnum):
-    """What is exported."""
+    """The kinds of export."""
 
     SFT = "sft"
     PAIRS = "pairs"
@@ -32,19 +32,19 @@ class ExportKind(StrEnum):
 
 
 class Exported(msgspec.Struct, frozen=True, kw_only=True):
-    """What was written."""
+    """The file that was written, in numbers."""
 
     file: str
     kind: str
     rows: int
     skipped: int
-    """Rollouts of the split that did not qualify: without a score, below the mark, with nothing to compare, or (as messages)
-    with images or calls that could not be read, which a chat template cannot spell."""
+    """Rollouts of the split that were left out: without a score, below the lowest reward, with nothing to compare, or (as
+    messages) with images or malformed calls, which chat templates cannot render."""
 
 
 @dataclass(slots=True)
 class _Source:
-    """The rollouts of a run that are considered, and how many were taken."""
+    """The rollouts of a run that may be exported, and how many were."""
 
     run: Run
     rows: list[TraceRow]
@@ -53,7 +53,7 @@ class _Source:
     taken: int = 0
 
     def trace(self, row: TraceRow) -> Trace:
-        """One of them, whole."""
+        """The trace of one of the rows."""
         return self.run.trace(row.task, row.rollout)
 
 
@@ -63,7 +63,7 @@ def export_run(
     """Write a run's rollouts. `split` None is all of them; `least` is the lowest reward that `sft` imitates."""
     file = out or run.path / "exports" / f"{kind}.parquet"
     if file.suffix not in {".jsonl", ".parquet"}:
-        raise ConfigError(f"`{file}` ends with neither .jsonl nor .parquet, so its format is not known")
+        raise ConfigError(f"`{file}` has an unknown format; end its name with .jsonl or .parquet")
     rows = [row for row in run.rows if split is None or row.split == split]
     if not rows:
         raise ConfigError(f"`{run.path}` has no rollouts of split `{split}`; name another with `--split`, or `--split all`")
@@ -74,7 +74,7 @@ def export_run(
     return Exported(file=str(file), kind=kind.value, rows=number, skipped=len(rows) - source.taken)
 
 
-# -- what is in a row --------------------------------------------------------------------------------------------------
+# -- rows --------------------------------------------------------------------------------------------------
 
 
 def _sft_rows(source: _Source) -> Iterator[Json]:
@@ -112,7 +112,7 @@ def _pair_rows(source: _Source) -> Iterator[Json]:
 
 
 def _rollout_rows(source: _Source) -> Iterator[Json]:
-    from sandlot.train.rows import rows_of  # noqa: PLC0415 - numpy is not paid for by the other kinds
+    from sandlot.train.rows import rows_of  # noqa: PLC0415 - the other kinds do not need numpy
 
     for row in source.rows:
         if row.score is None:
@@ -143,9 +143,9 @@ def _identity(row: TraceRow) -> Json:
 
 
 def _conversation(trace: Trace) -> list[Json]:
-    """A trace's last path up to the agent's last words, as chat templates read it: arguments are objects, results name tools.
+    """A trace's last path up to the agent's last message, as chat templates read it: arguments are objects, results name tools.
 
-    What came back after those words was seen by nobody.
+    Messages after that one were never sent to the agent.
     """
     names: dict[str, str] = {}
     shown: list[Json] = []
@@ -164,13 +164,13 @@ def _with_tool_name(entry: Json, names: dict[str, str]) -> Json:
 
 
 def _split_conversation(messages: list[Json]) -> tuple[list[Json], list[Json]]:
-    """What was given before the agent first spoke, and everything from there on."""
+    """The messages before the agent's first one, and those from there on."""
     first = next((place for place, message in enumerate(messages) if message["role"] == Role.ASSISTANT), len(messages))
     return messages[:first], messages[first:]
 
 
 def _fits_template(trace: Trace) -> bool:
-    """True if a chat template can spell it: text, and calls whose arguments could be read."""
+    """True if a chat template can render it: text, and calls with valid arguments."""
     return all(_is_text(node.message) for node in trace.path())
 
 

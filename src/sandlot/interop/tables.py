@@ -1,10 +1,10 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownParameterType=false
-"""Rows of plain data as JSONL or Parquet, so that what is read is what was written.
+"""Rows of plain data as JSONL or Parquet files that read back exactly as written.
 
-Columns of a struct are null where an object lacks the key, and a chat template takes `tool_calls: null` for something. So where
-objects of a column differ in their keys, or hold anything but text and numbers, they are kept as JSON values: Parquet's logical
-type JSON, Arrow's `arrow.json`, which `datasets` (4.7 and newer) reads as objects again. Messages that are all role and content
-are an ordinary struct, which everything reads.
+In a struct column, a key that an object lacks reads back as null, and chat templates treat `tool_calls: null` as a value. So if
+objects of a column differ in their keys, or hold anything but text and numbers, they are stored as JSON values: Parquet's logical
+type JSON, Arrow's `arrow.json`, which `datasets` (4.7 and newer) reads as objects. Messages with only role and content are an
+ordinary struct, which every reader supports.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ _PLAIN = {"role": str, "content": str}
 
 
 def write_rows(file: Path, rows: Iterator[Json]) -> int:
-    """Write them as the file's ending says; how many there were. The file is there whole or not at all."""
+    """Write the rows in the format of the file's ending, and return their number. The file is written whole or not at all."""
     file.parent.mkdir(parents=True, exist_ok=True)
     draft = file.with_name(f".{file.name}.draft")
     lines = file.with_name(f".{file.name}.lines")
@@ -46,7 +46,7 @@ def write_rows(file: Path, rows: Iterator[Json]) -> int:
 
 
 def _write_lines(file: Path, rows: Iterator[Json]) -> tuple[int, dict[str, str]]:
-    """One line a row, and what each column was seen to hold."""
+    """Write one line per row; returns their number, and the kind of each column."""
     number = 0
     columns: dict[str, str] = {}
     with file.open("wb") as out:
@@ -73,7 +73,7 @@ def _kind_of_entry(entry: Any) -> str:
 
 
 def _either(one: str, other: str) -> str:
-    """What holds both: an empty list is a list of anything."""
+    """The kind that holds both: an empty list fits any list."""
     if "empty" in {one, other}:
         return one if other == "empty" else other
     return "float" if {one, other} == {"int", "float"} else "json"
@@ -100,7 +100,7 @@ def _with_json(row: Json, names: list[str]) -> Json:
 
 
 def _schema(columns: dict[str, str], *, as_text: bool) -> "pa.Schema":
-    """Of the file; with `as_text`, of a table before its texts are declared to be JSON."""
+    """The schema of the file; with `as_text`, that of the table before its texts are cast to JSON."""
     import pyarrow as pa  # noqa: PLC0415 - as above
 
     message = pa.struct([(name, pa.string()) for name in _PLAIN])

@@ -1,5 +1,5 @@
 # pyright: reportMissingImports=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-"""TRL's GRPO on Sandlot environments by one import. TRL learns; tasks, worlds and grades are ours.
+"""TRL's GRPO trainer on Sandlot environments. TRL updates the weights; tasks, worlds and grades come from Sandlot.
 
     with open_for_trl("environments/drill", model="rookie", run="runs/trl") as sandlot:
         GRPOTrainer(
@@ -10,10 +10,10 @@
             args=GRPOConfig(...),
         ).train()
 
-With `rollout_func` whole rollouts are played here, by our engine with the trainer's weights: tools, sandboxes, several turns,
-exact tokens. With `environment_factory=sandlot.environment` TRL holds the loop and samples by itself (transformers, vLLM), and
-calls the tools here. With neither, TRL samples one message and `reward` plays it: for environments that are answered in one.
-Whichever it is, a rollout that failed is None to TRL, which leaves it out of its group: never a reward.
+With `rollout_func`, Sandlot runs whole rollouts in its own engine with the trainer's weights: tools, sandboxes, several turns,
+exact tokens. With `environment_factory=sandlot.environment`, TRL runs the loop and samples (transformers, vLLM), and Sandlot
+answers the tool calls. With neither, TRL samples one message and `reward` grades it: for environments with a single answer.
+In all three cases the reward of a failed rollout is None, and TRL leaves it out of its group.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -37,7 +37,7 @@ from sandlot.core.types import Json
 from sandlot.env.environment import Environment
 from sandlot.env.load import load
 from sandlot.interop.driven import DrivenRollout, environment_class
-from sandlot.interop.stage import Stage, Staging, open_stage
+from sandlot.interop.stage import Stage, StageConfig, open_stage
 from sandlot.model.engine.local import LocalConfig, LocalModel, open_local
 from sandlot.model.engine.weights import folder_of
 from sandlot.model.nn.decoder import Decoder
@@ -52,11 +52,11 @@ from sandlot.train.rows import rows_of
 from sandlot.wiring.config import AgentConfig
 
 _REWARD = "sandlot_reward"
-"""How a rollout's reward travels from `rollouts` to `reward`."""
+"""The column that passes rewards from `rollouts` to `reward`."""
 _FURTHER = "further_turns"
 _MAX_BATCH = 128
 _SETTINGS = {"min_p": (None, 0.0), "repetition_penalty": (None, 1.0)}
-"""What our engine does not sample with, and the values that mean the same as leaving it out."""
+"""Sampling settings that the engine does not have, with the values that have no effect."""
 
 
 @contextmanager
@@ -71,11 +71,11 @@ def open_for_trl(
     at_once: int = 64,
     select: Callable[[Task], bool] | None = None,
 ) -> Generator["TrlEnvironment"]:
-    """Open an environment for a trainer of TRL's, until the block ends. Rollouts are kept in `run`: `sandlot show` works on it.
+    """Open an environment for a TRL trainer, until the block ends. Rollouts are stored in `run`, which `sandlot show` reads.
 
-    `model` is `rookie`, `smollm2` or `hf:FOLDER`, the one the trainer trains; only `rollouts` needs it.
+    `model` is the model that the trainer trains, `rookie`, `smollm2` or `hf:FOLDER`; only `rollouts` needs it.
     """
-    staging = Staging(
+    stage_config = StageConfig(
         env=load(env),
         run=Path(run),
         model=model or "trl",
@@ -86,7 +86,7 @@ def open_for_trl(
         select=select,
     )
     with anyio.from_thread.start_blocking_portal() as portal, ExitStack() as stack:
-        stage = stack.enter_context(portal.wrap_async_context_manager(open_stage(staging)))
+        stage = stack.enter_context(portal.wrap_async_context_manager(open_stage(stage_config)))
         opened = TrlEnvironment(portal, stack, stage, folder_of(model) if model else None)
         stack.callback(opened.drop)
         yield opened
@@ -94,7 +94,7 @@ def open_for_trl(
 
 @dataclass(slots=True)
 class _Published:
-    """An engine, and the weights on their way to it."""
+    """The engine that samples, and a decoder that the trainer's weights are copied through."""
 
     model: LocalModel
     renderer: Renderer
@@ -103,7 +103,7 @@ class _Published:
 
 
 class TrlEnvironment:
-    """What TRL's trainers are given: `dataset()`, `reward`, and `rollouts` or `environment` for more than one message."""
+    """What a TRL trainer needs: `dataset()`, `reward`, and for several turns `rollouts` or `environment`."""
 
     def __init__(self, portal: anyio.from_thread.BlockingPortal, stack: ExitStack, stage: Stage, folder: Path | None) -> None:
         self._portal = portal
@@ -115,9 +115,9 @@ class TrlEnvironment:
 
     @property
     def folder(self) -> Path:
-        """Where the model's weights and tokenizer lie."""
+        """The folder of the model's weights and tokenizer."""
         if self._folder is None:
-            raise ConfigError("whole rollouts need to know the model; open with `model='hf:FOLDER'`, the one the trainer trains")
+            raise ConfigError("`rollouts` needs the model; open with `model='hf:FOLDER'`, the model that the trainer trains")
         return self._folder
 
     def dataset(self) -> Any:
@@ -129,7 +129,7 @@ class TrlEnvironment:
     async def _rows(self) -> list[Json]:
         return [
             {
-                # The task stands in the message too: a rollout function is given nothing but prompts.
+                # The task id is in the message too: a rollout function receives prompts only.
                 "prompt": [
                     {**entry, "task": task.id} for message in await self._stage.opening(task) for entry in as_entries(message)
                 ],
@@ -141,7 +141,7 @@ class TrlEnvironment:
     # -- whole rollouts ------------------------------------------------------------------------------------------------
 
     def rollouts(self, prompts: Sequence[Sequence[Json]], trainer: Any) -> dict[str, list[Any]]:
-        """TRL's `rollout_func`: one rollout for each prompt, played with the trainer's weights of this moment."""
+        """TRL's `rollout_func`: one rollout for each prompt, with the trainer's current weights."""
         published = self._publish(trainer)
         policies = rendered(published.model, published.renderer, _sampling(trainer))
         traces = self._portal.call(self._stage.play, [(str(prompt[-1]["task"]), policies) for prompt in prompts])
@@ -151,10 +151,10 @@ class TrlEnvironment:
 
     def _publish(self, trainer: Any) -> _Published:
         if trainer.accelerator.num_processes > 1:
-            raise ConfigError("rollouts are played in one process; start the trainer without `accelerate launch`")
+            raise ConfigError("rollouts run in one process; start the trainer without `accelerate launch`")
         network = trainer.accelerator.unwrap_model(trainer.model)
         if hasattr(network, "peft_config"):
-            raise ConfigError("rollouts are played with whole weights; train without `peft_config`")
+            raise ConfigError("rollouts need whole weights; train without `peft_config`")
         published = self._published or self._open(network)
         self._published = published
         if published.version != trainer.state.global_step:
@@ -167,18 +167,18 @@ class TrlEnvironment:
         return published
 
     def _open(self, network: Any) -> _Published:
-        """An engine where the trainer's weights are, in their type."""
+        """An engine on the device of the trainer's weights, with their number type."""
         where = next(iter(network.parameters()))
         own, sent = (load_folder(self.folder, dtype=where.dtype, device=where.device) for _ in range(2))
-        config = LocalConfig(max_batch=min(int(self._stage.limiter.total_tokens), _MAX_BATCH), chunk=1024)
-        opened = self._portal.wrap_async_context_manager(open_local(own, name=self._stage.name, config=config))
+        config = LocalConfig(max_batch=min(int(self._stage.collector.limiter.total_tokens), _MAX_BATCH), chunk=1024)
+        opened = self._portal.wrap_async_context_manager(open_local(own, name=self._stage.collector.name, config=config))
         return _Published(self._stack.enter_context(opened), open_renderer(self.folder), sent)
 
     # -- TRL's own loop ------------------------------------------------------------------------------------------------
 
     @cached_property
     def environment(self) -> type:
-        """TRL's `environment_factory`: a class with a method for every tool. A call is a turn, and its result the method's."""
+        """TRL's `environment_factory`: a class with a method for every tool. Each call is a turn and returns its result."""
         return environment_class(self._stage.env.name, self._stage.tools, self._begin)
 
     def _begin(self, task: str) -> DrivenRollout:
@@ -187,12 +187,12 @@ class TrlEnvironment:
         return handed
 
     def drop(self) -> None:
-        """Give up rollouts that TRL began and did not finish."""
+        """Cancel rollouts that TRL began and did not finish."""
         for handed in list(self._begun):
             handed.drop()
 
     def _finished(self, environments: Sequence[Any], completions: Sequence[Any]) -> list[Trace]:
-        """Rollouts that TRL has led to their last message."""
+        """The traces of rollouts that TRL drove to their last message."""
         self._portal.call(
             self._finish, [(each.handed, _text_of(said)) for each, said in zip(environments, completions, strict=True)]
         )
@@ -206,25 +206,25 @@ class TrlEnvironment:
     # -- rewards -------------------------------------------------------------------------------------------------------
 
     def reward(self, *, completions: Sequence[Any], task: Sequence[str], **columns: Any) -> list[float | None]:
-        """TRL's reward function: each rollout's score; None for one that failed, which TRL leaves out of its group."""
+        """TRL's reward function: the score of each rollout; None if it failed, and TRL leaves it out of its group."""
         rewards = columns.get(_REWARD)
         if rewards is None:
             environments = columns.get("environments")
             traces = self._finished(environments, completions) if environments else self._played(completions, task)
             rewards = list(map(_reward, traces))
-        if tell := columns.get("log_metric"):
-            tell("sandlot/failed", sum(reward is None for reward in rewards) / len(rewards))
+        if log := columns.get("log_metric"):
+            log("sandlot/failed", sum(reward is None for reward in rewards) / len(rewards))
         return list(rewards)
 
     def _played(self, completions: Sequence[Any], tasks: Sequence[str]) -> list[Trace]:
-        """Rollouts in which the agent says these words and no more."""
+        """Rollouts in which the agent sends only this one message."""
         if self._stage.env.tools:
             raise ConfigError(f"environment `{self._stage.env.name}` has tools; give the trainer `rollout_func=....rollouts` too")
         wanted = [(name, _one_message_policies(_text_of(said))) for name, said in zip(tasks, completions, strict=True)]
         traces = self._portal.call(self._stage.play, wanted)
         if any(isinstance(trace.outcome, Failed) and trace.outcome.kind == _FURTHER for trace in traces):
             raise ConfigError(
-                f"environment `{self._stage.env.name}` asks again after the first answer; give the trainer "
+                f"environment `{self._stage.env.name}` continues after the first answer; give the trainer "
                 "`rollout_func=....rollouts` too"
             )
         return traces
@@ -235,10 +235,10 @@ def _reward(trace: Trace) -> float | None:
 
 
 def _sequence(trace: Trace, stop: int) -> dict[str, list[Any]]:
-    """A trace as TRL holds it: everything before the first sampled token is the prompt, and what was not sampled is masked.
+    """A trace as one TRL sequence: everything before the first sampled token is the prompt, and what was not sampled is masked.
 
-    TRL has one sequence for a rollout, so of one that forked it learns from the branch with the most to learn. Nothing is learned
-    from a rollout that failed.
+    TRL has one sequence per rollout: of a rollout that forked, it is the branch with the most trained tokens. A failed rollout is
+    a sequence without trained tokens.
     """
     rows = rows_of(trace) if isinstance(trace.outcome, Scored) and trace.num_turns else ()
     if not any(row.trained.any() for row in rows):
@@ -269,14 +269,14 @@ def _sampling(trainer: Any) -> Sampling:
 
 
 def _text_of(completion: Any) -> str:
-    """What was said, in either of TRL's shapes."""
+    """The text of a completion, in either of TRL's formats."""
     return completion if isinstance(completion, str) else str(completion[-1]["content"])
 
 
 def _one_message_policies(words: str) -> Policies:
     def once(moment: PlayerView) -> Move:
         if moment.turn:
-            raise HarnessError("the environment goes on after the one message there is", kind=_FURTHER)
+            raise HarnessError("the environment continues after the only message", kind=_FURTHER)
         return Move((Text(words),) if words else ())
 
     return ScriptedPolicies("trl", lambda _task, seed: Player("trl", once, seed))

@@ -1,10 +1,10 @@
 # pyright: reportMissingImports=false, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownParameterType=false, reportUntypedBaseClass=false
-"""Exported conversations for verl's SFT trainer, which reads Parquet without knowing JSON values.
+"""Exported conversations for verl's SFT trainer, which does not decode JSON values in Parquet.
 
     data.custom_cls.path=pkg://sandlot.interop.verl data.custom_cls.name=Conversations
 
-Conversations without tools need no class of ours, and `RLHFDataset` reads every export by itself. Nothing of Sandlot is imported:
-the path of this file does as well.
+Conversations without tools do not need this class, and `RLHFDataset` reads every export. Nothing of Sandlot is imported, so the
+path of this file works too.
 """
 
 import json
@@ -14,7 +14,7 @@ from verl.utils.dataset.multiturn_sft_dataset import MultiTurnSFTDataset
 
 
 class Conversations(MultiTurnSFTDataset):
-    """verl's multi-turn dataset over `sandlot export --as sft`: messages and tools are objects again."""
+    """verl's multi-turn dataset over `sandlot export --as sft`: messages and tools are decoded to objects."""
 
     def _read_files_and_process(self) -> None:
         super()._read_files_and_process()
@@ -26,5 +26,5 @@ class Conversations(MultiTurnSFTDataset):
 
 
 def _objects(values: list[Any]) -> list[Any]:
-    """JSON values as what they say."""
+    """The decoded JSON values."""
     return [json.loads(value) if isinstance(value, str) else value for value in values]

@@ -1,4 +1,4 @@
-"""Watching a run while it lives: who blocks the event loop (`lag.py`), how far it is and how it goes (`progress.py`).
+"""Observing a run: typed events and the sinks that receive them, the figures of progress lines, event-loop lag, reports.
 
-Read `progress.py` first. Nothing here prints, and nothing here changes what a rollout does.
+Read `events.py` first; `event_log.py` stores events and reads them back. Nothing here prints or changes what a rollout does.
 """

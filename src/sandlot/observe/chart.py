@@ -1,4 +1,4 @@
-"""Pictures as inline SVG: lines with bands, and bars of shares. Colours are the page's, so that light and dark both fit."""
+"""Charts as inline SVG: lines with bands, and bars of shares. Colours are CSS variables of the page, for light and dark."""
 
 import math
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ def line_chart(lines: Sequence[Curve], *, x_name: str, y_range: tuple[float, flo
 
 
 def share_bar(parts: Sequence[tuple[str, float, str]], *, label: str) -> str:
-    """One bar of shares, and what they are: (name, amount, colour)."""
+    """One bar of shares with its legend; each part is (name, amount, colour)."""
     whole = sum(amount for _, amount, _ in parts) or 1.0
     at, pieces, legend = 0.0, "", ""
     for name, amount, colour in parts:
@@ -59,7 +59,7 @@ def share_bar(parts: Sequence[tuple[str, float, str]], *, label: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """From data to places on the picture."""
+    """Maps data to places on the chart."""
 
     left: float
     right: float
@@ -67,16 +67,16 @@ class _Frame:
     high: float
 
     def x(self, value: float) -> float:
-        """Across."""
+        """The horizontal place."""
         return LEFT + (value - self.left) / ((self.right - self.left) or 1.0) * (WIDTH - LEFT - RIGHT)
 
     def y(self, value: float) -> float:
-        """Down."""
+        """The vertical place."""
         inside = min(max(value, self.low), self.high)
         return HEIGHT - BOTTOM - (inside - self.low) / ((self.high - self.low) or 1.0) * (HEIGHT - TOP - BOTTOM)
 
     def grid(self, x_name: str) -> str:
-        """Lines to read values by, with their numbers."""
+        """Grid lines with their labels."""
         parts: list[str] = []
         for value, label in y_ticks(self.low, self.high):
             y = self.y(value)
@@ -120,7 +120,7 @@ def _joined(places: Sequence[tuple[float, float]]) -> str:
 
 
 def _room(lines: Sequence[Curve]) -> tuple[float, float]:
-    """A range that holds everything drawn, with some air; 0 is in it if it is near."""
+    """A range that holds everything drawn, with a margin; from 0 if no value is negative."""
     values = [y for line in lines for _, y in line.points] + [y for line in lines for pair in line.band for y in pair]
     finite = [value for value in values if math.isfinite(value)] or [0.0]
     low, high = min(finite), max(finite)
@@ -147,7 +147,7 @@ def y_ticks(low: float, high: float) -> list[tuple[float, str]]:
 
 
 def _labels(values: Sequence[float]) -> list[str]:
-    """As few digits as tell all values apart and keep each of them right."""
+    """As few digits as keep all values exact and distinct."""
     largest = max((abs(value) for value in values), default=0.0)
     style = "e" if largest and not 1e-3 <= largest < 1e6 else "f"
     told: list[str] = []

@@ -15,6 +15,7 @@ from collections.abc import Callable
 import msgspec
 
 from sandlot.core.trace import TraceRow
+from sandlot.observe.training_records import Learned, Measured
 
 _log = logging.getLogger(__name__)
 
@@ -122,6 +123,71 @@ class RunEnded(RunEvent, frozen=True, kw_only=True, tag="run_ended"):
     """Rollouts in flight when it stopped; the next sitting takes them again."""
 
 
+class TrainingBegan(RunEvent, frozen=True, kw_only=True, tag="training_began"):
+    """A training is about to start, or to continue: models and sandboxes are open."""
+
+    path: str
+    """The run directory."""
+    environment: str
+    """Name of the environment."""
+    sandboxed: bool
+    """True if rollouts run in sandboxes."""
+    model: str
+    """The model to train, as the recipe names it."""
+    steps: int
+    """Steps of the recipe."""
+    tasks: int
+    """Tasks per step."""
+    group: int
+    """Rollouts per task."""
+    version: int
+    """Version of the weights to continue from; 0 at the start."""
+    heldout: float | None
+    """Mean score of the last evaluation; None before the first."""
+    alarmed: bool
+    """True if an earlier sitting raised an alarm."""
+    differences: tuple[str, ...]
+    """How the setting differs from the one the model was trained in before."""
+    settings: dict[str, str | int | float]
+    """The recipe's main settings, without addresses and folders."""
+
+
+class StepLearned(RunEvent, frozen=True, kw_only=True, tag="step"):
+    """The weights were updated, saved and published."""
+
+    step: Learned
+    """The figures of the step."""
+    alarmed: bool
+    """True if this step raised an alarm; `AlarmRaised` follows."""
+
+
+class EvaluationBegan(RunEvent, frozen=True, kw_only=True, tag="evaluation_began"):
+    """An evaluation on held-out tasks starts."""
+
+    version: int
+    """Version of the weights."""
+    run: str
+    """Name of its run, as in its rollout events."""
+    num_rollouts: int
+    """Rollouts to take."""
+
+
+class EvaluationEnded(RunEvent, frozen=True, kw_only=True, tag="evaluation_ended"):
+    """An evaluation on held-out tasks has ended."""
+
+    evaluation: Measured
+    """Its figures."""
+
+
+class RolledBack(RunEvent, frozen=True, kw_only=True, tag="rolled_back"):
+    """The held-out score had fallen too far, so training continues from earlier weights."""
+
+    version: int
+    """The version that was given up."""
+    best: int
+    """The version whose weights are in place again."""
+
+
 class CalibrationWave(RunEvent, frozen=True, kw_only=True, tag="calibration_wave"):
     """A calibration has looked at its rollouts and decided which tasks need more."""
 
@@ -189,6 +255,11 @@ AnyEvent = (
     | RolloutGraded
     | RolloutEnded
     | RunEnded
+    | TrainingBegan
+    | StepLearned
+    | EvaluationBegan
+    | EvaluationEnded
+    | RolledBack
     | CalibrationWave
     | ProbeBegan
     | ProbeEnded
@@ -220,12 +291,13 @@ def fan_out(*sinks: Sink) -> Sink:
                 sink(event)
             except Exception as error:  # noqa: BLE001 - a sink only looks on: whatever it raises, the run goes on
                 live.remove(sink)
-                name, reason = _name_of(sink), f"{type(error).__name__}: {error}"
-                _log.warning("sink failed", extra={"sink": name, "error": reason})
-                emit(SinkFailed(sink=name, reason=reason))
+                name = getattr(sink, "__qualname__", type(sink).__qualname__)
+                report_failure(name, f"{type(error).__name__}: {error}", emit)
 
     return emit
 
 
-def _name_of(sink: Sink) -> str:
-    return getattr(sink, "__qualname__", type(sink).__qualname__)
+def report_failure(name: str, reason: str, others: Sink) -> None:
+    """Log that a sink failed, and send `SinkFailed` to the others."""
+    _log.warning("sink failed", extra={"sink": name, "error": reason})
+    others(SinkFailed(sink=name, reason=reason))

@@ -1,8 +1,8 @@
 """Loop lag: how long ready work waits for the event loop, and which function kept it waiting.
 
-One event loop serves thousands of rollouts, so one function that blocks it stops them all. A thread of its own asks the loop for
-a sign of life every few milliseconds and times the answer. When the answer is late it reads the loop thread's stack and names the
-function at work: the author's own if one is there, else a library's. Watching never blocks the loop and never raises into it.
+One event loop serves thousands of rollouts, so one function that blocks it stops them all. A second thread pings the loop every
+few milliseconds and times the answer. When the answer is late, the thread reads the loop thread's stack and names the running
+function: the author's own if one is there, else a library's. This never blocks the loop and never raises in it.
 """
 
 import asyncio
@@ -26,49 +26,49 @@ from sandlot.core.concurrency.clock import SYSTEM_CLOCK, Clock
 _log = logging.getLogger(__name__)
 
 STEP = 1.05
-"""Lags are counted in steps of five percent: quantiles are that exact, and an hour takes no more room than a minute."""
+"""Lags are counted in bins that grow by five percent: quantiles have that precision, and memory does not grow with time."""
 FINEST_S = 1e-6
 
 _LOOP = ("asyncio", "anyio", "selectors", "threading", "uvloop")
 _OUTSIDE = {"asyncio.events", "asyncio.base_events", "asyncio.runners"}
-"""Modules whose frames run the loop: what lies further out called the loop and is not running in it."""
+"""Modules whose frames run the loop; frames further out called the loop and do not run in it."""
 _SANDLOT = str(Path(__file__).parents[1])
 _STDLIB = sysconfig.get_path("stdlib")
 
 
 class Blocked(msgspec.Struct, frozen=True, kw_only=True):
-    """A function that kept the loop from answering."""
+    """A function that blocked the loop."""
 
     function: str
     """`module.function`: the author's own if one was on the stack, else a library's, else ours."""
     where: str
-    """`file:line` in it, the longest time."""
+    """`file:line` in it, of the longest block."""
     inside: str
-    """The innermost function it had called, where that is another one."""
+    """The innermost function that it had called; empty if it had called none."""
     times: int
     longest_s: float
     total_s: float
 
 
 class LagReport(msgspec.Struct, frozen=True, kw_only=True):
-    """How long work that was ready waited for the loop."""
+    """How long ready work waited for the loop."""
 
     answers: int
     p50_s: float
     p99_s: float
     max_s: float
     blocked: tuple[Blocked, ...] = ()
-    """Longest in all first."""
+    """Longest total first."""
 
     def blocked_by(self, at_least_s: float = 0.0) -> tuple[str, ...]:
-        """The functions that blocked, longest in all first; a machine that gave the loop no time is no function."""
+        """The functions that blocked, longest total first, without blocks that no function caused."""
         named = [each for each in self.blocked if each.function != NOWHERE.function and each.longest_s >= at_least_s]
         return tuple(f"{each.function} ({each.where}) for {each.longest_s:.1f} s" for each in named)
 
 
 @dataclass(frozen=True, slots=True)
 class StackPlace:
-    """Where the loop's thread was found."""
+    """A place in the stack of the loop's thread."""
 
     function: str
     where: str
@@ -79,9 +79,9 @@ NOWHERE = StackPlace("(no function: the machine gave the loop no time)", "", "")
 
 
 class Lags:
-    """Counts of lags, with quantiles over time rather than over questions.
+    """Counts of lags, with quantiles over time rather than over pings.
 
-    A question that waits two seconds stands for all the others that would have been asked meanwhile, so they are counted too.
+    A ping that waits two seconds stands for all those that would have been sent meanwhile, so these are counted too.
     """
 
     def __init__(self, interval_s: float) -> None:
@@ -101,7 +101,7 @@ class Lags:
                 return
 
     def quantile(self, share: float) -> float:
-        """The lag that `share` of moments stayed under, to within a step; 0 before the first answer."""
+        """The lag below which `share` of the time was spent, to within a bin; 0 before the first answer."""
         needed = share * self._steps.total()
         seen = 0
         for step in sorted(self._steps):
@@ -112,7 +112,7 @@ class Lags:
 
 
 class LoopWatch:
-    """Times the loop it is entered in: `async with LoopWatch() as watch`, then `watch.report()` as often as you like."""
+    """Times the loop that it is entered in: `async with LoopWatch() as watch`, then `watch.report()` at any time."""
 
     def __init__(self, *, threshold_s: float = 0.1, interval_s: float = 0.05, clock: Clock = SYSTEM_CLOCK) -> None:
         self._threshold_s = threshold_s
@@ -126,7 +126,7 @@ class LoopWatch:
         self._threads: list[threading.Thread] = []
 
     async def __aenter__(self) -> Self:
-        self._stop.clear()  # a watch that is entered again goes on counting
+        self._stop.clear()  # a watch that is entered again continues to count
         arguments = (asyncio.get_running_loop(), threading.get_ident())
         thread = threading.Thread(target=self._watch, args=arguments, name="sandlot-loop-watch", daemon=True)
         self._threads.append(thread)
@@ -140,7 +140,7 @@ class LoopWatch:
                 await anyio.to_thread.run_sync(thread.join, abandon_on_cancel=True)
 
     def report(self) -> LagReport:
-        """What was seen so far."""
+        """The figures so far."""
         with self._lock:
             return LagReport(
                 answers=self._lags.answers,
@@ -198,7 +198,7 @@ def _together(one: Blocked, other: Blocked) -> Blocked:
 
 
 def place_of(frame: FrameType | None) -> StackPlace:
-    """The function to name for a stack: the author's own before a library's, before ours; innermost first."""
+    """The function to name for a stack: the author's before a library's before Sandlot's; the innermost of these."""
     frames: list[FrameType] = []
     while frame is not None and _module(frame) not in _OUTSIDE:
         if _module(frame).split(".")[0] not in _LOOP:

@@ -1,4 +1,4 @@
-"""The frame of a report: its style, light and dark. Nothing in it asks another machine for anything."""
+"""The frame of an HTML report, with its style for light and dark. It loads nothing from the network."""
 
 from html import escape
 
@@ -41,7 +41,7 @@ td small{display:block;font-size:11px}td:first-child{overflow-wrap:anywhere}}
 
 
 def html_page(title: str, body: str) -> str:
-    """A whole document around a body that is HTML already."""
+    """A whole document around a body of HTML."""
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'

@@ -1,5 +1,6 @@
-"""Many rollouts: take them, keep them, sum them up, compare them, and stop when something is broken.
+"""Runs of many rollouts: taking, storing, summarising and comparing them.
 
-Read `run.py` first: it is the road from a config to a directory of graded traces. `breaker.py` says when to stop, `summary.py`
-what came out, `compare.py` what changed, `forecast.py` what it will cost, `taxonomy.py` what each way of going wrong is called.
+Read `run.py` first: it goes from a config to a directory of graded traces. `prepare.py` settles what is run, `collector.py` takes
+and stores the rollouts, `breaker.py` stops a run that is broken, `summary.py` sums it up, `compare.py` compares two, and
+`forecast.py` estimates what a run will cost.
 """

@@ -11,7 +11,7 @@ The rule, for the environment's side (environment, sandbox, grader and harness t
    run of a single task is judged by its rollouts alone.
 
 Concurrency cannot cause a false stop: more knowledge only ever adds failures to the sequence, and the rule is monotone in them.
-Whatever it decides with rollouts in flight, in whatever order they end, it would also decide of the finished sequence.
+Its decision with rollouts in flight, in any order of ending, is the decision for the finished sequence.
 
 By simulation over runs of 20,000 rollouts (`tests/unit/run/test_breaker.py` repeats a smaller one): with a failure rate of 1 %
 fewer than 1 run in 1,000 is stopped, with 2 % about 1 in 20. With 8 % half of the runs stop within 125 rollouts and 99 in 100
@@ -36,17 +36,17 @@ from sandlot.core.types import Side
 
 _ENVIRONMENT_FAILURE_LIMIT = 0.05
 MODEL_FAILURE_SHARE = 0.05
-"""Model failures that are tolerated; the limit is `LIMIT_RATIO` times as high."""
+"""Share of rollouts that may fail on the model's side; the run stops at `_LIMIT_RATIO` times as much."""
 _LIMIT_RATIO = 2.5
-"""The limit over the share that is tolerated: room enough that a run at the tolerated share is rarely stopped."""
+"""The limit divided by the tolerated share. It leaves room, so a run at the tolerated share is rarely stopped."""
 FEWEST = 8
 """Failed rollouts, and tasks they are spread over, before a run is stopped."""
 WINDOW = 400
-"""Rollouts, in the order they were started, that the share is taken over."""
+"""Number of rollouts, in the order they were started, over which the share of failures is computed."""
 _SPREAD = 0.75
-"""The part of the tasks in a stretch with few tasks that must have failed."""
+"""Share of the tasks that must have failed, in a stretch with few tasks."""
 LEAST_FIRST_TASKS, LEAST_TASKS = 4, 2
-"""A stretch counts as having at least so many tasks, at the start of a run and later, if the run has as many."""
+"""A stretch counts as having at least this many tasks (at the start of a run; later), if the run has that many."""
 EXAMPLES = 3
 MESSAGE_CHARS = 300
 
@@ -102,12 +102,12 @@ class Breaker:
         return self._tripped
 
     def begin(self, task: str) -> int:
-        """Note that a rollout of this task is started; its place in the order of starts, for `end`."""
+        """Note that a rollout of this task starts; returns its place in the order of starts, for `end`."""
         self._tasks.append(task)
         return len(self._tasks) - 1
 
     def end(self, place: int, rollout: int, failures: Mapping[Side, str]) -> Tripped | None:
-        """Note how it ended: the sides on which an attempt failed, each with a message. The reason to stop, once there is one.
+        """Note how it ended: the sides on which an attempt failed, each with a message. Returns the reason to stop, if any.
 
         Not needed for a cancelled rollout, which says nothing about either side.
         """

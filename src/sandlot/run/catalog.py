@@ -1,6 +1,6 @@
-"""What stored runs came to, without opening a trace: one entry per run, one line per task.
+"""Lists of stored runs and of the tasks of a run, with their scores.
 
-Both read only the columns they need, so that a folder with runs of hundred thousands of rollouts lists in a second.
+No trace is opened, and only the needed columns are read: runs of hundreds of thousands of rollouts list in a second.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
     rollouts: int = 0
     """Rollouts that are stored."""
     planned: int = 0
-    """Rollouts in all; unknown, 0, in a training."""
+    """Planned number of rollouts; 0 in a training, where it is not known."""
     scored: int = 0
     steps: int | None = None
     """Steps that a training has done."""
@@ -65,7 +65,7 @@ class _Recipe(msgspec.Struct):
 
 
 class _Line(msgspec.Struct):
-    """A line of a training's progress; what other kinds of lines have is absent."""
+    """A line of a training's progress; fields that its kind of line does not have keep their defaults."""
 
     kind: str = msgspec.field(name="is")
     version: int = 0
@@ -74,7 +74,7 @@ class _Line(msgspec.Struct):
 
 
 def list_runs(folder: Path) -> list[CatalogEntry]:
-    """Every run directly below a folder, oldest first. A run that cannot be read is an entry that says why."""
+    """Every run directly below a folder, oldest first. A run that cannot be read has an entry that says why."""
     entries = [catalog_entry(path.parent) for path in folder.glob("*/manifest.json")]
     return sorted(entries, key=lambda entry: (entry.created, entry.run))
 
@@ -129,7 +129,7 @@ def _training(run: Run) -> CatalogEntry:
 def _progress(path: Path) -> Iterator[_Line]:
     file = path / _PROGRESS
     for line in file.read_bytes().splitlines(keepends=True) if file.is_file() else ():
-        if line.endswith(b"\n"):  # a torn last line is still being written
+        if line.endswith(b"\n"):  # an incomplete last line is still being written
             yield msgspec.json.decode(line, type=_Line)
 
 

@@ -2,7 +2,7 @@
 
 Runs are compared task by task, because tasks differ more than models do. Within a task, rollouts of the same number are paired
 where both were scored; where none are, the task's means are compared. Each task counts once. A rollout that failed is no score
-of either run, so the difference in what was dropped stands beside the difference in score.
+of either run, so the difference in the share of rollouts without a score is reported too.
 """
 
 import math
@@ -35,14 +35,14 @@ class TaskChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sameness(msgspec.Struct, frozen=True, kw_only=True):
-    """What was known to be the same, or not, about the two runs' settings. Empty strings are unknown."""
+    """Fingerprints of the settings of the two runs. An empty string is unknown."""
 
     first: str = ""
     second: str = ""
 
     @property
     def note(self) -> str:
-        """Why the comparison may not be one of like with like; empty if nothing speaks against it."""
+        """Why the runs may not be comparable; empty if their settings are the same."""
         if not (self.first and self.second):
             return "the fingerprint of at least one setting is not known: the runs may differ in more than the model"
         if self.first != self.second:
@@ -53,10 +53,10 @@ class Sameness(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """The second run as against the first."""
+    """The second run compared with the first."""
 
     tasks: int
-    """Tasks scored in both: what everything below rests on."""
+    """Tasks scored in both runs; everything below is about these."""
     score: Interval
     """Mean difference in score, second less first."""
     p_value: float
@@ -77,7 +77,7 @@ class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
     unscored: tuple[str, ...]
     """Tasks in both that one of them never scored, so that they could not be compared."""
     note: str = ""
-    """A reason not to trust it: settings that differ. A caller may refuse on it."""
+    """Why the runs may not be comparable: their settings differ, or are not known."""
 
     evaluations: str = ""
     """Which held-out evaluations were compared, where a training was given."""

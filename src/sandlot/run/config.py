@@ -1,4 +1,4 @@
-"""What a run is: which tasks, which model, how many rollouts. Saved resolved, and enough to repeat it."""
+"""The configuration of a run: tasks, model, number of rollouts. It is stored resolved, and is enough to repeat the run."""
 
 import json
 from collections.abc import Iterator
@@ -19,16 +19,16 @@ from sandlot.wiring.config import AgentConfig, ModelConfig, judge_config, user_c
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which tasks, and how often each."""
+    """Which tasks, and how many rollouts."""
 
     tasks: tuple[str, ...] = ()
     """Task ids; none for all."""
     split: Split | None = None
     """Only tasks of this split."""
     rollouts: int | None = None
-    """Rollouts in all, spread evenly over the tasks; None for `group` each."""
+    """Total number of rollouts, spread evenly over the tasks; None for `group` per task."""
     group: int | None = None
-    """Rollouts of each task: the attempts that are compared with each other."""
+    """Rollouts per task: the attempts that are compared with each other."""
     training: bool = False
     """True if a model will learn from it: then held-out tasks are refused."""
 
@@ -39,9 +39,9 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     env: str
     model: ModelConfig
     select: Selection = Selection()
-    """Which tasks, and how often."""
+    """Which tasks, and how many rollouts."""
     agent: AgentConfig = AgentConfig()
-    """How the agent is played."""
+    """The harness, and how tool calls are written."""
     user: ModelConfig | None = None
     """The model that plays the environment's persona; None for the author's own replies, or none."""
     judge: ModelConfig | None = None
@@ -49,17 +49,17 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     rubric: str | None = None
     """Grade every task by this rubric instead of its own."""
     image: str | None = None
-    """Run in a sandbox of this image instead of the environment's own, or of none; part of the environment's fingerprint."""
+    """Run in a sandbox of this image instead of the environment's own; part of the environment's fingerprint."""
     sandbox: str = "native"
     """The sandbox backend, for environments with an image."""
     at_once: int = 64
     """Rollouts in flight."""
     seed: int | None = None
-    """Of what models and users draw: the same seed draws the same. None: from the run's name, so anew for each run."""
+    """Seed of sampling, for models and users. None: derived from the run's name, so different in each run."""
     other_setting: bool = False
-    """Measure a model in another setting than the one it was trained in, which is refused otherwise."""
+    """Allow another setting than the one the model was trained in; without this, it is refused."""
     attempts: int = 2
-    """Tries at one rollout when sandbox or model infrastructure fails; other failures are not tried again."""
+    """Attempts at a rollout when the sandbox or the model fails; other failures are not retried."""
 
     def __post_init__(self) -> None:
         for name in ("at_once", "attempts"):
@@ -97,7 +97,7 @@ def split_named(split: Split | str | None) -> Split | None:
 def read_config(path: Path) -> RunConfig:
     """The run in a JSON file: what `sandlot run --dry-run` prints, with or without `--json`, or a run's `manifest.json`."""
     try:
-        value, _ = json.JSONDecoder().raw_decode(path.read_text().lstrip())  # the forecast that follows the config is left out
+        value, _ = json.JSONDecoder().raw_decode(path.read_text().lstrip())  # ignores the forecast that follows the config
         held = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
         return msgspec.convert(held.get("config", value), RunConfig)
     except OSError as error:
@@ -122,14 +122,14 @@ class RunPlan:
         return sum(self.counts)
 
     def each(self) -> Iterator[tuple[Task, int]]:
-        """Task by task, so that the members of a group run close together."""
+        """Every task with the number of each of its rollouts, task by task: the members of a group run close together."""
         for task, count in zip(self.tasks, self.counts, strict=True):
             for rollout in range(count):
                 yield task, rollout
 
 
 def plan_run(env: Environment, config: RunConfig) -> RunPlan:
-    """Choose the tasks and refuse, before the first rollout, whatever would fail every one."""
+    """Choose the tasks, and refuse whatever would make every rollout fail."""
     select = config.select
     tasks = tasks_of(env, select.split)
     if select.tasks:

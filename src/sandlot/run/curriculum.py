@@ -1,6 +1,6 @@
 """A curriculum: the tasks that calibration found worth learning from, as a file that training reads.
 
-It is bound to the environment whose tasks it names: training in another, or in the same one changed, refuses it.
+It belongs to one environment. Training in another environment, or after a change of this one, refuses it.
 """
 
 from pathlib import Path
@@ -16,25 +16,25 @@ FORMAT = 1
 
 
 class CurriculumTask(msgspec.Struct, frozen=True, kw_only=True):
-    """One task to learn from."""
+    """One task of a curriculum."""
 
     task: str
     rate: float
-    """The pass rate it is believed to have."""
+    """Estimated pass rate."""
     sure: bool
-    """True if it was placed in the band; False if that is only where it most likely lies."""
+    """True if calibration placed it in the band with confidence; False if the band is only the most likely place."""
 
 
 class Curriculum(msgspec.Struct, frozen=True, kw_only=True):
-    """`curriculum.json`: what to learn from, for whom, and in what."""
+    """`curriculum.json`: the tasks, and the environment and model that they were chosen for."""
 
     format: int
     environment: str
     fingerprint: str
-    """The environment's: another one's tasks are other tasks."""
+    """Fingerprint of the environment."""
     setting: str
     model: str
-    """Who they are neither too easy nor too hard for."""
+    """The model for which the tasks are neither too easy nor too hard."""
     sampling: Sampling
     band: tuple[float, float]
     created: float
@@ -67,7 +67,7 @@ def read_curriculum(path: Path, env: Environment) -> tuple[str, ...]:
 
 
 def curriculum_tasks(wanted: tuple[str, ...] | str | Path, env: Environment) -> tuple[str, ...]:
-    """Task ids as a recipe gives them: as they are, or by the file that has them."""
+    """Task ids as a recipe gives them: a tuple of ids, or the path of a curriculum file."""
     return wanted if isinstance(wanted, tuple) else read_curriculum(Path(wanted), env)
 
 

@@ -1,7 +1,7 @@
-"""What a run will cost, told from a pilot: tokens, money, time, sandbox hours, each with a range.
+"""What a run will cost, estimated from a pilot: tokens, money, time and sandbox hours, each with a range.
 
-A forecast is an average of what was seen, scaled up. The range covers both how little a pilot says about other tasks and how much
-single rollouts vary. What no pilot has shown is unknown and is called so: nothing here is a guess.
+A forecast is the pilot's average, scaled up. The range covers the uncertainty of a small pilot and the variation between
+rollouts. What the pilot does not show is reported as unknown.
 """
 
 import math
@@ -22,7 +22,7 @@ from sandlot.run.results import Run
 
 
 class Range(msgspec.Struct, frozen=True, kw_only=True):
-    """A number to come. None is unknown."""
+    """An estimate with its range. None is unknown."""
 
     likely: float | None = None
     low: float | None = None
@@ -41,12 +41,12 @@ class Range(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Forecast(msgspec.Struct, frozen=True, kw_only=True):
-    """A run before it begins."""
+    """The expected cost of a run."""
 
     rollouts: int
     at_once: int
     pilot: int
-    """Rollouts the forecast rests on."""
+    """Rollouts of the pilot."""
     turns: Range
     prompt_tokens: Range
     completion_tokens: Range
@@ -63,11 +63,11 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """The numbers that cannot be told."""
+        """Names of the numbers that are not known."""
         return tuple(name for name, number in self.ranges.items() if number.likely is None)
 
     def describe(self) -> str:
-        """The forecast as a person reads it, a line each."""
+        """The forecast as text, one number per line."""
         basis = f"from a pilot of {self.pilot}" if self.pilot else "without a pilot"
         lines = [f"{self.rollouts:,} rollouts, {self.at_once:,} at once, {basis}"]
         lines += [f"  {name.replace('_', ' '):<18} {number.describe()}" for name, number in self.ranges.items()]
@@ -80,7 +80,7 @@ def forecast(
     """What `rollouts` rollouts will take, from rows of a pilot of the same setting; without one, what the limits alone say."""
     if rollouts < 0 or at_once < 1:
         raise ValueError(f"rollouts={rollouts}, at_once={at_once}: give 0 or more, and 1 or more")
-    rows = [row for row in pilot if row.outcome != "cancelled"]  # cut short by an operator: says nothing about the next
+    rows = [row for row in pilot if row.outcome != "cancelled"]  # cut short by an operator: says nothing about other rollouts
     busy_s = _total(rows, lambda row: row.seconds, rollouts)
     return Forecast(
         rollouts=rollouts,
@@ -125,7 +125,7 @@ def _shown(number: float) -> str:
 
 
 def _total(rows: Sequence[TraceRow], value_of: Callable[[TraceRow], float], rollouts: int) -> Range:
-    """The sum over `rollouts` new rollouts: the mean's own error, and the luck of those rollouts."""
+    """The sum over `rollouts` new rollouts; the range has the error of the mean and the variation of those rollouts."""
     if not rows:
         return Range()
     by_task: defaultdict[str, list[float]] = defaultdict(list)
@@ -150,7 +150,7 @@ def _capped(turns: Range, most: int | None) -> Range:
 
 
 def _wall(busy_s: Range, rows: Sequence[TraceRow], at_once: int) -> Range:
-    """The work shared out evenly, and for the worst case one longest rollout that starts last."""
+    """The work divided evenly; in the worst case, plus the longest rollout, started last."""
     even = busy_s.times(1 / at_once)
     if even.low is None or even.high is None:
         return even
@@ -163,7 +163,7 @@ def _notes(rows: Sequence[TraceRow], rollouts: int) -> Iterable[str]:
         return
     tasks = len({row.task for row in rows})
     if tasks == 1:
-        yield "the pilot has one task: there is no telling how others differ"
+        yield "the pilot has one task: how others differ is not known"
     elif tasks < 5:
         yield f"the pilot has {tasks} tasks: the ranges are wide"
     if rollouts and not any(row.usd for row in rows):

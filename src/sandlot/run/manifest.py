@@ -1,4 +1,4 @@
-"""What is written down before a run begins: enough to repeat it, and nothing secret."""
+"""The manifest of a run: what is stored before the first rollout. It is enough to repeat the run, and holds no secrets."""
 
 import copy
 import dataclasses
@@ -34,7 +34,7 @@ class Fingerprints(msgspec.Struct, frozen=True, kw_only=True):
     environment: str
     setting: str
     tasks: str
-    """Of the chosen tasks, keys and all, their splits and how often each is taken."""
+    """Of the chosen tasks with their keys and splits, and the number of rollouts of each."""
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,40 +45,40 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """The run's id: sampling seeds are derived from it."""
     config: RunConfig
     digest: str
-    """Of everything that makes two runs the same one: config, environment, setting, tasks."""
+    """Of config, environment, setting and tasks: equal for two runs that are the same."""
     environment: str
     """The environment's name."""
     seed: int
-    """The environment's: worlds and tasks are made from it."""
+    """The environment's seed: worlds and tasks are generated from it."""
     source: str
     fingerprints: Fingerprints
     num_rollouts: int
     created: float
     machine: Json
     tools: tuple[ToolSpec, ...] = ()
-    """What the agent may call, as it is served."""
+    """The tools that the agent may call."""
     image: str = ""
-    """The digest of a `host` image, to say what moved when the fingerprint differs; empty for others, whose bytes stay."""
+    """Digest of a `host` image, to say what changed when the fingerprint differs; empty for other images, which do not change."""
     limits: Limits | None = None
-    """The environment's; None in runs from before they were written down."""
+    """The environment's limits; None in runs of versions that did not store them."""
     task_limits: dict[str, Json] = {}
-    """What tasks override, by task; most override nothing and are not here."""
+    """Limits that tasks override, by task id; tasks that override nothing are left out."""
     other_setting: tuple[str, ...] = ()
-    """How the setting differs from the one the model was trained in, where that is known and was named."""
+    """How the setting differs from the one the model was trained in, where that is known and was allowed."""
 
     def limits_of(self, task: str) -> Limits | None:
-        """What a rollout of this task might use."""
+        """The limits of a rollout of this task."""
         return self.limits.but(self.task_limits.get(task, {})) if self.limits else None
 
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What is found out about a run before it begins."""
+    """What is found out about a run before its first rollout."""
 
     prints: Fingerprints
     tools: tuple[ToolSpec, ...]
     setting: Json
-    """What the setting's fingerprint is made of besides environment and tools, by name."""
+    """The parts of the setting besides environment and tools, by name; the fingerprint covers them."""
     image: str = ""
 
 
@@ -88,8 +88,8 @@ async def fingerprints_of(env: Environment, config: RunConfig, plan: RunPlan) ->
 
 
 async def gather_facts(env: Environment, config: RunConfig, plan: RunPlan) -> RunFacts:
-    """The fingerprints, and the tools that are part of them."""
-    # In a thread, and before the first rollout: an image that does not exist yet is made here, under no rollout's deadline.
+    """The fingerprints of a run, and what they were computed from."""
+    # In a thread, and before the first rollout: an image that does not exist yet is built here, outside any rollout's deadline.
     written = await anyio.to_thread.run_sync(environment_fingerprint, env)
     agent = config.agent
     judge = config.judge.shown if config.judge else None
@@ -103,14 +103,14 @@ async def gather_facts(env: Environment, config: RunConfig, plan: RunPlan) -> Ru
     renderer = await anyio.to_thread.run_sync(renderer_of, config.model)
     setting |= {"renderer": renderer.name} if renderer else {}
     setting |= {"command": agent.command} if agent.command else {}
-    # Without a user it stays what it was: who had none meets no other setting than before there were any.
+    # Left out without a user, so that the fingerprints of runs without one stay the same.
     setting |= {"user": [config.user.shown, msgspec.to_builtins(config.user.sampling)]} if config.user else {}
     chosen = [[task, split_of(task).value, count] for task, count in zip(plan.tasks, plan.counts, strict=True)]
     tools = await list_served_tools(env, plan.tasks[0], config.sandbox)
     prints = Fingerprints(
         environment=written,
         setting=setting_fingerprint(written, env, tools, setting),
-        # An author's own objects in `data` or `key` count by their type: what makes them is in the environment's files.
+        # An author's own objects in `data` or `key` count by type: the code that builds them is in the environment's fingerprint.
         tasks=digest(msgspec.json.encode(chosen, enc_hook=lambda value: type(value).__qualname__, order="deterministic")),
     )
     served = {"system": env.system, "limits": env.limits, "constraints": list(env.constraints)}
@@ -119,7 +119,7 @@ async def gather_facts(env: Environment, config: RunConfig, plan: RunPlan) -> Ru
 
 
 async def list_served_tools(env: Environment, task: Task, sandbox: str = "native") -> list[ToolSpec]:
-    """Every tool the agent may call. MCP servers are started once, in a world of the task without a user, and asked."""
+    """Every tool the agent may call. MCP servers are started once, in a world of this task without a user, to list theirs."""
     if not env.marked.sources:
         return [tool.spec for tool in env.tools]
     alone = copy.copy(env)
@@ -130,8 +130,8 @@ async def list_served_tools(env: Environment, task: Task, sandbox: str = "native
 
 
 def run_digest(config: RunConfig, prints: Fingerprints) -> str:
-    """The same for the same command on the same environment: how an interrupted run is found again."""
-    # What does not change the data does not change the identity: more at once, or a higher cap, is still the same run.
+    """Equal for the same command on the same environment; an interrupted run is found by it."""
+    # What does not change the data does not change the run: a different `at_once`, or a higher cap.
     judge, user = (_without_caps(model) if model else None for model in (config.judge, config.user))
     bounds: Any = {"env": "", "at_once": 1, "other_setting": False}
     same = msgspec.structs.replace(config, **bounds, model=_without_caps(config.model), judge=judge, user=user)
@@ -139,19 +139,19 @@ def run_digest(config: RunConfig, prints: Fingerprints) -> str:
 
 
 def _without_caps(model: ModelConfig) -> ModelConfig:
-    """The model without what only says how fast and how far it may go."""
+    """The model without its connections, patience and caps."""
     return msgspec.structs.replace(model, connections=1, patience_s=0.0, max_total_tokens=None, max_usd=None, kv_gib=None)
 
 
 def public_config(config: RunConfig) -> RunConfig:
-    """The config as it may be written down: a password in a model's URL stays out of it."""
+    """The config without the passwords in model URLs, to be stored."""
     judge, user = (msgspec.structs.replace(model, spec=model.shown) if model else None for model in (config.judge, config.user))
     model = msgspec.structs.replace(config.model, spec=config.model.shown)
     return msgspec.structs.replace(config, model=model, judge=judge, user=user)
 
 
 def machine_facts() -> Json:
-    """Where it ran."""
+    """The machine and the software versions."""
     return {
         "sandlot": version("sandlot"),
         "python": platform.python_version(),

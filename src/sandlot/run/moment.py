@@ -1,7 +1,7 @@
-"""A recorded rollout's world as it was at a turn, made again by replaying the recorded tool calls in a fresh sandbox.
+"""The world of a recorded rollout as it was at a turn: the recorded tool calls are replayed in a fresh sandbox.
 
-Files come back as the calls leave them; processes that ran beside them then are not carried over, except those that setup or the
-replayed calls start again. Where a tool answers differently than it did, the moment says so.
+Files are as the calls leave them. Of the processes, only those run that setup or the replayed calls start. Results that differ
+from the recorded ones are counted.
 """
 
 import functools
@@ -24,33 +24,33 @@ from sandlot.wiring.parts import open_backend
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A world stepped into."""
+    """A world at a turn."""
 
     sandbox: Sandbox
     turn: int
     """Turns that were replayed."""
     num_turns: int
-    """Turns there are."""
+    """Turns of the rollout."""
     num_different: int
-    """Results that came out otherwise than they were recorded."""
+    """Results that differ from the recorded ones."""
 
 
 @asynccontextmanager
 async def open_moment(
     path: Path, task: str, rollout: int, turn: int | None = None, env: str | None = None
 ) -> AsyncGenerator[Moment]:
-    """The sandbox of a rollout after its first `turn` turns (None: all); gone when the context ends."""
+    """The sandbox of a rollout after its first `turn` turns (None: all), until the block ends."""
     run = Run(path)
     config = run.manifest.config
     environment = load(env or run.manifest.source).in_image(config.image)
     if environment.image is None:
         raise ConfigError(
-            f"environment `{environment.name}` has no sandbox to step into; `sandlot run ... --image host` gives its rollouts one"
+            f"environment `{environment.name}` has no sandbox to open; `sandlot run ... --image host` gives its rollouts one"
         )
     recorded = run.trace(task, rollout)
     turns = _turns(recorded)
     if turn is not None and not 0 <= turn <= len(turns):
-        raise ConfigError(f"rollout {task}/{rollout} has {len(turns)} turns; turn {turn} is none of them")
+        raise ConfigError(f"rollout {task}/{rollout} has {len(turns)} turns; there is no turn {turn}")
     wanted = turns[:turn]
     named = task_named(environment, task)
     users = replayed_users(lambda _task, _rollout: recorded)
@@ -65,7 +65,7 @@ async def open_moment(
 
 
 def _turns(trace: Trace) -> list[tuple[Message, Message | None]]:
-    """Each message that was acted on, an intervention's included, and what the environment answered."""
+    """Each assistant message, including those of interventions, and the environment's answer to it."""
     messages = [node.message for node in trace.path()]
     answers = [*messages[1:], None]
     return [pair for pair in zip(messages, answers, strict=True) if pair[0].role is Role.ASSISTANT]
@@ -77,7 +77,7 @@ async def _replay(session: WorldSession, turns: list[tuple[Message, Message | No
     different = 0
     for action, answer in turns:
         if answer is None and not action.calls:
-            break  # the last words: nothing came of them
+            break  # the last message: there was no answer to it
         step = await session.step(action)
         then = [(result.text, result.error) for result in answer.results] if answer else []
         now = [(result.text, result.error) for message in step.messages for result in message.results]

@@ -1,4 +1,4 @@
-"""A run as notebooks show it: one line of what came out, and a table of its tasks. Names are escaped: they may be hostile."""
+"""A run as notebooks show it: a line with its result, and a table of its tasks. Names are escaped: they may be hostile."""
 
 from collections import defaultdict
 from collections.abc import Iterable

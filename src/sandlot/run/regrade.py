@@ -1,4 +1,4 @@
-"""Grading stored evidence again: the same function as the first time, so differences are the rubric's, not the world's."""
+"""Grading stored evidence again, with the same function as the first time: differences come from the rubric, not the world."""
 
 from collections.abc import AsyncGenerator, Iterable
 from pathlib import Path
@@ -12,8 +12,8 @@ from sandlot.env.fingerprint import environment_fingerprint
 from sandlot.env.load import load
 from sandlot.env.taskset import tasks_of
 from sandlot.rollout import grade_trace, record_outcome
+from sandlot.run.collector import JUDGE_CACHE
 from sandlot.run.results import Run
-from sandlot.run.run import JUDGE_CACHE
 from sandlot.wiring.config import judge_config
 from sandlot.wiring.parts import Grading, open_grading
 
@@ -28,12 +28,12 @@ class Regraded(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def same(self) -> bool:
-        """True if every check came out as it did, to the bit. Whether a judge had to be asked anew makes no difference."""
+        """True if every check has exactly the same result. Whether a judge's verdict came from the cache makes no difference."""
         return _without_cache_mark(self.before) == _without_cache_mark(self.now)
 
     @property
     def changed_checks(self) -> list[str]:
-        """Checks that came out otherwise, were added or are gone."""
+        """Checks whose result differs, or that were added or removed."""
         before, now = _checks(self.before), _checks(self.now)
         return sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
 
@@ -43,7 +43,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     run: str
     same_environment: bool
-    """True if the environment is byte for byte the one the run was made with."""
+    """True if the environment has the fingerprint it had in the run."""
     regraded: int
     same: int
     changed: tuple[Regraded, ...]
@@ -72,7 +72,7 @@ async def regrade_run(path: Path, env: str | None = None, judge: str | None = No
 
 
 async def regrade(run: Run, grading: Grading, traces: Iterable[Trace] | None = None) -> AsyncGenerator[Regraded]:
-    """Every rollout that left evidence, or those given, graded again. What broke before grading has nothing to grade."""
+    """Every rollout that left evidence, or those given, graded again. Failures before grading left nothing to grade."""
     tasks = {task.id: task for task in tasks_of(grading.env)}
     for trace in run if traces is None else traces:
         if trace.evidence is None or trace.outcome is None:
@@ -95,7 +95,7 @@ def describe_outcome(outcome: Outcome) -> str:
 
 
 def _require_outcome(outcome: Outcome | None) -> Outcome:
-    assert outcome is not None, "`record_outcome` leaves an outcome, whatever happens"
+    assert outcome is not None, "`record_outcome` always leaves an outcome"
     return outcome
 
 
@@ -106,7 +106,7 @@ def _checks(outcome: Outcome) -> dict[str, float | str]:
 
 
 def _without_cache_mark(outcome: Outcome) -> Outcome | RubricScore:
-    """The outcome without what only says how it was come by."""
+    """The outcome without the mark of verdicts that came from the cache."""
     if not isinstance(outcome, Scored):
         return outcome
     checks = tuple(

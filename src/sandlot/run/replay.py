@@ -1,7 +1,7 @@
-"""Playing a trace again: the recorded turns in a fresh world, then, if asked, another model from there on.
+"""Replaying a trace: the recorded turns in a fresh world and then, if wanted, another model from that turn on.
 
-A user that a model played says its recorded words again, unless another model goes on: words that were said to somebody else
-would answer nothing it says, so whoever played the user plays it again from the beginning.
+A simulated user repeats its recorded messages, unless another model continues: recorded messages would not answer what that
+model says, so the user's model is run again from the first turn.
 """
 
 from contextlib import AsyncExitStack
@@ -28,7 +28,7 @@ async def replay_trace(
     env: str | None = None,
     judge: str | None = None,
 ) -> Trace:
-    """The trace as it goes this time; where tools answer differently than they did, it says so in its events."""
+    """The trace of the replay; its events say where a tool's result differs from the recorded one."""
     run = Run(path)
     environment = load(env or run.manifest.source).in_image(run.manifest.config.image)
     agent = run.manifest.config.agent

@@ -1,4 +1,4 @@
-"""A run that was made: its traces, its rows, its summary. Reading never needs the environment."""
+"""A stored run: its traces, rows and summary. Reading it does not need the environment."""
 
 from collections.abc import Iterator
 from functools import cached_property
@@ -21,7 +21,7 @@ from sandlot.store.reader import RunReader
 
 
 class Sitting(msgspec.Struct, frozen=True, kw_only=True):
-    """One go at a run: a run that was interrupted has several."""
+    """One sitting of a run, from start to end or interruption; a run that was continued has several."""
 
     wall_s: float
     cpu_s: float
@@ -31,22 +31,22 @@ class Sitting(msgspec.Struct, frozen=True, kw_only=True):
     lag_p99_s: float = 0.0
     blocked_by: tuple[str, ...] = ()
     examples: tuple[FailureExample, ...] = ()
-    """Failures that made the run bad, if it was judged so."""
+    """Some of the failures, if the run was stopped as bad."""
 
 
 _SITTINGS = "sittings.jsonl"
 RECIPE, TRAINING_SUMMARY = "recipe.json", "summary.json"
-"""What a training keeps beside its rollouts."""
+"""Files of a training, beside its rollouts."""
 
 
 class _TrainingHead(msgspec.Struct):
-    """What is read of a training's summary."""
+    """The part of a training's summary that is read here."""
 
     verdict: str
 
 
 def note_sitting(path: Path, sitting: Sitting) -> None:
-    """Write down that a go at this run is over."""
+    """Store that a sitting of this run is over."""
     with (path / _SITTINGS).open("ab") as file:
         file.write(msgspec.json.encode(sitting) + b"\n")
 
@@ -129,7 +129,7 @@ class Run:
         try:
             return [
                 msgspec.json.decode(line, type=Sitting) for line in lines if line.endswith(b"\n")
-            ]  # a torn last line never was
+            ]  # an incomplete last line does not count
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise ConfigError(f"`{path}` is damaged: {error}; move it away to see the run without its times") from error
 
@@ -145,12 +145,12 @@ class Run:
 
     @property
     def is_training(self) -> bool:
-        """True if these are the rollouts that a model learned from: their number was not planned."""
+        """True if these are the rollouts of a training."""
         return (self.path / RECIPE).is_file()
 
     @property
     def planned(self) -> int | None:
-        """Rollouts it will have; None for a training, which takes as many as its steps need."""
+        """Planned number of rollouts; None for a training, which takes as many as its steps need."""
         return None if self.is_training else self.manifest.num_rollouts
 
     @property
@@ -166,7 +166,7 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        """True if repeating its command would not continue it: nothing is missing, and it was not stopped."""
+        """True if nothing is missing and it was not stopped: repeating the command starts a new run."""
         return self.verdict == "complete"
 
     def compare(self, other: "Run", *, despite_setting: bool = False) -> RunComparison:
@@ -187,15 +187,15 @@ class Run:
         return msgspec.structs.replace(compared, evaluations=evaluations)
 
     def measured(self) -> "Run":
-        """The run that says how good the model is: itself, or the last held-out evaluation of a training."""
+        """The run that measures the model: itself, or the last held-out evaluation of a training."""
         if not self.is_training:
             return self
         found = [path for path in (self.path / "evaluations").glob("*") if path.name.isdecimal()]
         complete = [run for run in map(Run, sorted(found)) if run.finished]
         if not complete:
             raise ConfigError(
-                f"`{self.path}` is a training without a finished held-out evaluation; what it learned from says nothing about "
-                "how good it is: evaluate its model with `sandlot run ... --split heldout`, and compare those runs"
+                f"`{self.path}` is a training without a finished held-out evaluation, and the rollouts it learned from do not "
+                "measure it: evaluate its model with `sandlot run ... --split heldout`, and compare those runs"
             )
         return complete[-1]
 

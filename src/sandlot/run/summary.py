@@ -1,4 +1,4 @@
-"""What came out of a run, in numbers: read in one pass over its rows, shown to people, printed for machines.
+"""The summary of a run in numbers, computed in one pass over its rows.
 
 Only scored rollouts enter scores and pass rates, and the share that was dropped is always beside them. Every rollout is counted
 once: `rollouts` is scored + failed + cancelled. Intervals are clustered by task.
@@ -18,7 +18,7 @@ from sandlot.core.types import Json, Side
 
 _BINS = 10
 _CHUNK = 4096
-"""Rows taken together: adding up column by column is twice as fast as row by row, and a million rows never stand in memory."""
+"""Rows processed together: summing by column is twice as fast as by row, and a million rows are never in memory at once."""
 _NUM_SLOWEST = 5
 
 
@@ -28,7 +28,7 @@ class PassAtK(msgspec.Struct, frozen=True, kw_only=True):
     k: int
     share: Interval
     tasks: int
-    """Tasks with at least `k` scored rollouts: the others cannot say."""
+    """Tasks with at least `k` scored rollouts; the others are left out."""
 
 
 class Phase(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,12 +83,12 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     dropped: float
     """The share of rollouts without a score."""
     attempts: int
-    """Tries in all: above `rollouts` if infrastructure failed and a rollout was tried again."""
+    """Total number of attempts: more than `rollouts` if infrastructure failed and rollouts were retried."""
     score: Interval
     pass_rate: Interval
     pass_at: tuple[PassAtK, ...]
     histogram: tuple[int, ...]
-    """Scores in ten equal bins from 0 to 1; what lies outside is in the first or last."""
+    """Scores in ten equal bins from 0 to 1; scores outside are counted in the first or last."""
     ends: dict[str, int]
     turns: int
     calls: int
@@ -107,7 +107,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     wall_s: float
 
     def machine_readable(self) -> Json:
-        """The object that `sandlot run --json` prints. Its keys are a promise."""
+        """The object that `sandlot run --json` prints. Its keys do not change."""
         return {
             "run": self.run,
             "rollouts": self.rollouts,
@@ -174,7 +174,7 @@ def summarise(
 
 
 class _Task:
-    """What is remembered of one task: a million of them fit."""
+    """The counts of one task; small, because there may be a million."""
 
     __slots__ = ("passed", "rollouts", "scored", "split", "tags", "total")
 
@@ -188,7 +188,7 @@ class _Task:
 
 
 class _Count:
-    """Everything that is added up row by row."""
+    """All sums over the rows."""
 
     def __init__(self) -> None:
         self.tasks: dict[str, _Task] = {}
@@ -244,7 +244,7 @@ class _Count:
                 histogram[min(_BINS - 1, max(0, int(score * _BINS)))] += 1
         scores = [row.score for row in rows if row.score is not None]
         low, high = self.bounds
-        self.bounds = min([low, *scores]), max([high, *scores])  # a rubric may clip elsewhere than at 0 and 1
+        self.bounds = min([low, *scores]), max([high, *scores])  # a rubric may have other bounds than 0 and 1
 
 
 def _slow(row: TraceRow) -> Slow:
@@ -261,7 +261,7 @@ def _pass_rate(tasks: Iterable[_Task]) -> Interval:
 
 
 def _pass_at(tasks: Iterable[_Task]) -> Iterator[PassAtK]:
-    """For k = 1, 2, 4, ... as far as any task has rollouts."""
+    """For k = 1, 2, 4, ... up to the most rollouts of any task."""
     alike = Counter((task.scored, task.passed) for task in tasks if task.scored)
     most = max((scored for scored, _ in alike), default=0)
     k = 1

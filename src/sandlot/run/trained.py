@@ -1,8 +1,9 @@
-"""Where a model was trained: the setting, written beside its weights, and how another setting differs from it.
+"""The setting that a model was trained in, stored beside its weights, and how another setting differs from it.
 
-`sandlot.json` in a model's folder holds the fingerprints of environment and setting, the parts the setting is made of, and the
-tools as they were served. A run compares it with its own setting before the first rollout. A folder without the file is a model
-of unknown origin: there is nothing to compare. The file is not trusted: it is bounded, checked and shown as printable text only.
+`sandlot.json` in a model's folder holds the fingerprints of environment and setting, the parts of the setting, and the
+tools. A run compares it with its own setting before the first rollout. A folder without the file is a model
+of unknown origin: there is nothing to compare. The file is not trusted: its size is bounded, it is checked, and only printable
+text of it is shown.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ from sandlot.wiring.config import ModelConfig
 from sandlot.wiring.models import folder_of_model
 
 _MOST_BYTES = 4 * 2**20
-"""A longer file is none of ours."""
+"""A longer file is refused."""
 _SHOWN = 80
 """Characters of one value in a sentence."""
 
@@ -35,16 +36,16 @@ class TrainedIn(msgspec.Struct, frozen=True, kw_only=True):
     environment_fingerprint: str
     setting_fingerprint: str
     setting: Json
-    """What the setting's fingerprint is made of besides environment and tools: harness, renderer, limits and so on."""
+    """The parts of the setting besides environment and tools: harness, renderer, limits and so on."""
     tools: tuple[ToolSpec, ...]
-    """As they were served."""
+    """The tools that the agent could call."""
     run: str
     """The training run's name."""
     version: int
-    """Updates done."""
+    """Number of updates."""
 
     def encoded(self) -> bytes:
-        """As it is written."""
+        """The JSON of the file."""
         return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
 
 
@@ -62,13 +63,13 @@ def training_record(facts: RunFacts, environment: str, run: str, version: int) -
 
 
 def read_trained(folder: Path) -> TrainedIn | None:
-    """What a model's folder says of its training; None if it says nothing, `ConfigError` if it cannot be read."""
+    """The record in a model's folder; None if there is none, `ConfigError` if it cannot be read."""
     file = folder / ORIGIN
     try:
         return _decode(file) if file.exists() or file.is_symlink() else None
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(
-            f"`{file}` should say where the model was trained, and cannot be read: {printable(str(error))}; restore it from the "
+            f"`{file}` is the record of the model's training, and cannot be read: {printable(str(error))}; restore it from the "
             "training run, or delete it to use the model as one of unknown origin"
         ) from error
 
@@ -83,7 +84,7 @@ def _decode(file: Path) -> TrainedIn:
 
 
 def setting_differences(model: ModelConfig, facts: RunFacts, environment: str) -> tuple[str, ...]:
-    """How this setting differs from the one the model was trained in; nothing if it does not, or if that is not known."""
+    """How this setting differs from the one the model was trained in; empty if it does not, or if that is not known."""
     folder = folder_of_model(model)
     trained = read_trained(folder) if folder is not None else None
     if trained is None or trained.setting_fingerprint == facts.prints.setting:
@@ -93,11 +94,11 @@ def setting_differences(model: ModelConfig, facts: RunFacts, environment: str) -
 
 
 def require_same_setting(model: ModelConfig, differences: Sequence[str], *, named: bool) -> None:
-    """Refuse to measure a model in another setting than the one it was trained in, unless the person named it."""
+    """Refuse to run a model in another setting than the one it was trained in, unless `other_setting` allows it."""
     if differences and not named:
         raise ConfigError(
-            f"model `{model.shown}` was trained in another setting: {'; '.join(differences)}. What is measured here says little "
-            "about that training; measure it all the same with `--other-setting` (in Python: `other_setting=True`)"
+            f"model `{model.shown}` was trained in another setting: {'; '.join(differences)}. Scores in this setting say little "
+            "about that training; run it anyway with `--other-setting` (in Python: `other_setting=True`)"
         )
 
 

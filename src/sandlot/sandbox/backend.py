@@ -60,10 +60,6 @@ class MachineBackend(Generic[_Machine, _Files]):
         """What this backend isolates on this machine, capability by capability; `no: why` where it does not."""
         return await self.machines.probe()
 
-    async def digest(self, image: str) -> str:
-        """The digest of an image, for the environment's fingerprint."""
-        return await self.machines.digest(image)
-
     async def count(self) -> int:
         """Machines alive, the pool's included. One that was closed a moment ago may still be dying; see `settle`."""
         return await self.machines.count()

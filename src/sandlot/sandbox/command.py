@@ -1,15 +1,15 @@
-"""Running a command to its end: `exec` as a function over any sandbox's `spawn`."""
+"""Runs a command to its end, over the `spawn` of any sandbox."""
 
 import anyio
 
 from sandlot.core.ports.sandbox import Command, Completed, Sandbox
 
 _OUTPUT_BYTES = 8 << 20
-"""Output kept of one command unless it asks for more or less; the rest is dropped inside the sandbox and counted."""
+"""Output kept of one command if it sets no limit itself; the rest is dropped inside the sandbox and counted."""
 
 
 async def run_command(sandbox: Sandbox, command: Command) -> Completed:
-    """Start it, gather what it says until it ends, and give back both. Cancelled, it is killed with all it started."""
+    """Start a command, wait for its end and return its output and exit code. If cancelled, it is killed with all it started."""
     limit = _OUTPUT_BYTES if command.output_bytes is None else command.output_bytes
     stdin = b"" if command.stdin is None else command.stdin
     process = await sandbox.spawn(

@@ -1,7 +1,7 @@
-"""Compiling the C program in `agent/` into one static file, for this machine's processor or for another.
+"""Compiles the C program in `agent/` into one static file, for this machine's processor or for another.
 
-musl is preferred: the file is a seventh of the size, and musl's licence asks for nothing but its notice. Where musl is not
-installed, glibc is used. Imports the standard library only: the package's build (`hatch_build.py`) loads this file by its path.
+musl is preferred: the file has a seventh of the size, and musl's licence requires only its notice. Without musl, glibc is used.
+This file imports only the standard library, because the package's build (`hatch_build.py`) loads it by its path.
 """
 
 import hashlib
@@ -15,19 +15,19 @@ from pathlib import Path
 
 _FLAGS = ("-std=gnu11", "-O2", "-static", "-Wall", "-Wextra")
 PROCESSORS = ("x86_64", "aarch64")
-"""Those the system call filter knows."""
+"""Processors that the system call filter supports."""
 _COMPILER = "SANDLOT_CC"
-"""Environment variable: the compiler to use, with its options, instead of those that are looked for."""
+"""Environment variable with the compiler and its options, instead of the ones that are found."""
 
 
 class CompileError(Exception):
-    """The program was not built; the message says why."""
+    """The program could not be built; the message says why."""
 
 
 def program_name(sources: Path, processor: str | None = None) -> str:
-    """File name of the program made from these sources for this processor.
+    """File name of the program for these sources and this processor.
 
-    It carries a hash of the sources: two versions of Sandlot, or two machines that share a cache, never use each other's program.
+    It has a hash of the sources: two versions of Sandlot, or two machines that share a cache, never use each other's program.
     """
     whole = hashlib.sha256(" ".join(_FLAGS).encode())
     for source in sorted(sources.glob("*.[ch]")):
@@ -36,7 +36,7 @@ def program_name(sources: Path, processor: str | None = None) -> str:
 
 
 def compile_program(sources: Path, path: Path, processor: str | None = None) -> str:
-    """Put the program at `path`, whole or not at all, and return the C library that is linked into it: `musl` or `glibc`."""
+    """Build the program at `path`, complete or not at all, and return the C library that is linked into it: `musl` or `glibc`."""
     compilers = _find_compilers(processor or platform.machine())
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
@@ -57,7 +57,7 @@ def _find_compilers(processor: str) -> list[list[str]]:
     """Commands that may build for this processor, best first."""
     if chosen := os.environ.get(_COMPILER):
         return [shlex.split(chosen)]
-    # musl's wrapper hides the kernel's headers together with glibc's; they are found again after musl's own.
+    # musl's wrapper hides the kernel's headers together with glibc's; these options add them again after musl's own.
     kernel = ["-idirafter", "/usr/include", "-idirafter", f"/usr/include/{processor}-linux-gnu"]
     if processor == platform.machine():
         names: dict[str, list[str]] = {"musl-gcc": kernel, "cc": [], "gcc": []}
@@ -73,7 +73,7 @@ def _find_compilers(processor: str) -> list[list[str]]:
 
 
 def _c_library(compiler: list[str]) -> str:
-    """The name of its C library: glibc's headers say their version; musl's say nothing."""
+    """The name of a compiler's C library: glibc's headers define `__GLIBC__`; musl's do not."""
     said = _run([*compiler, "-E", "-P", "-include", "features.h", "-x", "c", "-"], "__GLIBC__\n").stdout
     return "musl" if said.strip().endswith("__GLIBC__") else "glibc"
 

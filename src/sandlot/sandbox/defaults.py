@@ -1,4 +1,4 @@
-"""What an image wants its commands to start with: variables, a user, a folder. A command's own words go before them."""
+"""An image's defaults for commands: environment variables, user, folder. What a command sets itself takes precedence."""
 
 import posixpath
 from collections.abc import Iterable, Mapping
@@ -9,19 +9,19 @@ import msgspec
 from sandlot.core.ports.sandbox import Command
 
 _MOST_BYTES = 128 << 10
-"""Of an image's variables: more would leave a command no room for its own words."""
+"""Limit of an image's environment variables: more would leave no room for a command's own arguments."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandDefaults:
-    """As an image's configuration says."""
+    """Defaults from an image's configuration."""
 
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     user: str = "root"
     folder: str = "/"
 
     def apply(self, command: Command) -> Command:
-        """The command with everything it left open decided."""
+        """The command with defaults for everything it does not set."""
         if command.user is not None and command.cwd is not None and not self.env:
             return command
         return msgspec.structs.replace(
@@ -33,9 +33,9 @@ class CommandDefaults:
 
 
 def command_defaults(env: Iterable[str] | None, user: str | None, folder: str | None) -> CommandDefaults:
-    """What `Env`, `User` and `WorkingDir` of an image's configuration say; what no command could start with is passed over.
+    """Defaults from `Env`, `User` and `WorkingDir` of an image's configuration; invalid values are skipped.
 
-    `User` may name a group. One that is not a number is left out: the user's own, by the image's `/etc/passwd`, is taken.
+    `User` may contain a group. A group that is not a number is ignored: the user's own group in `/etc/passwd` is used.
     """
     lines = [line for line in env or () if "=" in line.lstrip("=") and "\0" not in line]
     variables = dict(line.split("=", 1) for line in lines) if sum(map(len, lines)) <= _MOST_BYTES else {}

@@ -1,7 +1,7 @@
-"""Files for worlds that need no machine: a file tree in memory, one per rollout, costing no process.
+"""Files for worlds that need no machine: a file tree in memory, one per rollout, without a process.
 
-It keeps the same contract for files as a real sandbox does, so an environment's checks and tools do not change when it
-is given an image later. There is nothing to execute in, and nothing of the host to reach.
+It has the same contract for files as a real sandbox, so an environment's checks and tools need not change when it gets an image
+later. No command can run in it, and nothing of the host can be reached from it.
 """
 
 import errno
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from sandlot.core.ports.sandbox import Survey
 
 _MAX_BYTES = 256 * 2**20
-"""What one world may hold: a tool that writes without end fails like a full disk, not by taking the host's memory."""
+"""Size limit of one world: a tool that writes without end gets the error of a full disk, and cannot fill the host's memory."""
 
 
 class MemorySnapshot:
@@ -21,7 +21,7 @@ class MemorySnapshot:
         self._files = files
 
     async def survey(self) -> Survey:
-        """Every file's path and size; there is nothing but files."""
+        """Every file's path and size; there are only files."""
         return Survey(sizes=await self.list())
 
     async def list(self) -> Mapping[str, int]:
@@ -48,9 +48,9 @@ class MemoryFiles:
         """Put one file."""
         place = _normalize(path)
         if place == "/" or any(parent in self._files for parent in _parents(place)):
-            raise NotADirectoryError(errno.ENOTDIR, "a file is in the way", path)
+            raise NotADirectoryError(errno.ENOTDIR, "a parent of the path is a file", path)
         if any(other.startswith(place + "/") for other in self._files):
-            raise IsADirectoryError(errno.EISDIR, "that is a folder", path)
+            raise IsADirectoryError(errno.EISDIR, "the path is a folder", path)
         size = self._size_bytes + len(data) - len(self._files.get(place, b""))
         if size > _MAX_BYTES:
             raise OSError(errno.ENOSPC, f"the world's files would take {size} bytes of {_MAX_BYTES}", path)

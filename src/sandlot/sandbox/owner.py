@@ -1,7 +1,7 @@
-"""Who a thing left behind belongs to: a process, named so that its name is never used again.
+"""The owner process of a leftover resource: its pid and start time, boot and pid namespace.
 
-A killed Sandlot cannot clean up after itself; the next one does, and must not touch what belongs to one that lives. A process
-number alone says too little: numbers are given out again, and another pid namespace has its own.
+A killed Sandlot cannot clean up; the next one does, and must not touch what belongs to a live process. A pid alone is not enough:
+pids are reused, and every pid namespace has its own.
 """
 
 import os
@@ -13,7 +13,7 @@ _PREFIX = "sandlot."
 
 
 def start_ticks(proc: Path, pid: int) -> str:
-    """When a process started, in ticks: with its number, an identity that is never used again. Empty if it is gone."""
+    """Start time of a process in clock ticks: together with the pid it is unique. Empty if the process is gone."""
     try:
         return (proc / str(pid) / "stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):
@@ -21,7 +21,7 @@ def start_ticks(proc: Path, pid: int) -> str:
 
 
 def owner_labels(proc: Path = Path("/proc")) -> dict[str, str]:
-    """Our process and a fresh `sandlot.run`, as labels to put on what it makes."""
+    """Labels for what this process makes: the process, and a new `sandlot.run`."""
     return {
         f"{_PREFIX}run": uuid.uuid4().hex,
         f"{_PREFIX}pid": str(os.getpid()),
@@ -31,7 +31,7 @@ def owner_labels(proc: Path = Path("/proc")) -> dict[str, str]:
 
 
 def owner_is_dead(labels: Mapping[str, str], proc: Path = Path("/proc")) -> bool:
-    """True if the process that made these labels is dead for certain; one that cannot be seen from here is not."""
+    """True if the process of these labels is certainly dead; False if it cannot be seen from here."""
     boot, namespace = f"{_PREFIX}boot", f"{_PREFIX}pid_namespace"
     pid = labels.get(f"{_PREFIX}pid", "")
     here = _place(proc)

@@ -1,7 +1,7 @@
 """The C program in `agent/`: zygote and agent in one small static file.
 
-A wheel for Linux carries it ready. From source it is compiled at first use and kept in the cache; the file's name carries the
-processor and a hash of the sources, so a changed source is a new program, and two versions of Sandlot do not share one.
+A wheel for Linux contains it. From source it is compiled at first use and kept in the cache, under a name with the processor and
+a hash of the sources.
 """
 
 import os
@@ -13,17 +13,17 @@ from sandlot.core.errors import SandboxError
 from sandlot.sandbox.compile import CompileError, compile_program, program_name
 
 _BUILT = "built"
-"""Where a wheel has it, beside the sources."""
+"""The folder beside the sources in which a wheel has it."""
 
 
 def cache_folder() -> Path:
-    """Where built programs and image skeletons lie: `$XDG_CACHE_HOME/sandlot`, by default `~/.cache/sandlot`."""
+    """The folder of built programs and images: `$XDG_CACHE_HOME/sandlot`, by default `~/.cache/sandlot`."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "sandlot"
 
 
 def find_program() -> Path:
-    """The program; compiles it if the wheel brought none and this version was never built here."""
+    """The path of the program; compiles it if it is neither in the wheel nor in the cache."""
     sources = Path(str(resources.files("sandlot.sandbox") / "agent"))
     name = program_name(sources)
     if os.access(sources / _BUILT / name, os.X_OK):
@@ -36,9 +36,9 @@ def find_program() -> Path:
             raise SandboxError(str(error), kind="config") from error
         except OSError as error:
             raise SandboxError(
-                f"cannot keep the sandbox program in {path.parent}: {error}; set XDG_CACHE_HOME", kind="config"
+                f"cannot write the sandbox program to {path.parent}: {error}; set XDG_CACHE_HOME to another folder", kind="config"
             ) from error
     about = path.stat()
     if about.st_uid not in {0, os.getuid()} or about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise SandboxError(f"{path} could have been written by another user; remove it and start again", kind="config")
+        raise SandboxError(f"{path} may have been written by another user; remove it and start again", kind="config")
     return path

@@ -1,4 +1,4 @@
-"""What one sandbox may use of the machine."""
+"""The resource limits of one sandbox."""
 
 import msgspec
 
@@ -17,7 +17,7 @@ class Quota(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     pids: int = 512
     """Processes and threads at once."""
     disk_bytes: int = 1024 * MIB
-    """Everything written on top of the image."""
+    """Size of everything written on top of the image."""
     inodes: int = 200_000
     """Files, folders and links written on top of the image."""
     open_files: int = 1024
@@ -25,7 +25,7 @@ class Quota(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     file_bytes: int = 256 * MIB
     """The largest file the host reads out."""
     listing_bytes: int = 64 * MIB
-    """The longest listing the host reads out; paths beyond it are counted and not named."""
+    """The longest listing the host reads out; further paths are only counted."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -35,7 +35,7 @@ class Quota(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         if self.memory_bytes < self.disk_bytes + 32 * MIB:
             raise ConfigError(
                 f"sandbox quota: {self.memory_bytes // MIB} MiB of memory for {self.disk_bytes // MIB} MiB of disk; "
-                "written files live in memory, so give it at least 32 MiB more than disk"
+                "written files are in memory, so give at least 32 MiB more memory than disk"
             )
         if self.open_files < 64 or self.pids < 4:
-            raise ConfigError(f"sandbox quota: {self.open_files} open files, {self.pids} pids; a shell needs 64 and 4")
+            raise ConfigError(f"sandbox quota: {self.open_files} open files, {self.pids} pids; a shell needs at least 64 and 4")

@@ -79,10 +79,6 @@ class Machines(Protocol[_Machine, _Files]):
         """What is isolated on this machine, capability by capability; `no: why` where it is not."""
         ...
 
-    async def digest(self, image: str) -> str:
-        """The digest of an image, for the environment's fingerprint."""
-        ...
-
     async def count(self) -> int:
         """Machines alive."""
         ...
@@ -117,11 +113,7 @@ class Frozen(Generic[_Files]):
 class MachineSnapshot(Generic[_Machine, _Files]):
     """Files frozen at one moment (port `Snapshot`); readable while its sandbox is open."""
 
-    def __init__(
-        self,
-        frozen: Frozen[_Files],
-        fork: "Callable[[Frozen[_Files]], AbstractAsyncContextManager[MachineSandbox[_Machine, _Files]]]",
-    ) -> None:
+    def __init__(self, frozen: Frozen[_Files], fork: "_Fork[_Files, _Machine]") -> None:
         self._frozen = frozen
         self._fork = fork
 
@@ -152,7 +144,7 @@ class MachineSandbox(Generic[_Machine, _Files]):
     def __init__(
         self,
         machines: Machines[_Machine, _Files],
-        fork: "Callable[[Frozen[_Files]], AbstractAsyncContextManager[MachineSandbox[_Machine, _Files]]]",
+        fork: "_Fork[_Files, _Machine]",
         source: str | Frozen[_Files],
         machine: _Machine,
     ) -> None:
@@ -253,3 +245,6 @@ class MachineSandbox(Generic[_Machine, _Files]):
                 if self._machine is None:
                     self._machine = await self._start(self._last_frozen())
         return self._machine.machine
+
+
+_Fork = Callable[[Frozen[_Files]], AbstractAsyncContextManager[MachineSandbox[_Machine, _Files]]]

@@ -1,4 +1,4 @@
-"""Something that keeps running in a sandbox while others use it, and when it is ready to be used."""
+"""Starts a service in a sandbox and waits until it is ready."""
 
 import anyio
 
@@ -6,15 +6,15 @@ from sandlot.core.errors import AuthorError
 from sandlot.core.ports.sandbox import Command, Process, Sandbox
 
 _OUTPUT_BYTES = 64 << 10
-"""Kept of what a service says, for the message if it fails; the rest is dropped inside, so that it never waits for a reader."""
+"""Output kept of a service, for the message if it fails; the rest is dropped inside, so that the service never blocks."""
 _ASK_AGAIN_S = 0.02
 
 
 async def start_service(sandbox: Sandbox, command: str, *, ready: int | str | None = None, timeout_s: float = 30.0) -> Process:
-    """Start a shell command and leave it running; with `ready`, return when that port or unix socket takes connections.
+    """Start a shell command and leave it running; with `ready`, return when that port or unix socket accepts connections.
 
-    To find out, connections are made and closed at once. A service that ends or does not come up in time is its author's error,
-    and the message has what it said.
+    To find out, connections are opened and closed at once. A service that ends or is not ready in time is the author's error;
+    the message has its output.
     """
     if isinstance(ready, str) and not ready.startswith("/"):
         raise AuthorError(
@@ -30,7 +30,7 @@ async def start_service(sandbox: Sandbox, command: str, *, ready: int | str | No
     with anyio.CancelScope(shield=True), anyio.move_on_after(5):
         await process.kill()
     raise AuthorError(
-        f"service `{command}` took no connections at {ready} within {timeout_s:g} s; {await _written(process)}",
+        f"service `{command}` accepted no connections at {ready} within {timeout_s:g} s; {await _written(process)}",
         kind="timeout",
     )
 
@@ -45,7 +45,7 @@ async def _takes_connections(sandbox: Sandbox, where: int | str) -> bool:
 
 
 async def _require_running(process: Process, command: str) -> None:
-    """Wait a moment; ending with 0 is allowed, for what puts itself into the background."""
+    """Wait a moment; exit code 0 is allowed, for a service that goes into the background."""
     code = 0
     with anyio.move_on_after(_ASK_AGAIN_S) as scope:
         code = await process.wait()

@@ -1,7 +1,7 @@
-"""A person's terminal joined to a shell in a sandbox.
+"""Connects a user's terminal to a shell in a sandbox.
 
-At a terminal the shell gets a terminal of its own and ours passes every key on as it is, until the shell ends and ours is put
-back as it was. Without one (a pipe, a file) the shell reads commands from the stream, as any shell does.
+With a terminal, the shell gets a terminal of its own, and every key is passed on until the shell ends; then the user's terminal
+is restored. Without one (a pipe, a file) the shell reads commands from the stream, like any shell.
 """
 
 import os
@@ -38,11 +38,11 @@ async def run_shell(sandbox: Sandbox, *, stdin: int = 0, stdout: int = 1, stderr
 
 
 async def _feed(process: Process, stdin: int) -> None:
-    """Pass on what is typed; the end of the stream is the end of the shell's input."""
+    """Pass on the input; its end is the end of the shell's input."""
     while True:
         try:
             await anyio.wait_readable(stdin)
-        except PermissionError:  # a plain file: always readable, and nothing the kernel will wait for
+        except PermissionError:  # a regular file: always readable, and the kernel cannot wait for it
             await anyio.lowlevel.checkpoint()
         data = os.read(stdin, _PIECE)
         await process.send(data)
@@ -57,13 +57,13 @@ def _write(where: int, data: bytes) -> None:
 
 @contextmanager
 def _raw_mode(terminal: int, at_terminal: bool) -> Generator[None]:  # noqa: FBT001 - the one thing it depends on
-    """Every key goes through, and afterwards the terminal is as it was."""
+    """Set the terminal to raw mode, and restore it afterwards."""
     if not at_terminal:
         yield
         return
     before = termios.tcgetattr(terminal)
     try:
-        tty.setraw(terminal, termios.TCSADRAIN)  # what was typed ahead is kept
+        tty.setraw(terminal, termios.TCSADRAIN)  # keeps what was already typed
         yield
     finally:
         termios.tcsetattr(terminal, termios.TCSADRAIN, before)

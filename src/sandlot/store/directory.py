@@ -27,7 +27,7 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class RunDirectory:
-    """What a run writes to: a `TraceSink`, and the blobs its traces refer to."""
+    """A run open for writing: its traces, and the blobs they refer to."""
 
     path: Path
     manifest: bytes

@@ -8,6 +8,7 @@ from typing import Any, cast
 import msgspec
 
 from sandlot.core.errors import StoreError, boundary
+from sandlot.core.text import encodable
 from sandlot.core.trace import FORMAT, Trace, TraceRow
 
 ENTRY_TAG = ord("t")
@@ -49,7 +50,7 @@ def _encoded(value: LogEntry | Trace) -> bytes:
 
 def _spelled_out(value: Any) -> Any:
     if isinstance(value, str):
-        return value.encode(errors="backslashreplace").decode()
+        return encodable(value)
     if isinstance(value, dict):
         fields = cast("dict[Any, Any]", value)
         return {_spelled_out(name): _spelled_out(inner) for name, inner in fields.items()}

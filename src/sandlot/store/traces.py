@@ -42,24 +42,6 @@ class Sealing:
         return num_traces >= self.traces or size_bytes >= self.size_bytes
 
 
-class MemoryTraces:
-    """A sink that keeps traces in memory, for tests and for runs nobody wants to keep."""
-
-    def __init__(self) -> None:
-        self.entries: dict[Key, tuple[Trace, TraceRow]] = {}
-
-    async def add(self, trace: Trace, row: TraceRow) -> None:
-        """Keep it."""
-        encode_entry(trace, row)  # refuses what a disk would refuse
-        if trace.key in self.entries:
-            raise _second(trace)
-        self.entries[trace.key] = trace, row
-
-    def done_keys(self) -> set[Key]:
-        """The rollouts that are kept."""
-        return set(self.entries)
-
-
 def _second(trace: Trace) -> StoreError:
     return StoreError(f"rollout {trace.task}/{trace.rollout} is kept already; each is kept once", kind="doubled")
 

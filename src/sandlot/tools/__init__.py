@@ -1,5 +1,5 @@
-"""Tools: what the agent may call, always in MCP shape.
+"""Tools: what the agent may call, described as in MCP.
 
-Read `function.py` first (a typed Python function becomes a tool), then `schema.py` (its schema), `arguments.py` (what a call may
-carry) and `mcp.py` (any MCP server becomes an environment's tools for as long as its world lives).
+Read `function.py` first (a typed Python function as a tool), then `schema.py` (its JSON Schema), `arguments.py` (checks of a
+call's arguments) and `mcp.py` (the tools of an MCP server, for as long as a world is open).
 """

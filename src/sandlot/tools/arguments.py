@@ -1,8 +1,9 @@
-"""What a tool call may carry, checked in one place before any tool sees it.
+"""Checks the arguments of a tool call before any tool gets them.
 
-The arguments come from a model: they may be unreadable, huge, deep, or hold what no JSON can say. `plain` gives back a copy that
-is none of that, so a tool can neither be hurt by them nor change what the trace recorded; anything else is a `ToolError` that
-tells the agent which argument and why. `clean` is the one place where text that cannot be written as UTF-8 is repaired.
+The arguments come from a model: they may be malformed, huge, deeply nested, or hold values that JSON does not have.
+`checked_arguments` returns a copy without such values, so that a tool cannot be harmed by them and cannot change what the trace
+recorded; for anything else it raises a `ToolError` that tells the agent which argument is wrong and why. `clean` repairs text
+that cannot be encoded as UTF-8.
 """
 
 import math
@@ -13,17 +14,17 @@ from sandlot.core.trace import ToolCall
 from sandlot.core.types import Json
 
 MAX_DEPTH = 64
-"""Lists and objects inside each other."""
+"""Levels of nested lists and objects."""
 MAX_BYTES = 2**20
-"""All arguments of one call together."""
+"""Size of all arguments of one call."""
 _MAX_INTEGER = 2**63
-"""Beyond this, records cannot hold a whole number."""
+"""Limit of the integers that records can hold."""
 _SHOWN_CHARS = 200
-"""How much of a malformed call is shown back."""
+"""Characters of a malformed call that the agent is shown."""
 
 
 def clean(text: str) -> str:
-    """The text with every lone surrogate replaced by U+FFFD, so that it can be encoded wherever it goes later."""
+    """The text with every lone surrogate replaced by U+FFFD, so that it can be encoded as UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -32,10 +33,10 @@ def clean(text: str) -> str:
 
 
 def checked_arguments(call: ToolCall) -> Json:
-    """The call's arguments as a fresh, finite, shallow, small copy; `ToolError` names the argument that is not."""
+    """A copy of the call's arguments, within all limits; `ToolError` names the argument that breaks one."""
     if call.malformed is not None:
         shown = clean(call.malformed[:_SHOWN_CHARS])
-        raise ToolError(f"the arguments of `{call.name}` are not a JSON object; write one like {{}}. What came: {shown}")
+        raise ToolError(f"the arguments of `{call.name}` are not a JSON object; write one like {{}}. Received: {shown}")
     arguments = cast("Any", call.arguments)
     if not isinstance(arguments, dict):
         raise ToolError(f"the arguments of `{call.name}` are a {type(arguments).__name__}; give a JSON object")
@@ -52,7 +53,7 @@ class _Budget:
     def spend(self, size: int) -> None:
         self.left -= size
         if self.left < 0:
-            raise ToolError(f"the arguments are larger than {MAX_BYTES} bytes; send less at once")
+            raise ToolError(f"the arguments are larger than {MAX_BYTES} bytes; send less in one call")
 
 
 def _copy_value(value: Any, where: str, depth: int, budget: _Budget) -> Any:
@@ -66,7 +67,7 @@ def _copy_value(value: Any, where: str, depth: int, budget: _Budget) -> Any:
             return text
         case int():
             if not -_MAX_INTEGER <= value < 2 * _MAX_INTEGER:
-                raise ToolError(f"argument {where}: expected a whole number of at most 64 bits")
+                raise ToolError(f"argument {where}: expected an integer of at most 64 bits")
             return value
         case float():
             if not math.isfinite(value):
@@ -80,7 +81,7 @@ def _copy_value(value: Any, where: str, depth: int, budget: _Budget) -> Any:
 
 def _copy_nested(value: Any, where: str, depth: int, budget: _Budget) -> Any:
     if depth >= MAX_DEPTH:
-        raise ToolError(f"argument {where}: nested deeper than {MAX_DEPTH} levels; send something flatter")
+        raise ToolError(f"argument {where}: nested deeper than {MAX_DEPTH} levels; use fewer levels")
     if not isinstance(value, dict):
         return [_copy_value(each, where, depth + 1, budget) for each in value]
     fields: Json = {}

@@ -1,11 +1,11 @@
-"""The one tool every sandbox has: a shell command, as the agent would type it."""
+"""The tool that every sandbox has: run a shell command."""
 
 from sandlot.core.ports.sandbox import Completed
 from sandlot.core.ports.world import World
 from sandlot.tools.function import FunctionTool
 
 _OUTPUT_BYTES = 1 << 20
-"""Output kept of one command. An agent sees far less of it, and 64 commands of one turn are held at the same time."""
+"""Output kept of one command. An agent sees far less of it, and one turn can run 64 commands at the same time."""
 
 
 async def bash(world: World, command: str) -> str:
@@ -17,10 +17,10 @@ async def bash(world: World, command: str) -> str:
 
 
 def _result_text(done: Completed) -> str:
-    """Output as a person at a terminal would see it, and what they would have to ask for."""
+    """The output as in a terminal, and the exit code if it is not 0."""
     text = done.stdout + (("\n" if done.stdout and not done.stdout.endswith("\n") else "") + done.stderr if done.stderr else "")
     if done.dropped:
-        text += f"\n[{done.dropped} more bytes of output were thrown away]"
+        text += f"\n[{done.dropped} more bytes of output were dropped]"
     return text + (f"\n[exit code {done.code}]" if done.code else "") or "(no output)"
 
 

@@ -1,8 +1,8 @@
 """A typed Python function as a tool.
 
-Whatever an agent sends comes back as something it can read: unreadable, missing, unknown or mistyped arguments are results with
-`error`, never exceptions. What the author's code raises is the author's: `ToolError` is told to the agent, anything else is
-`AuthorError` and fails the rollout on the environment's side.
+Malformed, missing, unknown or mistyped arguments give a result with `error` that the agent can read, never an exception. Errors
+of the author's code: a `ToolError` becomes such a result too; anything else is an `AuthorError`, and the rollout fails on the
+environment's side.
 """
 
 import functools
@@ -22,7 +22,7 @@ from sandlot.tools.arguments import checked_arguments, clean
 from sandlot.tools.schema import ToolSignature, place_of, signature_of
 
 _LOCKS: WeakValueDictionary[int, anyio.Lock] = WeakValueDictionary()
-"""One lock for each world in which an isolated tool is running just now."""
+"""One lock for each world in which an isolated tool is running."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,27 +33,27 @@ class FunctionTool:
     function: Callable[..., Any]
     signature: ToolSignature
     isolated: bool = False
-    """Run each call in a child process that can be killed. Such a tool sees only `world.state`, `world.task` and `world.rng`."""
+    """Run each call in a child process that can be killed. It then sees only `world.state`, `world.task` and `world.rng`."""
 
     @classmethod
     def of(cls, function: Callable[..., Any], name: str | None = None, *, isolate: bool = False) -> "FunctionTool":
-        """The tool for a function; `ConfigError` names file, line, parameter and fix if it cannot be one."""
+        """The tool for a function; `ConfigError` with file, line, parameter and fix if it cannot be a tool."""
         signature = signature_of(function)
         if isolate and author.is_async(function):
             raise ConfigError(
                 f"{place_of(function)}: isolated tool `{function.__name__}` is async; isolated tools see only world.state and"
-                " have nothing to await: make it a plain `def`, or leave `isolate` away"
+                " have nothing to await: make it a plain `def`, or remove `isolate`"
             )
         spec = ToolSpec(name=name or function.__name__, description=clean(signature.description), parameters=signature.parameters)
         return cls(spec, function, signature, isolate)
 
     @property
     def concurrent(self) -> bool:
-        """Async functions share the loop; sync ones would share the world's state between threads."""
+        """True for async functions; sync ones would use the world's state in several threads."""
         return author.is_async(self.function)
 
     async def call(self, world: World, call: ToolCall) -> ToolResult:
-        """Check the arguments, run the function off the loop, and say what came of it."""
+        """Check the arguments, run the function outside the event loop, and return its result or error."""
         try:
             keywords = self.signature.check(checked_arguments(call))
             with boundary(AuthorError, f"tool `{self.spec.name}`"):
@@ -77,14 +77,14 @@ class FunctionTool:
             return await self._run_on_copy(world, keywords)
 
     async def _run_on_copy(self, world: World, keywords: dict[str, Any]) -> Any:
-        """Run on a copy of the world's state and put the changed copy in its place."""
+        """Run on a copy of the world's state, which then replaces the state."""
         before = isolate.pickle_value(world.state)
         copy = _StateWorld(world)
         value, state, rng = await isolate.call(_call_in_child, self.function, copy, keywords)
         if isolate.pickle_value(world.state) != before:
             raise AuthorError(
-                f"tool `{self.spec.name}`: world.state was changed by another tool while this isolated one ran on a copy of it;"
-                " isolate both, or neither",
+                f"tool `{self.spec.name}`: another tool changed world.state while this isolated tool ran on a copy of it;"
+                " isolate both tools, or neither",
                 kind="conflict",
             )
         world.state = state
@@ -102,13 +102,13 @@ class FunctionTool:
             return clean(str(msgspec.to_builtins(value)))
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise AuthorError(
-                f"tool `{self.spec.name}` returned a `{type(value).__name__}` that has no JSON form ({error});"
+                f"tool `{self.spec.name}` returned a `{type(value).__name__}` that cannot be written as JSON ({error});"
                 " return text, plain data, a dataclass or a msgspec.Struct"
             ) from error
 
 
 class _StateWorld:
-    """The world as an isolated tool sees it: a copy of what can be copied."""
+    """What an isolated tool sees of the world."""
 
     def __init__(self, world: World) -> None:
         self.state, self.task, self.rng = world.state, world.task, world.rng

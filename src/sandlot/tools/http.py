@@ -1,8 +1,7 @@
-"""The HTTP road to an MCP server: answers are capped, and a failing server is told from a failing tool.
+"""The HTTP connection to an MCP server: responses have a size limit, and a failing server is told apart from a failing tool.
 
-The SDK reads a JSON answer whole before anyone can look at its size. Here every answer is counted while it comes in. A server
-that cannot be reached, that answers 5xx or that has forgotten our session is noted as trouble: the tool has not failed, the
-environment has.
+The SDK reads a JSON response completely before its size is known. Here the bytes are counted while they arrive. A server that
+cannot be reached, responds with 5xx or has lost our session is noted as `trouble`: the environment has failed, not the tool.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -21,13 +20,13 @@ _CONNECT_S = 10.0
 async def open_http_client(
     url: str, headers: Mapping[str, str], notes: ServerNotes, socket: str | None = None
 ) -> AsyncGenerator[httpx2.AsyncClient]:
-    """A client for one server, reached through a unix socket if one is given.
+    """A client for one server, through a unix socket if one is given.
 
-    When it closes, the server's session is ended too, if the server still listens.
+    When it closes, it also ends the session on the server, if the server still responds.
     """
     notes.over_http = True
     watched = _WatchedTransport(notes, socket)
-    timeout = httpx2.Timeout(_CONNECT_S, read=None)  # how long an answer may take is the caller's cancel scope
+    timeout = httpx2.Timeout(_CONNECT_S, read=None)  # the caller's cancel scope limits the time of a response
     async with httpx2.AsyncClient(transport=watched, headers=dict(headers), timeout=timeout) as client:
         try:
             yield client
@@ -41,11 +40,11 @@ async def _end_session(client: httpx2.AsyncClient, url: str, session: str) -> No
     try:
         await client.delete(url, headers={_SESSION_HEADER: session})
     except httpx2.HTTPError:
-        return  # it is gone already, which is what was wanted
+        return  # it is gone already
 
 
 class _WatchedTransport(httpx2.AsyncBaseTransport):
-    """Counts what comes in and notes what went wrong."""
+    """Limits the size of responses and notes failures of the server."""
 
     def __init__(self, notes: ServerNotes, socket: str | None) -> None:
         self._inner = httpx2.AsyncHTTPTransport(uds=socket)
@@ -58,7 +57,7 @@ class _WatchedTransport(httpx2.AsyncBaseTransport):
         except httpx2.TransportError as error:
             if request.method == "POST":
                 self._notes.trouble = f"it cannot be reached: {type(error).__name__}: {error}"
-            return httpx2.Response(502, request=request)  # raised, it would cancel the world around the SDK's task group
+            return httpx2.Response(502, request=request)  # an exception would cancel the task group of the world
         if request.method == "POST":
             assert isinstance(response.stream, httpx2.AsyncByteStream)
             self.session = response.headers.get(_SESSION_HEADER, self.session)
@@ -71,20 +70,20 @@ class _WatchedTransport(httpx2.AsyncBaseTransport):
 
 
 def _server_failure(request: httpx2.Request, response: httpx2.Response) -> str:
-    """What an answer says about the server itself; nothing if it is an ordinary one, errors of a tool included."""
+    """The failure of the server that a response shows; empty for an ordinary response, a tool's error included."""
     status = response.status_code
     if status == 404 and _SESSION_HEADER in request.headers:
-        return "it answered HTTP 404: it does not know our session any more"
+        return "it responded HTTP 404: it no longer knows our session"
     if status >= 500:
-        return f"it answered HTTP {status}"
+        return f"it responded HTTP {status}"
     kind = response.headers.get("content-type", "")
     if status == 200 and not kind.startswith(("application/json", "text/event-stream")):
-        return f"it answered with {kind or 'no content type'}, which is not MCP"
+        return f"it responded with {kind or 'no content type'}, which is not MCP"
     return ""
 
 
 class _CappedStream(httpx2.AsyncByteStream):
-    """A body that stops at the cap."""
+    """A body with a size limit."""
 
     def __init__(self, inner: httpx2.AsyncByteStream, notes: ServerNotes) -> None:
         self._inner = inner
@@ -100,8 +99,8 @@ class _CappedStream(httpx2.AsyncByteStream):
                     raise httpx2.StreamError(TOO_LARGE)
                 yield piece
         except httpx2.TransportError as error:
-            self._notes.trouble = f"it broke off its answer: {type(error).__name__}: {error}"
-            raise httpx2.StreamError(self._notes.trouble) from error  # the kind that the SDK expects here
+            self._notes.trouble = f"its response was cut off: {type(error).__name__}: {error}"
+            raise httpx2.StreamError(self._notes.trouble) from error  # the exception that the SDK expects here
 
     async def aclose(self) -> None:
         await self._inner.aclose()

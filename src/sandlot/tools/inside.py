@@ -1,7 +1,7 @@
-"""The two roads to an MCP server that runs inside the sandbox: its standard streams, and a port it listens on.
+"""Connections to an MCP server that runs inside the sandbox: its standard streams, or a port it listens on.
 
-What it says is treated like any other server's (see `stdio.py`); it ends with its context, and at the latest with the sandbox. A
-sandbox that goes away under it is the sandbox's failure and not the server's, so that error is kept and raised as it is.
+Its output is treated like that of any other server (see `stdio.py`). It ends with its context, at the latest with the sandbox. If
+the sandbox dies, that is the sandbox's failure and not the server's, so that error is kept and raised.
 """
 
 import socket
@@ -27,7 +27,7 @@ AT_ONCE = 64
 async def open_stdio_inside(
     world: World, command: Command, notes: ServerNotes
 ) -> AsyncGenerator[tuple[ObjectReceiveStream[SessionMessage | Exception], ObjectSendStream[SessionMessage]]]:
-    """The server's two streams, for as long as its process lives."""
+    """Start the server inside; its two message streams, for as long as its process lives."""
     process = await world.spawn(command)
     incoming_end, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outgoing, outgoing_end = anyio.create_memory_object_stream[SessionMessage](0)
@@ -61,7 +61,7 @@ async def _read_output(process: Process, incoming: ObjectSendStream[SessionMessa
 
 async def _write_input(process: Process, outgoing: ObjectReceiveStream[SessionMessage]) -> None:
     async with outgoing:
-        with suppress(SandboxError):  # the reader sees the end and tells
+        with suppress(SandboxError):  # `_read_output` reports the end
             async for message in outgoing:
                 await process.send(message_line(message))
 
@@ -77,7 +77,7 @@ async def _stop(process: Process) -> None:
 
 @asynccontextmanager
 async def forward_port(world: World, port: int, notes: ServerNotes) -> AsyncGenerator[str]:
-    """A unix socket on the host that leads to a port inside, for clients that know nothing of sandboxes; ours alone to open."""
+    """A unix socket on the host, for this user only, that forwards to a port inside, for clients that know no sandboxes."""
     slots = anyio.CapacityLimiter(AT_ONCE)
 
     async def pass_through(client: SocketStream) -> None:
@@ -85,7 +85,7 @@ async def forward_port(world: World, port: int, notes: ServerNotes) -> AsyncGene
             try:
                 stream = await world.connect(port)
             except OSError:
-                return  # nobody listens: the client is told by the end
+                return  # no program listens: the client sees a closed connection
             except SandboxError as error:
                 notes.lost = error
                 return
@@ -95,7 +95,7 @@ async def forward_port(world: World, port: int, notes: ServerNotes) -> AsyncGene
                 await stream.aclose()
 
     with tempfile.TemporaryDirectory(prefix="sandlot-") as folder:
-        path = str(Path(folder) / "door")
+        path = str(Path(folder) / "port")
         async with await anyio.create_unix_listener(path) as listener, anyio.create_task_group() as group:
             group.start_soon(listener.serve, pass_through)
             try:
@@ -105,7 +105,7 @@ async def forward_port(world: World, port: int, notes: ServerNotes) -> AsyncGene
 
 
 async def _join(client: SocketStream, stream: Stream) -> None:
-    """Carry bytes both ways until either side ends; then the other is ended too, so that nobody has to be cancelled."""
+    """Copy bytes in both directions until one side ends; then the other is closed too, so that no task must be cancelled."""
     broken = (anyio.BrokenResourceError, anyio.ClosedResourceError, SandboxError, OSError)
 
     async def outwards() -> None:

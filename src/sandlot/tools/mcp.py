@@ -1,11 +1,11 @@
-"""Any MCP server as an environment's tools, for as long as a world lives.
+"""The tools of an MCP server as an environment's tools, for as long as a world is open.
 
-`McpServer` is what an author writes down: a command to start (stdio) or an address (streamable HTTP), beside the world or inside
-its sandbox. Opening it for a world starts the server, or a session on it, and lists its tools; closing ends it, whatever state it
-is in. The server gets no environment variable of ours but a handful like `PATH` and those named; inside a sandbox, none. A server
-that will not start or dies is the environment's failure.
+An author declares an `McpServer`: a command to start (stdio) or a URL (streamable HTTP), on the host or inside the sandbox.
+Opening it for a world starts the server, or a session on it, and lists its tools; closing ends it, whatever its state. The server
+gets only a few of our environment variables like `PATH`, and those that are named; inside a sandbox, none. A server that does not
+start or dies is a failure of the environment.
 
-The SDK is imported when a source is opened, not before: it costs more than a second.
+The SDK is imported when a server is opened, not before: it takes more than a second.
 """
 
 import importlib
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from sandlot.tools.stdio import ServerNotes
 
 _INHERITED = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER")
-"""Variables every server may see."""
+"""Environment variables that every server gets."""
 _MAX_TOOLS = 1024
-"""More than any agent can be shown."""
+"""More than any agent can use."""
 _MAX_PAGES = 100
 _LOOPBACK = {"127.0.0.1", "localhost"}
 
@@ -92,18 +92,18 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def _require_fit_for_inside(self) -> None:
         if self.pass_env or self.headers:
             raise ConfigError(
-                f"MCP server `{self.name}`: `pass_env` and `headers` carry what only this process knows, and nothing of that may "
-                "enter a sandbox; leave them out, or `inside`"
+                f"MCP server `{self.name}`: `pass_env` and `headers` may hold secrets of this process, which must not enter a "
+                "sandbox; remove them, or `inside`"
             )
         if self.url is not None and (urlsplit(self.url).scheme != "http" or urlsplit(self.url).hostname not in _LOOPBACK):
             raise ConfigError(
-                f"MCP server `{self.name}`: `url` is {self.url!r}; inside a sandbox there is only `http://127.0.0.1:PORT/...`"
+                f"MCP server `{self.name}`: `url` is {self.url!r}; inside a sandbox it must be `http://127.0.0.1:PORT/...`"
             )
 
     @asynccontextmanager
     async def open(self, world: World) -> AsyncGenerator[Sequence[Tool]]:
-        """Start the server for this world and give its tools; gone, with its processes, when the context ends."""
-        await anyio.to_thread.run_sync(_load_sdk)  # beside the loop: every other rollout would wait for it
+        """Start the server for this world; its tools, until the context ends. All its processes end with it."""
+        await anyio.to_thread.run_sync(_load_sdk)  # in a thread: every other rollout would wait for it
         from sandlot.tools.stdio import ServerNotes  # noqa: PLC0415 - brings the SDK, see above
 
         notes = ServerNotes(secrets=tuple(filter(None, map(os.environ.get, [*self.pass_env, *self.headers.values()]))))
@@ -118,7 +118,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             leaf = unwrapped(group)
             raise leaf from leaf.__cause__
         if starting.cancelled_caught:
-            raise AuthorError(f"{what} within {self.start_s:g} s; {notes.summary() or 'it said nothing'}", kind="timeout")
+            raise AuthorError(f"{what} within {self.start_s:g} s; {notes.summary() or 'it wrote nothing'}", kind="timeout")
 
     async def _start(self, stack: AsyncExitStack, world: World, notes: "ServerNotes", what: str) -> Sequence[Tool]:
         from mcp import Client, MCPError  # noqa: PLC0415 - see above
@@ -167,7 +167,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             ) from None
 
     async def _list_tools(self, client: "Client") -> list["ListedTool"]:
-        """Every tool of the server that is wanted, each name once."""
+        """The wanted tools of the server; an error if a name is missing or used twice."""
         listed: list[ListedTool] = []
         cursor: str | None = None
         for _ in range(_MAX_PAGES):
@@ -180,7 +180,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             raise AuthorError(f"MCP server `{self.name}` lists more than {_MAX_PAGES} pages of tools", kind="server")
         if len(listed) > _MAX_TOOLS:
             raise AuthorError(
-                f"MCP server `{self.name}` offers more than {_MAX_TOOLS} tools; name those to take in `tools`", kind="server"
+                f"MCP server `{self.name}` offers more than {_MAX_TOOLS} tools; list those to use in `tools`", kind="server"
             )
         names = Counter(tool.name for tool in listed)
         if twice := [name for name, count in names.items() if count > 1]:

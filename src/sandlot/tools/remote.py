@@ -1,8 +1,8 @@
 """One tool of an MCP server, as a `Tool`.
 
-What the server says about a call is for the agent to read, errors included. What says that the server itself is broken, gone or
-not speaking the protocol is the environment's failure and raises `AuthorError`. A result's shape is checked, its declared output
-schema is not: nobody here relies on it, and a hostile one could keep the host busy.
+The agent gets the server's response to a call, errors included. If the server itself is broken, gone or does not follow the
+protocol, the environment has failed: `AuthorError`. The shape of a result is checked; its declared output schema is not, because
+nothing here relies on it, and a hostile schema could keep the host busy.
 """
 
 from dataclasses import dataclass
@@ -48,11 +48,11 @@ class RemoteTool:
 
     @property
     def concurrent(self) -> bool:
-        """A server answers its calls as they come."""
+        """Always True: a server handles its calls itself."""
         return True
 
     async def call(self, world: World, call: ToolCall) -> ToolResult:  # noqa: ARG002 - the server has a world of its own
-        """Pass the call on; its answer as text, its errors as something to read."""
+        """Send the call to the server; its response as text, errors included."""
         try:
             arguments = checked_arguments(call)
         except ToolError as error:
@@ -87,12 +87,12 @@ class RemoteTool:
 
 
 def make_remote_tool(listed: ListedTool, server: str, prefix: str, client: Client, notes: ServerNotes) -> RemoteTool:
-    """The tool a server listed; `AuthorError` if no agent could be shown it."""
+    """The tool for an entry of the server's list; `AuthorError` if its schema is too large."""
     schema = {"type": "object"} | listed.input_schema
     size = len(msgspec.json.encode(schema))
     if size > _MAX_SCHEMA_BYTES:
         raise AuthorError(
-            f"MCP server `{server}` offers `{listed.name[:100]}` with a schema of {size} bytes; {_MAX_SCHEMA_BYTES} is the most",
+            f"MCP server `{server}` offers `{listed.name[:100]}` with a schema of {size} bytes; at most {_MAX_SCHEMA_BYTES}",
             kind="server",
         )
     description = clean(listed.description or "")

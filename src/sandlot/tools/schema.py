@@ -1,8 +1,8 @@
-"""The signature of a tool: JSON Schema out, checked arguments in, both from the same type hints.
+"""The signature of a tool: its JSON Schema and the check of a call's arguments, both from the same type hints.
 
-A function's parameters become the fields of one msgspec record. msgspec writes the record's JSON Schema and later checks a call
-against it, so what the agent is told and what is enforced cannot differ. Defaults stay with the function: a parameter the agent
-leaves out is not passed at all. A function that cannot be described is refused at load, by file, line and parameter.
+A function's parameters become the fields of one msgspec record. msgspec writes the record's JSON Schema and checks calls against
+the record, so the schema shown to the agent and the check cannot differ. Defaults stay with the function: a parameter that the
+agent leaves out is not passed. A function that cannot be described is refused when it is loaded, with file, line and parameter.
 """
 
 import inspect
@@ -20,7 +20,7 @@ from sandlot.core.types import Json
 
 _SUPPORTED = "str, int, float, bool, list[...], dict[str, ...], Optional, Literal, Enum, a dataclass or a msgspec.Struct"
 _WORLD = "world"
-"""A first parameter of this name is given the world and is not part of the schema."""
+"""A first parameter of this name gets the world and is not part of the schema."""
 
 _DEFS = "#/$defs/"
 _ARGUMENT_LINE = re.compile(r"(?P<indent>\s*)(?P<name>\w+)\s*(\([^)]*\))?\s*:\s+(?P<text>\S.*)")
@@ -29,7 +29,7 @@ _AT = re.compile(r"(?P<what>.*) - at `(key in )?\$(?P<path>.*)`\Z", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class ToolSignature:
-    """What a function takes, as an agent sees it."""
+    """The parameters of a tool, as an agent sees them."""
 
     description: str
     parameters: Json
@@ -81,15 +81,15 @@ def place_of(function: Callable[..., Any]) -> str:
 
 
 def _hint(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
-    """The resolved type of one parameter, known to be describable."""
+    """The resolved type of one parameter; `ConfigError` if it has no JSON Schema."""
 
     def refused(why: str) -> ConfigError:
         return ConfigError(f"{place_of(function)}: parameter `{parameter.name}` of tool `{function.__name__}` {why}")
 
     if parameter.kind in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY}:
-        raise refused(f"is `{parameter}`; tools are called by name, so give each argument a parameter of its own")
+        raise refused(f"is `{parameter}`; tools are called by name, so give each argument its own parameter")
     if parameter.name == _WORLD:
-        raise refused("must come first to be given the world")
+        raise refused("must be the first parameter to get the world")
     if parameter.annotation is parameter.empty:
         raise refused(f"has no type; write `{parameter.name}: str` or another of {_SUPPORTED}")
     holder = types.SimpleNamespace(__annotations__={parameter.name: parameter.annotation})
@@ -98,13 +98,13 @@ def _hint(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
         hint = typing.get_type_hints(holder, globalns=names, include_extras=True)[parameter.name]
     except (NameError, SyntaxError, TypeError, AttributeError) as error:
         raise refused(
-            f"has type `{parameter.annotation}`, which cannot be read: {error}; import it where it is defined"
+            f"has type `{parameter.annotation}`, which cannot be resolved: {error}; import it at the top of the file"
         ) from error
     try:
         msgspec.json.schema_components([hint])
     except (TypeError, ValueError, RecursionError) as error:
         why = str(error).splitlines()[-1]
-        raise refused(f"has type `{_hint_text(hint)}`, which has no JSON form: {why}; use {_SUPPORTED}") from error
+        raise refused(f"has type `{_hint_text(hint)}`, which has no JSON Schema: {why}; use {_SUPPORTED}") from error
     return hint
 
 
@@ -130,7 +130,7 @@ def _schema(record: type[msgspec.Struct], parameters: list[inspect.Parameter], d
 
 
 def _default(value: Any) -> Any:
-    """A default as JSON data, or UNSET if it has no such form: then only the function knows it."""
+    """A default as JSON data; UNSET if it cannot be written as JSON."""
     try:
         return msgspec.json.decode(msgspec.json.encode(value))
     except (TypeError, ValueError, OverflowError):
@@ -161,7 +161,7 @@ def _argument_lines(doc: str, names: set[str]) -> dict[str, str]:
 
 
 def _readable(message: str) -> str:
-    """The validation error as a sentence that begins with the argument's name."""
+    """A validation error as a sentence that starts with the argument's name."""
     match = _AT.fullmatch(message)
     if match:
         path = match["path"].removeprefix(".")

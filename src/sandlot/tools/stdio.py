@@ -1,8 +1,8 @@
-"""An MCP server as a child process: JSON-RPC lines over its standard streams, none of which can hurt the host.
+"""An MCP server as a child process: JSON-RPC lines over its standard streams, safe against hostile servers.
 
-The SDK brings a transport of this kind; this one adds what a hostile or broken server makes necessary: a cap on the size of one
-line, so that a server cannot fill the host's memory; an answer to a request whose line cannot be used, so that nobody waits for
-it; and what the server said before it died, for the error message. Its process group is gone when the context ends.
+The SDK has such a transport; this one adds a size limit for one line, so that a server cannot fill the host's memory; an error
+response in place of a line that cannot be used, so that its request does not wait forever; and the last output of a server that
+died, for the error message. Its process group is killed when the context ends.
 """
 
 import os
@@ -21,11 +21,11 @@ from sandlot.core.errors import SandboxError
 from sandlot.core.redaction import Secrets
 
 MAX_MESSAGE_BYTES = 8 * 2**20
-"""One message of a server."""
-TOO_LARGE = f"the answer is larger than {MAX_MESSAGE_BYTES} bytes; ask for less at once"
-"""Told to the agent in place of an answer that was thrown away."""
+"""Size limit of one message of a server."""
+TOO_LARGE = f"the response is larger than {MAX_MESSAGE_BYTES} bytes; request less in one call"
+"""What the agent gets in place of a response that was dropped."""
 CLOSE_S = 2.0
-"""How long a server may take to leave by itself once its input is closed, and again to be gone once killed."""
+"""How long a server may take to exit after its input is closed, and again after it is killed."""
 TAIL_BYTES = 2000
 
 _ENDS_BYTES = 256
@@ -35,22 +35,22 @@ _ID_LAST = re.compile(rb'"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s
 
 @dataclass(slots=True)
 class ServerNotes:
-    """What is known about a server when something goes wrong. Grows while the server lives."""
+    """What is known about a server, for error messages. Grows while the server lives."""
 
     secrets: tuple[str, ...] = ()
-    """Never shown."""
+    """Removed from every message."""
     stderr: bytes = b""
     noise: list[str] = field(default_factory=list[str])
     trouble: str = ""
-    """Set when the server, and not a tool, failed: what happened."""
+    """How the server, and not a tool, failed; empty if it did not."""
     lost: SandboxError | None = None
-    """Set when the sandbox it ran in is gone: not the server's failure."""
+    """Set when its sandbox died: not the server's failure."""
     over_http: bool = False
     too_large: bool = False
-    """An answer over HTTP was thrown away; whoever tells the agent sets it back."""
+    """A response over HTTP was dropped; set back when the agent has got the error."""
 
     def summary(self) -> str:
-        """All of it, for the end of a message."""
+        """All notes as text, for the end of a message."""
         parts = [self.trouble] if self.trouble else []
         if self.noise:
             parts.append(f"{len(self.noise)} lines of its output were not JSON-RPC, the first: {self.noise[0]!r}")
@@ -61,7 +61,7 @@ class ServerNotes:
 
 @dataclass(frozen=True, slots=True)
 class OutputLine:
-    """One line of output. If it was over the cap, only its two ends were kept."""
+    """One line of output. Of a line above the size limit, only the two ends are kept."""
 
     head: bytes
     tail: bytes
@@ -69,18 +69,18 @@ class OutputLine:
 
     @property
     def whole(self) -> bytes | None:
-        """The line, unless it was too long."""
+        """The line; None if it was too long."""
         return self.head if self.size == len(self.head) else None
 
     @property
     def request(self) -> int | None:
-        """The request it answers, as far as its ends tell: servers write the id first or last."""
+        """The id of the request it responds to, if it is in one of the ends: servers write the id first or last."""
         found = _ID_FIRST.match(self.head[:_ENDS_BYTES]) or _ID_LAST.search(self.tail)
         return int(found[1]) if found else None
 
 
 class LineSplitter:
-    """Bytes in, lines out, never holding more than one capped line."""
+    """Splits bytes into lines, and never holds more than one line of limited size."""
 
     def __init__(self, max_bytes: int = MAX_MESSAGE_BYTES) -> None:
         self._max_bytes = max_bytes
@@ -116,7 +116,7 @@ class LineSplitter:
 async def open_stdio(
     command: Sequence[str], env: Mapping[str, str], cwd: str | None, notes: ServerNotes
 ) -> AsyncGenerator[tuple[ObjectReceiveStream[SessionMessage | Exception], ObjectSendStream[SessionMessage]]]:
-    """The server's two streams, for as long as its process lives."""
+    """Start the server; its two message streams, for as long as its process lives."""
     process = await anyio.open_process(list(command), env=env, cwd=cwd, start_new_session=True)
     incoming_end, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outgoing, outgoing_end = anyio.create_memory_object_stream[SessionMessage](0)
@@ -147,7 +147,7 @@ async def _read_output(process: Process, incoming: ObjectSendStream[SessionMessa
 
 
 def parse_message(line: OutputLine, notes: ServerNotes) -> SessionMessage | None:
-    """The message in a line; for an answer that cannot be used, an error in its place; None for noise."""
+    """The message in a line; an error message for a response that cannot be used; None for other output."""
     if line.whole is None:
         error = ErrorData(code=INTERNAL_ERROR, message=TOO_LARGE)
     else:
@@ -156,7 +156,7 @@ def parse_message(line: OutputLine, notes: ServerNotes) -> SessionMessage | None
         try:
             return SessionMessage(jsonrpc_message_adapter.validate_json(line.whole, by_name=False))
         except ValueError as problem:
-            error = ErrorData(code=PARSE_ERROR, message=f"the answer is not JSON-RPC: {str(problem)[:200]}")
+            error = ErrorData(code=PARSE_ERROR, message=f"the response is not JSON-RPC: {str(problem)[:200]}")
     if line.request is not None:
         return SessionMessage(JSONRPCError(jsonrpc="2.0", id=line.request, error=error))
     if len(notes.noise) < 1000:
@@ -165,14 +165,14 @@ def parse_message(line: OutputLine, notes: ServerNotes) -> SessionMessage | None
 
 
 def message_line(message: SessionMessage) -> bytes:
-    """A message as a server reads it."""
+    """A message as a line for the server."""
     return message.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
 
 
 async def _write_input(process: Process, outgoing: ObjectReceiveStream[SessionMessage]) -> None:
     assert process.stdin
     async with outgoing:
-        with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):  # the reader sees the end and tells
+        with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):  # `_read_output` reports the end
             async for message in outgoing:
                 await process.stdin.send(message_line(message))
 
@@ -185,14 +185,14 @@ async def _read_errors(process: Process, notes: ServerNotes) -> None:
 
 
 async def _wait_exit(process: Process) -> str:
-    """How the process ended, now that its output is closed."""
+    """Wait for a process whose output is closed; how it ended."""
     with anyio.move_on_after(CLOSE_S, shield=True):
         return exit_text(await process.wait())
     return "it closed its output"
 
 
 def exit_text(code: int) -> str:
-    """How a process with this exit code ended."""
+    """How a process ended, from its exit code."""
     return f"its process ended with exit code {code}" if code >= 0 else f"its process was killed by {_signal_name(-code)}"
 
 
@@ -210,6 +210,6 @@ async def _stop(process: Process) -> None:
     with anyio.move_on_after(CLOSE_S):
         await process.wait()
     with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)  # what it started goes too
+        os.killpg(process.pid, signal.SIGKILL)  # with every process it started
     with anyio.move_on_after(CLOSE_S):
         await process.aclose()

@@ -20,8 +20,8 @@ Losses, for `PolicyGradient(loss=...)` and `Prefer(loss=...)`:
 What came out:
     TrainingProgress, Outcome, outcome_of       every step and evaluation; the summary
 
-For readers of the code: `loop.py` first (collect, weigh, update, publish, on one screen), then `algorithms/` (traces to per-token
-losses) and `forest/` (shared prefixes computed once).
+For readers of the code: `loop.py` first (collect, weight, update, publish, on one screen), then `algorithms/` (traces to
+per-token losses) and `forest/` (shared prefixes are computed once).
 """
 
 from importlib import import_module

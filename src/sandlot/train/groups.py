@@ -1,8 +1,8 @@
-"""Groups of rollouts, in the order of their tasks, begun as early as staleness allows and never thrown away.
+"""Groups of rollouts in the order of their tasks, started as early as staleness allows and never discarded.
 
-Admission is the whole of it: with B groups a step and a bound of E versions, no more than (E + 1) B groups are begun beyond those
-the last published version had learned from. Groups are learned from in the order they began, B or more a step, so one that began
-at version v is used at v + E at the latest. A crash loses nothing: what is on disk is read and not taken again.
+Staleness is bounded by admission: with B groups per step and a bound of E versions, at most (E + 1) B groups are started beyond
+those that the last published version was trained on. Groups are used in the order they were started, B or more per step, so one
+that started at version v is used at v + E at the latest. A crash loses nothing: stored rollouts are read and not taken again.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -17,11 +17,11 @@ from sandlot.core.task import Task
 from sandlot.core.trace import Trace
 
 Take = Callable[[Task, int], Awaitable[Trace]]
-"""One rollout of a task by its number: read if it is there, else taken and kept."""
+"""One rollout of a task by its number: read if it is stored, else taken and stored."""
 
 
 def task_order(tasks: list[Task], seed: int) -> Callable[[int], tuple[Task, int]]:
-    """For the n-th group, its task and how often that one came before: all tasks once, shuffled, then again."""
+    """Returns for the n-th group its task, and how often that task came before: all tasks once, shuffled, then again."""
 
     def at(number: int) -> tuple[Task, int]:
         epoch, place = divmod(number, len(tasks))
@@ -33,7 +33,7 @@ def task_order(tasks: list[Task], seed: int) -> Callable[[int], tuple[Task, int]
 
 
 class Groups:
-    """What the loop takes from. Open it with `collecting`."""
+    """The groups that the loop learns from. Open it with `open_groups`."""
 
     def __init__(
         self,
@@ -49,12 +49,12 @@ class Groups:
         self._take, self._order, self._size = take, order, size
         self._step, self._staleness = step, staleness
         self.taken = first
-        """Groups the loop has had; the next one's number."""
+        """Groups that the loop has used; the number of the next one."""
         self._settled = first
-        """Groups that published weights have learned from."""
+        """Groups that the published weights were trained on."""
         self._wanted = first
         self._steps = steps
-        """Steps that are still to come: nothing begins for others; None if there is no last one."""
+        """Remaining steps: no group is started beyond them; None for no end."""
         self._changed = anyio.Event()
         self._done: dict[int, list[Trace]] = {}
 
@@ -73,7 +73,7 @@ class Groups:
         return task, traces
 
     def published(self) -> None:
-        """Weights are out that have learned from everything taken so far."""
+        """Note that the weights trained on all groups so far are published."""
         self._settled = self.taken
         self._steps = self._steps - 1 if self._steps is not None else None
         self._notify()
@@ -83,12 +83,12 @@ class Groups:
         self._changed = anyio.Event()
 
     def _room(self) -> int:
-        """How many groups may have begun: what staleness allows, and what this very step still waits for."""
+        """How many groups may be started: what staleness allows, and what the current step waits for."""
         ahead = self._staleness + 1 if self._steps is None else min(self._staleness + 1, self._steps)
         return max(self._settled + ahead * self._step, self._wanted)
 
     async def begin(self, workers: anyio.abc.TaskGroup) -> None:
-        """Start groups for as long as there is room; never returns."""
+        """Start groups whenever there is room; never returns."""
         number = self.taken
         while True:
             while number >= self._room():
@@ -112,7 +112,7 @@ class Groups:
 
 @asynccontextmanager
 async def open_groups(groups: Groups) -> AsyncGenerator[Groups]:
-    """Rollouts go on in the background until this ends."""
+    """Take rollouts in the background until the block ends."""
     try:
         async with anyio.create_task_group() as workers:
             workers.start_soon(groups.begin, workers)

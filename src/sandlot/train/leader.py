@@ -1,7 +1,7 @@
-"""Who learns: a trainer in this process, or this process at the head of several.
+"""The trainer that the loop uses: one in this process, or one that leads several processes.
 
-What rank 0's loop asks of its `_Leader`, every rank does with a trainer of its own: the order goes out, then all call the same
-method at the same moment. The loop does not know which of the two it has.
+Every method that rank 0's loop calls on its `_Leader` is called on all ranks: rank 0 broadcasts the call, then all ranks call the
+same method of their own trainer. The loop does not know which of the two it has.
 """
 
 import threading
@@ -20,64 +20,64 @@ from sandlot.train.tally import Update
 from sandlot.train.trainer import Trainer
 
 _END_S = 20.0
-"""How long an update that nobody waits for any more may take before the processes part without a word."""
+"""How long to wait at the end for an update in progress, before the other processes are left without a message."""
 
 
 _LOST = ("gloo", "NCCL", "Connection closed", "Connection reset")
-"""Words of errors that mean that another process does not answer; torch has no class for them."""
+"""Texts in errors that mean that another process does not answer; torch has no class for them."""
 
 
 class Learner(Protocol):
-    """What the loop asks for."""
+    """What the loop needs of a trainer."""
 
     def update(self, groups: Sequence[Sequence[TrainingRow]]) -> Update:
         """Learn from a batch."""
         ...
 
     def values(self, row: Row) -> Floats:
-        """The critic's view before each trained token of a row."""
+        """The critic's value before each trained token of a row."""
         ...
 
     def logprobs(self, rows: Sequence[Row]) -> list[Floats]:
-        """Log-probabilities of each row's trained tokens, under the present weights."""
+        """Log-probabilities of each row's trained tokens, under the current weights."""
         ...
 
     def whole(self) -> Decoder:
-        """A decoder with all of the weights as they are now, to be read."""
+        """A decoder with all current weights, for reading."""
         ...
 
     def overwrite(self, put: Callable[[Decoder], None]) -> None:
-        """Have the weights changed by a function that is given all of them."""
+        """Change the weights with a function that receives a decoder with all of them."""
         ...
 
     def state(self) -> dict[str, Any]:
-        """Everything that must survive a crash, but for the weights."""
+        """Everything that must survive a crash, except the weights."""
         ...
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a kept state."""
+        """Continue from a stored state."""
         ...
 
 
 class _Leader:
-    """The trainer of rank 0: what it does, all do."""
+    """The trainer of rank 0: every call is made on all ranks."""
 
     def __init__(self, trainer: Trainer, ranks: Ranks) -> None:
         self._trainer, self._ranks = trainer, ranks
         self._one_at_a_time = threading.Lock()
         self._broken = False
-        """True if the processes are no longer at the same place."""
+        """True while the ranks may be at different calls."""
 
     def update(self, groups: Sequence[Sequence[TrainingRow]]) -> Update:
         """Learn from a batch, each rank from its share."""
         return self._call_everywhere("update", groups)
 
     def values(self, row: Row) -> Floats:
-        """The critic's view before each trained token of a row."""
+        """The critic's value before each trained token of a row."""
         return self._call_everywhere("values", row)
 
     def logprobs(self, rows: Sequence[Row]) -> list[Floats]:
-        """Log-probabilities of each row's trained tokens, under the present weights."""
+        """Log-probabilities of each row's trained tokens, under the current weights."""
         return self._call_everywhere("logprobs", rows)
 
     def whole(self) -> Decoder:
@@ -98,7 +98,7 @@ class _Leader:
 
     def _call_everywhere(self, name: str, *words: Any, theirs: tuple[Any, ...] | None = None) -> Any:
         with self._one_at_a_time:
-            self._broken = True  # until it is done
+            self._broken = True  # until all ranks are done
             with _report_lost_process(self._ranks):
                 self._ranks.broadcast((name, words if theirs is None else theirs))
                 done = getattr(self._trainer, name)(*words)
@@ -106,7 +106,7 @@ class _Leader:
             return done
 
     def end(self) -> None:
-        """Let the others go. An update under way is waited for: between two halves of it nobody listens."""
+        """End the other processes, after the update in progress: they do not listen during one."""
         if not self._one_at_a_time.acquire(timeout=_END_S):
             return
         try:
@@ -119,7 +119,7 @@ class _Leader:
 
 @contextmanager
 def _report_lost_process(ranks: Ranks) -> Generator[None]:
-    """Say plainly that another process is gone; other errors are what they are."""
+    """Turn the errors of a lost process into a `HarnessError` that says so; other errors pass."""
     try:
         yield
     except RuntimeError as error:
@@ -127,13 +127,13 @@ def _report_lost_process(ranks: Ranks) -> Generator[None]:
             raise
         others = [f"{number}" for number in range(ranks.count) if number != ranks.number]
         raise HarnessError(
-            f"process {' or '.join(others)} of this training has ended before the others; torchrun says which, and how"
+            f"process {' or '.join(others)} of this training has ended before the others; torchrun says which, and why"
         ) from error
 
 
 @contextmanager
 def open_leader(trainer: Trainer, ranks: Ranks) -> Generator[Learner]:
-    """The trainer of the loop; the others are let go at the end."""
+    """The loop's trainer; the other processes are ended with the block."""
     if ranks.count == 1:
         yield trainer
         return
@@ -145,7 +145,7 @@ def open_leader(trainer: Trainer, ranks: Ranks) -> Generator[Learner]:
 
 
 def follow(trainer: Trainer, ranks: Ranks) -> None:
-    """Do what rank 0 orders, until it says that this was all."""
+    """Make the calls that rank 0 broadcasts, until it ends."""
     with _report_lost_process(ranks):
         while (order := ranks.broadcast(None)) is not None:
             name, words = order

@@ -1,4 +1,4 @@
-"""What learns: a decoder's own weights, or adapters on it; and what it is measured against."""
+"""The trainer of a recipe: of all weights or of LoRA adapters, with a reference if the algorithm needs one."""
 
 from sandlot.core.errors import ConfigError
 from sandlot.core.types import derive_seed
@@ -12,7 +12,7 @@ from sandlot.train.trainer import Trainer
 
 
 def build_trainer(decoder: Decoder, recipe: Recipe, ranks: Ranks = ALONE) -> Trainer:
-    """A trainer as the recipe wants it. The reference is the weights it begins with; where those stay, it shares their memory."""
+    """The trainer of a recipe. Its reference has the initial weights; with LoRA these do not change, and the memory is shared."""
     reference = None
     if needs_reference(recipe.algorithm):
         reference = copy_decoder(decoder) if recipe.lora is None else _share_weights(decoder)
@@ -20,7 +20,7 @@ def build_trainer(decoder: Decoder, recipe: Recipe, ranks: Ranks = ALONE) -> Tra
         if recipe.lora > decoder.shape.hidden:
             raise ConfigError(
                 f"recipe `{recipe.name}`: lora is {recipe.lora}, and `{recipe.model}` is {decoder.shape.hidden} wide: "
-                "adapters of that rank are larger than what they adapt; give a smaller rank, or leave `lora` out"
+                "adapters of that rank are larger than the layers they adapt; give a smaller rank, or leave `lora` out"
             )
         adapted(decoder, recipe.lora, seed=derive_seed("adapters", recipe.seed))
     return Trainer(
@@ -34,14 +34,14 @@ def build_trainer(decoder: Decoder, recipe: Recipe, ranks: Ranks = ALONE) -> Tra
 
 
 def copy_decoder(decoder: Decoder) -> Decoder:
-    """The same weights, to be sampled from while the others are being changed."""
+    """A copy of a decoder, to sample from while the original is trained."""
     other = Decoder(decoder.shape).to(device=decoder.embedding.weight.device, dtype=decoder.embedding.weight.dtype)
     other.load_state_dict(decoder.state_dict())
     return other
 
 
 def _share_weights(decoder: Decoder) -> Decoder:
-    """Another decoder over the very same memory: for weights that stay as they are."""
+    """A decoder that shares the memory of another: for weights that do not change."""
     weight = decoder.embedding.weight
     other = empty(decoder.shape, weight.dtype, weight.device)
     other.load_state_dict(decoder.state_dict(), assign=True)

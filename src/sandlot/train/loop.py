@@ -1,7 +1,7 @@
-"""The training loop on one screen: collect groups, weigh their tokens, update, keep, publish, evaluate.
+"""The training loop on one screen: collect groups, weigh their tokens, update, save, publish, evaluate.
 
-Rollouts run ahead of learning by as many versions as the recipe allows and no further (`groups.py`); what an algorithm is and how
-weights reach the engine are the parts' affair. A run that was killed goes on when this is called again.
+Rollouts run ahead of the updates by at most as many versions as the recipe allows (`groups.py`). The algorithm and the publishing
+of weights are parts of their own. A training that was killed continues when this is called again.
 """
 
 import time
@@ -10,27 +10,38 @@ from pathlib import Path
 import anyio.lowlevel
 import msgspec
 
-from sandlot.analysis.alarm import Alarm
 from sandlot.core.concurrency.threads import off_loop
-from sandlot.core.trace import Trace, TraceRow
-from sandlot.run.collect import Collection, stopped_by_signals
+from sandlot.core.trace import Trace
+from sandlot.observe.events import (
+    AlarmRaised,
+    EvaluationBegan,
+    EvaluationEnded,
+    RolledBack,
+    Sink,
+    StepLearned,
+    TrainingBegan,
+    ignore_event,
+)
+from sandlot.observe.training_records import WentBack
+from sandlot.run.collector import Collection, stopped_by_signals
 from sandlot.train.algorithms.algorithms import teaches
 from sandlot.train.groups import Groups, open_groups, task_order
 from sandlot.train.recipe import Recipe
-from sandlot.train.report.progress import Learned, Measured, TrainingProgress, WentBack, summarise_evaluation, summarise_step
+from sandlot.train.report.progress import TrainingProgress, summarise_evaluation, summarise_step
 from sandlot.train.rows import Group, group_of
-from sandlot.train.training import Training, open_training
+from sandlot.train.tracking import settings_of
+from sandlot.train.training import EVALUATION, Training, open_training
 
 
-async def learn(recipe: Recipe, path: Path, watch: "Watcher | None" = None) -> TrainingProgress:
-    """Learn until the recipe's last step; everything lies in `path`, and how it went is returned."""
-    watcher = watch or Watcher()
+async def learn(recipe: Recipe, path: Path, sink: Sink = ignore_event) -> TrainingProgress:
+    """Train until the recipe's last step, in the run directory `path`, and return how it went. `sink` receives the events."""
     collection = Collection()
-    async with stopped_by_signals(collection), open_training(recipe, path, collection, watcher.rollout) as run:
+    async with stopped_by_signals(collection), open_training(recipe, path, collection, sink) as run:
         progress = TrainingProgress.resume(path, run.standing.version)
-        watcher.begin(run, progress)
-        with collection.scope:
-            await _evaluate(run, progress, watcher)
+        emit = run.collector.sink
+        emit(_training_began(run, progress))
+        with collection.until_stopped():
+            await _evaluate(run, progress)
             async with open_groups(_groups_of(run)) as groups:
                 for version in range(run.standing.version + 1, recipe.steps + 1):
                     started = time.monotonic()
@@ -38,20 +49,41 @@ async def learn(recipe: Recipe, path: Path, watch: "Watcher | None" = None) -> T
                     examples = recipe.algorithm(batch, run.trainer.values if recipe.critic else None)
                     update = await off_loop("update", lambda examples=examples: run.trainer.update(examples))
                     seconds = time.monotonic() - started
-                    # Before the weights are kept: a crash between the two learns the step again, and never loses its line.
+                    # Before the weights are saved: a crash between the two repeats the step, and never loses its line.
                     progress.add(summarise_step(version, batch, traces, update, seconds, recipe))
                     await run.keep(msgspec.structs.replace(run.standing, version=version, groups=groups.taken))
                     await run.publish(version)
                     groups.published()
-                    watcher.learned(progress.steps[-1], progress.check_alarm())
-                    await _evaluate(run, progress, watcher)
-                    await _require_learning(run, progress, watcher)
+                    alarm = progress.check_alarm()
+                    emit(StepLearned(step=progress.steps[-1], alarmed=alarm is not None))
+                    if alarm is not None:
+                        emit(AlarmRaised(kind="reward_hacking", sentence=alarm.sentence))
+                    await _evaluate(run, progress)
+                    await _require_learning(run, progress)
     progress.stopped, progress.tripped = collection.stopped, collection.tripped
     return progress
 
 
+def _training_began(run: Training, progress: TrainingProgress) -> TrainingBegan:
+    recipe = run.recipe
+    return TrainingBegan(
+        path=str(run.path),
+        environment=run.env.name,
+        sandboxed=run.env.image is not None,
+        model=recipe.model,
+        steps=recipe.steps,
+        tasks=recipe.tasks,
+        group=recipe.group,
+        version=run.standing.version,
+        heldout=progress.evaluations[-1].mean if progress.evaluations else None,
+        alarmed=bool(progress.alarms),
+        differences=run.elsewhere,
+        settings=settings_of(recipe),
+    )
+
+
 def _groups_of(run: Training) -> Groups:
-    """Tasks in shuffled order, each again and again, from where the run stood."""
+    """Groups of the tasks in shuffled order, repeated, from where the run stopped."""
     recipe = run.recipe
     return Groups(
         run.rollout,
@@ -65,7 +97,7 @@ def _groups_of(run: Training) -> Groups:
 
 
 async def _collect_batch(run: Training, groups: Groups) -> tuple[list[Group], list[Trace]]:
-    """The groups of one step: further ones in place of those that teach nothing, as long as the recipe allows."""
+    """The groups of one step. Those without a training signal are replaced, as often as the recipe allows."""
     recipe = run.recipe
     batch: list[Group] = []
     traces: list[Trace] = []
@@ -79,15 +111,16 @@ async def _collect_batch(run: Training, groups: Groups) -> tuple[list[Group], li
     return batch, traces
 
 
-async def _evaluate(run: Training, progress: TrainingProgress, watcher: "Watcher") -> None:
-    """Measure the published weights when it is time; remember the best, and go back to them when it has gone wrong."""
-    recipe, version = run.recipe, run.standing.version
+async def _evaluate(run: Training, progress: TrainingProgress) -> None:
+    """Evaluate the published weights if it is due; mark the best version, and return to it if the score fell too far."""
+    recipe, version, emit = run.recipe, run.standing.version, run.collector.sink
     if version % recipe.evaluation.every and version != recipe.steps:
         return
     if not any(line.version == version for line in progress.evaluations):
-        watcher.measuring(version, run.heldout.num_rollouts)
+        name = run.collector.name + EVALUATION
+        emit(EvaluationBegan(version=version, run=name, num_rollouts=run.heldout.num_rollouts))
         progress.add(summarise_evaluation(version, await run.evaluate(version), run.path))
-        watcher.measured(progress.evaluations[-1])
+        emit(EvaluationEnded(evaluation=progress.evaluations[-1]))
     best = progress.best
     assert best is not None
     if run.standing.best != best.version:
@@ -97,42 +130,14 @@ async def _evaluate(run: Training, progress: TrainingProgress, watcher: "Watcher
     if recipe.evaluation.rollback is not None and fallen > recipe.evaluation.rollback and not gone_back:
         await run.go_back(best.version)
         progress.add(WentBack(version=version, best=best.version))
-        watcher.went_back(version, best.version)
+        emit(RolledBack(version=version, best=best.version))
 
 
-async def _require_learning(run: Training, progress: TrainingProgress, watcher: "Watcher") -> None:
-    """Warn, and later stop, when step after step nothing was learned from."""
+async def _require_learning(run: Training, progress: TrainingProgress) -> None:
+    """Warn, and later stop, when no group of several steps in a row had a training signal."""
     recipe = run.recipe
     if progress.idle and progress.idle == recipe.warn_idle:
-        watcher.warned(progress.why_idle())
+        run.collector.sink(AlarmRaised(kind="idle", sentence=progress.why_idle()))
     if recipe.stop_idle and progress.idle >= recipe.stop_idle and run.standing.version < recipe.steps:
         run.collection.stop(progress.why_idle(), tripped=True)
         await anyio.lowlevel.checkpoint()  # ends here
-
-
-class Watcher:
-    """Sees a training run go on; the command line draws it."""
-
-    def begin(self, run: Training, progress: TrainingProgress) -> None:
-        """It is about to start, or to continue."""
-
-    def rollout(self, row: TraceRow) -> None:
-        """One more rollout of a measurement is on disk."""
-
-    def learned(self, step: Learned, alarm: Alarm | None = None) -> None:
-        """The weights have moved; with an alarm, if this step raised one."""
-
-    def measuring(self, version: int, num_rollouts: int) -> None:
-        """Held-out tasks are about to be measured."""
-
-    def measured(self, evaluation: Measured) -> None:
-        """Held-out tasks were measured."""
-
-    def went_back(self, version: int, best: int) -> None:
-        """Weights of an earlier version are in place again."""
-
-    def warned(self, sentence: str) -> None:
-        """Something is wrong, and the training goes on for now."""
-
-    def untracked(self, tracker: str, reason: str) -> None:
-        """A tracker failed and is left out from here on; the training goes on."""

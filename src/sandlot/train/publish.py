@@ -1,7 +1,7 @@
-"""How weights reach what samples: copied into the engine of this process, or as an adapter into a running vLLM server.
+"""Publishing weights to the model that samples: the engine of this process, or a running vLLM server, which gets adapters.
 
-Either way every token carries the version that sampled it. A server is another program with weights of its own, so before the
-first rollout it must give some tokens the probability that the trainer's own model gives them.
+Every sampled token records the version of its weights. A server loads its own weights, so before the first rollout its
+log-probabilities of some tokens are compared with the trainer's.
 """
 
 import hashlib
@@ -32,53 +32,53 @@ from sandlot.wiring.models import require_listener
 
 _PROBE = "Name three colours, and say where each is seen."
 _PROBED = 32
-"""Tokens that server and trainer are compared on."""
+"""Number of tokens on which server and trainer are compared."""
 _APART = 0.3
-"""Mean difference of their log-probabilities above which they are not the same model: bf16 alone makes some hundredths."""
+"""Largest mean difference of log-probabilities for the same model. bf16 alone makes a few hundredths."""
 
 
 class Publisher(Protocol):
-    """Moves weights to the model that samples."""
+    """Sends weights to the model that samples."""
 
     @property
     def model(self) -> TokenModel:
-        """Samples with what was published last."""
+        """The model that samples with the weights published last."""
         ...
 
     async def publish(self, version: int, decoder: Decoder) -> None:
-        """Have it sample with the decoder's weights, as this version, from the next request on or sooner."""
+        """Make the model sample with the decoder's weights, as this version, from the next request on or sooner."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _InProcess:
-    """Into the engine of this process, between two of its steps."""
+    """Publishes to the engine of this process, between two of its steps."""
 
     model: LocalModel
 
     async def publish(self, version: int, decoder: Decoder) -> None:
-        """The sums, if it learns by adapters."""
+        """Copy the weights; with adapters, the merged ones."""
         weights = await off_loop("weights", lambda: summed_state(decoder))
         await self.model.update(version, weights)
 
 
 @dataclass(frozen=True, slots=True)
 class IntoServer:
-    """Into a vLLM server, by a folder that it reads."""
+    """Publishes to a vLLM server, through a folder that it reads."""
 
     model: AdaptedTokens
     folder: Path
     base: str
 
     async def publish(self, version: int, decoder: Decoder) -> None:
-        """The adapters, in a folder of their own each time: a run that went back publishes a version twice."""
+        """Write the adapters to a new folder and load them: a run that rolled back publishes a version twice."""
         place = self.folder / f"{version:06d}-{token_hex(4)}"
         await off_loop("adapter", lambda: save_adapter(decoder, place, base=self.base))
         await self.model.load(version, place)
         await off_loop("cleaning", lambda: self._clean(set(self.model.loaded.values())))
 
     def _clean(self, needed: set[Path]) -> None:
-        """Remove what the server no longer has, and what an earlier sitting left."""
+        """Remove adapters that the server no longer uses, and those of earlier sittings."""
         for path in self.folder.iterdir():
             if path not in needed:
                 shutil.rmtree(path, ignore_errors=True)
@@ -88,7 +88,7 @@ class IntoServer:
 async def open_publisher(
     recipe: Recipe, sampled: Decoder | None, path: Path, base: Path, time_s: float
 ) -> AsyncGenerator[Publisher]:
-    """As the recipe wants it; `sampled` are weights of its own for the engine, where one is in this process."""
+    """The publisher of a recipe; `sampled` is the engine's own copy of the weights, if it is in this process."""
     if recipe.server is None:
         assert sampled is not None
         config = LocalConfig(max_batch=min(recipe.at_once, 128), chunk=1024)
@@ -103,17 +103,17 @@ async def open_publisher(
 
 
 def _adapter_folder(path: Path) -> Path:
-    """Where a run's adapters are written, as the server is told it."""
+    """The folder of a run's adapters, as an absolute path for the server."""
     return path.resolve() / "published"
 
 
 def _owner_of(recipe: Recipe, folder: Path) -> str:
-    """What the run's adapters are called: by where it is, so that what a killed run left loaded is known when it goes on."""
+    """The name of the run's adapters, from the path of the run: a continued run recognises those that it left loaded."""
     return f"{recipe.name}-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}"
 
 
 def served_config(recipe: Recipe, request_s: float) -> RemoteConfig:
-    """The server a recipe names."""
+    """The settings of a recipe's server."""
     scheme, _, rest = (recipe.server or "").partition(":")
     if scheme != "vllm":
         told = without_secrets(recipe.server or "")
@@ -123,7 +123,7 @@ def served_config(recipe: Recipe, request_s: float) -> RemoteConfig:
 
 
 async def require_agreement(model: TokenModel, learner: Learner, renderer: Renderer, sampling: Sampling) -> float:
-    """How far apart model and learner are on tokens the model samples; `ConfigError` if they are not the same weights."""
+    """The mean difference of log-probabilities on tokens that the model samples; `ConfigError` if the weights differ."""
     given = renderer.render([text_message(Role.USER, _PROBE)], ())
     asked = Sampling(max_tokens=_PROBED, temperature=sampling.temperature or 1.0, seed=0)
     sampled = await model.sample(given, asked, stop_ids=renderer.stop_ids)
@@ -131,21 +131,21 @@ async def require_agreement(model: TokenModel, learner: Learner, renderer: Rende
     vocabulary = (await off_loop("whole", learner.whole)).shape.vocabulary
     if ids.max() >= vocabulary:
         raise ConfigError(
-            f"`{model.name}` sampled token {ids.max()}, and the recipe's model has {vocabulary}: it serves another model"
+            f"`{model.name}` sampled token {ids.max()}, but the recipe's model has {vocabulary} tokens: it serves another model"
         )
     row = probe_row(given, ids, told)
     (own,) = await off_loop("logprobs", lambda: learner.logprobs([row]))
     apart = float(np.abs(own - told).mean())
     if apart > _APART:
         raise ConfigError(
-            f"`{model.name}` gives tokens other probabilities than the recipe's model, {apart:.2f} apart in the mean of their "
-            "logarithms: it serves other weights; start it with the folder that the recipe's `model` names"
+            f"`{model.name}` and the recipe's model differ by {apart:.2f} in mean log-probability: the server has other "
+            "weights; start it with the folder that the recipe's `model` names"
         )
     return apart
 
 
 def probe_row(given: list[int], ids: np.ndarray, logprobs: np.ndarray) -> Row:
-    """One turn as the trainer reads it."""
+    """One sampled turn as a row."""
     before, after = len(given), len(ids)
     return Row(
         rollout=("probe", 0),

@@ -1,4 +1,4 @@
-"""A recipe: everything a training run is, in one frozen record that a short Python function returns."""
+"""A recipe: the whole configuration of a training, in one frozen record that a short Python function returns."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
@@ -48,12 +48,12 @@ class Evaluation:
     def __post_init__(self) -> None:
         for name in self.variants:
             if not name.replace("-", "").isalnum():
-                raise ConfigError(f"variant `{name}`: a name of letters, digits and `-` is wanted: it becomes a folder's")
+                raise ConfigError(f"variant `{name}`: use letters, digits and `-` only: it becomes the name of a folder")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """Everything a training run is. A recipe file is a Python file with a function `recipe()` that returns one.
+    """The whole configuration of a training. A recipe file is a Python file with a function `recipe()` that returns one.
 
     ```python
     from sandlot.train import Evaluation, Optimisation, Recipe
@@ -97,11 +97,11 @@ class Recipe:
     staleness: int = 0
     """How many weight versions a rollout may be behind when it is trained on; 0 alternates sampling and training."""
     resample: int = 2
-    """Groups whose members all score the same teach nothing and are replaced, up to this many times `tasks` a step; 1: never."""
+    """Groups with equal scores teach nothing and are replaced, up to this many times `tasks` per step; 1: never."""
     warn_idle: int = 3
     """Warn after this many steps in a row in which no group taught anything; 0 never does."""
     stop_idle: int = 10
-    """Stop after this many; the same command goes on with as many again. 0 never stops."""
+    """Stop after this many such steps; the same command continues for as many again. 0 never stops."""
     lora: int | None = None
     """Rank of LoRA adapters on all linear layers; None trains all weights. Adapters need about ten times the learning rate."""
     server: str | None = None
@@ -111,12 +111,12 @@ class Recipe:
     teacher: str | None = None
     """Whose rollouts are imitated: `scripted:golden`, `replay:RUN`, `openai:NAME@URL`; None for the model's own."""
     user: str | None = None
-    """The model that plays the environment's persona, in training and in measurements: any model, `scripted:persona`, or
-    `replay:RUN`; None for the author's own replies, or none."""
+    """The model that simulates the environment's user, in training and evaluation: any model, `scripted:persona`, or
+    `replay:RUN`; None for the author's own replies, or no user."""
     reward: Callable[[Trace], float] | None = None
     """A reward instead of the score, for experiments; evaluation always uses the score."""
     outcome: Callable[[Trace], float] | None = None
-    """A measure beside the reward that is never trained on; None for the share of rollouts with full marks."""
+    """A second measure that is never trained on; None for the share of rollouts with full marks."""
     agent: AgentConfig = field(default_factory=AgentConfig)
     """The harness and how tool calls are written."""
     sandbox: str = "native"
@@ -130,7 +130,7 @@ class Recipe:
     device: str = "cpu"
     """`cpu` or `cuda`."""
     dtype: Dtype = Dtype.FLOAT32
-    """The number type of the weights that sample here; those that learn are always float32. In another type the two differ by
+    """The number type of the weights that sample; those that are trained are always float32. With another type, the two differ by
     rounding, which the KL shows."""
     tracker: str | None = None
     """Where metrics go besides the run's folder: `tensorboard`, `mlflow`, `wandb` (offline), or a plug-in's name."""
@@ -148,18 +148,18 @@ class Recipe:
             raise ConfigError(f"recipe `{self.name}`: lora is {self.lora!r}; give the rank of the adapters, 1 or more, or None")
         if self.server is not None and self.lora is None:
             raise ConfigError(
-                f"recipe `{self.name}`: a running server such as `{without_secrets(self.server)}` gets adapters only; give "
+                f"recipe `{self.name}`: server `{without_secrets(self.server)}` can only receive adapters; give "
                 "`lora` a rank, or leave `server` out"
             )
         if self.teacher is not None and isinstance(self.algorithm, PolicyGradient | Ppo):
             raise ConfigError(
-                f"recipe `{self.name}`: `{without_secrets(self.teacher)}` is not the policy that learns, so its turns have no "
+                f"recipe `{self.name}`: `{without_secrets(self.teacher)}` is not the policy in training, so its turns have no "
                 "policy gradient; imitate them (`algorithm=Imitate()`) or leave `teacher` out"
             )
         if self.sampling.top_p != 1.0 or self.sampling.top_k:
             raise ConfigError(
-                f"recipe `{self.name}`: top_p {self.sampling.top_p} and top_k {self.sampling.top_k} cut the distribution that is "
-                "learned from; train with top_p=1 and top_k=0, and cut in `evaluation.sampling` only"
+                f"recipe `{self.name}`: top_p {self.sampling.top_p} and top_k {self.sampling.top_k} truncate the distribution "
+                "that is trained; use top_p=1 and top_k=0, and truncate in `evaluation.sampling` only"
             )
 
     def but(self, **changed: Any) -> "Recipe":
@@ -169,18 +169,18 @@ class Recipe:
 
 FILE = "recipe.json"
 _PACE = ("steps", "at_once", "threads", "device", "sandbox", "server", "tracker", "warn_idle", "stop_idle")
-"""Fields that a run may be continued with changed: they do not change what a step learns."""
+"""Fields that may change when a run is continued: they do not change the result of a step."""
 _ADDRESSES = ("server", "teacher", "user")
 """Fields whose URL may hold a password."""
 
 
 def without_secrets(spec: str) -> str:
-    """A server or a teacher as it may be written down: without what is secret in its URL."""
+    """A model spec without the secrets in its URL."""
     return ModelConfig(spec=spec).shown
 
 
 def load_recipe(what: str) -> Recipe:
-    """The recipe that `path.py` or `path.py:function` makes; the function is called `recipe` unless named."""
+    """Load the recipe that `path.py` or `path.py:function` returns. Default function: `recipe`."""
     path, _, name = what.partition(":")
     if not Path(path).is_file():
         raise ConfigError(f"no recipe `{path}`: a recipe is a Python file, `path.py` or `path.py:function`")
@@ -202,7 +202,7 @@ def load_recipe(what: str) -> Recipe:
 
 
 def as_plain_data(value: Any) -> Any:
-    """A recipe, or anything in it, as plain data to be written down: functions by name, addresses without their secrets."""
+    """A recipe, or a value in it, as plain data for storing: functions by name, URLs without their secrets."""
     if isinstance(value, Environment):
         return str(value.source or value.name)
     if isinstance(value, msgspec.Struct):
@@ -220,20 +220,20 @@ def as_plain_data(value: Any) -> Any:
 
 
 def require_same_recipe(recipe: Recipe, path: Path) -> None:
-    """Refuse to go on in a folder with another recipe: half a run of each would be neither."""
+    """Refuse to continue a run with another recipe."""
     file = path / FILE
     if file.is_file():
         begun = _public(msgspec.json.decode(file.read_bytes()))
         wanted: dict[str, Any] = msgspec.json.decode(_encode_recipe(recipe))
         changed = [name for name, value in wanted.items() if name not in _PACE and begun.get(name) != value]
         if changed:
-            raise ConfigError(f"`{path}` was begun with another {', '.join(changed)}; start anew in another folder with `--run`")
+            raise ConfigError(f"`{path}` was begun with another {', '.join(changed)}; name a new folder with `--run`")
     elif (path / "manifest.json").is_file():
-        raise ConfigError(f"`{path}` is a run, but not one of training; name another folder with `--run`")
+        raise ConfigError(f"`{path}` is a run, but not a training; name another folder with `--run`")
 
 
 def write_recipe(recipe: Recipe, path: Path) -> None:
-    """Put it beside what it makes."""
+    """Store the recipe in the run directory."""
     (path / FILE).write_bytes(_encode_recipe(recipe))
 
 

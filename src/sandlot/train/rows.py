@@ -1,7 +1,7 @@
-"""A trace as the trainer reads it: one row for each path of its token tree, each sampled token in play exactly once.
+"""Rows of tokens for the trainer: one for each path of a trace's token tree, each sampled token trained exactly once.
 
-A row's ids are the very ids the model was given and sampled. Where paths share sampled tokens, the first one trains them and the
-others carry them as context, so that a rollout that forked does not count its beginning twice.
+A row has the exact ids that the model received and sampled. Where paths share sampled tokens, the first path trains them and the
+others have them as context: a rollout that forked does not count its shared prefix twice.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,19 +21,19 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One path from the root to a leaf."""
+    """The tokens of one path from the root to a leaf."""
 
     rollout: tuple[str, int]
     """The rollout it belongs to; a rollout that forked has several rows."""
     ids: Ints
     trained: Flags
-    """Sampled here, by an agent that learns, and not trained by an earlier row."""
+    """True for tokens that a learning agent sampled and no earlier row trains."""
     logprobs: Floats
-    """Of the policy that sampled each token; 0 where none did."""
+    """Log-probabilities under the policy that sampled; 0 for tokens that were not sampled."""
     versions: Ints
-    """The weights that sampled each token; -1 where none did."""
+    """Version of the weights that sampled each token; -1 for tokens that were not sampled."""
     turns: Ints
-    """Which turn of the rollout each token was sampled in; -1 where none was."""
+    """The turn in which each token was sampled; -1 for tokens that were not sampled."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -49,26 +49,26 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The attempts at one task that are compared: scored ones only."""
+    """The scored rollouts of one task, which are compared with each other."""
 
     task: str
     members: tuple[Member, ...]
     dropped: int = 0
-    """Rollouts that failed or were cancelled: never a reward."""
+    """Rollouts that failed or were cancelled; they have no reward."""
 
     @property
     def rewards(self) -> Floats:
-        """One a member."""
+        """The reward of each member."""
         return np.array([member.reward for member in self.members], dtype=np.float32)
 
     @property
     def informative(self) -> bool:
-        """True if its members differ: without that there is nothing to compare."""
+        """True if the rewards of its members differ."""
         return len(self.members) > 1 and bool(np.ptp(self.rewards) > 0)
 
 
 def group_of(task: str, traces: Sequence[Trace], reward: Callable[[Trace], float] | None = None) -> Group:
-    """The scored traces of one task; `reward` is for experiments that learn from something else than the score."""
+    """The group of one task's traces; `reward` replaces the score, for experiments."""
     members = tuple(
         Member(reward=reward(trace) if reward else trace.outcome.score.value, rows=rows_of(trace))
         for trace in traces
@@ -89,7 +89,7 @@ def rows_of(trace: Trace, *, learners: Sequence[str] = ("agent",)) -> tuple[Row,
 
 
 def _leaves(trace: Trace) -> list[int]:
-    """The turns after which nothing more was sampled."""
+    """The nodes of turns after which nothing was sampled."""
     above: set[int] = set()
     for index, node in enumerate(trace.nodes):
         if node.sampled:

@@ -1,4 +1,4 @@
-"""What an update came to: sums over its forests, on this process and over all of them."""
+"""The figures of an update, summed over its forests and over all processes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,25 +12,25 @@ from sandlot.train.parallel.ranks import ALONE, Ranks
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What one update did."""
+    """The figures of one update."""
 
     loss: float
     norm: float
-    """Of the gradient, before it was scaled."""
+    """Norm of the gradient before clipping."""
     tokens: int
-    """Trained, all rows."""
+    """Trained tokens of all rows."""
     computed: int
-    """Of forests, with their shared prefixes once."""
+    """Tokens computed: shared prefixes count once."""
     flat: int
-    """What rows without sharing would have been."""
+    """Tokens of all rows, without sharing."""
     seconds: float
     figures: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Means over trained tokens: `kl_behaviour`, `clipped` (share that a bound held back), `entropy` (exact where a component
-    asked for it, else what the sampled tokens say of it), and `ratio_max`."""
+    """Means over trained tokens: `kl_behaviour`, `clipped` (share of tokens at a bound), `entropy` (exact if a component needs
+    it, else estimated from the sampled tokens), and `ratio_max`."""
 
 
 class Tally:
-    """Sums of one update, of the forests that this process computes."""
+    """The sums of one update over the forests of this process."""
 
     def __init__(self) -> None:
         self.loss = self.norm = self.clipped = 0.0
@@ -51,7 +51,7 @@ class Tally:
         self._sums["entropy"] += float(spread.detach().sum())
 
     def update(self, groups: Sequence[Sequence[TrainingRow]], seconds: float, ranks: Ranks = ALONE) -> Update:
-        """The update's report: of all processes, and the same on each."""
+        """The figures over all processes; the same on each."""
         loss, clipped, computed, tokens, kl, entropy = ranks.sum(
             [self.loss, self.clipped, float(self.computed), *self._sums.values()]
         )

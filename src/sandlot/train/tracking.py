@@ -1,12 +1,11 @@
-"""Tracking: the figures of a training run told to a tracker besides, by plug-in.
+"""Tracking: the figures of a training run, sent to an experiment tracker as well.
 
-A tracker is told of figures and of a few settings, and of nothing else: no prompt, no trace, no address, no variable of the
-environment. It is opened before any work is done, so that a missing package is heard of at once; from then on it works in a
-thread of its own, and one that fails or hangs is left out with a warning while the training goes on. Packages bring their own
-under the entry point group `sandlot.trackers`.
+A tracker receives figures and a few settings, and nothing else: no prompt, no trace, no address, no environment variable. It is
+opened before any work is done, so that a missing package is reported at once. It then works in a thread of its own; a tracker
+that fails or hangs is left out with a warning, and the training goes on. Plug-ins register under the entry point group
+`sandlot.trackers`.
 """
 
-import logging
 import math
 import queue
 import threading
@@ -14,105 +13,87 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from sandlot.analysis.alarm import Alarm
 from sandlot.core.errors import HarnessError, SandlotError, boundary
-from sandlot.core.trace import TraceRow
+from sandlot.observe.events import (
+    EvaluationEnded,
+    RolledBack,
+    RunEvent,
+    Sink,
+    StepLearned,
+    TrainingBegan,
+    fan_out,
+    report_failure,
+)
 from sandlot.observe.trackers.mlflow import open_mlflow
 from sandlot.observe.trackers.tensorboard import open_tensorboard
 from sandlot.observe.trackers.tracker import Tracker
 from sandlot.observe.trackers.wandb import open_wandb
-from sandlot.train.loop import Watcher
+from sandlot.observe.training_records import Learned, Measured
 from sandlot.train.recipe import Recipe
-from sandlot.train.report.progress import Learned, Measured, TrainingProgress
-from sandlot.train.training import Training
 from sandlot.wiring.plugins import find_opener
 
-_log = logging.getLogger(__name__)
-
 _END_S = 20.0
-"""How long a tracker may take to write what it still has when the run is over."""
-BEHIND = 1000
-"""Notes that may wait for it; one further behind hangs."""
+"""Longest wait for a tracker to write what it still has at the end of the run."""
+_BEHIND = 1000
+"""Longest queue of notes; a tracker further behind counts as hanging."""
 
 _DIVERSITY = ("distinct", "distance", "first_entropy")
 
 
 def open_tracker(spec: str, path: Path) -> Tracker:
-    """The tracker that `name` or `name:rest` means for a run that lies in `path`; `ConfigError` says what is missing."""
+    """The tracker named by `name` or `name:rest`, for the run directory `path`; `ConfigError` says what is missing."""
     ready = {"tensorboard": open_tensorboard, "mlflow": open_mlflow, "wandb": open_wandb}
     make, rest = find_opener("trackers", ready, spec)
     return make(rest, path)
 
 
 @contextmanager
-def open_tracking(recipe: Recipe, path: Path, watch: Watcher) -> Generator[Watcher]:
-    """A watcher that also tells the recipe's tracker, if it names one."""
+def open_tracking(recipe: Recipe, path: Path, sink: Sink) -> Generator[Sink]:
+    """The sink, and the recipe's tracker if it names one."""
     if recipe.tracker is None:
-        yield watch
+        yield sink
         return
-    tracking = Tracking(recipe.tracker, open_tracker(recipe.tracker, path), watch)
+    tracking = Tracking(recipe.tracker, open_tracker(recipe.tracker, path), sink)
     try:
-        yield tracking
+        yield fan_out(tracking.receive, sink)
     finally:
         tracking.close()
 
 
-class Tracking(Watcher):
-    """Passes everything on to a watcher, and the figures to a tracker."""
+class Tracking:
+    """A sink that passes figures to a tracker, in a thread of its own."""
 
-    def __init__(self, spec: str, tracker: Tracker, watch: Watcher) -> None:
-        self._name, self._tracker, self._watch = spec.partition(":")[0], tracker, watch
-        self._orders: queue.Queue[Callable[[], None] | None] = queue.Queue(BEHIND)
+    def __init__(self, spec: str, tracker: Tracker, others: Sink) -> None:
+        self._name, self._tracker, self._others = spec.partition(":")[0], tracker, others
+        self._orders: queue.Queue[Callable[[], None] | None] = queue.Queue(_BEHIND)
         self._failure: str | None = None
-        """Set by the thread, which ends with it; told by the loop's own."""
-        self._told = False
+        """Set by the thread, which ends with it; reported from the thread of the loop."""
+        self._reported = False
         self._thread = threading.Thread(target=self._work, name="sandlot-tracker", daemon=True)
         self._thread.start()
 
-    # -- what the loop says --------------------------------------------------------------------------------------------
-
-    def begin(self, run: Training, progress: TrainingProgress) -> None:
-        """Begin, or go on after the version that was kept."""
-        self._watch.begin(run, progress)
-        name, settings, version = run.path.name, settings_of(run.recipe), run.standing.version
-        self._order(lambda: self._tracker.begin(name, settings, version))
-
-    def rollout(self, row: TraceRow) -> None:
-        """Not its affair."""
-        self._watch.rollout(row)
-
-    def learned(self, step: Learned, alarm: Alarm | None = None) -> None:
-        """Figures of a step."""
-        self._watch.learned(step, alarm)
-        self._note(step.version, {**figures_of_step(step), "train/alarm": float(alarm is not None)})
-
-    def measuring(self, version: int, num_rollouts: int) -> None:
-        """Not its affair."""
-        self._watch.measuring(version, num_rollouts)
-
-    def measured(self, evaluation: Measured) -> None:
-        """Figures of held-out tasks."""
-        self._watch.measured(evaluation)
-        self._note(evaluation.version, figures_of_evaluation(evaluation))
-
-    def went_back(self, version: int, best: int) -> None:
-        """From which version it goes on."""
-        self._watch.went_back(version, best)
-        self._note(version, {"train/went_back_to": float(best)})
-
-    def warned(self, sentence: str) -> None:
-        """Not for a tracker: its figures show it."""
-        self._watch.warned(sentence)
+    def receive(self, event: RunEvent) -> None:
+        """Pass on the figures of an event that has some."""
+        match event:
+            case TrainingBegan():
+                name = Path(event.path).name
+                self._order(lambda: self._tracker.begin(name, event.settings, event.version))
+            case StepLearned():
+                self._note(event.step.version, {**figures_of_step(event.step), "train/alarm": float(event.alarmed)})
+            case EvaluationEnded():
+                self._note(event.evaluation.version, figures_of_evaluation(event.evaluation))
+            case RolledBack():
+                self._note(event.version, {"train/went_back_to": float(event.best)})
+            case _:
+                pass
 
     def close(self) -> None:
-        """Have the tracker write what it has, and wait for it, but not for ever."""
+        """Let the tracker write what it still has, for a limited time."""
         self._order(None)
         self._thread.join(_END_S)
         if self._thread.is_alive() and self._failure is None:
             self._failure = f"it did not end within {_END_S:.0f} s"
-        self._tell_failure()
-
-    # -- the thread ----------------------------------------------------------------------------------------------------
+        self._report_failure()
 
     def _note(self, version: int, figures: Mapping[str, float]) -> None:
         known = {name: value for name, value in figures.items() if math.isfinite(value)}
@@ -123,17 +104,16 @@ class Tracking(Watcher):
             try:
                 self._orders.put_nowait(order)
             except queue.Full:
-                self._failure = f"it is {BEHIND} notes behind"
-        self._tell_failure()
+                self._failure = f"it is {_BEHIND} notes behind"
+        self._report_failure()
 
-    def _tell_failure(self) -> None:
-        if self._failure is not None and not self._told:
-            self._told = True
-            _log.warning("tracker failed", extra={"tracker": self._name, "error": self._failure})
-            self._watch.untracked(self._name, self._failure)
+    def _report_failure(self) -> None:
+        if self._failure is not None and not self._reported:
+            self._reported = True
+            report_failure(self._name, self._failure, self._others)
 
     def _work(self) -> None:
-        """Until the last order or the first failure; either way the tracker is ended, to let go of what it holds."""
+        """Work until the last order or the first failure; either way the tracker is ended, so that it closes what it opened."""
         while self._failure is None and (order := self._orders.get()) is not None:
             self._attempt(order)
         self._attempt(self._tracker.end)
@@ -147,7 +127,7 @@ class Tracking(Watcher):
 
 
 def settings_of(recipe: Recipe) -> dict[str, str | int | float]:
-    """What a tracker is told of a recipe: numbers, and names without addresses."""
+    """The settings of a recipe that a tracker receives: numbers, and names without addresses."""
     env = recipe.env if isinstance(recipe.env, str | Path) else recipe.env.name
     optimisation = recipe.optimisation
     return {
@@ -169,7 +149,7 @@ def settings_of(recipe: Recipe) -> dict[str, str | int | float]:
 
 
 def figures_of_step(step: Learned) -> dict[str, float]:
-    """A step as figures with names."""
+    """The figures of a step by name."""
     names = (
         "reward",
         "passed",
@@ -195,6 +175,6 @@ def figures_of_step(step: Learned) -> dict[str, float]:
 
 
 def figures_of_evaluation(evaluation: Measured) -> dict[str, float]:
-    """A measurement as figures with names."""
+    """The figures of an evaluation by name."""
     names = {"mean": "score", "low": "score_low", "high": "score_high", "passed": "passed", "failed": "failed"}
     return {f"heldout/{name}": float(getattr(evaluation, field)) for field, name in names.items()}

@@ -1,7 +1,7 @@
 """A training run, from a recipe to its report. This is what `sandlot train` and `sandlot.train` call.
 
-The same call on the same folder continues a run that was interrupted; with a changed recipe it is refused, because half a run of
-one and half of another is neither.
+The same call on the same folder continues a run that was interrupted. With a changed recipe it is refused: the result would be a
+run of neither.
 """
 
 import signal
@@ -13,11 +13,12 @@ import torch
 
 from sandlot.model.engine.weights import folder_of
 from sandlot.model.nn.folder import load_folder
+from sandlot.observe.events import Sink, fan_out, ignore_event
 from sandlot.run.results import Sitting, note_sitting
 from sandlot.run.run import cpu_seconds
 from sandlot.train.leader import follow
 from sandlot.train.learner import build_trainer
-from sandlot.train.loop import Watcher, learn
+from sandlot.train.loop import learn
 from sandlot.train.parallel.ranks import is_leader, open_ranks
 from sandlot.train.recipe import Recipe
 from sandlot.train.report.html import write_report
@@ -25,7 +26,7 @@ from sandlot.train.report.progress import TrainingProgress
 from sandlot.train.tracking import open_tracking
 
 
-def train(recipe: Recipe, *, run: str | Path | None = None, watch: Watcher | None = None) -> TrainingProgress:
+def train(recipe: Recipe, *, run: str | Path | None = None, sink: Sink = ignore_event) -> TrainingProgress:
     """Train a recipe, write checkpoints and a report, and return the `TrainingProgress`: steps, evaluations, alarms.
 
     The same call continues a training that was interrupted. With a changed recipe it is refused. Inside an event loop, await
@@ -33,7 +34,7 @@ def train(recipe: Recipe, *, run: str | Path | None = None, watch: Watcher | Non
 
     - `recipe`: what to train; `sandlot.train.recipe.load_recipe("path.py")` reads one from a file.
     - `run`: the run directory. Default: `runs/NAME`.
-    - `watch`: is called with every step and evaluation.
+    - `sink`: receives the events: steps, evaluations, alarms and rollouts.
 
     ```python
     import sandlot
@@ -50,16 +51,16 @@ def train(recipe: Recipe, *, run: str | Path | None = None, watch: Watcher | Non
         return _follow_training(recipe, place_of(recipe, run))
 
     async def go() -> TrainingProgress:
-        return await train_async(recipe, place_of(recipe, run), watch)
+        return await train_async(recipe, place_of(recipe, run), sink)
 
     return anyio.run(go)
 
 
-async def train_async(recipe: Recipe, path: Path, watch: Watcher | None = None) -> TrainingProgress:
-    """As `train`, in a loop that is there."""
+async def train_async(recipe: Recipe, path: Path, sink: Sink = ignore_event) -> TrainingProgress:
+    """As `train`, inside an event loop."""
     started_s, cpu_s = time.monotonic(), cpu_seconds()
-    with open_tracking(recipe, path, watch or Watcher()) as watcher:
-        progress = await learn(recipe, path, watcher)
+    with open_tracking(recipe, path, fan_out(sink)) as emit:
+        progress = await learn(recipe, path, emit)
     sitting = Sitting(
         wall_s=time.monotonic() - started_s,
         cpu_s=cpu_seconds() - cpu_s,
@@ -72,9 +73,9 @@ async def train_async(recipe: Recipe, path: Path, watch: Watcher | None = None) 
 
 
 def _follow_training(recipe: Recipe, path: Path) -> TrainingProgress:
-    """Be one of the further processes that `torchrun` started: hold a shard of the weights and compute a share of every batch.
+    """Run as one of the other `torchrun` processes: hold a shard of the weights and compute a share of every batch.
 
-    The first process decides when it is over, also when the run is interrupted; if it is gone, so is this one.
+    The first process decides when the training is over, also when it is interrupted; this one ends with it.
     """
     with open_ranks(recipe.device) as ranks:
         for ignored in (signal.SIGINT, signal.SIGTERM):
@@ -87,5 +88,5 @@ def _follow_training(recipe: Recipe, path: Path) -> TrainingProgress:
 
 
 def place_of(recipe: Recipe, run: str | Path | None) -> Path:
-    """Where a recipe's run lies."""
+    """The run directory of a recipe."""
     return Path(run) if run is not None else Path("runs") / recipe.name

@@ -1,8 +1,8 @@
-"""The trainer: examples in, one step of the weights out. It sums weighted losses and is blind to the algorithm.
+"""The trainer: takes training rows, makes optimiser steps. It sums weighted losses and does not depend on the algorithm.
 
 A batch is packed group by group into forests that fit the token budget; a group that does not fit is cut, or computed depth first
-if that is less work. Weights of tokens were fixed over the whole batch, so that none of it changes the loss, nor does dividing it
-over processes: then all call the same methods with the same batch at the same moment. What must survive a crash is in `state`.
+if that is less work. Token weights are fixed over the whole batch, so packing, cutting and dividing it over processes do not
+change the loss. All processes call the same methods with the same batch. What must survive a crash is in `state`.
 """
 
 import sys
@@ -71,11 +71,11 @@ _DUMMY_ROW = Row(
     versions=np.zeros(2, np.int32),
     turns=np.zeros(2, np.int32),
 )
-"""What a process computes that has nothing to compute."""
+"""Dummy row: a process without work computes it, to take part in collective operations."""
 
 
 class Trainer:
-    """A decoder, what it optimises with, and if wanted a critic and a reference."""
+    """A decoder with its optimiser, and if needed a critic and a reference."""
 
     def __init__(
         self,
@@ -109,15 +109,15 @@ class Trainer:
     def _all(self) -> list[nn.Parameter]:
         return [*self.decoder.parameters(), *(self.critic.parameters() if self.critic is not None else ())]
 
-    # -- looking -------------------------------------------------------------------------------------------------------
+    # -- forward passes -------------------------------------------------------------------------------------------------------
 
     def logprobs(self, rows: Sequence[Row], decoder: Decoder | None = None) -> list[Floats]:
-        """Log-probabilities of each row's trained tokens, under the present weights or another decoder's."""
+        """Log-probabilities of each row's trained tokens, under the current weights or another decoder's."""
         return self._fixed_logprobs([rows], self._network if decoder is None else DecoderWithCritic(decoder))[0]
 
     @torch.no_grad()
     def values(self, row: Row) -> Floats:
-        """The critic's view before each trained token of a row; 0 elsewhere."""
+        """The critic's value before each trained token of a row; 0 elsewhere."""
         if self.critic is None:
             raise ValueError("this trainer has no critic; build it with `critic=True`")
         values = self._forward([row], critic=True).values
@@ -128,7 +128,7 @@ class Trainer:
 
     @torch.no_grad()
     def _fixed_logprobs(self, groups: Sequence[Sequence[Row]], network: DecoderWithCritic) -> list[list[Floats]]:
-        """Log-probabilities of every group's rows under weights that do not move while the batch is learned from."""
+        """Log-probabilities of every group's rows, under weights that do not change during the update."""
         work = [[group[number] for number in pack] for group in groups for pack in self._packs(group)]
         shares = balance([float(sum(map(len, rows))) for rows in work], self.ranks.count)
         own = {piece: self._forward(work[piece], network).logprobs.cpu().numpy() for piece in shares[self.ranks.number]}
@@ -152,12 +152,12 @@ class Trainer:
 
     @property
     def _whole_up_to(self) -> int:
-        """Forests of more tokens are computed depth first; not yet over several processes, nor on a GPU: untried there."""
+        """Forests of more tokens are computed depth first; only with one process on the CPU: it is not tested elsewhere."""
         return self.optimisation.tokens if self.ranks.count == 1 and self.device.type == "cpu" else sys.maxsize
 
     @contextmanager
     def _precision(self) -> Generator[None]:
-        """On a GPU matrices are multiplied in bf16 while the weights, and what is summed, stay fp32."""
+        """On a GPU, matrix products are in bf16; weights and sums stay in fp32."""
         enabled = self.device.type == "cuda" and self.decoder.embedding.weight.dtype == torch.float32
         with torch.autocast(self.device.type, torch.bfloat16, enabled=enabled):
             yield
@@ -165,7 +165,7 @@ class Trainer:
     # -- learning ------------------------------------------------------------------------------------------------------
 
     def update(self, groups: Sequence[Sequence[TrainingRow]]) -> Update:
-        """One pass over a batch, in as many steps as asked for."""
+        """Train on a batch: `epochs` passes of `minibatches` optimiser steps."""
         started = time.perf_counter()
         optimisation = self.optimisation
         settled = optimisation.minibatches * optimisation.epochs > 1
@@ -181,7 +181,7 @@ class Trainer:
         return tally.update(groups, time.perf_counter() - started, self.ranks)
 
     def _cut(self, group: Sequence[TrainingRow]) -> list[Cut]:
-        """A group as it fits the budget, or whole. Pairs are compared within a forest, so a group that has some stays whole."""
+        """A group cut to fit the budget, or whole. Pairs are compared within one forest, so a group with pairs stays whole."""
         paired = any(example.partner is not None for example in group)
         rows = [example.row.ids for example in group]
         fit = cut_if_cheaper if self._whole_up_to < sys.maxsize else cut_rows
@@ -189,7 +189,7 @@ class Trainer:
         return [cut for cut in found if any(group[row].row.trained.any() for row in cut.rows)]
 
     def _shares(self, groups: Sequence[Sequence[TrainingRow]], pieces: Sequence[tuple[int, Cut]]) -> list[list[list[int]]]:
-        """For each process its packs of pieces."""
+        """The packs of pieces for each process."""
         if self.ranks.count == 1:
             costs = [float(cut.size) for _, cut in pieces]
         else:
@@ -212,7 +212,7 @@ class Trainer:
         tally: Tally,
     ) -> None:
         pieces = [(number, cut) for number in chosen for cut in self._cut(groups[number])]
-        # Token weights were normalised over the whole batch; a step that sees a part of it sees that part's share.
+        # Token weights were normalised over the whole batch; a step on a part of it scales them up.
         share = len(groups) / len(chosen)
         entropy = _asks_entropy([example for number in chosen for example in groups[number]])
         self.optimiser.zero_grad(set_to_none=True)
@@ -238,7 +238,7 @@ class Trainer:
         self.steps += 1
 
     def _join_idle(self) -> None:
-        """Take part in what the others compute: weights are gathered, and gradients summed, by all processes or none."""
+        """Take part in the collective operations of the other processes: all gather weights and sum gradients, or none."""
         critic = self.critic is not None
         cast("Any", _zero_loss(self._forward([_DUMMY_ROW], critic=critic, recompute=self.optimisation.recompute))).backward()
 
@@ -268,21 +268,21 @@ class Trainer:
             loss = loss + (component(columns) * weight).sum()
         return loss
 
-    # -- keeping -------------------------------------------------------------------------------------------------------
+    # -- weights and state -------------------------------------------------------------------------------------------------------
 
     def whole(self) -> Decoder:
-        """A decoder with all of the weights as they are now, to be read; on rank 0, if there are several."""
+        """A decoder with all current weights, for reading; on rank 0, if there are several."""
         return self.decoder if self._shards is None else self._shards.whole(self.steps)
 
     def overwrite(self, put: Callable[[Decoder], None] | None) -> None:
-        """Have the weights changed by a function that is given all of them, on rank 0; the others have none."""
+        """Change the weights with a function that receives all of them, on rank 0; the other ranks pass None."""
         if self._shards is not None:
             self._shards.overwrite(put, self.steps)
         elif put is not None:
             put(self.decoder)
 
     def state(self) -> dict[str, Any]:
-        """Everything that must survive a crash, but for the decoder's own weights."""
+        """Everything that must survive a crash, except the decoder's weights."""
         optimiser = self.optimiser.state_dict() if self._shards is None else self._shards.state(self.optimiser)
         critic = self.critic.state_dict() if self.critic is not None else None
         return {
@@ -293,7 +293,7 @@ class Trainer:
         }
 
     def restore(self, state: Mapping[str, Any] | None) -> None:
-        """Go on from a kept state, which rank 0 has."""
+        """Continue from a stored state, which rank 0 has."""
         if self._shards is not None:
             self.steps = self.ranks.broadcast(state["steps"] if state else None)
             self._shards.put_state(self.optimiser, self.parameters, state["optimiser"] if state else None)
@@ -308,7 +308,7 @@ class Trainer:
 
 
 def _open_shards(network: DecoderWithCritic, reference: DecoderWithCritic | None, ranks: Ranks) -> "Shards":
-    from sandlot.train.parallel.sharded import Shards, shard  # noqa: PLC0415 - half of torch, for those who need it
+    from sandlot.train.parallel.sharded import Shards, shard  # noqa: PLC0415 - slow to import, and only needed with several processes
 
     if reference is not None:
         shard(reference, ranks)
@@ -320,5 +320,5 @@ def _asks_entropy(examples: Sequence[TrainingRow]) -> bool:
 
 
 def _zero_loss(result: RowOutputs) -> Tensor:
-    """Zero, with a gradient of zero for every weight: processes sum gradients, and none may lack one that another has."""
+    """Zero, with a zero gradient for every weight: processes sum gradients, so all must have the same ones."""
     return 0.0 * (result.logprobs.sum() + (result.values.sum() if result.values is not None else 0.0))

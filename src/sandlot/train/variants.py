@@ -1,7 +1,7 @@
-"""Held-out tasks in other words, to see whether a policy does the task or answers to the wording it was trained on.
+"""Variants of held-out tasks, rephrased, to see whether a policy solves the task or depends on the wording of the training.
 
-A variant is a pure function from a task to the same task, put otherwise; the world, the data and the key stay. These two are safe
-for any prompt: nothing in it is changed, so that names, paths and numbers are as they were.
+A variant is a pure function from a task to the same task with another prompt; world, data and key stay the same. These two work
+for any prompt: they only add to it, so names, paths and numbers stay the same.
 """
 
 from collections.abc import Callable
@@ -12,14 +12,14 @@ from sandlot.core.ports.model import Sampling
 from sandlot.core.task import Task
 
 Variant = Callable[[Task], Task] | Sampling
-"""Other words, or the same words with other sampling settings."""
+"""A function that rephrases a task, or other sampling settings."""
 
 
 def polite(task: Task) -> Task:
-    """With a person's words around it."""
+    """The prompt with a greeting and thanks."""
     return msgspec.structs.replace(task, prompt=f"Hello! I would like you to do this for me:\n\n{task.prompt}\n\nThank you.")
 
 
 def spaced(task: Task) -> Task:
-    """Set apart by blank lines."""
+    """The prompt between blank lines."""
     return msgspec.structs.replace(task, prompt=f"\n\n{task.prompt.rstrip()}\n\n")

@@ -1,1 +1,1 @@
-"""Wiring: from what a person typed to live parts, without branching on features. Read `parts.py`, then `models.py`."""
+"""Wiring: from specs and configs to open models, judges, sandboxes and harnesses. Read `parts.py`, then `models.py`."""

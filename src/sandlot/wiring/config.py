@@ -1,4 +1,4 @@
-"""Configuration of the parts a run is wired from."""
+"""Configuration of the agent and of models."""
 
 import math
 from typing import Literal
@@ -12,7 +12,7 @@ from sandlot.model.endpoint.secret import shown_url
 
 
 class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How the agent is played; all of it is part of the setting's fingerprint, except hooks."""
+    """How the agent runs. All of it except hooks is part of the setting's fingerprint."""
 
     harness: str = "tool-loop"
     """`tool-loop`, `command`, or `module:attribute` of your own."""
@@ -21,7 +21,7 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     calls: Literal["native", "text"] = "native"
     """How tool calls are written: `native`, or `text` for models without a tool API."""
     reasoning: Literal["drop", "keep"] = "drop"
-    """What becomes of earlier reasoning in later turns: `drop` or `keep`. The trace always keeps it."""
+    """Whether later turns include earlier reasoning: `drop` or `keep`. The trace always has it."""
     hooks: tuple[str, ...] = ()
     """`module:attribute`, each a `Hook`."""
 
@@ -32,21 +32,21 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     spec: str
     """`smollm2`, `hf:FOLDER`, `openai:NAME@URL`, `vllm:NAME@URL`, `scripted:NAME`, `replay:RUN`, or an installed scheme."""
     sampling: Sampling = Sampling()
-    """Temperature and the like."""
+    """Temperature, top-p, maximum tokens and so on."""
     tokenizer: str | None = None
     """The folder with `tokenizer.json` and chat template of a model that `vllm:` or `sglang:` serves."""
     kv_gib: float | None = None
-    """Memory for keys and values of an engine of our own; None for its default."""
+    """Memory for keys and values in the built-in engine, in GiB; None for its default."""
     dtype: Dtype | None = None
-    """The number type an engine of our own computes in; None for the one that suits the processor."""
+    """The number type that the built-in engine computes in; None for the one that suits the processor."""
     connections: int = 512
     """Requests open at the same time."""
     patience_s: float = 300.0
-    """How long one turn may be retried before it is the model's failure."""
+    """How long a turn is retried before it counts as a failure of the model."""
     max_total_tokens: int | None = None
     """Prompt and completion tokens this model may use in the whole run; None for no cap."""
     max_usd: float | None = None
-    """What this model may cost in the whole run; needs the prices."""
+    """Maximum cost of this model in the whole run; needs the prices."""
     usd_per_million_prompt: float = 0.0
     """The price of prompt tokens; there is no built-in price list."""
     usd_per_million_completion: float = 0.0
@@ -54,7 +54,7 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def shown(self) -> str:
-        """The spec without what is secret in its URL."""
+        """The spec without the secrets in its URL."""
         model, mark, rest = self.spec.partition("@http")
         return f"{model}@{shown_url('http' + rest)}" if mark else self.spec
 
@@ -68,16 +68,16 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         _require_number("top_p", self.sampling.top_p, 0)
         _require_number("max_tokens", self.sampling.max_tokens, 1)
         if self.max_usd is not None and not (self.usd_per_million_prompt or self.usd_per_million_completion):
-            raise ConfigError(f"max_usd is {self.max_usd:g} and nothing has a price; give `--price IN/OUT`, such as `0.5/1.5`")
+            raise ConfigError(f"max_usd is {self.max_usd:g}, but no price is set; give `--price IN/OUT`, such as `0.5/1.5`")
 
 
 def judge_config(spec: str | None) -> ModelConfig | None:
-    """A judge as the command line names it: asked for its likeliest answer."""
+    """A judge as the command line names it, at temperature 0."""
     return ModelConfig(spec=spec, sampling=Sampling(temperature=0.0)) if spec else None
 
 
 def user_config(spec: str | None) -> ModelConfig | None:
-    """A user as the command line names it: lively, but held to what it knows, and brief."""
+    """A simulated user as the command line names it, with temperature 0.7 and short replies."""
     return ModelConfig(spec=spec, sampling=Sampling(temperature=0.7, max_tokens=512)) if spec else None
 
 

@@ -1,7 +1,7 @@
-"""Model specs to live policies and judges: `smollm2`, `openai:NAME@URL`, `scripted:NAME` and the rest, or an installed scheme.
+"""From model specs to open policies and judges: `smollm2`, `openai:NAME@URL`, `scripted:NAME` and so on, or an installed scheme.
 
-Each scheme is one small function below; an installed one (entry point group `sandlot.models`) has the same shape. Token models
-(`smollm2`, `rookie`, `hf:`, `vllm:`, `sglang:`) are rendered here, in the orchestrator, so that their traces hold exact tokens.
+Each scheme has one opener below; an installed one (entry point group `sandlot.models`) has the same signature. Prompts for token
+models (`smollm2`, `rookie`, `hf:`, `vllm:`, `sglang:`) are rendered in this process, so that traces hold exact tokens.
 """
 
 import functools
@@ -39,10 +39,10 @@ from sandlot.wiring.config import AgentConfig, ModelConfig
 from sandlot.wiring.plugins import find_opener
 
 _REQUEST_S = 300.0
-"""One request, from sending to the last byte."""
+"""Maximum time of one request, from sending to the last byte."""
 
 _LISTENER_S = 10.0
-"""How long a model server may take to accept the first connection."""
+"""Maximum time for a model server to accept the first connection."""
 
 Opener = Callable[[str, ModelConfig, AgentConfig, Environment, Spend], AbstractAsyncContextManager[Policies]]
 
@@ -51,7 +51,7 @@ Opener = Callable[[str, ModelConfig, AgentConfig, Environment, Spend], AbstractA
 async def open_policies(
     model: ModelConfig, agent: AgentConfig, env: Environment, spent: Usage | None = None
 ) -> AsyncGenerator[Policies]:
-    """The policies a spec names, open for as long as a run lasts; `spent` is what earlier sittings of the run have cost."""
+    """The policies of a model, open until the block ends; `spent` is the cost of earlier sittings of the run."""
     open_scheme, rest = find_opener("models", SCHEMES, model.spec)
     require_applicable(model)
     async with open_scheme(rest, model, agent, env, Spend(_caps(model), spent)) as policies:
@@ -60,7 +60,7 @@ async def open_policies(
 
 @asynccontextmanager
 async def open_users(config: ModelConfig, env: Environment) -> AsyncGenerator[Users]:
-    """Whoever plays the environment's persona: any model, a scripted player, or the users of a recorded run."""
+    """Simulated users for the environment's persona: any model, a scripted one, or the users of a recorded run."""
     scheme, _, rest = config.spec.partition(":")
     if scheme == "replay":
         yield replayed_users(_traces_of(rest))
@@ -69,23 +69,21 @@ async def open_users(config: ModelConfig, env: Environment) -> AsyncGenerator[Us
         yield FaithfulUsers()
         return
     if scheme == "scripted" and rest.partition(":")[0] in {"golden", "mixed"}:
-        raise ConfigError(
-            f"user `{config.spec}`: the golden solution is the agent's; without `--user` the author's replies answer"
-        )
+        raise ConfigError(f"user `{config.spec}`: the golden solution plays the agent, not the user; leave out `--user`")
     async with open_policies(config, AgentConfig(), env) as policies:
         yield played_users(policies)
 
 
 @asynccontextmanager
 async def open_judge(config: ModelConfig, cache: Path | None = None) -> AsyncGenerator[Judge]:
-    """A grader model: any chat endpoint, or a model of ours. Its verdicts are kept in the folder `cache`, if one is given."""
+    """A judge: any chat endpoint, or a model of the built-in engine. Its verdicts are stored in the folder `cache`, if given."""
     async with _open_judge_chat(config) as chat:
         yield ModelJudge(chat, FolderCache(cache) if cache else None, config.sampling)
 
 
 @asynccontextmanager
 async def open_panel(config: ModelConfig, size: int) -> AsyncGenerator[list[ModelJudge]]:
-    """The same judge several times, each with sampling seeds of its own; nothing is remembered, no canaries: to be measured."""
+    """The same judge several times with different sampling seeds, without cache or canaries, to measure it."""
     async with _open_judge_chat(config) as chat:
         seeded = [msgspec.structs.replace(config.sampling, seed=(config.sampling.seed or 0) + number) for number in range(size)]
         yield [ModelJudge(chat, None, sampling, canary_every=None) for sampling in seeded]
@@ -101,8 +99,8 @@ def _open_judge_chat(config: ModelConfig) -> AbstractAsyncContextManager[ChatMod
 
 @asynccontextmanager
 async def _open_chat(rest: str, config: ModelConfig, spend: Spend, time_s: float = math.inf) -> AsyncGenerator[ChatModel]:
-    """A chat endpoint that pays from `spend`. One that hangs is found out before `time_s`: a hang is not a slow agent."""
-    await anyio.to_thread.run_sync(import_module, "aiohttp")  # half a second: not on the loop, and not for those who need none
+    """A chat endpoint whose costs go to `spend`. Requests time out before `time_s`: a hang is not a slow agent."""
+    await anyio.to_thread.run_sync(import_module, "aiohttp")  # takes half a second: in a thread, and only where it is needed
     from sandlot.model.endpoint.chat import DEFAULT_URL, OpenAIConfig, open_openai, openai_config  # noqa: PLC0415 - as above
     from sandlot.model.endpoint.secret import key_from  # noqa: PLC0415 - as above
 
@@ -127,7 +125,7 @@ async def _open_chat(rest: str, config: ModelConfig, spend: Spend, time_s: float
 
 @asynccontextmanager
 async def _open_engine_chat(config: ModelConfig, spend: Spend) -> AsyncGenerator[ChatModel]:
-    """A model of ours behind messages: the engine renders them."""
+    """A model of the built-in engine as a chat model: the engine renders the messages."""
     await anyio.to_thread.run_sync(import_module, "aiohttp")
     from sandlot.model.endpoint.chat import OpenAIChat, OpenAIConfig  # noqa: PLC0415 - as above
     from sandlot.model.endpoint.endpoint import EndpointConfig, open_endpoint  # noqa: PLC0415 - as above
@@ -150,7 +148,7 @@ def _caps(config: ModelConfig) -> SpendCaps:
 
 
 async def require_listener(url: str) -> None:
-    """Refuse an address without a server before the first rollout, instead of retrying it for minutes in every one."""
+    """Refuse an address without a server now; every rollout would retry it for minutes."""
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
@@ -198,13 +196,13 @@ async def _open_engine_policies(
     _rest: str, model: ModelConfig, agent: AgentConfig, env: Environment, spend: Spend
 ) -> AsyncGenerator[Policies]:
     renderer = await anyio.to_thread.run_sync(renderer_of, model)
-    request_s = 0.9 * env.limits.time_s  # a hang is found out before it could pass for a slow agent
+    request_s = 0.9 * env.limits.time_s  # a hang must not count as a slow agent
     async with open_engine_tokens(model.spec, _options(model), at_once=model.connections, request_s=request_s) as tokens:
         yield _render_policies(tokens, renderer, model, agent, spend)
 
 
 def _remote_opener(dialect: Literal["vllm", "sglang"]) -> Opener:
-    """The opener of an engine somebody else runs."""
+    """The opener for a vLLM or SGLang server."""
 
     @asynccontextmanager
     async def opened(
@@ -231,13 +229,13 @@ def _render_policies(
     from sandlot.model.policy.rendered import rendered  # noqa: PLC0415 - only token models need it
 
     if agent.calls == "text":
-        raise ConfigError(f"model `{model.shown}` is rendered with its own way of writing calls; leave `--calls text` out")
+        raise ConfigError(f"model `{model.shown}` writes tool calls in its own format; leave `--calls text` out")
     assert renderer is not None
     return rendered(capped_tokens(tokens, spend), renderer, model.sampling)
 
 
 def folder_of_model(model: ModelConfig) -> Path | None:
-    """The folder of a model's files on this machine, of a remote one that of its tokenizer; None if there is none."""
+    """The local folder of a model's files, or of the tokenizer of a remote model; None if there is none."""
     scheme = model.spec.partition(":")[0]
     if scheme in _ENGINES:
         from sandlot.model.engine.weights import folder_of  # noqa: PLC0415 - as below
@@ -247,7 +245,7 @@ def folder_of_model(model: ModelConfig) -> Path | None:
 
 
 def renderer_of(model: ModelConfig) -> Renderer | None:
-    """The renderer a token model is played with; None for models behind messages. Its name is part of the setting."""
+    """The renderer of a token model; None for chat models. Its name is part of the setting."""
     folder = folder_of_model(model)
     if folder is None and model.spec.partition(":")[0] in _REMOTE:
         raise ConfigError(f"model `{model.shown}`: name the folder of its tokenizer.json and chat template: `--tokenizer FOLDER`")
@@ -256,18 +254,18 @@ def renderer_of(model: ModelConfig) -> Renderer | None:
 
 @functools.cache
 def _renderer_at(folder: Path) -> Renderer:
-    """Opening one tests it, so each is opened once."""
+    """Cached: opening a renderer runs its self-test."""
     try:
-        from sandlot.model.render.open import open_renderer  # noqa: PLC0415 - tokenizers are not paid for by those who have none
+        from sandlot.model.render.open import open_renderer  # noqa: PLC0415 - only token models need it
     except ImportError as error:
         raise ConfigError(f"token models need the torch extra ({error}); install it: pip install 'sandlot[torch]'") from error
     return open_renderer(folder)
 
 
 _ENGINES = ("smollm2", "rookie", "hf")
-"""Schemes that an engine of our own serves."""
+"""Schemes of the built-in engine."""
 _REMOTE = ("vllm", "sglang")
-"""Schemes of engines that somebody else runs."""
+"""Schemes of servers."""
 SCHEMES: dict[str, Opener] = {
     **dict.fromkeys(_ENGINES, _open_engine_policies),
     "vllm": _remote_opener("vllm"),
@@ -279,17 +277,17 @@ SCHEMES: dict[str, Opener] = {
 
 
 def require_applicable(model: ModelConfig) -> None:
-    """Refuse settings that mean nothing for the model they are given with: whoever gave them expects that they do."""
+    """Refuse settings that have no effect on the model they are given with."""
     scheme = model.spec.partition(":")[0]
     if scheme not in SCHEMES:
-        return  # an installed one knows what it uses
+        return  # an installed scheme checks its own settings
     if model.tokenizer is not None and scheme not in _REMOTE:
-        own = "has its tokenizer in its folder" if scheme in _ENGINES else "is not asked for tokens"
+        own = "has its tokenizer in its folder" if scheme in _ENGINES else "is a chat model"
         raise ConfigError(f"--tokenizer is for `vllm:` and `sglang:`; model `{model.shown}` {own}: leave it out")
     if model.kv_gib is not None and scheme not in _ENGINES:
-        raise ConfigError(f"--kv-gib is for models served here ({', '.join(_ENGINES)}), and `{model.shown}` is not: leave it out")
+        raise ConfigError(f"--kv-gib is for {', '.join(_ENGINES)}; model `{model.shown}` runs elsewhere: leave it out")
     if model.dtype is not None and scheme not in _ENGINES:
-        raise ConfigError(f"--dtype is for models served here ({', '.join(_ENGINES)}), and `{model.shown}` is not: leave it out")
+        raise ConfigError(f"--dtype is for {', '.join(_ENGINES)}; model `{model.shown}` runs elsewhere: leave it out")
 
 
 def parse_prices(text: str | None) -> tuple[float, float]:

@@ -1,12 +1,12 @@
-"""The live parts of a run, and how each is opened.
+"""The parts of a run, and how each is opened.
 
-A part is named by a short spec, `scheme:rest`. Ready schemes and installed ones (entry points) are looked up the same way, and an
-unknown one is answered with the list of what there is.
+A part is named by a short spec, `scheme:rest`. Built-in schemes and installed ones (entry points) are looked up the same way, and
+the error for an unknown one lists those there are.
 """
 
 import functools
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ from sandlot.core.ports.grading import Judge
 from sandlot.core.ports.sandbox import Backend
 from sandlot.core.ports.session import Harness, Hook, Policies, Users
 from sandlot.core.task import Task
-from sandlot.core.trace import Usage
 from sandlot.core.types import derive_seed
 from sandlot.env.environment import Environment
 from sandlot.env.user import OpenUser
@@ -28,32 +27,32 @@ from sandlot.wiring.plugins import find_opener, load_part
 
 @dataclass(frozen=True, slots=True)
 class Grading:
-    """Everything grading needs beside the evidence."""
+    """Everything that grading needs besides the evidence."""
 
     env: Environment
     judge: Judge | None = None
     rubric: str | None = None
     """Grade by this rubric instead of the tasks' own."""
     backend: Backend | None = None
-    """Where sandboxes come from: the rollout's, and those that checks execute things in."""
+    """Opens sandboxes, for rollouts and for checks that execute something."""
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutParts:
-    """Everything one rollout needs beside its task."""
+    """Everything that a rollout needs besides its task."""
 
     grading: Grading
     policies: Policies
     harness: Harness
     users: Users | None = None
-    """Who plays the environment's persona; None for the author's own replies, or none."""
+    """Simulated users for the environment's persona; None for the author's own replies, or no user."""
     draws: str | None = None
-    """What models and users draw by, instead of the run's name: runs with the same one draw the same."""
+    """Seeds are derived from this instead of the run's name: runs with the same value sample the same."""
     sink: Sink = ignore_event
     """Receives the turns, tool calls and scores; it must not raise (`fan_out` sees to that)."""
 
     def user(self, task: Task, run: str, rollout: int) -> OpenUser | None:
-        """Opens the user of one rollout, which is told nothing of the key."""
+        """A function that opens the user of one rollout. The user does not get the task's key."""
         if self.users is None:
             return None
         seed = derive_seed("user", self.draws or run, task.id, rollout)
@@ -61,21 +60,21 @@ class RolloutParts:
 
     @property
     def env(self) -> Environment:
-        """The environment that is both played in and graded by."""
+        """The environment."""
         return self.grading.env
 
 
 def open_harness(config: AgentConfig) -> Harness:
-    """The loop, with its hooks."""
+    """The harness that a config names, with its hooks."""
     hooks: list[Hook] = [load_part(path, "hook", ("after_turn", "after_step")) for path in config.hooks]
     if config.command is not None and config.harness != "command":
-        raise ConfigError(f"harness `{config.harness}` runs no command; leave `--agent-command` out, or `--harness`")
+        raise ConfigError(f"harness `{config.harness}` runs no command; leave out `--agent-command`, or `--harness`")
     if config.harness == "tool-loop":
         return ToolLoop(hooks)
     if hooks:
-        raise ConfigError(f"hooks are called by the built-in harness; `{config.harness}` has a loop of its own")
+        raise ConfigError(f"hooks work with harness `tool-loop` only; `{config.harness}` does not call them: leave the hooks out")
     if config.harness == "command":
-        from sandlot.harness.captured.command import CommandAgent  # noqa: PLC0415 - only agents we did not write need a server
+        from sandlot.harness.captured.command import CommandAgent  # noqa: PLC0415 - only the `command` harness needs a server
 
         return CommandAgent(config.command or "")
     return load_part(config.harness, "harness", ("name", "play"))
@@ -91,8 +90,8 @@ async def open_grading(
     pool: int = 0,
     cache: Path | None = None,
 ) -> AsyncGenerator[Grading]:
-    """What rollouts of an environment are graded with, and where their sandboxes come from; `cache` keeps a judge's verdicts."""
-    from sandlot.wiring.models import open_judge  # noqa: PLC0415 - models import what only they need
+    """The judge and the sandboxes of an environment, open until the block ends; `cache` is a folder for a judge's verdicts."""
+    from sandlot.wiring.models import open_judge  # noqa: PLC0415 - only runs with a judge need it
 
     async with AsyncExitStack() as stack:
         judging = await stack.enter_async_context(open_judge(judge, cache)) if judge else None
@@ -102,15 +101,10 @@ async def open_grading(
 
 @asynccontextmanager
 async def open_parts(
-    grading: Grading,
-    model: ModelConfig,
-    agent: AgentConfig,
-    *,
-    user: ModelConfig | None = None,
-    spent: Usage | None = None,
+    grading: Grading, agent: AgentConfig, policies: AbstractAsyncContextManager[Policies], user: ModelConfig | None = None
 ) -> AsyncGenerator[RolloutParts]:
-    """All parts of a run, open for as long as it lasts; `spent` is what earlier sittings of the run have cost."""
-    from sandlot.wiring.models import open_policies, open_users  # noqa: PLC0415 - as above
+    """Everything rollouts need, open for as long as the block lasts: `policies` are opened here, and the user's model."""
+    from sandlot.wiring.models import open_users  # noqa: PLC0415 - only runs with a user need it
 
     if agent.harness == "command" and grading.env.image is None:
         raise ConfigError(
@@ -118,11 +112,11 @@ async def open_parts(
         )
     if agent.harness == "command" and user is not None:
         raise ConfigError(
-            f"harness `command` has a loop of its own, and nobody in it who hears `{user.shown}`; leave `--user` out"
+            f"harness `command` runs the agent's own loop, which `{user.shown}` cannot speak to as a user; leave `--user` out"
         )
-    async with open_policies(model, agent, grading.env, spent) as policies, AsyncExitStack() as stack:
+    async with policies as opened, AsyncExitStack() as stack:
         users = await stack.enter_async_context(open_users(user, grading.env)) if user else None
-        yield RolloutParts(grading=grading, policies=policies, harness=open_harness(agent), users=users)
+        yield RolloutParts(grading=grading, policies=opened, harness=open_harness(agent), users=users)
 
 
 @asynccontextmanager
@@ -138,14 +132,14 @@ async def _open_native(rest: str, *, pool: int) -> AsyncGenerator[Backend]:
     from sandlot.sandbox.native.backend import open_native  # noqa: PLC0415 - only sandboxed environments need it
 
     if rest:
-        raise ConfigError(f"sandbox `native:{rest}`: it takes no more than its name")
+        raise ConfigError(f"sandbox `native:{rest}`: write `native` only")
     async with open_native(pool=pool) as backend:
         yield backend
 
 
 @asynccontextmanager
 async def _open_docker(rest: str, *, pool: int) -> AsyncGenerator[Backend]:
-    from sandlot.sandbox.docker.backend import open_docker  # noqa: PLC0415 - only those who ask for it wait for aiohttp
+    from sandlot.sandbox.docker.backend import open_docker  # noqa: PLC0415 - importing aiohttp takes long
 
     async with open_docker(rest, pool=pool) as backend:
         yield backend

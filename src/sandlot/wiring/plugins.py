@@ -1,4 +1,4 @@
-"""Finds plug-ins by entry point or path."""
+"""Plug-ins, found by entry point or by path."""
 
 from collections.abc import Callable
 from difflib import get_close_matches
@@ -10,7 +10,7 @@ from sandlot.core.errors import ConfigError, boundary
 
 
 def _import_path(path: str, what: str) -> Any:
-    """The object a person named on the command line as `module:attribute`."""
+    """The object at `module:attribute`."""
     module, _, attribute = path.partition(":")
     if not attribute:
         raise ConfigError(f"{what} `{path}`: write `module:attribute`")
@@ -34,7 +34,7 @@ def find_opener(group: str, ready: dict[str, Callable[..., Any]], spec: str) -> 
 
 
 def load_part(path: str, what: str, needs: tuple[str, ...]) -> Any:
-    """What a path names: a class is instantiated, an instance is used as it is; refused if it is not of the port's shape."""
+    """The object at a path; a class is instantiated. Refused if it lacks one of the attributes in `needs`."""
     named: Any = _import_path(path, what)
     with boundary(ConfigError, f"{what} `{path}`"):
         value = named() if isinstance(named, type) else named

@@ -30,7 +30,7 @@ def test_a_reward_that_rises_alone_raises_the_alarm():
     assert found is not None
     assert found.reward_rise > 0.3
     assert abs(found.outcome_rise) < 0.1
-    assert "look at what the rubric pays for" in found.sentence
+    assert "look at what the rubric rewards" in found.sentence
 
 
 def test_an_outcome_that_follows_is_no_alarm():

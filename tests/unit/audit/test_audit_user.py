@@ -77,7 +77,7 @@ async def test_a_golden_solution_that_fails_with_every_user_is_a_flaw(kettle):
 
 async def test_a_user_for_an_environment_without_a_persona_is_refused(tmp_path):
     (tmp_path / "plain.py").write_text(PLAIN_ENV)
-    with pytest.raises(ConfigError, match="has no user for a model to play"):
+    with pytest.raises(ConfigError, match="has no persona for a model to play"):
         await audited(str(tmp_path / "plain.py"), user="scripted:persona")
 
 
@@ -103,7 +103,7 @@ async def test_a_judge_that_cannot_be_reached_is_no_flaw_of_the_environment(tmp_
     (tmp_path / "plain.py").write_text(PLAIN_ENV + JUDGED)
     async with FakeEndpoint(then=status(400)) as endpoint:
         assert "answered 400" in reason(await audited(env, judge=f"openai:x@{endpoint.url}"))
-    assert "give one with `--judge MODEL`" in reason(await audited(env))
+    assert "name one with `--judge MODEL`" in reason(await audited(env))
     assert "127.0.0.1:9" in reason(await audited(env, judge=DEAD))
 
 

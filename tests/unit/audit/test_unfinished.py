@@ -11,6 +11,7 @@ from sandlot.audit.unfinished import UnfinishedAudit
 from sandlot.audit.verdict import AuditVerdict, ProbeReport, State, verdict_of
 from sandlot.core.errors import HarnessError
 from sandlot.core.task import Task
+from sandlot.observe.events import ignore_event
 from toy_subjects import ToySubject
 
 FOUND = Finding(
@@ -143,7 +144,7 @@ async def test_an_interrupted_audit_runs_each_probe_once_and_comes_to_the_same_v
 
     async def sitting():
         case = Case(subject=subject, description=about, tasks=about.tasks)
-        return await run_probes(case, panel, AuditSelection(), lambda _probe, _report: None, UnfinishedAudit(tmp_path, BOUND))
+        return await run_probes(case, panel, AuditSelection(), ignore_event, UnfinishedAudit(tmp_path, BOUND))
 
     with pytest.raises(BaseExceptionGroup, match="unhandled errors"):
         await sitting()
@@ -168,8 +169,6 @@ async def test_a_probe_that_broke_runs_again(tmp_path):
     for expected in (State.COULD_NOT_RUN, State.RAN):
         case = Case(subject=ToySubject(lambda _e, _t: 1.0, []), description=about, tasks=about.tasks)
         memory = UnfinishedAudit(tmp_path, BOUND)
-        layers, _ = await run_probes(
-            case, [probe("s", Layer.STATIC, look)], AuditSelection(), lambda _probe, _report: None, memory
-        )
+        layers, _ = await run_probes(case, [probe("s", Layer.STATIC, look)], AuditSelection(), ignore_event, memory)
         assert layers[0].state is expected
         broken.append(False)

@@ -11,6 +11,7 @@ from sandlot.audit.verdict import AuditVerdict, LayerReport, State, apply_waiver
 from sandlot.audit.waivers import Waiver, read_waivers
 from sandlot.core.errors import ConfigError
 from sandlot.core.task import Task
+from sandlot.observe.events import ProbeBegan, ProbeEnded, RunEvent, ignore_event
 from toy_subjects import ToySubject
 
 WITNESS = Witness(inputs={"answer": "42"}, expected="0", observed="1")
@@ -38,7 +39,7 @@ PANEL = tuple(Probe(name=f"of-{layer}", layer=layer, codes=("D02",), look=nothin
 
 
 def test_a_finding_without_a_witness_cannot_be_confirmed():
-    with pytest.raises(ValueError, match="confirmed by no witness"):
+    with pytest.raises(ValueError, match="confirmed without a witness"):
         Finding(
             code="D02",
             title="t",
@@ -74,7 +75,7 @@ async def test_a_probe_that_breaks_leaves_its_layer_unfinished_and_the_others_ru
         raise KeyError("gone")
 
     panel = (*PANEL[:3], Probe(name="breaks", layer=Layer.DIFFERENTIAL, codes=("D05",), look=breaks))
-    layers, _ = await run_probes(case_of(), panel, AuditSelection(), lambda _probe, _report: None)
+    layers, _ = await run_probes(case_of(), panel, AuditSelection(), ignore_event)
     states = {report.layer: report.state for report in layers}
     assert states[Layer.DIFFERENTIAL] is State.COULD_NOT_RUN
     assert states[Layer.SCRIPTED] is State.RAN
@@ -82,9 +83,31 @@ async def test_a_probe_that_breaks_leaves_its_layer_unfinished_and_the_others_ru
     assert "KeyError" in layers[3].why
 
 
+async def test_a_sink_hears_of_each_probe_when_it_begins_and_when_it_has_ended():
+    async def breaks(_case: Case) -> list[Finding]:
+        raise KeyError("gone")
+
+    panel = (
+        Probe(name="idle", layer=Layer.STATIC, codes=(), look=nothing, applies=lambda _case: "no sources"),
+        Probe(name="breaks", layer=Layer.DIFFERENTIAL, codes=("D05",), look=breaks),
+    )
+    got: list[RunEvent] = []
+    await run_probes(case_of(), panel, AuditSelection(), got.append)
+    assert [(type(event), event.layer, event.probe) for event in got if isinstance(event, ProbeBegan | ProbeEnded)] == [
+        (ProbeBegan, "static", "idle"),
+        (ProbeEnded, "static", "idle"),
+        (ProbeBegan, "differential", "breaks"),
+        (ProbeEnded, "differential", "breaks"),
+    ]
+    idle, broken = (event for event in got if isinstance(event, ProbeEnded))
+    assert (idle.state, idle.why) == ("does not apply", "no sources")
+    assert broken.state == "could not run"
+    assert "KeyError" in broken.why
+
+
 async def test_without_a_golden_solution_or_a_judge_it_is_incomplete():
     for case, word in ((case_of(golden=False), "golden"), (case_of(judge=True), "judge")):
-        layers, findings = await run_probes(case, PANEL, AuditSelection(), lambda _probe, _report: None)
+        layers, findings = await run_probes(case, PANEL, AuditSelection(), ignore_event)
         assert verdict_of(layers, findings) is AuditVerdict.INCOMPLETE
         assert word in layers[1].why
         assert layers[0].state is State.RAN
@@ -94,16 +117,16 @@ async def test_a_layer_that_no_subject_of_the_kind_can_have_is_told_and_does_not
     about = msgspec.structs.replace(case_of().description, inapplicable={Layer.GRADER: "there is no grader"})
     case = Case(subject=SOLVED, description=about, tasks=about.tasks)
     panel = tuple(probe for probe in PANEL if probe.layer is not Layer.GRADER)
-    layers, findings = await run_probes(case, panel, AuditSelection(), lambda _probe, _report: None)
+    layers, findings = await run_probes(case, panel, AuditSelection(), ignore_event)
     assert (layers[1].state, layers[1].why) == (State.DOES_NOT_APPLY, "there is no grader")
     assert verdict_of(layers, findings) is AuditVerdict.SHIP
-    layers, findings = await run_probes(case, panel[1:], AuditSelection(), lambda _probe, _report: None)
+    layers, findings = await run_probes(case, panel[1:], AuditSelection(), ignore_event)
     assert verdict_of(layers, findings) is AuditVerdict.INCOMPLETE
 
 
 async def test_a_layer_of_which_no_probe_applies_was_not_looked_at():
     idle = Probe(name="idle", layer=Layer.STATIC, codes=(), look=nothing, applies=lambda _case: "no sources were given")
-    layers, findings = await run_probes(case_of(), (idle, *PANEL[1:]), AuditSelection(), lambda _probe, _report: None)
+    layers, findings = await run_probes(case_of(), (idle, *PANEL[1:]), AuditSelection(), ignore_event)
     assert (layers[0].state, layers[0].why) == (State.COULD_NOT_RUN, "none of its probes applies: no sources were given")
     assert verdict_of(layers, findings) is AuditVerdict.INCOMPLETE
 

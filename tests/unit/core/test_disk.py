@@ -1,12 +1,13 @@
 import errno
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import count
 
 import pytest
 
 from failing_disk import Countdown, StoppedError
-from sandlot.core.disk import DISK, make_folder, write_file
+from sandlot.core.disk import DISK, make_folder, replace_folder, write_file
 
 
 def test_a_file_is_put_whole_or_not_at_all_wherever_it_stops(tmp_path):
@@ -34,6 +35,45 @@ def test_a_file_that_does_not_fit_leaves_no_half_behind(tmp_path):
     with pytest.raises(OSError, match="No space left"):
         write_file(tmp_path / "file", b"data", disk)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_need_not_be_durable_is_whole_and_never_synced(tmp_path):
+    def sync(fd):
+        raise AssertionError
+
+    path = tmp_path / "file"
+    write_file(path, b"old", DISK)
+    for steps in count():
+        stopping = Countdown(left=steps, torn=2)
+        try:
+            write_file(path, b"newer", replace(stopping.disk, sync=sync), durable=False)
+        except StoppedError:
+            assert path.read_bytes() == b"old"
+        else:
+            break
+    assert steps == 2  # write, rename
+    assert path.read_bytes() == b"newer"
+
+
+def test_two_writers_of_one_file_do_not_mix(tmp_path):
+    path = tmp_path / "file"
+
+    def rename(draft, target):
+        write_file(path, b"the other writer's", DISK)  # in the middle of the first one's write
+        draft.replace(target)
+
+    write_file(path, b"mine", replace(DISK, rename=rename))
+    assert [(file.name, file.read_bytes()) for file in tmp_path.iterdir()] == [("file", b"mine")]
+
+
+def test_a_replaced_folder_may_hold_folders(tmp_path):
+    for text in ("old", "new"):
+        with replace_folder(tmp_path / "kept", ("inner", "file")) as new:
+            (new / "inner").mkdir()
+            (new / "inner" / "file").write_text(text)
+            (new / "file").write_text(text)
+    assert {path.read_text() for path in tmp_path.rglob("file")} == {"new"}
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
 
 def test_a_write_taken_in_bites_is_whole(tmp_path):

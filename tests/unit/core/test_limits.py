@@ -13,17 +13,17 @@ def test_a_limit_that_is_no_limit_is_refused_by_name(value):
 def test_overrides_replace_and_unknown_ones_are_refused():
     assert Limits().but({"turns": 3}).turns == 3
     assert Limits().but({}) == Limits()
-    with pytest.raises(ConfigError, match=r"unknown field `turn`.*known limits: turns"):
+    with pytest.raises(ConfigError, match=r"unknown field `turn`.*limits: turns"):
         Limits().but({"turn": 3})
 
 
 @pytest.mark.parametrize(
     ("fields", "complaint"),
     [
-        ({"where": {"amount": "("}}, "no regular expression"),
-        ({"at_most": -1}, "negative"),
-        ({"points": -2.0, "on_breach": "penalty"}, "negative"),
-        ({"on_breach": "penalty"}, "these are 0"),
+        ({"where": {"amount": "("}}, "not a regular expression"),
+        ({"at_most": -1}, "give numbers from 0 up"),
+        ({"points": -2.0, "on_breach": "penalty"}, "give numbers from 0 up"),
+        ({"on_breach": "penalty"}, "a penalty of 0 points"),
         ({"on_breach": "explode"}, "use refuse, penalty, end"),
     ],
 )

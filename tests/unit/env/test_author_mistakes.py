@@ -22,7 +22,7 @@ def test_a_check_without_parentheses_is_told_to_say_its_worth():
 
 @pytest.mark.parametrize("points", ["3", True, float("nan"), None])
 def test_points_that_are_no_number_are_refused(points):
-    with pytest.raises(ConfigError, match="points must be a number"):
+    with pytest.raises(ConfigError, match="points must be a finite number"):
         Environment("e").check(points=points)
 
 
@@ -38,7 +38,7 @@ def test_one_constraint_where_several_are_asked_for_is_refused():
 
 
 def test_a_state_in_the_place_of_what_makes_one_is_refused():
-    with pytest.raises(ConfigError, match=r"state=\{\} is one state; give what makes a fresh one"):
+    with pytest.raises(ConfigError, match=r"state=\{\} is not callable; give a class or function"):
         Environment("e", state={})
 
 
@@ -51,7 +51,7 @@ def test_a_function_that_never_yields_is_refused_when_it_is_marked():
 
 
 def test_a_number_of_tasks_that_is_no_number_is_refused():
-    with pytest.raises(ConfigError, match="tasks='20'; give a positive number"):
+    with pytest.raises(ConfigError, match="tasks='20'; give a positive whole number"):
         environment("e", tasks="20")
 
 

@@ -88,9 +88,7 @@ def quiz(image=None):
 async def test_a_step_with_what_is_no_action_says_what_one_is(action):
     async with quiz().session("one") as session:
         await session.reset()
-        with pytest.raises(
-            HarnessError, match=r"`step` was given .*; an action is a message from the assistant: `Message\(role="
-        ):
+        with pytest.raises(HarnessError, match=r"`step` was given .*; give a message from the assistant: `Message\(role="):
             await session.step(action)
         assert (await session.step(text_message(Role.ASSISTANT, "hello"))).end == "done"  # it was no turn
 

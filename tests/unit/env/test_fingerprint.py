@@ -132,7 +132,7 @@ def test_a_module_under_a_computed_name_is_refused_after_loading(tmp_path):
     put(tmp_path, {"add.py": FUNCTION.format(top=top, late="pass"), "plug.py": ""})
     env = loaded(tmp_path / "add.py")
     late = env.marked.grade.__self__.function.__globals__["late"]
-    with pytest.raises(ImportError, match=r"plug.py` is imported by a computed name .* write `from . import plug`"):
+    with pytest.raises(ImportError, match=r"plug.py` is imported under a computed name .* write `from . import plug`"):
         late("plug")
     assert [name for name, _ in files_of(env)] == ["add.py"]
 

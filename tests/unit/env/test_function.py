@@ -183,5 +183,5 @@ def test_more_distinct_tasks_than_there_are_is_refused():
         yield Ask(f"What is {rng.randrange(3)} + 1?")
         yield Score(value=True)
 
-    with pytest.raises(ConfigError, match="ask 3 different things, not 9"):
+    with pytest.raises(ConfigError, match="give 3 different first questions, and 9 tasks"):
         tasks_of(ask)

@@ -90,7 +90,7 @@ async def test_what_the_image_has_or_loads_is_brought_only_by_name(path):
     name = path.replace("/work/..", "")
     shelf = Shelf()
     evidence = await evidence_of(shelf, {name: b"the agent's"})
-    with pytest.raises(NotInEvidence, match=f"`{name}` is not brought"):
+    with pytest.raises(NotInEvidence, match=f"`{name}` is not copied"):
         async with evidence.grading_sandbox(path):
             raise AssertionError
     async with evidence.grading_sandbox(replace=[path]) as world:

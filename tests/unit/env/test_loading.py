@@ -62,8 +62,8 @@ def test_an_error_at_import_names_the_authors_line(tmp_path):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("from sandlot import Environment\n", "a file has one `Environment`, and it has none"),
-        ("from sandlot import *\na = Environment('a')\nb = Environment('b')\n", "it has `a`, `b`; move the others"),
+        ("from sandlot import Environment\n", "a file holds one `Environment`; this one has none"),
+        ("from sandlot import *\na = Environment('a')\nb = Environment('b')\n", "this one has `a`, `b`; keep one per file"),
         ("from sandlot import *\nenv = Environment('a')\n", "has no tasks"),
         ("from sandlot import *\nenv = Environment('a')\nenv.tasks(lambda rng: [Task('x')])\n", "has no checks"),
     ],
@@ -77,8 +77,8 @@ def test_an_incomplete_file_says_what_is_missing(tmp_path, text, complaint):
 @pytest.mark.parametrize(
     ("tasks", "complaint"),
     [
-        ("[Task('x'), Task('x')]", "two tasks are called `x`"),
-        ("['x']", "must yield `Task\\(...\\)`, not str 'x'"),
+        ("[Task('x'), Task('x')]", "two tasks have the id `x`"),
+        ("['x']", "yielded str 'x'; yield `Task"),
         ("[]", "yields no tasks"),
         ("[Task('a b')]", "task id 'a b'"),
         ("[Task('../etc')]", "task id"),
@@ -110,7 +110,7 @@ def test_a_task_generator_that_raises_is_the_authors_error(tmp_path):
         ("turns = 10", "turns = -1", "limit `turns` is -1"),
         ("turns = 10", 'turns = "ten"', "Expected `int`"),
         ('name = "notes"', "name = ", "environment.toml"),
-        ("tools = [", 'tools = ["lst", ', "there is no function `lst`; there are: list_notes, read_note"),
+        ("tools = [", 'tools = ["lst", ', "no function `lst`; functions there: list_notes, read_note"),
         ("[limits]", "[limit]", "unknown field `limit`"),
     ],
 )
@@ -144,7 +144,7 @@ def test_a_wrong_line_of_tasks_is_named_by_its_number(folder, line, complaint):
 @pytest.mark.parametrize(
     ("old", "new", "complaint"),
     [
-        ("checks:names_only_them", "checks:nothing", "there is no function `nothing`"),
+        ("checks:names_only_them", "checks:nothing", "no function `nothing`"),
         ("checks:names_only_them", "../evil:f", "evil"),
         ("sandlot:tool_called", "sandlot:tool_caled", "tool_caled"),
         ('"requires": ["right_name"]', '"requires": ["wrong_name"]', "wrong_name"),
@@ -166,7 +166,7 @@ def test_tasks_in_two_places_are_refused(folder):
 def test_a_constraint_about_no_tool_is_refused(folder):
     path = folder / "environment.toml"
     path.write_text(path.read_text() + '\n[[constraints]]\nid = "a"\ntool = "fly"\n')
-    assert "tool `fly` that does not exist" in refused(folder)
+    assert "names the tool `fly`, which does not exist" in refused(folder)
 
 
 def test_tasks_are_read_from_parquet_in_one_line(tmp_path):
@@ -217,7 +217,7 @@ def test_ready_environments_are_listed_once(folder):
 
 
 def test_scaffolding_overwrites_nothing(folder):
-    with pytest.raises(ConfigError, match="exists already"):
+    with pytest.raises(ConfigError, match="already exists"):
         scaffold("notes", Form.FILE, folder.parent)
     with pytest.raises(ConfigError, match="lower-case"):
         scaffold("../up", Form.FILE, folder.parent)

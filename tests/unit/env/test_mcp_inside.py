@@ -107,7 +107,7 @@ async def test_a_server_inside_sees_the_sandbox_and_nothing_of_ours(monkeypatch)
     [
         ("exit_in_call", "exit code 3; it wrote: about to fall over"),
         ("killed_in_call", "killed by SIGKILL"),
-        ("bad_utf8", "the answer is not JSON-RPC"),
+        ("bad_utf8", "the response is not JSON-RPC"),
     ],
 )
 async def test_a_server_inside_that_breaks_fails_the_environment(mode, said):
@@ -135,7 +135,7 @@ async def test_a_server_inside_that_does_not_start_is_told_with_what_it_said(ser
 
 async def test_a_flood_from_a_server_inside_is_held_back():
     async with opened(raw("huge")) as (session, _):
-        assert (await called(session)).text == "the answer is larger than 8388608 bytes; ask for less at once"
+        assert (await called(session)).text == "the response is larger than 8388608 bytes; request less in one call"
     async with opened(raw("endless_line")) as (session, _):
         with anyio.move_on_after(1) as scope:
             await called(session)
@@ -166,7 +166,7 @@ async def test_a_sandbox_that_dies_under_its_server_is_the_sandboxs_failure():
 async def test_a_server_inside_is_reached_over_its_port():
     async with opened(McpServer(name="web", url="http://127.0.0.1:8080/mcp", inside=True)) as (session, _):
         assert (await called(session, n=3)).text == "xxx"
-        assert (await called(session, n=9_000_000)).text == "the answer is larger than 8388608 bytes; ask for less at once"
+        assert (await called(session, n=9_000_000)).text == "the response is larger than 8388608 bytes; request less in one call"
         assert (await called(session, n=2)).text == "xx"
         await called(session, "bash", command="pkill -f web.py")
         with pytest.raises(AuthorError, match="cannot be reached"):

@@ -76,7 +76,7 @@ async def test_one_that_ends_is_the_authors_error_with_what_it_said(world):
 
 
 async def test_one_that_does_not_come_up_in_time_is_killed_and_named(world):
-    with pytest.raises(AuthorError, match=r"`echo hm; sleep 1000` took no connections at 8080 within 0.1 s; it wrote: hm"):
+    with pytest.raises(AuthorError, match=r"`echo hm; sleep 1000` accepted no connections at 8080 within 0.1 s; it wrote: hm"):
         await world.start("echo hm; sleep 1000", ready=8080, timeout_s=0.1)
     assert (await world.exec("pgrep sleep")).stdout == ""
 

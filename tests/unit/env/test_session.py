@@ -245,7 +245,7 @@ async def test_every_rollout_of_a_task_draws_the_same_numbers():
 async def test_two_tools_of_one_name_are_refused():
     env = shop()
     env.tool(name="add")(lambda: None)
-    with pytest.raises(ConfigError, match="two tools are called `add`"):
+    with pytest.raises(ConfigError, match="two tools are named `add`"):
         await stepped(env)
 
 

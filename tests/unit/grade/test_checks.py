@@ -142,7 +142,7 @@ def test_a_check_takes_what_it_wants_in_any_shape(evidence_of):
         (lambda evidence: True, {"cell"}, "cell"),
         (lambda evidence, task, cell: True, set(), "cell"),
         (lambda evidence, cell: True, set(), "cell"),
-        (lambda evidence, task: True, {"task"}, "called `task`"),
+        (lambda evidence, task: True, {"task"}, "named `task`"),
     ],
 )
 def test_arguments_that_do_not_fit_are_named(function, names, message):
@@ -152,7 +152,7 @@ def test_arguments_that_do_not_fit_are_named(function, names, message):
 
 def test_what_is_not_in_evidence_is_not_met_with_its_sentence(evidence_of):
     result = asked(lambda evidence: evidence.read_text("/out") == "", evidence_of())
-    assert (result.verdict, result.evidence) == (CheckVerdict.NOT_MET, "there is no file `/out`")
+    assert (result.verdict, result.evidence) == (CheckVerdict.NOT_MET, "no file `/out`")
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ async def test_a_check_is_not_asked_if_what_it_requires_was_not_fully_met(eviden
         CheckVerdict.PARTLY,
         CheckVerdict.SUPPRESSED,
     ]
-    assert score.checks[0].evidence == "not asked: `b` was not met"
+    assert score.checks[0].evidence == "did not run: `b` was not met"
     assert str(score) == "0.5/4"
 
 
@@ -99,7 +99,7 @@ async def test_no_judge_is_asked_once_a_gate_is_closed(evidence_of):
     judge = FakeJudge()
     score = await graded([JudgeCheck(id="j", prompt="p"), python("door", "e:no", gate=True)], evidence_of(answer="x"), judge)
     assert judge.asked == []
-    assert score.checks[0].evidence == "not asked: gate `door` was not met"
+    assert score.checks[0].evidence == "did not run: gate `door` was not met"
 
 
 async def test_broken_constraints_cost_points_and_show_as_results(evidence_of):
@@ -202,7 +202,7 @@ async def test_an_isolated_check_is_graded_like_any_other(evidence_of):
         checks, evidence_of({"/a": b"x"}), functions=FUNCTIONS | {"e:elsewhere": elsewhere, "e:missing": missing}
     )
     assert [check.value for check in score.checks] == [1.0, 0.0, 1.0]
-    assert score.checks[1].evidence.startswith("there is no file `/none`")
+    assert score.checks[1].evidence.startswith("no file `/none`")
 
 
 async def test_an_isolated_check_that_hangs_is_killed_and_named(evidence_of):
@@ -262,7 +262,7 @@ async def test_an_unsound_rubric_is_refused(evidence_of):
 
 
 async def test_judge_checks_without_a_judge_leave_no_score(evidence_of):
-    with pytest.raises(GradeError, match="there is no judge"):
+    with pytest.raises(GradeError, match="no judge is given"):
         await graded([JudgeCheck(id="j", prompt="p")], evidence_of())
 
 
@@ -306,7 +306,7 @@ async def test_a_judge_is_not_asked_about_what_is_missing_or_empty(evidence_of):
     score = await graded(checks, evidence_of(answer=" \n"), judge)
     assert judge.asked == []
     assert [check.verdict for check in score.checks] == [CheckVerdict.NOT_MET, CheckVerdict.NOT_MET]
-    assert score.checks[1].evidence == "there is nothing to judge: `answer` is empty"
+    assert score.checks[1].evidence == "nothing to judge: `answer` is empty"
 
 
 async def test_a_judge_sees_the_parts_a_check_names(evidence_of, call_of):

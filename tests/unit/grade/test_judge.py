@@ -127,7 +127,7 @@ async def test_canaries_come_before_the_first_question_and_with_every_fiftieth(c
 
 async def test_a_judge_that_says_yes_to_everything_is_found_out_before_anyone_is_graded(chat_of):
     chat = chat_of(canary=lambda _: YES)
-    with pytest.raises(GradeError, match="grading is void") as caught:
+    with pytest.raises(GradeError, match="control question") as caught:
         await asked(ModelJudge(chat))
     assert caught.value.kind == "canary"
     assert chat.prompts == []
@@ -145,7 +145,7 @@ async def test_after_a_wrong_canary_nothing_is_believed_until_a_pair_is_right(ch
     chat.canary = lambda _: YES
     await asked(judge, view="b")
     for view in ("c", "d"):
-        with pytest.raises(GradeError, match="void"):
+        with pytest.raises(GradeError, match="control question"):
             await asked(judge, view=view)
     chat.canary = None
     await asked(judge, view="e")

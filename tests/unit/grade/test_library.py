@@ -122,7 +122,7 @@ def test_every_built_in_check_is_documented():
 KINDS = {"/was": "link", "/folder": "folder", "/pipe": "other", "/moved": "link"}
 
 
-@pytest.mark.parametrize(("path", "said"), [("/was", "a link"), ("/folder", "a folder"), ("/pipe", "no regular file")])
+@pytest.mark.parametrize(("path", "said"), [("/was", "a link"), ("/folder", "a folder"), ("/pipe", "not a regular file")])
 @pytest.mark.parametrize("name", ["file_absent", "file_exists"])
 def test_what_is_no_file_is_neither_a_file_nor_absent(evidence_of, name, path, said):
     met, text = LIBRARY[name](evidence_of(FILES, kinds=KINDS), path=path)
@@ -132,7 +132,7 @@ def test_what_is_no_file_is_neither_a_file_nor_absent(evidence_of, name, path, s
 
 def test_a_file_behind_a_link_is_not_absent(evidence_of):
     evidence = evidence_of({"/elsewhere/secret": b"1"}, kinds=KINDS)
-    assert LIBRARY["file_absent"](evidence, path="/moved/secret") == (False, "`/moved/secret` is a link, or behind one")
+    assert LIBRARY["file_absent"](evidence, path="/moved/secret") == (False, "`/moved/secret` is a link, or below one")
 
 
 @pytest.mark.parametrize("name", ["file_equals", "file_contains"])

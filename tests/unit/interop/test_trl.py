@@ -200,7 +200,7 @@ def test_held_out_and_unknown_tasks_and_missing_models_are_refused(tmp_path):
     with open_for_trl(digits, run=tmp_path / "run") as sandlot:
         with pytest.raises(ConfigError, match="is none of the"):
             sandlot.reward(completions=["1"], task=["no-such-task"])
-        with pytest.raises(ConfigError, match="need to know the model"):
+        with pytest.raises(ConfigError, match="`rollouts` needs the model"):
             sandlot.rollouts([[{"task": train_tasks(digits)[0]}]], trainer_of(write_tiny(tmp_path / "tiny")))
 
 

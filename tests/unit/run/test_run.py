@@ -13,9 +13,10 @@ import pytest
 import sandlot
 from sandlot.core.errors import ConfigError
 from sandlot.core.types import Split
+from sandlot.observe.events import RolloutEnded, RunEvent, Sink
 from sandlot.run.config import RunConfig, Selection, plan_run
 from sandlot.run.results import Run
-from sandlot.run.run import Watcher, run_config
+from sandlot.run.run import run_config
 from sandlot.wiring.config import ModelConfig
 from sandlot.wiring.models import SCHEMES
 
@@ -42,16 +43,17 @@ def config(env: Path, model: str = "scripted:golden", **fields) -> RunConfig:
     return RunConfig(env=str(env), model=ModelConfig(spec=model), **fields)
 
 
-class StopAfter(Watcher):
-    """Interrupts the process after so many rollouts, as Ctrl-C would."""
+def interrupt_after(count: int) -> Sink:
+    """A sink that interrupts the process after so many rollouts, as Ctrl-C would."""
+    ended = []
 
-    def __init__(self, count: int):
-        self.left = count
+    def sink(event: RunEvent) -> None:
+        if isinstance(event, RolloutEnded):
+            ended.append(event)
+            if len(ended) == count:
+                signal.raise_signal(signal.SIGINT)
 
-    def note(self, row):
-        self.left -= 1
-        if self.left == 0:
-            signal.raise_signal(signal.SIGINT)
+    return sink
 
 
 def test_every_task_is_taken_once(add, tmp_path):
@@ -109,7 +111,7 @@ def test_another_number_at_once_is_the_same_run(add, tmp_path):
 
 async def test_an_interrupted_run_is_continued_by_the_same_command(add, tmp_path):
     settings = config(add, select=Selection(group=5), at_once=2)
-    first = await run_config(settings, runs=tmp_path, watch=StopAfter(7))
+    first = await run_config(settings, runs=tmp_path, sink=interrupt_after(7))
     assert first.verdict == "incomplete"
     assert "interrupted by SIGINT" in first.sittings[0].stopped
     assert 7 <= len(first) < 50
@@ -235,9 +237,9 @@ async def test_an_author_thread_that_never_returns_stops_the_run_by_name(tmp_pat
     import threading
 
     from sandlot.core.concurrency.threads import ABANDONED
-    from sandlot.run import collect
+    from sandlot.run import collector
 
-    monkeypatch.setattr(collect, "MAX_ABANDONED", 3)
+    monkeypatch.setattr(collector, "_MAX_ABANDONED", 3)
     release = threading.Event()
     env = sandlot.Environment("stuck", limits=sandlot.Limits(tool_s=0.02, turns=1))
     env.tasks(lambda rng: (sandlot.Task(f"t-{n}", prompt="go") for n in range(50)))
@@ -442,7 +444,7 @@ def test_a_run_can_be_repeated_from_its_config(add, tmp_path):
     assert again.manifest.config == first.manifest.config
     assert sandlot.run(config=first.manifest.config, runs=tmp_path).manifest.config == first.manifest.config
     for name, value in {"group": 3, "seed": 0, "at_once": 5, "sandbox": "docker"}.items():
-        with pytest.raises(ConfigError, match=f"`{name}` is given beside"):
+        with pytest.raises(ConfigError, match=f"`{name}` cannot be given too"):
             sandlot.run(config=first.manifest.config, runs=tmp_path, **{name: value})
     with pytest.raises(ConfigError, match="give an environment and a model"):
         sandlot.run(add)

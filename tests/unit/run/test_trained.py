@@ -84,14 +84,14 @@ def test_a_served_model_is_compared_by_the_folder_of_its_tokenizer(folder):
 )
 def test_a_damaged_record_is_an_error_that_says_what_to_do(folder, text):
     (folder / "sandlot.json").write_bytes(text)
-    with pytest.raises(ConfigError, match=r"sandlot\.json` should say where the model was trained.*delete it"):
+    with pytest.raises(ConfigError, match=r"sandlot\.json` is the record of the model's training.*delete it"):
         found(folder, facts())
 
 
 def test_a_record_that_is_a_link_to_nothing_is_not_taken_for_none(folder):
     (folder / "sandlot.json").unlink()
     (folder / "sandlot.json").symlink_to("gone.json")
-    with pytest.raises(ConfigError, match=r"sandlot\.json` should say where the model was trained"):
+    with pytest.raises(ConfigError, match=r"sandlot\.json` is the record of the model's training"):
         found(folder, facts("b"))
 
 

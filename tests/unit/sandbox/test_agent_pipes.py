@@ -1,4 +1,4 @@
-"""The agent as an engine would start it: two pipes and no power over anything."""
+"""The agent as a container engine starts it: with two pipes and no privileges."""
 
 import os
 import socket
@@ -80,7 +80,7 @@ def test_when_its_input_ends_the_agent_ends(agent):
 @pytest.mark.parametrize(
     "said", [b"\0\0\0\0", b"\xff\xff\xff\xff", pack_frame(FrameKind.HELLO, 0), pack_frame(FrameKind.SPAWN, 1, b"\0")]
 )
-def test_what_the_host_would_never_say_ends_it(agent, said):
+def test_an_invalid_frame_of_the_host_ends_the_agent(agent, said):
     agent.stdin.write(said)
     assert agent.wait(5) == 71
 

@@ -1,4 +1,4 @@
-"""What an image wants its commands to start with."""
+"""An image's defaults for commands."""
 
 from hypothesis import given
 from hypothesis import strategies as st

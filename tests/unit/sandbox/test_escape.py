@@ -93,7 +93,7 @@ async def test_shared_memory_does_not_outlive_its_processes(sandbox):
     assert (await sh(sandbox, "wc -l < /proc/sysvipc/shm")).stdout == "1\n"
 
 
-async def test_a_command_in_a_sandbox_full_of_processes_is_told_so(sandbox):
+async def test_a_command_in_a_sandbox_full_of_processes_gets_an_error(sandbox):
     fill = "import os,time\ntry:\n while os.fork(): pass\nexcept OSError: print('full', flush=True)\ntime.sleep(1000)"
     filler = await sandbox.spawn(Command(argv=("/usr/bin/python3", "-c", fill)))
     assert await anext(filler.output()) == ("stdout", b"full\n")
@@ -145,7 +145,7 @@ async def test_an_output_flood_is_dropped_where_it_is_made(sandbox, backend):
         assert heard <= 10_000
 
 
-async def test_output_nobody_reads_waits_inside(sandbox):
+async def test_unread_output_waits_inside(sandbox):
     flood = await sandbox.spawn(Command(argv=("yes",), stdin=b""))
     for _ in range(20):
         assert await still_works(sandbox)

@@ -21,7 +21,7 @@ def test_a_process_that_cannot_be_seen_from_here_is_let_be():
     assert not owner_is_dead(owner_labels() | {"sandlot.started": "1", "sandlot.pid_namespace": "pid:[1]"})
 
 
-def test_labels_that_are_not_ours_belong_to_nobody_we_know():
+def test_foreign_labels_have_no_dead_owner():
     assert not owner_is_dead({})
     assert not owner_is_dead({"sandlot.run": "x", "sandlot.pid": "-1"})
     assert not owner_is_dead({"sandlot.pid": "12"})

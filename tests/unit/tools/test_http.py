@@ -104,7 +104,7 @@ async def test_a_session_is_ended_with_the_world_and_headers_come_from_variables
     assert (seen[-1].method, seen[-1].headers["mcp-session-id"]) == ("DELETE", "s1")
 
 
-async def test_an_error_of_the_tool_is_told_even_at_an_http_error_status():
+async def test_an_error_of_the_tool_reaches_the_agent_even_with_an_http_error_status():
     async def invalid(_: Request, message: Any) -> Response:
         error = {"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32602, "message": "n is odd"}}
         return JSONResponse(error, status_code=400)
@@ -160,10 +160,10 @@ async def broken_off(_: Request, message: Any) -> Response:
     ("on_call", "said"),
     [
         (crash, "HTTP 500"),
-        (forget, "does not know our session"),
+        (forget, "no longer knows our session"),
         (nonsense, "Failed to parse JSON response"),
         (web_page, "text/html"),
-        (broken_off, "broke off its answer"),
+        (broken_off, "its response was cut off"),
         (silent_stream, "without a response"),
     ],
 )
@@ -175,9 +175,9 @@ async def test_a_server_that_breaks_in_a_call_fails_the_environment(on_call: Any
 
 
 @pytest.mark.parametrize("on_call", [huge_json, huge_event, endless])
-async def test_an_answer_over_the_cap_is_told_and_the_next_one_works(on_call: Any):
+async def test_a_response_over_the_limit_is_an_error_and_the_next_one_works(on_call: Any):
     async with served(by_hand(on_call)) as (url, _):
-        told = "the answer is larger than 8388608 bytes; ask for less at once"
+        told = "the response is larger than 8388608 bytes; request less in one call"
         assert await asked(url) == ToolResult(call="c1", text=told, error=True)
 
 
@@ -203,7 +203,7 @@ async def test_a_call_that_hangs_ends_with_its_cancel_scope():
     assert scope.cancelled_caught
 
 
-async def test_nobody_listening_is_a_failed_start():
+async def test_no_listener_is_a_failed_start():
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
     with pytest.raises(AuthorError, match="MCP server `web` did not start"):

@@ -65,8 +65,8 @@ async def test_many_calls_at_once_each_get_their_own_answer():
     [
         ("tool_error", True, "no such row"),
         ("protocol_error", True, "n must be positive"),
-        ("huge", True, "the answer is larger than 8388608 bytes; ask for less at once"),
-        ("huge_id_last", True, "the answer is larger than 8388608 bytes; ask for less at once"),
+        ("huge", True, "the response is larger than 8388608 bytes; request less in one call"),
+        ("huge_id_last", True, "the response is larger than 8388608 bytes; request less in one call"),
         ("garbage", False, "worked {}"),
         ("noisy", False, "worked {}"),
         ("wrong_id", False, "yours"),
@@ -78,7 +78,7 @@ async def test_many_calls_at_once_each_get_their_own_answer():
         ("lying_output", False, "not what was promised"),
     ],
 )
-async def test_what_a_server_answers_is_told(mode: str, error: bool, text: str):
+async def test_the_agent_gets_the_servers_response(mode: str, error: bool, text: str):
     assert await called(mode) == ToolResult(call="c1", text=text, error=error)
 
 
@@ -107,9 +107,9 @@ async def test_the_server_goes_on_after_a_call_was_given_up():
         ("close_output_in_call", "it closed its output"),
         ("wrong_shape", "ValidationError"),
         ("null_result", "MCP server `raw` failed in `work`"),
-        ("deep_answer", "the answer is not JSON-RPC"),
-        ("bad_utf8", "the answer is not JSON-RPC"),
-        ("half_character", "the answer is not JSON-RPC"),
+        ("deep_answer", "the response is not JSON-RPC"),
+        ("bad_utf8", "the response is not JSON-RPC"),
+        ("half_character", "the response is not JSON-RPC"),
     ],
 )
 async def test_a_server_that_breaks_in_a_call_fails_the_environment(mode: str, said: str):
@@ -142,7 +142,7 @@ async def test_an_endless_line_does_not_fill_the_memory():
     [
         ("exit_at_start", "exit code 1; it wrote: no config file"),
         ("duplicate", "offers two tools named `work`"),
-        ("many", "offers more than 1024 tools; name those to take in `tools`"),
+        ("many", "offers more than 1024 tools; list those to use in `tools`"),
         ("huge_schema", "offers `work` with a schema of 131"),
         ("array_schema", "inputSchema.type"),
         ("no_schema", "did not start"),
@@ -178,7 +178,7 @@ async def test_some_of_many_tools_can_be_taken():
     assert "no tool `tool10001`" in str(await refused("many", tools=("tool10001",)))
 
 
-async def test_a_long_description_is_cut_and_says_so():
+async def test_a_long_description_is_cut_and_marked():
     async with raw("long_description").open(WORLD) as tools:
         assert tools[0].spec.description.endswith("xx [cut: 1000000 characters]")
         assert len(tools[0].spec.description) < 8100
@@ -189,7 +189,7 @@ async def test_a_server_without_tools_has_none():
         assert list(tools) == []
 
 
-async def test_the_command_runs_where_it_is_told(tmp_path: Path):
+async def test_the_command_runs_in_its_folder(tmp_path: Path):
     assert (await called("folder", cwd=str(tmp_path))).text == str(tmp_path)
 
 
@@ -261,6 +261,6 @@ async def test_a_missing_variable_is_named():
         {"command": ("a",), "start_s": 0.0},
     ],
 )
-def test_a_source_that_makes_no_sense_is_refused(fields: dict[str, Any]):
+def test_an_invalid_server_is_refused(fields: dict[str, Any]):
     with pytest.raises(ConfigError, match="MCP server `x`"):
         McpServer(name="x", **fields)

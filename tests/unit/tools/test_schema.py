@@ -193,13 +193,13 @@ def two_records(either: Line | Order):
     ("function", "said"),
     [
         (untyped, "parameter `sql` of tool `untyped` has no type; write `sql: str`"),
-        (opaque, "parameter `thing` of tool `opaque` has type `Opaque`, which has no JSON form"),
+        (opaque, "parameter `thing` of tool `opaque` has type `Opaque`, which has no JSON Schema"),
         (unresolved, "name 'NoSuchName' is not defined; import it"),
         (starred, "tools are called by name"),
         (keywords, "tools are called by name"),
         (positional, "tools are called by name"),
-        (late_world, "parameter `world` of tool `late_world` must come first"),
-        (two_records, "has no JSON form"),
+        (late_world, "parameter `world` of tool `late_world` must be the first"),
+        (two_records, "has no JSON Schema"),
     ],
 )
 def test_a_function_that_cannot_be_described_is_refused_with_its_place(function: Any, said: str):

@@ -9,9 +9,10 @@ import pytest
 from command_line import refused, started
 from sandlot.core.errors import ConfigError
 from sandlot.env.module import load_module
+from sandlot.observe.events import EvaluationEnded, SinkFailed, StepLearned, ignore_event
+from sandlot.observe.training_records import Learned, Measured
 from sandlot.train import tracking
-from sandlot.train.loop import Watcher
-from sandlot.train.report.progress import Learned, Measured, read_lines
+from sandlot.train.report.progress import read_lines
 from sandlot.train.tracking import Tracking, figures_of_evaluation, figures_of_step, open_tracker, settings_of
 from sandlot.train.train import train
 from tiny_models import write_tiny
@@ -27,12 +28,16 @@ def folder(tmp_path_factory) -> Path:
     return write_tiny(tmp_path_factory.mktemp("models") / "tiny")
 
 
-class Warned(Watcher):
-    def __init__(self):
-        self.reasons = []
+class Failures(list):
+    """A sink that keeps which others failed, and why."""
 
-    def untracked(self, tracker, reason):
-        self.reasons.append((tracker, reason))
+    def __call__(self, event):
+        if isinstance(event, SinkFailed):
+            self.append((event.sink, event.reason))
+
+
+def learned(version: int) -> StepLearned:
+    return StepLearned(step=step(version), alarmed=False)
 
 
 class Told:
@@ -80,32 +85,32 @@ def test_a_run_with_a_tracker_is_on_its_board_and_goes_on_there(folder, tmp_path
 
 
 def test_one_that_fails_is_left_out_with_a_warning_and_everything_else_goes_on(caplog):
-    watch, tracker = Warned(), Told(fails=2)
-    tracks = Tracking("told:somewhere", tracker, watch)
+    failures, tracker = Failures(), Told(fails=2)
+    tracks = Tracking("told:somewhere", tracker, failures)
     with caplog.at_level(logging.WARNING):
         for version in (1, 2, 3):
-            tracks.learned(step(version))
+            tracks.receive(learned(version))
         tracks.close()
     assert [line[:2] for line in tracker.lines] == [("note", 1), ("end",)]
-    assert watch.reasons == [("told", "it raised: OSError: no space left on device")]
-    (record,) = [record for record in caplog.records if record.message == "tracker failed"]
-    assert record.tracker == "told"
+    assert failures == [("told", "it raised: OSError: no space left on device")]
+    (record,) = [record for record in caplog.records if record.message == "sink failed"]
+    assert record.sink == "told"
 
 
 def test_one_that_failed_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr(tracking, "END_S", 3600)  # whoever waits for it runs into this test's limit
-    watch = Warned()
-    tracks = Tracking("told", Told(fails=1), watch)
-    tracks.learned(step(1))
+    monkeypatch.setattr(tracking, "_END_S", 3600)  # whoever waits for it runs into this test's limit
+    failures = Failures()
+    tracks = Tracking("told", Told(fails=1), failures)
+    tracks.receive(learned(1))
     tracks.close()
-    assert watch.reasons == [("told", "it raised: OSError: no space left on device")]
+    assert failures == [("told", "it raised: OSError: no space left on device")]
 
 
 @pytest.mark.parametrize("ends", ["late", "badly"])
 def test_the_first_reason_is_the_one_that_is_told(ends, monkeypatch):
-    monkeypatch.setattr(tracking, "END_S", 0.01 if ends == "late" else 3600)
+    monkeypatch.setattr(tracking, "_END_S", 0.01 if ends == "late" else 3600)
     never, ending = threading.Event(), threading.Event()
-    watch, tracker = Warned(), Told(fails=1)
+    failures, tracker = Failures(), Told(fails=1)
 
     def end():
         ending.set()
@@ -114,49 +119,49 @@ def test_the_first_reason_is_the_one_that_is_told(ends, monkeypatch):
         never.wait()
 
     tracker.end = end
-    tracks = Tracking("told", tracker, watch)
-    tracks.learned(step(1))
+    tracks = Tracking("told", tracker, failures)
+    tracks.receive(learned(1))
     ending.wait()
     tracks.close()
     never.set()
-    assert watch.reasons == [("told", "it raised: OSError: no space left on device")]
+    assert failures == [("told", "it raised: OSError: no space left on device")]
 
 
 def test_one_that_cannot_end_is_told():
-    watch, tracker = Warned(), Told()
+    failures, tracker = Failures(), Told()
     tracker.end = lambda: int("")
-    Tracking("told", tracker, watch).close()
-    assert watch.reasons == [("told", "it raised: ValueError: invalid literal for int() with base 10: ''")]
+    Tracking("told", tracker, failures).close()
+    assert failures == [("told", "it raised: ValueError: invalid literal for int() with base 10: ''")]
 
 
 def test_one_that_hangs_holds_nobody_up(monkeypatch):
-    monkeypatch.setattr(tracking, "END_S", 0.01)
+    monkeypatch.setattr(tracking, "_END_S", 0.01)
     never = threading.Event()
-    watch, tracker = Warned(), Told()
+    failures, tracker = Failures(), Told()
     tracker.note = lambda *_: never.wait()
-    tracks = Tracking("told", tracker, watch)
-    for version in range(1, tracking.BEHIND + 3):
-        tracks.learned(step(version))
-    assert watch.reasons == [("told", "it is 1000 notes behind")]
+    tracks = Tracking("told", tracker, failures)
+    for version in range(1, tracking._BEHIND + 3):
+        tracks.receive(learned(version))
+    assert failures == [("told", "it is 1000 notes behind")]
     tracks.close()
     never.set()
-    assert len(watch.reasons) == 1
+    assert len(failures) == 1
 
 
 def test_a_training_goes_on_without_a_tracker_that_cannot_write(folder, tmp_path):
     (tmp_path / "file").write_text("not a folder")
-    watch = Warned()
+    failures = Failures()
     progress = train(
-        letters.recipe(folder, steps=1, tracker=f"tensorboard:{tmp_path / 'file'}"), run=tmp_path / "run", watch=watch
+        letters.recipe(folder, steps=1, tracker=f"tensorboard:{tmp_path / 'file'}"), run=tmp_path / "run", sink=failures
     )
     assert len(progress.steps) == 1
-    assert [name for name, _ in watch.reasons] == ["tensorboard"]
+    assert [name for name, _ in failures] == ["tensorboard"]
 
 
 def test_figures_without_a_value_are_left_out():
     tracker = Told()
-    tracks = Tracking("told", tracker, Watcher())
-    tracks.measured(MEASURED)
+    tracks = Tracking("told", tracker, ignore_event)
+    tracks.receive(EvaluationEnded(evaluation=MEASURED))
     tracks.close()
     assert tracker.lines == [
         ("note", 2, {"heldout/score": 0.5, "heldout/score_low": 0.25, "heldout/passed": 0.1, "heldout/failed": 1.0}),

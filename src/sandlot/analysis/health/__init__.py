@@ -1,4 +1,4 @@
-"""Whether the environment of a run is sound, as far as the run can show it: one small question a file, one `Item` an answer.
+"""Checks a stored run for signs of a broken environment: one check per file, each returns a `HealthItem`.
 
 Read `health.py` first. Everything is read from the store; only `sentinel.py` opens the environment again, for a few rollouts.
 """

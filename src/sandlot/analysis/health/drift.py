@@ -1,8 +1,8 @@
-"""Whether what agents see and do has changed: the first half of a run against its second, or one run against another.
+"""Whether what agents see and do has changed: the first half of a run against the second, or one run against another.
 
-Tasks differ more than anything drifts, so like is compared with like: within a run, the earlier rollouts of each task against its
-later ones; between runs, the tasks both have. A drift counts where it is large (Cramer's V or the gap of two distributions above
-0.2) and not chance (Holm's correction over everything compared).
+Differences between tasks are larger than drift, so the same tasks are compared: within a run, the earlier rollouts of each task
+with its later ones; between runs, the tasks of both. A drift is reported if it is large (Cramer's V or the gap of two
+distributions above 0.2) and significant (with Holm's correction).
 """
 
 from collections import Counter, defaultdict
@@ -11,15 +11,14 @@ from dataclasses import dataclass
 
 from sandlot.analysis.health.features import Features
 from sandlot.analysis.health.item import HealthItem, HealthMark
-from sandlot.core.stats.differences import Difference, chi_square, distribution_gap
-from sandlot.core.stats.tests import holm
+from sandlot.core.stats.tests import Difference, distribution_gap, holm, mix_difference
 from sandlot.core.trace import TraceRow
 from sandlot.core.types import Json
 
 _LARGE = 0.2
 _ALPHA = 0.01
 FEWEST = 20
-"""Rollouts on each side."""
+"""Minimum rollouts on each side."""
 _MOST_TOOLS = 3
 
 _RowFigure = Callable[[TraceRow], float]
@@ -33,17 +32,17 @@ _ROW_FIGURES: dict[str, _RowFigure] = {
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """Rollouts that may be compared."""
+    """Two sets of rollouts to compare."""
 
     first: list[TraceRow]
     second: list[TraceRow]
     alike: bool
-    """True if both sides hold the same tasks: otherwise a difference may be the tasks'."""
+    """True if both sides have the same tasks. If not, a difference may come from the tasks."""
     names: tuple[str, str]
 
 
 def halves(rows: Sequence[TraceRow]) -> Sides:
-    """Each task's rollouts in the order they began, cut in the middle; where no task was taken twice, the run itself."""
+    """The earlier and later rollouts of each task; if tasks do not repeat, the halves of the run."""
     names = ("the first half", "the second")
     tasks: defaultdict[str, list[TraceRow]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: (row.started, row.task, row.rollout)):
@@ -59,7 +58,7 @@ def halves(rows: Sequence[TraceRow]) -> Sides:
 
 
 def sides_between(first: Sequence[TraceRow], second: Sequence[TraceRow]) -> Sides:
-    """The tasks that both runs have; all of both, where they share none."""
+    """The rollouts of tasks that both runs have; all rollouts if they share no task."""
     shared = {row.task for row in first} & {row.task for row in second}
     names = ("that run", "this one")
     if shared:
@@ -70,7 +69,7 @@ def sides_between(first: Sequence[TraceRow], second: Sequence[TraceRow]) -> Side
 
 
 def drift(sides: Sides, first: Sequence[Features], second: Sequence[Features]) -> HealthItem:
-    """Compare two sides by their rows and by the traces opened of each."""
+    """Compare two sides by their rows and by a sample of their traces."""
     if min(len(sides.first), len(sides.second)) < FEWEST:
         return HealthItem(
             name="drift",
@@ -91,13 +90,13 @@ def drift(sides: Sides, first: Sequence[Features], second: Sequence[Features]) -
         "compared": {name: {"size": each.size, "p_value": adjusted[name]} for name, each in found.items()},
     }
     if not moved:
-        return HealthItem(name="drift", mark=HealthMark.OK, said=f"{_joined(sides.names)} look alike", figures=figures)
+        return HealthItem(name="drift", mark=HealthMark.OK, said=f"{_joined(sides.names)} do not differ", figures=figures)
     said = f"{_joined(sides.names)} differ in " + ", ".join(f"{name} ({_size(name, found[name])})" for name in moved)
     said += _mix(first, second) if "tools" in moved else ""
     if not sides.alike:
         needed = "rollouts of the same tasks on both sides: `--group 2` or more, or `--against RUN`"
         return HealthItem(
-            name="drift", mark=HealthMark.UNKNOWN, said=f"{said}; but they hold different tasks", needed=needed, figures=figures
+            name="drift", mark=HealthMark.UNKNOWN, said=f"{said}; but they have different tasks", needed=needed, figures=figures
         )
     return HealthItem(name="drift", mark=HealthMark.WARN, said=said, figures=figures)
 
@@ -107,8 +106,8 @@ def _in_traces(first: Sequence[Features], second: Sequence[Features]) -> dict[st
         return {}
     ours, theirs = _errors(first), _errors(second)
     return {
-        "tools": chi_square(_tools(first), _tools(second)),
-        "tool errors": chi_square(ours, theirs),
+        "tools": mix_difference(_tools(first), _tools(second)),
+        "tool errors": mix_difference(ours, theirs),
         "lengths observed": distribution_gap(_each(first, "observed"), _each(second, "observed")),
         "lengths said": distribution_gap(_each(first, "said"), _each(second, "said")),
     }
@@ -131,7 +130,7 @@ def _each(features: Iterable[Features], name: str) -> list[int]:
 
 
 def _mix(first: Sequence[Features], second: Sequence[Features]) -> str:
-    """The tools whose share moved most."""
+    """The tools whose share changed most."""
     before, after = _tools(first), _tools(second)
     shares = {name: (before[name] / before.total(), after[name] / after.total()) for name in {*before, *after}}
     most = sorted(shares, key=lambda name: (-abs(shares[name][1] - shares[name][0]), name))[:_MOST_TOOLS]

@@ -1,8 +1,8 @@
-"""How often rollouts failed, and on whose side.
+"""How often rollouts failed, and on which side.
 
-More than one failure in twenty on the environment's side (environment, sandbox, grader, harness) means the harness is at fault,
-and not the model. The gate is Wilson's interval over all rollouts, and the rule by which the breaker stops a run while it goes
-on, applied to the rollouts in the order they were started. The model's side has a limit of its own.
+More than 5 % failures on the environment's side (environment, sandbox, grader, harness) means that the environment is broken, not
+the model. The check uses Wilson's interval over all rollouts, and the rule that stops a run early, applied to the rollouts in the
+order they started. The model's side has its own limit.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ _SHOWN = 3
 
 
 def failures(rows: Iterable[TraceRow]) -> tuple[HealthItem, HealthItem]:
-    """The environment's side and the model's."""
+    """Failures on the environment's side, and on the model's."""
     counted = sorted((row for row in rows if row.outcome != "cancelled"), key=lambda row: row.started)
     num_tasks = len({row.task for row in counted})
     environment, model = _Count(num_tasks), _Count(num_tasks)
@@ -72,7 +72,7 @@ class _Count:
 
     def said(self) -> str:
         if not self.counted:
-            return "no rollout has come to an end"
+            return "no rollout has ended"
         rate = wilson(self.failed, self.counted)
         sides = "; " + ", ".join(f"{count} {side}" for side, count in self.sides.most_common()) if self.sides else ""
         return f"{self.failed} of {self.counted:,} rollouts failed ({rate.low:.1%} to {rate.high:.1%} at 95 %{sides})"
@@ -89,12 +89,12 @@ def _environment(count: _Count) -> HealthItem:
         mark = HealthMark.WARN
     else:
         mark = HealthMark.UNKNOWN
-        needed = f"{rollouts_needed(0)} rollouts without a failure, to say that it is below {ENVIRONMENT_LIMIT:.0%}"
+        needed = f"{rollouts_needed(0)} rollouts without a failure, to show that the rate is below {ENVIRONMENT_LIMIT:.0%}"
     said = count.said()
     if count.tripped is not None:
-        said += f"; the rule that stops runs was met: {count.tripped.describe()}"
+        said += f"; the rule that stops runs applies: {count.tripped.describe()}"
     if count.spoiled:
-        said += f"; {count.spoiled} more attempts were spoiled by infrastructure and repeated"
+        said += f"; {count.spoiled} more attempts failed because of infrastructure and were repeated"
     return HealthItem(name="failures", mark=mark, said=said, needed=needed, figures=count.figures(), look=tuple(count.look))
 
 
@@ -106,7 +106,7 @@ def _model(count: _Count) -> HealthItem:
 
 
 def rollouts_needed(failed: int, limit: float = ENVIRONMENT_LIMIT) -> int:
-    """The fewest rollouts with so many failures among them whose interval lies below the limit."""
+    """The smallest number of rollouts, with this many failures, whose interval is below the limit."""
     low, high = failed, max(1, failed)
     while wilson(failed, high).high > limit:
         low, high = high, 2 * high

@@ -1,4 +1,4 @@
-"""What an agent did and saw in one rollout, as counts and lengths: all that drift needs of a trace."""
+"""What an agent did and saw in one rollout, as counts and lengths, for the drift check."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ class Features:
     """One trace in numbers."""
 
     tools: Counter[str]
-    """Tool calls by name; `(no tool)` for a turn without one, `(unreadable)` for one that could not be read."""
+    """Tool calls by name; `(no tool)` for a turn without one, `(unreadable)` for one that could not be parsed."""
     observed: tuple[int, ...]
-    """Characters of each message and tool result that came from the environment."""
+    """Length of each message and tool result of the environment, in characters."""
     said: tuple[int, ...]
-    """Characters of each turn, calls included."""
+    """Length of each turn, calls included, in characters."""
     errors: int
     results: int
 
@@ -28,7 +28,7 @@ UNREADABLE = "(unreadable)"
 
 
 def features_of(trace: Trace) -> Features:
-    """Look at every node once."""
+    """The features of a trace."""
     tools: Counter[str] = Counter()
     observed: list[int] = []
     said: list[int] = []

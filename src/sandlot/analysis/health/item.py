@@ -1,7 +1,7 @@
-"""One answer about a run's health, and all of them together.
+"""The result of one health check, and of all of them.
 
-An answer is a mark, a sentence and the figures behind it. Too little data is a mark of its own and says how much is needed: what
-could not be judged is never called fine.
+A result is a mark, a sentence and the figures behind it. Too little data has its own mark and says how much is needed; it never
+counts as ok.
 """
 
 from enum import StrEnum
@@ -12,7 +12,7 @@ from sandlot.core.types import Json
 
 
 class HealthMark(StrEnum):
-    """How one question came out."""
+    """The result of one check."""
 
     OK = "ok"
     WARN = "warn"  # look at it; it may have a good reason
@@ -22,44 +22,44 @@ class HealthMark(StrEnum):
 
 
 class HealthItem(msgspec.Struct, frozen=True, kw_only=True):
-    """One question about a run, answered."""
+    """One check of a run."""
 
     name: str
     mark: HealthMark
     said: str
-    """The answer in a sentence."""
+    """The result in a sentence."""
     needed: str = ""
-    """What it would take to answer, where the data do not suffice."""
+    """What is needed for a result, if there is too little data."""
     figures: Json = {}
     """The numbers behind it."""
     look: tuple[str, ...] = ()
-    """Rollouts that show it, as `TASK/ROLLOUT`."""
+    """Rollouts to look at, as `TASK/ROLLOUT`."""
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """A run's health."""
+    """The health of a run."""
 
     format: int = 1
     run: str
     environment: str
     model: str
     against: str | None = None
-    """The run that observations and actions were compared with; None for its own halves."""
+    """The run it was compared with for drift; None for its own two halves."""
     rollouts: int
     planned: int | None
-    """None for a training, which takes as many rollouts as its steps need."""
+    """None for a training run, which takes as many rollouts as its steps need."""
     complete: bool = True
-    """False if the run's command would take more rollouts."""
+    """False if rollouts of the plan are missing."""
     rows: int
-    """Rollouts whose figures were read: all of them, or a seeded draw from a very large run."""
+    """Rows that were read: all, or a seeded sample of a very large run."""
     traces: int
-    """Traces that were opened: a seeded draw."""
+    """Traces that were read: a seeded sample."""
     seed: int
     items: tuple[HealthItem, ...]
 
     @property
     def verdict(self) -> HealthMark:
-        """The worst mark; what is unknown counts only where nobody may be without it: the failure rate of a whole run."""
+        """The worst mark. Unknown counts only if rollouts are missing or the failure rate is unknown."""
         marks = {item.mark for item in self.items}
         for worst in (HealthMark.FAIL, HealthMark.WARN):
             if worst in marks:
@@ -74,7 +74,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def exit_code(self) -> int:
-        """1 if anything failed, else 3 if too little is there to say, else 0; warnings are for people."""
+        """1 if a check failed, else 3 if there is too little data, else 0. Warnings do not count."""
         if self.verdict is HealthMark.FAIL:
             return 1
         return 3 if self.incomplete else 0

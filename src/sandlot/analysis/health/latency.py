@@ -1,4 +1,4 @@
-"""How long rewards take, and how near grading comes to its deadline: slow today is `grader_timeout` under load tomorrow."""
+"""How long grading takes, and how close it comes to its deadline: slow grading times out under load."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,17 +8,17 @@ from sandlot.core.stats.intervals import quantile
 from sandlot.core.trace import TraceRow
 
 LimitsOf = Callable[[str], Limits | None]
-"""What a rollout of a task might use; None where the run does not say."""
+"""The limits of a task; None if the run does not record them."""
 
 _NEAR = 0.8
-"""Of its deadline: grading that takes this long is near it."""
+"""Grading that takes this share of its deadline is near it."""
 _MOST_NEAR = 0.01
 _FEWEST = 20
 _SHOWN = 3
 
 
 def latency(rows: Sequence[TraceRow], limits_of: LimitsOf) -> HealthItem:
-    """Grading time of the rollouts that were graded, and of those whose grading was given up."""
+    """Grading time of all rollouts whose grading began."""
     graded = [(row.phases["grade"], row) for row in rows if "grade" in row.phases]
     if len(graded) < _FEWEST:
         return HealthItem(
@@ -33,11 +33,13 @@ def latency(rows: Sequence[TraceRow], limits_of: LimitsOf) -> HealthItem:
     overrun = sum(row.side == "grader" and row.kind == "timeout" for _, row in graded)
     share = len(near) / len(shares) if shares else 0.0
     p50, p95, longest = quantile(seconds, 0.5), quantile(seconds, 0.95), seconds[-1]
-    said = f"a reward takes {duration_text(p50)} (half), {duration_text(p95)} (95 of 100), {duration_text(longest)} (longest)"
+    said = (
+        f"grading takes {duration_text(p50)} (median), {duration_text(p95)} (95th percentile), {duration_text(longest)} (maximum)"
+    )
     if not shares:
-        said += "; the run does not say what its deadline was"
+        said += "; the run does not record its deadline"
     elif near:
-        said += f"; {len(near)} of {len(shares):,} came near the deadline or over it ({overrun} over)"
+        said += f"; {len(near)} of {len(shares):,} came near the deadline or exceeded it ({overrun} exceeded)"
     return HealthItem(
         name="latency",
         mark=HealthMark.WARN if share > _MOST_NEAR or overrun else HealthMark.OK,
@@ -56,7 +58,7 @@ def latency(rows: Sequence[TraceRow], limits_of: LimitsOf) -> HealthItem:
 
 
 def duration_text(seconds: float) -> str:
-    """A time in the unit a person would choose."""
+    """A duration with a suitable unit."""
     if seconds < 0.001:
         return f"{seconds * 1e6:.0f} us"
     return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"

@@ -1,7 +1,7 @@
-"""Whether rewards can tell rollouts apart: levels, saturation, clipping, and groups that teach nothing.
+"""Whether rewards distinguish rollouts: levels, saturation, clipping, and groups without differences.
 
-Points are what the checks gave; the reward is what was left of them after clipping, gates and rounding. Levels that are there in
-the points and gone in the rewards are differences somebody measured and nobody will learn from.
+Points are the sum of the checks; the reward is what remains after clipping, gates and rounding. Levels that exist in the points
+but not in the rewards are differences that training cannot use.
 """
 
 from collections import Counter, defaultdict
@@ -14,13 +14,13 @@ _FEWEST = 20
 _KEPT_LEVELS = 0.9
 _MOST_CLIPPED = 0.05
 _SATURATED = 0.95
-"""Of all rollouts at the same end of the scale."""
+"""Share of rollouts with the same lowest or highest reward that counts as saturated."""
 _SAME = 1e-9
 _MOST_SHOWN_LEVELS = 8
 
 
 def resolution(rows: Sequence[TraceRow], *, scripted: bool = False) -> HealthItem:
-    """The rewards of a run. A scripted player is as good as it was told to be: saturation is no finding then."""
+    """Check the rewards of a run. Saturation is not reported for scripted players."""
     scored = [row for row in rows if row.score is not None]
     if len(scored) < _FEWEST:
         return HealthItem(
@@ -39,12 +39,12 @@ def resolution(rows: Sequence[TraceRow], *, scripted: bool = False) -> HealthIte
     if len(clipped) > _MOST_CLIPPED * len(scored):
         complaints.append(f"{len(clipped) / len(scored):.0%} of rewards were clipped")
     if left < _KEPT_LEVELS * raw:
-        complaints.append(f"checks gave {raw} different sums of points, and {left} rewards are left of them")
+        complaints.append(f"{raw} different sums of points became {left} different rewards")
     if not scripted and max(top, bottom) >= _SATURATED:
         level = max(levels) if top >= bottom else min(levels)
-        complaints.append(f"{max(top, bottom):.0%} of rewards are {level:g}: nothing is left to learn, or nothing can be")
+        complaints.append(f"{max(top, bottom):.0%} of rewards are {level:g}: too easy or too hard to learn from")
     if not scripted and groups and flat / len(groups) >= _SATURATED:
-        complaints.append(f"in {flat} of {len(groups)} groups all rewards are equal: they teach nothing")
+        complaints.append(f"in {flat} of {len(groups)} groups all rewards are equal: nothing can be learned from them")
     return HealthItem(
         name="resolution",
         mark=HealthMark.WARN if complaints else HealthMark.OK,
@@ -66,12 +66,12 @@ def resolution(rows: Sequence[TraceRow], *, scripted: bool = False) -> HealthIte
 
 
 def _said(levels: int, top: float, flat: int, groups: int) -> str:
-    spread = f"; {groups - flat} of {groups} groups have spread" if groups else ""
-    return f"{levels} level{'s' if levels != 1 else ''} of reward, {top:.0%} at the highest{spread}"
+    spread = f"; {groups - flat} of {groups} groups have different rewards" if groups else ""
+    return f"{levels} reward level{'s' if levels != 1 else ''}, {top:.0%} of rollouts at the highest{spread}"
 
 
 def _clipped(row: TraceRow) -> bool:
-    """True if the points lie outside the reward's range: what lies inside and still differs was zeroed by a gate."""
+    """True if the points are outside the reward's range; inside it, only a gate makes the reward differ from the points."""
     if row.points is None or not row.possible or row.score is None:
         return False
     share = row.points / row.possible
@@ -79,12 +79,12 @@ def _clipped(row: TraceRow) -> bool:
 
 
 def _gated(row: TraceRow) -> bool:
-    """True if a gate may have zeroed it: points there are, and no reward."""
+    """True if a gate may have set the reward to 0: there are points, and no reward."""
     return row.score == 0 and row.points is not None and row.points > 0
 
 
 def _levels(rows: Sequence[TraceRow]) -> tuple[int, int]:
-    """How many different sums of points there are, as shares of what is possible, and how many rewards came of them."""
+    """The number of different sums of points, as shares of the possible points, and of different rewards."""
     pairs = [(row.points / row.possible, row.score) for row in rows if row.points is not None and row.possible]
     return len({round(share, 9) for share, _ in pairs}), len({round(score or 0.0, 9) for _, score in pairs})
 

@@ -1,8 +1,8 @@
-"""The sentinel: a few rollouts are played and graded again, and compared with what is stored.
+"""Grades and replays a few rollouts again, and compares them with what is stored.
 
-Re-grading takes the stored evidence and asks every check again: another score is a flaky grader. Replaying says the recorded
-turns again in a fresh world: other observations, other files or another score mean that a world is not made of its seed alone.
-Both need the environment as it was; if it has changed, nothing is concluded.
+Grading again runs every check on the stored evidence: a different score means a flaky grader. Replaying takes the recorded
+turns in a fresh world: different observations, files or scores mean that the world does not depend on its seed alone. Both need
+the environment as it was; if it has changed, there is no result.
 """
 
 from collections.abc import Sequence
@@ -29,27 +29,27 @@ from sandlot.wiring.config import judge_config
 from sandlot.wiring.parts import Grading, RolloutParts, open_grading, open_harness
 
 _SECONDS = 60.0
-"""For replaying and for re-grading; what is not done by then is left out, and the number says so."""
+"""Time limit for replaying and for grading again; rollouts after that are left out, and the count shows it."""
 _REPEATABLE = frozenset({End.DONE, End.TURN_LIMIT, End.BREACH, End.REFUSED})
-"""Ends that come of what was said; running out of time or tokens need not happen again."""
+"""Ends that depend only on the turns; running out of time or tokens may not repeat."""
 _SHOWN = 3
 _SHOWN_CHARS = 200
 _AROUND_CHARS = 40
-_GRAVEST_FIRST = ("score", "observations", "evidence")
+_MOST_SERIOUS_FIRST = ("score", "observations", "evidence")
 
 
 class SentinelDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """One rollout that came out otherwise."""
+    """One rollout that differs."""
 
     task: str
     rollout: int
     what: str
-    """`score`, `observations` or `evidence`: the gravest."""
+    """The most serious difference: `score`, `observations` or `evidence`."""
     detail: str
 
 
 class _Compared(msgspec.Struct, frozen=True, kw_only=True):
-    """What one of the two comparisons found."""
+    """The result of one of the two comparisons."""
 
     compared: int
     asked: int
@@ -59,7 +59,7 @@ class _Compared(msgspec.Struct, frozen=True, kw_only=True):
 async def run_sentinel(
     run: Run, regraded: Sequence[Trace], replayed_again: Sequence[Trace], *, env: str | None = None, judge: str | None = None
 ) -> tuple[HealthItem, HealthItem]:
-    """Grade some traces again and play some again."""
+    """Grade some traces again, and replay some."""
     try:
         environment = load(env or run.manifest.source).in_image(run.manifest.config.image)
         changed = environment_fingerprint(environment, build=False) != run.manifest.fingerprints.environment
@@ -68,7 +68,7 @@ async def run_sentinel(
             f"the environment cannot be opened: {printable(str(error), _SHOWN_CHARS)}", "the environment, `--env PATH`"
         )
     if changed:
-        return _cannot("the environment is not the one the run was made with", "the environment as it was, `--env PATH`")
+        return _cannot("the environment has changed since the run", "the environment as it was, `--env PATH`")
     config = run.manifest.config
     try:
         async with open_grading(environment, judge=judge_config(judge), rubric=config.rubric, sandbox=config.sandbox) as grading:
@@ -77,11 +77,11 @@ async def run_sentinel(
                 _replay_item(await _play_again(run, environment, grading, replayed_again)),
             )
     except SandlotError as error:
-        return _cannot(f"{printable(str(error), _SHOWN_CHARS)}", "what that asks for")
+        return _cannot(f"{printable(str(error), _SHOWN_CHARS)}", "the fix that this error names")
 
 
 async def _grade_again(run: Run, grading: Grading, traces: Sequence[Trace]) -> _Compared:
-    """Stored evidence, every check once more; a judge's answers are not taken from its cache."""
+    """Run every check on the stored evidence again; the judge's cache is not used."""
     can = [trace for trace in traces if trace.evidence is not None and (grading.judge is not None or not _judged(trace))]
     different: list[SentinelDifference] = []
     compared = 0
@@ -102,19 +102,19 @@ async def _grade_again(run: Run, grading: Grading, traces: Sequence[Trace]) -> _
 
 
 async def _play_again(run: Run, environment: Environment, grading: Grading, traces: Sequence[Trace]) -> _Compared:
-    """The recorded turns in fresh worlds, one after the other."""
+    """Replay the recorded turns in fresh worlds, one after the other."""
     agent = run.manifest.config.agent
     can = [trace for trace in traces if is_repeatable(trace)] if agent.harness != "command" else []
     if not can:
         return _Compared(compared=0, asked=len(traces), different=())
-    harness = open_harness(msgspec.structs.replace(agent, hooks=()))  # an operator's hooks are not for what nobody watches
+    harness = open_harness(msgspec.structs.replace(agent, hooks=()))  # without the operator's hooks
     tasks = {task.id: task for task in tasks_of(environment)}
     different: list[SentinelDifference] = []
     compared = 0
     with anyio.move_on_after(_SECONDS):
         for trace in can:
             if trace.task not in tasks:
-                raise ConfigError(f"the same environment has no task `{trace.task}` this time: its tasks are not stable")
+                raise ConfigError(f"the same environment no longer has task `{trace.task}`: its tasks are not stable")
             policies = replayed(lambda _task, _rollout, trace=trace: trace)
             users = replayed_users(lambda _task, _rollout, trace=trace: trace) if run.manifest.config.user else None
             parts = RolloutParts(grading=grading, policies=policies, harness=harness, users=users)
@@ -130,13 +130,13 @@ async def _play(parts: RolloutParts, task: Task, trace: Trace) -> Trace:
 
 
 def is_repeatable(trace: Trace) -> bool:
-    """True if saying the same again should lead to the same: it came to an end of its own, and nobody intervened."""
+    """True if a replay should give the same result: it ended by itself, and without intervention."""
     quiet = all(event.kind not in {"intervention", "drift"} for event in trace.events)
     return isinstance(trace.outcome, Scored) and trace.end in _REPEATABLE and trace.num_turns > 0 and quiet
 
 
 def difference_of(then: Trace, now: Trace) -> SentinelDifference | None:
-    """The gravest way in which a rollout came out otherwise; None if it is the same to the bit."""
+    """The most serious difference of two rollouts; None if they are identical."""
     what, detail = _difference(then, now)
     return (
         SentinelDifference(task=then.task, rollout=then.rollout, what=what, detail=printable(detail, _SHOWN_CHARS))
@@ -146,7 +146,7 @@ def difference_of(then: Trace, now: Trace) -> SentinelDifference | None:
 
 
 def _difference(then: Trace, now: Trace) -> tuple[str, str]:
-    without_judge = _judged(then) and not isinstance(now.outcome, Scored)  # nobody was named who could judge it again
+    without_judge = _judged(then) and not isinstance(now.outcome, Scored)  # there is no judge now
     if not without_judge and (then.reward is None or then.reward != now.reward):
         outcomes = [describe_outcome(trace.outcome) if trace.outcome else "none" for trace in (then, now)]
         return "score", f"{outcomes[0]} then {outcomes[1]}"
@@ -154,13 +154,13 @@ def _difference(then: Trace, now: Trace) -> tuple[str, str]:
     if diverged is not None:
         detail = diverged.detail
         was, now_is = around_difference(str(detail.get("recorded")), str(detail.get("now")))
-        return "observations", f"before turn {diverged.turn + 1} it saw {was!r} then, {now_is!r} now"
+        return "observations", f"before turn {diverged.turn + 1} it saw {was!r}, and now {now_is!r}"
     names = _differing_evidence(then.evidence, now.evidence)
     return ("evidence", f"{names} differ") if names else ("", "")
 
 
 def around_difference(one: str, other: str) -> tuple[str, str]:
-    """Two texts around the first place where they part."""
+    """Two texts around the first difference."""
     at = next((place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
     start = max(0, at - _AROUND_CHARS // 3)
     return one[start : at + _AROUND_CHARS], other[start : at + _AROUND_CHARS]
@@ -168,7 +168,7 @@ def around_difference(one: str, other: str) -> tuple[str, str]:
 
 def _differing_evidence(then: EvidenceRecord | None, now: EvidenceRecord | None) -> str:
     if then is None or now is None:
-        return "" if then is now else "what was left"
+        return "" if then is now else "the evidence"
     files = sorted(path for path in then.files.keys() | now.files.keys() if then.files.get(path) != now.files.get(path))
     names = [f"`{path}`" for path in files[:_SHOWN]]
     names += ["the state"] if then.state != now.state else []
@@ -181,10 +181,10 @@ def _judged(trace: Trace) -> bool:
 
 def _regrade_item(found: _Compared) -> HealthItem:
     if not found.compared:
-        needed = "scored rollouts; where checks are a judge's, its name with `--judge MODEL`"
+        needed = "scored rollouts, and `--judge MODEL` if a judge decides checks"
         return HealthItem(name="regrade", mark=HealthMark.UNKNOWN, said="nothing could be graded again", needed=needed)
     bad = len(found.different)
-    said = f"{found.compared} graded again, {f'{bad} came out otherwise: {_first(found)}' if bad else 'all the same'}"
+    said = f"{found.compared} graded again, {f'{bad} differ: {_first(found)}' if bad else 'all the same'}"
     return HealthItem(
         name="regrade",
         mark=HealthMark.FAIL if bad else HealthMark.OK,
@@ -196,11 +196,11 @@ def _regrade_item(found: _Compared) -> HealthItem:
 
 def _replay_item(found: _Compared) -> HealthItem:
     if not found.compared:
-        needed = "scored rollouts that ended by themselves, of a harness that can be replayed"
-        return HealthItem(name="replay", mark=HealthMark.UNKNOWN, said="nothing could be played again", needed=needed)
+        needed = "scored rollouts that ended by themselves, with a harness that can be replayed"
+        return HealthItem(name="replay", mark=HealthMark.UNKNOWN, said="nothing could be replayed", needed=needed)
     bad = len(found.different)
     scores = any(each.what == "score" for each in found.different)
-    said = f"{found.compared} played again in fresh worlds, {f'{bad} went otherwise: {_first(found)}' if bad else 'all the same'}"
+    said = f"{found.compared} replayed in fresh worlds, {f'{bad} differ: {_first(found)}' if bad else 'all the same'}"
     return HealthItem(
         name="replay",
         mark=HealthMark.FAIL if scores else HealthMark.WARN if bad else HealthMark.OK,
@@ -211,16 +211,16 @@ def _replay_item(found: _Compared) -> HealthItem:
 
 
 def _first(found: _Compared) -> str:
-    first = _gravest(found)[0]
+    first = _by_severity(found)[0]
     return f"{first.task}/{first.rollout}, {first.what}: {first.detail}"
 
 
-def _gravest(found: _Compared) -> list[SentinelDifference]:
-    return sorted(found.different, key=lambda each: _GRAVEST_FIRST.index(each.what))
+def _by_severity(found: _Compared) -> list[SentinelDifference]:
+    return sorted(found.different, key=lambda each: _MOST_SERIOUS_FIRST.index(each.what))
 
 
 def _look(found: _Compared) -> tuple[str, ...]:
-    return tuple(f"{each.task}/{each.rollout}" for each in _gravest(found)[:_SHOWN])
+    return tuple(f"{each.task}/{each.rollout}" for each in _by_severity(found)[:_SHOWN])
 
 
 def _cannot(why: str, needed: str) -> tuple[HealthItem, HealthItem]:

@@ -1,8 +1,8 @@
-"""Rewards that rise while the outcome stays where it was: the alarm of training, over any run.
+"""Rewards that rise while the outcome does not: the alarm of training, for any run.
 
-A training run wrote down its own steps, with the outcome its recipe names; they are read as they are. Of any other run the steps
-are stretches of its rollouts in the order they were kept, the outcome is full marks, and each task's own mean is taken out first:
-easy tasks that happen to come last are no rise.
+A training run records its steps, with the outcome that its recipe names. For any other run the steps are stretches of its
+rollouts in order, and the outcome is full marks; each task's mean is subtracted first, so that easy tasks at the end are no
+rise.
 """
 
 from collections import defaultdict
@@ -20,13 +20,13 @@ PROGRESS = "progress.jsonl"
 """Where training writes its steps."""
 _STRETCHES = 24
 _FEWEST_ROWS = 8
-"""Scored rollouts in a stretch."""
+"""Minimum scored rollouts per stretch."""
 _RECURS = 0.25
-"""The share of a run over which a task must recur."""
+"""A task recurs if its rollouts spread over this share of the run."""
 
 
 class SurgeStep(msgspec.Struct, frozen=True, kw_only=True):
-    """`watch.Figures` of one stretch."""
+    """`alarm.Figures` of one stretch."""
 
     version: int
     reward: float
@@ -36,19 +36,19 @@ class SurgeStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Learned(SurgeStep, frozen=True, kw_only=True, tag="step", tag_field="is"):
-    """A step as training writes it, less what is not needed here."""
+    """The fields of a training step that are needed here."""
 
 
 def surge(rows: Sequence[TraceRow], path: Path | None = None) -> HealthItem:
-    """Look at the steps of a training run in `path`, or at stretches of the rows."""
+    """Check the steps of a training run in `path`, or stretches of the rows."""
     learned = _steps_learned(path / PROGRESS) if path else []
     steps: Sequence[Figures] = learned or stretches(rows)
     if not steps and not _recurring(rows):
-        said = "not asked: no task comes again later in the run, as in training, so nothing could be seen to rise"
+        said = "skipped: no task is repeated later in the run, so a rise cannot be measured"
         return HealthItem(name="surge", mark=HealthMark.NOT_ASKED, said=said)
     if len(steps) < FEWEST:
         needed = f"{FEWEST} steps of training, or {FEWEST * _FEWEST_ROWS} scored rollouts of tasks that recur"
-        return HealthItem(name="surge", mark=HealthMark.UNKNOWN, said="too short to see a reward rise", needed=needed)
+        return HealthItem(name="surge", mark=HealthMark.UNKNOWN, said="too short to measure a rise", needed=needed)
     found = alarm(steps)
     reward_rise, outcome_rise = rise([step.reward for step in steps]), rise([step.outcome for step in steps])
     figures = {
@@ -58,13 +58,15 @@ def surge(rows: Sequence[TraceRow], path: Path | None = None) -> HealthItem:
         "outcome_rise": outcome_rise,
     }
     if found is None:
-        said = f"from the first third to the last, the reward moved by {reward_rise:+.3f} and the outcome by {outcome_rise:+.3f}"
+        said = (
+            f"from the first to the last third, the reward changed by {reward_rise:+.3f} and the outcome by {outcome_rise:+.3f}"
+        )
         return HealthItem(name="surge", mark=HealthMark.OK, said=said, figures=figures)
     return HealthItem(name="surge", mark=HealthMark.FAIL, said=found.sentence, figures={**figures, **msgspec.to_builtins(found)})
 
 
 def _steps_learned(file: Path) -> list[_Learned]:
-    """The steps of a training run; none if it is none. A line a crash cut off never was."""
+    """The steps of a training run; empty for other runs. A line that a crash cut off is ignored."""
     steps: list[_Learned] = []
     for line in file.read_bytes().splitlines() if file.is_file() else ():
         try:
@@ -75,7 +77,7 @@ def _steps_learned(file: Path) -> list[_Learned]:
 
 
 def stretches(rows: Sequence[TraceRow]) -> list[SurgeStep]:
-    """Scored rollouts as they began, each less its task's mean; none if tasks were not taken at different times."""
+    """Stretches of scored rollouts in order, each reward without its task's mean; empty if too few tasks recur."""
     scored = _recurring(rows)
     if len(scored) < FEWEST * _FEWEST_ROWS:
         return []
@@ -96,7 +98,7 @@ def stretches(rows: Sequence[TraceRow]) -> list[SurgeStep]:
 
 
 def _recurring(rows: Sequence[TraceRow]) -> list[TraceRow]:
-    """Scored rollouts, as they began, of tasks that recur over a good part of the run: only those can show a change meanwhile."""
+    """Scored rollouts in order, of tasks that recur over much of the run: only these can show a change."""
     scored = sorted((row for row in rows if row.score is not None), key=lambda row: row.started)
     first: dict[str, int] = {}
     last: dict[str, int] = {}
@@ -117,6 +119,6 @@ def _centred(rows: Sequence[TraceRow], of: Callable[[TraceRow], float]) -> list[
 
 
 def _mean(values: Sequence[tuple[str, float]]) -> tuple[float, float]:
-    """A mean and its standard error; the tasks' own means are out of it, so the rollouts are what varies."""
+    """A mean and its standard error; the means of tasks are subtracted already."""
     spread = spread_of([Sums(1, value) for _, value in values])
     return (spread.mean, spread.error or 0.0) if spread else (0.0, 0.0)

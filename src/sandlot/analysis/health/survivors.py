@@ -1,15 +1,14 @@
-"""Survivor bias: whether rollouts without a score are the long or the hard ones, so that what is left looks better than it is.
+"""Survivor bias: whether rollouts without a score are the long or the hard ones, so that the others look better than they are.
 
-A rollout that broke was cut short, so being *shorter* than the others says nothing; being longer does. How hard a task is, is
-told by the scores of its other rollouts, which nothing cut short.
+A failed rollout was cut short, so being *shorter* than the others means nothing; being longer does. How hard a task is shows in
+the scores of its other rollouts.
 """
 
 from collections import defaultdict
 from collections.abc import Sequence
 
 from sandlot.analysis.health.item import HealthItem, HealthMark
-from sandlot.core.stats.differences import Difference, rank_difference
-from sandlot.core.stats.tests import holm
+from sandlot.core.stats.tests import Difference, holm, rank_difference
 from sandlot.core.trace import TraceRow
 
 _FEWEST_EXCLUDED = 10
@@ -19,20 +18,20 @@ _ALPHA = 0.01
 _SAID = {
     "turns": "take more turns",
     "calls": "call more tools",
-    "completion_tokens": "say more",
+    "completion_tokens": "have more completion tokens",
     "hardness": "are of harder tasks",
     "easiness": "are of easier tasks",
 }
 
 
 def survivors(rows: Sequence[TraceRow]) -> HealthItem:
-    """Rollouts without a score against those with one: AUC above 0.65, with more than 2 % left out."""
+    """Compare rollouts without a score with the others: a warning for an AUC above 0.65, if more than 2 % have no score."""
     excluded = [row for row in rows if row.score is None]
     kept = [row for row in rows if row.score is not None]
     share = len(excluded) / len(rows) if rows else 0.0
     counts = {"rollouts": len(rows), "excluded": len(excluded), "share": share}
     if share <= _MOST_EXCLUDED:
-        said = f"{share:.1%} of rollouts have no score: too few to bend the rest" if excluded else "every rollout has a score"
+        said = f"{share:.1%} of rollouts have no score: too few to bias the mean" if excluded else "every rollout has a score"
         return HealthItem(name="survivors", mark=HealthMark.OK, said=said, figures=counts)
     if min(len(excluded), len(kept)) < _FEWEST_EXCLUDED:
         return HealthItem(
@@ -48,14 +47,17 @@ def survivors(rows: Sequence[TraceRow]) -> HealthItem:
     figures = {**counts, "auc": {name: each.size for name, each in found.items()}}
     if not biased:
         return HealthItem(
-            name="survivors", mark=HealthMark.OK, said=f"the {share:.0%} without a score look like the rest", figures=figures
+            name="survivors",
+            mark=HealthMark.OK,
+            said=f"the {share:.0%} without a score are like the others",
+            figures=figures,
         )
     worst = max(biased, key=lambda name: found[name].size)
     return HealthItem(
         name="survivors",
         mark=HealthMark.WARN,
         said=f"the {share:.0%} of rollouts without a score {_SAID[worst]} (AUC {found[worst].size:.2f}): "
-        "the mean of the others is not the mean of all",
+        "the mean score is biased",
         figures=figures,
         look=tuple(f"{row.task}/{row.rollout}" for row in excluded[:3]),
     )
@@ -76,7 +78,7 @@ def _compared(excluded: Sequence[TraceRow], kept: Sequence[TraceRow]) -> dict[st
 
 
 def _means(kept: Sequence[TraceRow]) -> dict[str, float]:
-    """The mean score of every task that has one."""
+    """The mean score of each task."""
     scores: defaultdict[str, list[float]] = defaultdict(list)
     for row in kept:
         scores[row.task].append(row.score or 0.0)

@@ -1,9 +1,9 @@
-"""Time-outs that became a reward: rollouts that end at a wall of time and are worth nothing, though nobody called it a failure.
+"""Time-outs that became a reward of 0 without being recorded as a failure.
 
-Reaching the agent's own time limit is an ordinary end and says so. What is looked for here are the others: rollouts that took as
-long as some deadline allows, ended as if all were well, and score 0 more often than the rest (Fisher's exact test). The deadlines
-are the declared ones, and the *walls* nobody declared: a longest time that many rollouts share to within two percent, as a
-`timeout=` inside a check or a tool leaves it.
+Reaching the agent's own time limit is an ordinary end and is recorded. This check looks for others: rollouts that took as long
+as a deadline allows, ended normally, and score 0 more often than the rest (Fisher's exact test). The deadlines are the declared
+ones, and undeclared *walls*: a longest time that many rollouts share to within two percent, as a `timeout=` inside a check or a
+tool causes.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,27 +11,26 @@ from dataclasses import dataclass
 
 from sandlot.analysis.health.item import HealthItem, HealthMark
 from sandlot.analysis.health.latency import LimitsOf, duration_text
-from sandlot.core.stats.differences import fisher
 from sandlot.core.stats.intervals import quantile
-from sandlot.core.stats.tests import holm
+from sandlot.core.stats.tests import fisher, holm
 from sandlot.core.trace import TraceRow
 from sandlot.core.types import End
 
 _NEAR = 0.98
-"""Of a deadline: what takes this share of it or more ended there."""
+"""Rollouts that took this share of a deadline ended at it."""
 _ALPHA = 0.01
 _FEWEST = 20
 _FEWEST_NEAR = 5
 _NOTICED_S = 1.0
-"""Shorter times pile up by themselves, for rollouts that wait for one busy loop together; hardly a deadline is that short."""
+"""Shorter times are no wall: rollouts that wait for one busy loop share them, and deadlines are longer."""
 _STANDS_OUT = 3.0
-"""How many times the median a longest time must be to be a wall that some ran into, and not what everybody takes."""
+"""A longest time must be this many times the median to be a wall."""
 _SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
 class _Wall:
-    """Rollouts that ended at a deadline, and all the others."""
+    """The rollouts that ended at a deadline, and the others."""
 
     name: str
     seconds: float
@@ -41,11 +40,11 @@ class _Wall:
 
     @property
     def p_value(self) -> float:
-        return fisher(_zeros(self.near), len(self.near), _zeros(self.others), len(self.others))
+        return fisher(_zeros(self.near), len(self.near), _zeros(self.others), len(self.others), greater=True).p
 
 
 def timeouts(rows: Sequence[TraceRow], limits_of: LimitsOf) -> HealthItem:
-    """Scored rollouts near a deadline against the others."""
+    """Compare scored rollouts near a deadline with the others."""
     scored = [row for row in rows if row.score is not None]
     if len(scored) < _FEWEST:
         return HealthItem(
@@ -75,7 +74,7 @@ def timeouts(rows: Sequence[TraceRow], limits_of: LimitsOf) -> HealthItem:
         ],
     }
     if not found:
-        close = "rollouts that ended near a deadline are worth no less" if walls else "no rollouts pile up at a deadline"
+        close = "rollouts near a deadline do not score lower" if walls else "no deadline was reached by several rollouts"
         return HealthItem(name="timeouts", mark=HealthMark.OK, said=close, figures=figures)
     wall, p = min(found, key=lambda pair: (not pair[0].declared, pair[1]))
     said = (
@@ -90,7 +89,7 @@ def timeouts(rows: Sequence[TraceRow], limits_of: LimitsOf) -> HealthItem:
 
 
 def _declared(rows: list[TraceRow], limits_of: LimitsOf) -> list[_Wall]:
-    """At the deadlines the environment names; a task may have its own."""
+    """Walls at the declared deadlines; a task may have its own."""
     known = [(row, limits) for row in rows if (limits := limits_of(row.task)) is not None]
     return [
         _split("the agent's time limit", [(row, _agent_s(row), limits.time_s) for row, limits in known]),
@@ -99,7 +98,7 @@ def _declared(rows: list[TraceRow], limits_of: LimitsOf) -> list[_Wall]:
 
 
 def _undeclared(rows: list[TraceRow]) -> list[_Wall]:
-    """At the longest time there was, if it is a wall: chance puts few others within two percent of it."""
+    """Walls at the longest times, if they stand out."""
     walls: list[_Wall] = []
     spent: dict[str, Callable[[TraceRow], float]] = {"longest agent's time": _agent_s, "longest grading": _grading_s}
     for name, seconds in spent.items():
@@ -117,12 +116,12 @@ def _split(name: str, timed: list[tuple[TraceRow, float, float]], *, declared: b
 
 
 def _agent_s(row: TraceRow) -> float:
-    """Model and tools together."""
+    """Time of model and tools."""
     return row.phases.get("model", 0.0) + row.phases.get("tools", 0.0)
 
 
 def _grading_s(row: TraceRow) -> float:
-    """All checks together."""
+    """Time of all checks."""
     return row.phases.get("grade", 0.0)
 
 

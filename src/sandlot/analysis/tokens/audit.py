@@ -1,7 +1,7 @@
-"""Whether the tokens of a run are the tokens a trainer would condition on.
+"""Checks that the stored tokens of a run are those that a trainer would condition on.
 
-Structure is always looked at; spelling with the model's renderer; the numbers by computing every log-probability again with the
-trainer's forward, at the settings the run was sampled with. Nothing here imports torch: the forward comes as a function.
+Structure is always checked; spelling with the model's renderer; numbers by computing every log-probability again with the
+trainer's forward pass, at the sampling settings of the run. Nothing here imports torch: the forward pass is an argument.
 """
 
 from collections import Counter
@@ -32,7 +32,7 @@ _GATES = {gate.name: gate for gate in (SAME_CODE, OTHER_KERNELS)}
 
 
 class FoundFault(msgspec.Struct, frozen=True, kw_only=True):
-    """A fault, and where it is."""
+    """A fault and its place."""
 
     task: str
     rollout: int
@@ -43,27 +43,27 @@ class FoundFault(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TokenAudit(msgspec.Struct, frozen=True, kw_only=True):
-    """What was looked at and what was found."""
+    """The result of a token check."""
 
     traces: int
     turns: int
     tokens: int
-    """Sampled ones."""
+    """Sampled tokens."""
     rows: int
-    """Paths that cover every sampled token once; one for each trace is a healthy run."""
+    """Paths that cover every sampled token once; a healthy run has one per trace."""
     drifts: dict[str, int]
     """Recorded drifts by kind."""
     without_ids: tuple[str, ...]
     """Traces that cannot be trained on, as `TASK/ROLLOUT`."""
     faults: tuple[FoundFault, ...]
     gate: str | None = None
-    """Which gate the numbers had to pass; None if they were not computed again."""
+    """The tolerance for the numbers; None if they were not computed again."""
     positions: dict[str, Differences] = {}
-    """By place in a turn: `first`, `inside`, `last`, and `all`."""
+    """By position in a turn: `first`, `inside`, `last`, and `all`."""
 
     @property
     def verdict(self) -> str:
-        """`sound`; or `broken boundary`, `broken turn`, `numerics`, `spelling`, `structure`, the gravest first; or `no ids`."""
+        """`sound`; or `broken boundary`, `broken turn`, `numerics`, `spelling`, `structure` (the most serious); or `no ids`."""
         codes = {fault.code for fault in self.faults if fault.code is not FaultCode.NO_IDS}
         by_number = {FaultCode.BOUNDARY: "broken boundary", FaultCode.TURN: "broken turn", FaultCode.NUMERICS: "numerics"}
         for code, name in by_number.items():
@@ -89,7 +89,7 @@ def audit_tokens(
     logprobs: Logprobs | None = None,
     gate: Tolerance = SAME_CODE,
 ) -> TokenAudit:
-    """Look at every trace by all the means given. `decode` shows ids to people."""
+    """Check traces with all the means given. `decode` makes ids readable."""
     tally = _Tally()
     for trace in traces:
         faults = structure_faults(trace)
@@ -148,14 +148,14 @@ def check_tokens(run: Run, model: str | None = None, *, gate: str | None = None)
 
 
 def _number_types(run: Run) -> set[str]:
-    """The number types in which the first rollout with turns was sampled; empty where its engine did not tell."""
+    """The number types of the first rollout with turns; empty if its engine does not report them."""
     traces = (run.trace(row.task, row.rollout) for row in run.rows)
     first = next((trace for trace in traces if trace.num_turns), None)
     return {node.dtype for node in first.turns() if node.dtype} if first else set()
 
 
 def _lengths_broken(faults: Sequence[TokenFault]) -> bool:
-    """Columns of different lengths cannot be compared token by token."""
+    """True if columns have different lengths: then tokens cannot be compared one by one."""
     broken = {FaultCode.TORN, FaultCode.LOGPROBS_LENGTH, FaultCode.MASK_LENGTH, FaultCode.VERSIONS_SUM}
     return any(fault.code in broken for fault in faults)
 
@@ -180,7 +180,7 @@ class _Tally:
         self.faults += (_found(trace.task, trace.rollout, fault) for fault in faults)
 
     def audit(self, gate: Tolerance | None) -> TokenAudit:
-        """The sum."""
+        """The result for all traces so far."""
         off = number_faults(self.paths, gate) if gate else []
         return TokenAudit(
             traces=self.num_traces,

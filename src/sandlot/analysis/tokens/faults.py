@@ -1,8 +1,8 @@
-"""What can be wrong with the tokens of a trace, and what of it shows in the trace alone.
+"""The faults that the tokens of a trace can have, and those that the trace alone shows.
 
-Three kinds of looking find faults. *Structure*, here: lengths, versions, masks, the counts the endpoint gave, branches nobody
-recorded. *Spelling* needs the model's renderer (`run/token_spelling.py`), the *numbers* need the model (`run/token_audit.py`).
-A trace that is trained on has no structural fault.
+There are three kinds of checks. *Structure*, here: lengths, versions, masks, the endpoint's counts, unrecorded branches.
+*Spelling* needs the model's renderer (`spelling.py`), *numbers* need the model (`numbers.py`). A trace that is trained on has
+no structural fault.
 """
 
 import math
@@ -19,7 +19,7 @@ _POSITIVE = 1e-5
 
 
 class FaultClass(StrEnum):
-    """What finds it."""
+    """The kind of check that finds a fault."""
 
     STRUCTURE = "structure"
     SPELLING = "spelling"
@@ -27,28 +27,28 @@ class FaultClass(StrEnum):
 
 
 class FaultCode(StrEnum):
-    """What is wrong, in one word for tables."""
+    """What is wrong."""
 
     NO_IDS = "no_ids"  # a sampled turn without exact tokens: it cannot be trained on
-    TORN = "torn"  # bytes that are no whole number of tokens, or ids that are none
+    TORN = "torn"  # bytes that are not a whole number of tokens, or invalid ids
     LOGPROBS_LENGTH = "logprobs_length"
     LOGPROB_VALUE = "logprob_value"  # not a number, minus infinity, or above zero
     MASK_LENGTH = "mask_length"
-    MASK_VALUE = "mask_value"  # some of a turn masked out, all of the agent's, or tokens nobody sampled masked in
+    MASK_VALUE = "mask_value"  # a turn partly masked out, the agent's turn masked out, or tokens masked in that were not sampled
     VERSIONS_SUM = "versions_sum"
-    VERSION_ORDER = "version_order"  # weights that grow younger along a path
-    PROMPT_LENGTH = "prompt_length"  # the engine was given another number of tokens than the path holds
+    VERSION_ORDER = "version_order"  # weight versions that decrease along a path
+    PROMPT_LENGTH = "prompt_length"  # the engine got another number of tokens than the path has
     COMPLETION_LENGTH = "completion_length"
     DOUBLED = "doubled"  # the same sampled tokens twice below one node
-    HISTORY_AGAIN = "history_again"  # a context that repeats what stands above it
-    SILENT_FORK = "silent_fork"  # sampled tokens left in a branch, and no event says so
-    CONTEXT = "context"  # what was given between two turns is not what the renderer appends there
-    STOP = "stop"  # it stopped, but its last token stops no turn
+    HISTORY_AGAIN = "history_again"  # a context that repeats the tokens above it
+    SILENT_FORK = "silent_fork"  # sampled tokens in a branch that no event explains
+    CONTEXT = "context"  # the tokens between two turns are not those that the renderer appends
+    STOP = "stop"  # it stopped, but its last token is not a stop token
     END_INSIDE = "end_inside"  # a stop token before the last
-    MESSAGE = "message"  # the ids read as another message than the one acted on
-    BOUNDARY = "boundary"  # probabilities off from where a context meets a turn: another context than the sampler's
-    TURN = "turn"  # probabilities off within turns, others fine: other tokens, another order, or other weights than recorded
-    NUMERICS = "numerics"  # probabilities off everywhere: arithmetic, settings or the wrong model
+    MESSAGE = "message"  # the ids decode to another message than the recorded one
+    BOUNDARY = "boundary"  # wrong from the start of a turn: another context than the sampler's
+    TURN = "turn"  # wrong within some turns: other tokens, another order, or other weights than recorded
+    NUMERICS = "numerics"  # wrong everywhere: arithmetic, settings or the wrong model
 
 
 _SPELLING = {FaultCode.CONTEXT, FaultCode.STOP, FaultCode.END_INSIDE, FaultCode.MESSAGE}
@@ -56,7 +56,7 @@ _NUMBERS = {FaultCode.BOUNDARY, FaultCode.TURN, FaultCode.NUMERICS}
 
 
 class TokenFault(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that is wrong with one node."""
+    """One fault of one node."""
 
     code: FaultCode
     node: int
@@ -64,14 +64,14 @@ class TokenFault(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def found_by(self) -> FaultClass:
-        """Which kind of looking finds it."""
+        """The kind of check that finds it."""
         if self.code in _NUMBERS:
             return FaultClass.NUMBERS
         return FaultClass.SPELLING if self.code in _SPELLING else FaultClass.STRUCTURE
 
 
 def structure_faults(trace: Trace) -> list[TokenFault]:
-    """Everything that is wrong by the trace alone; a trace that is trained on has none."""
+    """All faults that the trace alone shows; a trace that is trained on has none."""
     found: list[TokenFault] = []
     for index, node in enumerate(trace.nodes):
         found += (TokenFault(code=code, node=index, detail=detail) for code, detail in _node_faults(node))
@@ -80,29 +80,29 @@ def structure_faults(trace: Trace) -> list[TokenFault]:
     return found
 
 
-_Told = Iterator[tuple[FaultCode, str]]
+_Faults = Iterator[tuple[FaultCode, str]]
 
 
-def _node_faults(node: Node) -> _Told:
+def _node_faults(node: Node) -> _Faults:
     tokens = node.tokens
     if not node.is_turn:
         if tokens is not None and (any(tokens.mask) or tokens.logprobs):
-            yield FaultCode.MASK_VALUE, "nobody sampled this node, yet it has log-probabilities or a mask"
+            yield FaultCode.MASK_VALUE, "this node was not sampled, but has log-probabilities or a mask"
         return
     if tokens is None or not tokens.ids:
         yield FaultCode.NO_IDS, "the endpoint gave no token ids; this turn cannot be trained on"
         return
     if len(tokens.ids) % 4 or len(tokens.logprobs) % 4 or len(node.context) % 4:
-        yield FaultCode.TORN, "ids or log-probabilities are cut in the middle of a number"
+        yield FaultCode.TORN, "ids or log-probabilities are not a whole number of values"
         return
     if min(unpacked_ids(tokens.ids) + unpacked_ids(node.context)) < 0:
-        yield FaultCode.TORN, "an id below zero"
+        yield FaultCode.TORN, "a negative id"
     yield from _column_faults(tokens, node.message.agent)
     if node.usage is not None and node.usage.completion_tokens != len(tokens):
         yield FaultCode.COMPLETION_LENGTH, f"{len(tokens)} ids, the endpoint counted {node.usage.completion_tokens}"
 
 
-def _column_faults(tokens: Tokens, agent: str) -> _Told:
+def _column_faults(tokens: Tokens, agent: str) -> _Faults:
     num = len(tokens)
     if len(tokens.logprobs) != len(tokens.ids):
         yield FaultCode.LOGPROBS_LENGTH, f"{num} ids, {len(tokens.logprobs) // 4} log-probabilities"
@@ -125,15 +125,15 @@ def _tree_faults(trace: Trace) -> Iterator[TokenFault]:
             continue
         twin = seen.setdefault((node.parent, node.tokens.ids, node.tokens.logprobs), index)
         if twin != index:
-            yield TokenFault(code=FaultCode.DOUBLED, node=index, detail=f"the same tokens as node {twin}, below the same node")
+            yield TokenFault(code=FaultCode.DOUBLED, node=index, detail=f"the same tokens as node {twin}, with the same parent")
         yield from _path_faults(trace, index, node)
     branches = list(exact_leaves(trace))
-    num_told = sum(event.kind in {"drift", "intervention"} for event in trace.events)
-    if len(branches) > 1 + num_told:
+    num_explained = sum(event.kind in {"drift", "intervention"} for event in trace.events)
+    if len(branches) > 1 + num_explained:
         yield TokenFault(
             code=FaultCode.SILENT_FORK,
             node=branches[0],
-            detail=f"{len(branches)} branches hold sampled tokens, {num_told} events tell of one",
+            detail=f"{len(branches)} branches have sampled tokens, but only {num_explained} events explain one",
         )
 
 
@@ -143,10 +143,10 @@ def _path_faults(trace: Trace, index: int, node: Node) -> Iterator[TokenFault]:
     num_above = sum(map(len, above)) // 4
     num_given = num_above + len(node.context) // 4
     if node.usage is not None and node.usage.prompt_tokens != num_given:
-        detail = f"the path holds {num_given} tokens before it, the endpoint was given {node.usage.prompt_tokens}"
+        detail = f"the path has {num_given} tokens before it, the endpoint got {node.usage.prompt_tokens}"
         yield TokenFault(code=FaultCode.PROMPT_LENGTH, node=index, detail=detail)
     if 0 < 4 * num_above <= len(node.context) and node.context.startswith(b"".join(above)):
-        detail = f"its context begins with all {num_above} tokens that stand above it"
+        detail = f"its context begins with all {num_above} tokens above it"
         yield TokenFault(code=FaultCode.HISTORY_AGAIN, node=index, detail=detail)
     versions = [version for _, tokens in path if tokens for _, version in tokens.versions]
     if versions != sorted(versions):

@@ -1,8 +1,8 @@
-"""Recorded log-probabilities against the trainer's own, and what the differences say.
+"""Compares recorded log-probabilities with the trainer's own, and classifies the differences.
 
-A difference that begins where a context meets a turn and stays is a broken boundary: the sampler saw another prompt. One inside
-a turn, or one that later turns recover from, is other tokens or other weights than recorded. One that is everywhere is
-arithmetic, settings or the wrong model. Only the first turn of a path that is off is told: what comes below follows from it.
+A difference that begins at the start of a turn and stays is a broken boundary: the sampler saw another prompt. One inside a
+turn, or one that later turns recover from, means other tokens or other weights than recorded. One that is everywhere means
+arithmetic, settings or the wrong model. Only the first wrong turn of a path is reported: later ones follow from it.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,19 +17,19 @@ from sandlot.core.tokens import exact_leaves, token_path
 from sandlot.core.trace import Trace
 
 Logprobs = Callable[[Sequence[int]], Sequence[float] | NDArray[np.float32]]
-"""For ids: the log-probability of each after those before it; what stands at the first place is not read."""
+"""The log-probability of each id after those before it; the first value is not used."""
 
 
 class Tolerance(msgspec.Struct, frozen=True, kw_only=True):
-    """How far two computations of the same log-probabilities may lie apart."""
+    """How far two computations of the same log-probabilities may differ."""
 
     name: str
     largest: float | None = None
-    """The largest difference of any token."""
+    """Limit of the largest difference."""
     mean_k3: float | None = None
-    """The mean of `exp(d) - 1 - d`."""
+    """Limit of the mean of `exp(d) - 1 - d`."""
     p999: float | None = None
-    """99.9 % of differences are smaller."""
+    """Limit of the 99.9 % quantile."""
 
 
 SAME_CODE = Tolerance(name="fp32", largest=1e-4)
@@ -37,26 +37,26 @@ SAME_CODE = Tolerance(name="fp32", largest=1e-4)
 OTHER_KERNELS = Tolerance(name="bf16", mean_k3=1e-3, p999=0.5)
 """Other kernels, or bf16."""
 _TURN_K3 = 20.0
-"""A turn whose mean k3 is this many times the gate's is off by itself."""
+"""A turn whose mean k3 is this many times the limit is wrong by itself."""
 _EVERYWHERE = 0.9
-"""Numbers that are off in this share of turns are off everywhere."""
+"""Numbers that are wrong in this share of turns are wrong everywhere."""
 
 
 _EDGE = 3.0
-"""First tokens that are off by this many times what the others are point at what stands before them."""
+"""First tokens whose difference is this many times that of the others point to a wrong context."""
 
 
 class Differences(msgspec.Struct, frozen=True, kw_only=True):
-    """Differences of log-probabilities at one kind of place, recomputed less recorded."""
+    """Differences of log-probabilities at one kind of position, recomputed minus recorded."""
 
     tokens: int
     mean: float
-    """Of absolute values."""
+    """Mean absolute difference."""
     p999: float
     largest: float
     mean_k3: float
     outside: int
-    """Tokens the recomputed distribution gives no chance at all: rounding at the edge of top-k or top-p, or other tokens."""
+    """Tokens with probability 0 in the recomputed distribution: rounding at the edge of top-k or top-p, or other tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class MeasuredTurn:
     differences: NDArray[np.float64]
 
     def off(self, gate: Tolerance) -> NDArray[np.bool_]:
-        """Which tokens are off."""
+        """Which tokens are wrong."""
         size = np.abs(self.differences)
         if gate.largest is not None:
             return ~(size < gate.largest)
@@ -78,7 +78,7 @@ class MeasuredTurn:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredPath:
-    """The turns of one path that no earlier path had, in order."""
+    """The turns of one path, in order, without those of earlier paths."""
 
     task: str
     rollout: int
@@ -86,7 +86,7 @@ class MeasuredPath:
 
 
 def measure(trace: Trace, logprobs: Logprobs) -> list[MeasuredPath]:
-    """Compute every sampled token of a trace again, each once."""
+    """Compute the log-probability of every sampled token of a trace again, each once."""
     paths: list[MeasuredPath] = []
     seen: set[int] = set()
     for leaf in exact_leaves(trace):
@@ -124,7 +124,7 @@ def _summed(differences: list[NDArray[np.float64]]) -> Differences:
 
 
 def positions(paths: Sequence[MeasuredPath]) -> dict[str, Differences]:
-    """Differences by place in a turn: `first`, `inside`, `last`, and `all`."""
+    """Differences by position in a turn: `first`, `inside`, `last`, and `all`."""
     all_of = [turn.differences for path in paths for turn in path.turns]
     return {
         "all": _summed(all_of),
@@ -144,7 +144,7 @@ def _passes(all_of: Differences, gate: Tolerance) -> bool:
 
 
 def number_faults(paths: Sequence[MeasuredPath], gate: Tolerance) -> list[tuple[MeasuredPath, TokenFault]]:
-    """What is off, with the path it was found on."""
+    """The faults, each with its path."""
     turns = [turn for path in paths for turn in path.turns]
     all_of = _summed([turn.differences for turn in turns])
     num_off = sum(bool(turn.off(gate).any()) for turn in turns)
@@ -153,19 +153,19 @@ def number_faults(paths: Sequence[MeasuredPath], gate: Tolerance) -> list[tuple[
     if num_off == 0 or (num_off >= _EVERYWHERE * len(turns) and not _at_edges(paths)):
         first = next(path for path in paths if path.turns)
         detail = f"mean {all_of.mean:.2g}, largest {all_of.largest:.2g}, mean k3 {all_of.mean_k3:.2g} over {all_of.tokens} tokens"
-        told = f"{num_off} of {len(turns)} turns are off: {detail}"
-        return [(first, TokenFault(code=FaultCode.NUMERICS, node=first.turns[0].node, detail=told))]
+        message = f"{num_off} of {len(turns)} turns are wrong: {detail}"
+        return [(first, TokenFault(code=FaultCode.NUMERICS, node=first.turns[0].node, detail=message))]
     return [(path, fault) for path in paths if (fault := _first_off(path, gate)) is not None]
 
 
 def _at_edges(paths: Sequence[MeasuredPath]) -> bool:
-    """True if differences are largest where contexts meet turns, or only one turn is there to look at."""
+    """True if differences are largest at the start of turns, or there is only one turn."""
     places = positions(paths)
     return sum(len(path.turns) for path in paths) == 1 or places["first"].mean > _EDGE * places["inside"].mean
 
 
 def _first_off(path: MeasuredPath, gate: Tolerance) -> TokenFault | None:
-    """The first turn of a path that is off: what comes below it only follows."""
+    """The fault of the first wrong turn of a path: later ones follow from it."""
     for depth, turn in enumerate(path.turns):
         off = turn.off(gate)
         if not off.any():
@@ -175,6 +175,6 @@ def _first_off(path: MeasuredPath, gate: Tolerance) -> TokenFault | None:
         code = FaultCode.BOUNDARY if off[0] and not recovers else FaultCode.TURN
         at = int(np.argmax(off))
         worst = float(np.max(np.abs(turn.differences)))
-        detail = f"from token {at} of {len(off)} on, {int(off.sum())} are off, by up to {worst:.2g}"
+        detail = f"from token {at} of {len(off)} on, {int(off.sum())} are wrong, by up to {worst:.2g}"
         return TokenFault(code=code, node=turn.node, detail=detail + ("; later turns are right" if recovers else ""))
     return None

@@ -1,6 +1,6 @@
-"""What a renderer says about the tokens of a trace: contexts it would have appended, turns that read as the message acted on.
+"""Checks the tokens of a trace with its renderer: the contexts it would have appended, and the messages that turns decode to.
 
-How the first prompt was spelled cannot be said here: it tells the tools, which a trace does not keep.
+The first prompt cannot be checked: it lists the tools, which a trace does not store.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -14,11 +14,11 @@ from sandlot.core.tokens import held_tokens, path_indices, unpacked_ids
 from sandlot.core.trace import Message, Node, Part, Reasoning, Text, Tokens, ToolCall, Trace
 
 Decode = Callable[[Sequence[int]], str]
-"""Ids for people, control tokens by their text."""
+"""Ids as text, control tokens included."""
 
 
 def spelling_faults(trace: Trace, renderer: Renderer, decode: Decode, stop_texts: Sequence[str] = ()) -> list[TokenFault]:
-    """Every exact turn of a trace that is not torn, as the renderer sees it; `stop_texts` are those the run stopped at."""
+    """The faults of all turns with exact tokens; `stop_texts` are the stop texts of the run."""
     found: list[TokenFault] = []
     for index, node in enumerate(trace.nodes):
         if node.sampled and node.tokens is not None:
@@ -36,13 +36,13 @@ def _turn_faults(
     ids = unpacked_ids(tokens.ids)
     stopped = bool(ids) and (ids[-1] in renderer.stop_ids or any(text in decode(ids) for text in stop_texts))
     if node.stop in {"stop", "calls"} and not stopped:
-        yield FaultCode.STOP, f"it stopped, and its last tokens are {decode(ids[-4:])!r}"
+        yield FaultCode.STOP, f"it stopped, but its last tokens are {decode(ids[-4:])!r}"
     inside = [at for at, token in enumerate(ids[:-1]) if token in renderer.stop_ids]
     if inside:
         yield FaultCode.END_INSIDE, f"token {inside[0]} of {len(ids)} is {decode([ids[inside[0]]])!r}"
-    read = renderer.parse(ids, "c")
-    if _plain(read) != _plain(node.message):
-        yield FaultCode.MESSAGE, f"ids read as {_plain(read)!r:.200}; acted on was {_plain(node.message)!r:.200}"
+    read, recorded = _message_text(renderer.parse(ids, "c")), _message_text(node.message)
+    if read != recorded:
+        yield FaultCode.MESSAGE, f"the ids decode to {read!r:.200}; the recorded message is {recorded!r:.200}"
 
 
 def _context_faults(trace: Trace, node: Node, renderer: Renderer, decode: Decode) -> Iterator[tuple[FaultCode, str]]:
@@ -61,12 +61,12 @@ def _context_faults(trace: Trace, node: Node, renderer: Renderer, decode: Decode
     yield FaultCode.CONTEXT, f"from its token {at} on: {shown}"
 
 
-def _plain(message: Message) -> list[tuple[str, str]]:
-    """What was said, calls as they were written, keys in their order; without the names that calls were given."""
-    return [shown for part in message.parts if (shown := _plain_part(part)) is not None]
+def _message_text(message: Message) -> list[tuple[str, str]]:
+    """The parts of a message as text, calls with their keys in order and without ids."""
+    return [shown for part in message.parts if (shown := _part_text(part)) is not None]
 
 
-def _plain_part(part: Part) -> tuple[str, str] | None:
+def _part_text(part: Part) -> tuple[str, str] | None:
     match part:
         case Text():
             return "text", part.text

@@ -1,5 +1,6 @@
-"""What went wrong in a run, sorted: clusters of failures and of odd successes, what people should read, and what they said.
+"""Groups the failures and suspicious successes of a run, proposes rollouts to read, and stores labels of people.
 
-Read `triage.py` first. `signature.py` says when two rollouts went wrong alike, `contrast.py` what passing ones do otherwise,
-`scanner.py` looks for deeds that hacks are made of, `strata.py` draws what to read, `labels.py` keeps what was said.
+Read `triage.py` first. `signature.py` says when two rollouts failed in the same way, `contrast.py` finds what passing rollouts do
+differently, `scanner.py` looks for typical actions of reward hacks, `strata.py` samples rollouts to read, `labels.py` stores
+labels.
 """

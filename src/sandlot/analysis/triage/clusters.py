@@ -1,4 +1,4 @@
-"""Rollouts that went wrong alike, put together, and successes that look too easy or too clever."""
+"""Clusters of rollouts that failed in the same way, and successes that look suspicious."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -19,52 +19,52 @@ from sandlot.core.types import Side
 _EXAMPLES = 3
 _FEWEST_PASSES = 4
 _FAR_FEWER = 0.5
-"""Of what other passes of the same task take: calls, or tokens."""
+"""A pass with this share of the calls of other passes of the same task is suspicious; of tokens, its square."""
 _WORTH_CALLS = 4
-"""Calls the others make, at least: of three calls, one less proves nothing."""
+"""Minimum calls of the other passes: with fewer, a difference means nothing."""
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
-    """Failures alike."""
+    """Rollouts that failed in the same way."""
 
     signature: FailureSignature
     size: int
     share: float
-    """Of the rollouts that were opened and did not pass."""
+    """Share of the rollouts that were read and did not pass."""
     tasks: int
     blames_environment: bool
     examples: tuple[str, ...]
-    """Shortest first, as `TASK/ROLLOUT`."""
+    """`TASK/ROLLOUT`, shortest first."""
     contrast: Contrast | None = None
     concentration: Concentration | None = None
 
 
 class Odd(msgspec.Struct, frozen=True, kw_only=True):
-    """Successes alike in something a success should not need."""
+    """Successes that share something a success should not need."""
 
     why: str
     """The pattern's name, `no_tools`, `few_calls` or `few_tokens`."""
     said: str
     size: int
     share: float
-    """Of the passing rollouts that were opened."""
+    """Share of the passing rollouts that were read."""
     elsewhere: float
-    """The share of the others, which did not pass, that do the same; 0 where that cannot be said."""
+    """Share of the rollouts that did not pass and do the same; 0 if unknown."""
     examples: tuple[str, ...]
     text: str = ""
-    """What the first example said."""
+    """The text of the first example."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedTrace:
-    """What is remembered of an opened trace."""
+    """What triage keeps of a trace."""
 
     doing: Doing
     signature: FailureSignature | None
     hits: tuple[Hit, ...]
     passed: bool
     on_model: bool
-    """True if it was the model's endpoint that failed."""
+    """True if the model's endpoint failed."""
     calls: int
     tokens: int
     tags: frozenset[str] = frozenset()
@@ -76,7 +76,7 @@ class OpenedTrace:
 
 
 def summarise_trace(trace: Trace, tags: Iterable[str] = ()) -> OpenedTrace:
-    """Look at a trace once, and let it go; `tags` are its task's."""
+    """Read a trace once, and keep what is needed; `tags` are those of its task."""
     outcome = trace.outcome
     return OpenedTrace(
         doing=doing_of(trace),
@@ -91,7 +91,7 @@ def summarise_trace(trace: Trace, tags: Iterable[str] = ()) -> OpenedTrace:
 
 
 def clusters(seen: Sequence[OpenedTrace]) -> tuple[Cluster, ...]:
-    """Largest first; those that blame the environment before all others."""
+    """Clusters, largest first; those that the environment caused come before all others."""
     alike: defaultdict[FailureSignature, list[OpenedTrace]] = defaultdict(list)
     for each in seen:
         if each.signature is not None:
@@ -103,7 +103,7 @@ def clusters(seen: Sequence[OpenedTrace]) -> tuple[Cluster, ...]:
 
 
 def _credible(found: Sequence[Cluster]) -> list[Cluster]:
-    """The clusters, with only those contrasts that stand although so many were looked for."""
+    """The clusters, without the contrasts that are not significant after correction for multiple tests."""
     p_values = [each.contrast.p_value if each.contrast else 1.0 for each in found]
     kept = [p < ALPHA for p in benjamini_hochberg(p_values)]
     return [each if keep else msgspec.structs.replace(each, contrast=None) for each, keep in zip(found, kept, strict=True)]
@@ -128,7 +128,7 @@ def _tags(seen: Sequence[OpenedTrace]) -> dict[str, frozenset[str]]:
 
 
 def oddities(seen: Sequence[OpenedTrace]) -> tuple[Odd, ...]:
-    """Most telling first: what failing rollouts hardly do."""
+    """Suspicious successes; first those that failing rollouts share least."""
     passing = [each for each in seen if each.passed]
     others = [each for each in seen if not each.passed]
     found = [*_scanned(passing, others), *_easy(passing)]
@@ -153,7 +153,7 @@ def _scanned(passing: Sequence[OpenedTrace], others: Sequence[OpenedTrace]) -> I
 
 
 def _easy(passing: Sequence[OpenedTrace]) -> Iterable[Odd]:
-    """Passes that need far less than other passes of the same task, or no tool where all others use some."""
+    """Passes that need far less than other passes of the same task, or no tool where most use some."""
     tasks: defaultdict[str, list[OpenedTrace]] = defaultdict(list)
     for each in passing:
         tasks[each.doing.task].append(each)
@@ -168,7 +168,7 @@ def _easy(passing: Sequence[OpenedTrace]) -> Iterable[Odd]:
     using = sum(each.calls > 0 for each in passing)
     no_tools = [each for each in passing if not each.calls] if using > len(passing) / 2 else []
     for why, said, members in (
-        ("no_tools", "calls no tool, though most passes do", no_tools),
+        ("no_tools", "calls no tool, but most passes do", no_tools),
         ("few_calls", "takes at most half the calls of other passes of the same task", few_calls),
         ("few_tokens", "takes at most a quarter of the tokens of other passes of the same task", few_tokens),
     ):

@@ -1,14 +1,13 @@
-"""Where failures of one kind gather: the tag that their tasks have and passing tasks have not.
+"""Where failures of one kind concentrate: a tag that their tasks have more often than passing tasks.
 
-Tasks are counted, once each, however many rollouts they had: those of one task resemble each other.
+Each task counts once, however many rollouts it has: rollouts of one task are not independent.
 """
 
 from collections.abc import Mapping
 
 import msgspec
 
-from sandlot.core.stats.differences import fisher
-from sandlot.core.stats.tests import holm
+from sandlot.core.stats.tests import fisher, holm
 
 _ALPHA = 0.05
 
@@ -25,12 +24,12 @@ class Concentration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def concentration(these: Mapping[str, frozenset[str]], passing: Mapping[str, frozenset[str]]) -> Concentration | None:
-    """The tag with the largest difference in share, if it is more than chance; both sides are tags by task."""
+    """The tag with the largest significant difference in share; both arguments are tags by task."""
     tags = sorted({tag for each in these.values() for tag in each})
     if not tags or not passing:
         return None
     counts = {tag: (_with(these, tag), _with(passing, tag)) for tag in tags}
-    p_values = holm([fisher(ours, len(these), theirs, len(passing)) for ours, theirs in counts.values()])
+    p_values = holm([fisher(ours, len(these), theirs, len(passing), greater=True).p for ours, theirs in counts.values()])
     found = [(tag, p) for tag, p in zip(tags, p_values, strict=True) if p < _ALPHA]
     if not found:
         return None

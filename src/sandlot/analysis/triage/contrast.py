@@ -1,8 +1,8 @@
-"""What passing rollouts of the same tasks do that failing ones do not.
+"""What passing rollouts do that failing rollouts of the same tasks do not.
 
-One trace alone seldom shows why it failed; two of the same task do. A rollout is a set of *deeds*: tools called, errors met, how
-it began and ended. Over the tasks in which both happened, the deed whose share differs most is the contrast, if Fisher's test
-with Holm's correction finds it more than chance. Where no deed differs, their lengths may.
+One trace alone seldom shows why it failed; a comparison does. A rollout is a set of *deeds*: tools called, errors received, how
+it began and ended. Over the tasks with both kinds, the contrast is the deed whose share differs most, if Fisher's test with
+Holm's correction finds it significant; else the number of turns.
 """
 
 from collections.abc import Sequence
@@ -10,24 +10,23 @@ from dataclasses import dataclass
 
 import msgspec
 
-from sandlot.core.stats.differences import fisher, rank_difference
 from sandlot.core.stats.intervals import quantile
-from sandlot.core.stats.tests import holm
+from sandlot.core.stats.tests import fisher, holm, rank_difference
 from sandlot.core.text import one_line
 from sandlot.core.trace import Trace
 from sandlot.core.types import Role
 
 ALPHA = 0.05
 _FEWEST = 3
-"""Rollouts of each kind, in tasks that have both."""
+"""Minimum rollouts of each kind, in tasks that have both."""
 _SEPARATE = 0.8
-"""How often one kind must be longer than the other for lengths to be worth a line."""
+"""Probability that a rollout of one kind is longer than one of the other, for lengths to be reported."""
 _NAME_CHARS = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Doing:
-    """One rollout, for comparing."""
+    """The deeds of one rollout."""
 
     task: str
     rollout: int
@@ -36,7 +35,7 @@ class Doing:
 
 
 class Contrast(msgspec.Struct, frozen=True, kw_only=True):
-    """A difference between passing rollouts and these, over tasks that have both."""
+    """A difference between passing rollouts and those of a cluster, over tasks that have both."""
 
     said: str
     deed: str = ""
@@ -47,11 +46,11 @@ class Contrast(msgspec.Struct, frozen=True, kw_only=True):
     p_value: float
     tasks: int
     pair: tuple[str, str]
-    """A passing rollout and one of these, of the same task, that show it: `TASK/ROLLOUT` each."""
+    """A passing rollout and one of the cluster, of the same task, that show it: `TASK/ROLLOUT` each."""
 
 
 def doing_of(trace: Trace) -> Doing:
-    """What was done in a trace."""
+    """The deeds of a trace."""
     deeds: set[str] = set()
     order: list[str] = []
     names: dict[str, str] = {}
@@ -61,12 +60,12 @@ def doing_of(trace: Trace) -> Doing:
                 name = f"`{one_line(call.name, _NAME_CHARS)}`"
                 names[call.id] = name
                 order.append(name)
-                deeds.add(f"call {name}" if call.malformed is None else "write calls that cannot be read")
+                deeds.add(f"call {name}" if call.malformed is None else "write calls that cannot be parsed")
         for result in node.message.results:
             if result.error:
                 deeds.add(f"get an error from {names.get(result.call, 'a tool')}")
     deeds |= {f"begin with {order[0]}", f"call {order[-1]} last"} if order else {"call no tool"}
-    deeds |= {"make the same kind of call again and again"} if _stuck(order) else set()
+    deeds |= {"repeat the same kind of call"} if _stuck(order) else set()
     if not any(node.message.text.strip() for node in trace.nodes if node.message.role is Role.ASSISTANT):
         deeds.add("say nothing")
     return Doing(trace.task, trace.rollout, frozenset(deeds), trace.num_turns)
@@ -77,7 +76,7 @@ def _stuck(order: Sequence[str]) -> bool:
 
 
 def contrast(these: Sequence[Doing], passing: Sequence[Doing]) -> Contrast | None:
-    """The clearest difference; None if there is too little of both in the same tasks, or nothing clear."""
+    """The clearest difference; None if there are too few rollouts of the same tasks, or none is significant."""
     shared = {each.task for each in these} & {each.task for each in passing}
     ours = [each for each in these if each.task in shared]
     theirs = [each for each in passing if each.task in shared]
@@ -96,9 +95,9 @@ def _by_deeds(ours: Sequence[Doing], theirs: Sequence[Doing], tasks: int) -> Con
     deed, p = max(found, key=lambda pair: (abs(counts[pair[0]][0] / len(theirs) - counts[pair[0]][1] / len(ours)), pair[0]))
     passing_with, these_with = counts[deed]
     if passing_with / len(theirs) >= these_with / len(ours):
-        said = f"{passing_with} of {len(theirs)} passes of the same tasks {deed}; {these_with} of {len(ours)} of these do"
+        said = f"{passing_with} of {len(theirs)} passing rollouts of the same tasks {deed}; {these_with} of these {len(ours)} do"
     else:
-        said = f"{these_with} of {len(ours)} of these {deed}; {passing_with} of {len(theirs)} passes of the same tasks do"
+        said = f"{these_with} of these {len(ours)} {deed}; {passing_with} of {len(theirs)} passing rollouts of the same tasks do"
     return Contrast(
         said=said,
         deed=deed,
@@ -118,7 +117,7 @@ def _by_length(ours: Sequence[Doing], theirs: Sequence[Doing], tasks: int) -> Co
         return None
     mine, others = (quantile(sorted(each.turns for each in group), 0.5) for group in (ours, theirs))
     return Contrast(
-        said=f"these take {mine:g} turns, passes of the same tasks {others:g}",
+        said=f"these take {mine:g} turns, passing rollouts of the same tasks {others:g}",
         passing=len(theirs),
         passing_with=0,
         these=len(ours),
@@ -134,13 +133,13 @@ def _with(group: Sequence[Doing], deed: str) -> int:
 
 
 def _either_side(passing_with: int, these_with: int, passing: int, these: int) -> float:
-    more = fisher(passing_with, passing, these_with, these)
-    fewer = fisher(these_with, these, passing_with, passing)
+    more = fisher(passing_with, passing, these_with, these, greater=True).p
+    fewer = fisher(these_with, these, passing_with, passing, greater=True).p
     return min(1.0, 2 * min(more, fewer))
 
 
 def _pair(ours: Sequence[Doing], theirs: Sequence[Doing], deed: str) -> tuple[str, str]:
-    """Two of one task that differ in the deed, if there are such; any two of one task otherwise."""
+    """Two rollouts of one task that differ in the deed, if there are any; else any two of one task."""
     by_task = {each.task: each for each in reversed(theirs)}
     differing = {(each.task, deed in each.deeds): each for each in reversed(theirs)}
     for each in ours:

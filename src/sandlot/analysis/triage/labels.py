@@ -1,7 +1,7 @@
-"""What people say about rollouts: a label from the closed list each, kept with the run in `labels.jsonl`, one line a judgement.
+"""Labels that people give to rollouts, from a fixed list, stored with the run in `labels.jsonl`, one per line.
 
-Lines are only ever added; a second judgement of the same person about the same rollout counts instead of the first. Each carries
-the version of the list it was chosen from. A line that cannot be read is counted and named, never dropped in silence.
+Lines are only appended; the last label of a person for a rollout counts. Each line has the version of the list. A line that
+cannot be read is reported with its number.
 """
 
 from collections import Counter
@@ -19,13 +19,13 @@ from sandlot.store.lines import append_line, read_lines
 
 FILE = "labels.jsonl"
 ENOUGH = 30
-"""Rollouts in a row without a new class, after which more reading finds no more classes."""
+"""After this many rollouts without a new label, more reading will hardly find one."""
 _NOTE_CHARS = 4000
 _NAME_CHARS = 100
 
 
 class LabelledTrace(msgspec.Struct, frozen=True, kw_only=True):
-    """One judgement."""
+    """One label of one person for one rollout."""
 
     format: int = 1
     taxonomy: int
@@ -40,12 +40,12 @@ class LabelledTrace(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> tuple[str, int]:
-        """Of the rollout."""
+        """Task and number of the rollout."""
         return self.task, self.rollout
 
 
 class Labels(msgspec.Struct, frozen=True, kw_only=True):
-    """All judgements about a run, in the order they were made."""
+    """All labels of a run, in order."""
 
     given: tuple[LabelledTrace, ...] = ()
     damaged: tuple[int, ...] = ()
@@ -53,36 +53,36 @@ class Labels(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def counting(self) -> tuple[LabelledTrace, ...]:
-        """The last word of each person about each rollout."""
+        """The last label of each person for each rollout."""
         last = {(each.key, each.by): each for each in self.given}
         return tuple(last.values())
 
     @property
     def rollouts(self) -> set[tuple[str, int]]:
-        """Those anybody has judged."""
+        """The rollouts that have a label."""
         return {each.key for each in self.given}
 
 
 class Review(msgspec.Struct, frozen=True, kw_only=True):
-    """Where reading stands."""
+    """The progress of labelling."""
 
     rollouts: int
     people: int
     labels: dict[str, int]
-    """Judgements that count, by label, most frequent first."""
+    """Number of rollouts by label, most frequent first."""
     since_new: int
-    """Rollouts read since a class was seen for the first time."""
+    """Rollouts read since a label was used for the first time."""
     enough: bool
-    """True if so many in a row brought no new class that more reading would hardly find one."""
+    """True if more reading will hardly find a new label."""
     twice: int
-    """Rollouts that several people judged."""
+    """Rollouts that several people labelled."""
     agreed: int
-    """Of those, where all of them said the same."""
+    """Of those, the ones with equal labels."""
     damaged: tuple[int, ...] = ()
 
 
 def read_labels(run: Path) -> Labels:
-    """Everything that was said about a run. A last line that a crash cut off never was."""
+    """Read the labels of a run. A last line that a crash cut off is ignored."""
     given: list[LabelledTrace] = []
     damaged: list[int] = []
     lines = read_lines(run / FILE)
@@ -95,9 +95,9 @@ def read_labels(run: Path) -> Labels:
 
 
 def add_label(run: Path, *, task: str, rollout: int, label: str, by: str, note: str = "", at: float) -> LabelledTrace:
-    """Keep a judgement, on disk when this returns; `ConfigError` for a label that is not on the list."""
+    """Store a label; it is on disk when this returns. `ConfigError` for a label that is not on the list."""
     if not by.strip():
-        raise ConfigError("a label needs the name of who gives it; name yourself with `--by NAME`")
+        raise ConfigError("a label needs the name of the person who gives it; add `--by NAME`")
     labelled = LabelledTrace(
         taxonomy=VERSION,
         task=task,
@@ -144,7 +144,7 @@ def _read_label(run: Run, text: str) -> tuple[str, int, str]:
 
 
 def review_of(labels: Labels) -> Review:
-    """How far reading has come, and whether it may stop."""
+    """The progress of labelling, and whether it may stop."""
     counting = labels.counting
     by_rollout: dict[tuple[str, int], set[str]] = {}
     people: dict[tuple[str, int], set[str]] = {}
@@ -166,7 +166,7 @@ def review_of(labels: Labels) -> Review:
 
 
 def rollouts_since_new_class(given: Sequence[LabelledTrace]) -> int:
-    """Different rollouts judged after the last judgement that named a class for the first time."""
+    """Number of different rollouts labelled since a label was used for the first time."""
     seen: set[str] = set()
     since: set[tuple[str, int]] = set()
     for each in given:

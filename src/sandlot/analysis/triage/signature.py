@@ -1,8 +1,7 @@
-"""When two rollouts went wrong alike: the same label, the same cause, the same last deed.
+"""The signature of a failure: rollouts with the same label, cause and last tool failed in the same way.
 
-The cause of a failure is its side, its kind and its message with everything that differs from one time to the next taken out. The
-cause of lost points is the checks that lost most of them: a rubric of two hundred checks would otherwise make every rollout a
-class of its own.
+The cause of a failure is its side, its kind and its message without parts that change from one time to the next. The cause of
+lost points is the few checks that lost most: with all checks of a large rubric, every rollout would have its own signature.
 """
 
 import re
@@ -15,7 +14,7 @@ from sandlot.core.text import one_line, printable
 from sandlot.core.trace import Failed, Scored, Trace
 
 _READ_CHARS = 4000
-"""Of a message: what comes after is not needed to know it again."""
+"""Maximum characters of a message."""
 _CAUSE_CHARS = 200
 _MOST_CHECKS = 3
 NONE = "(none)"
@@ -26,26 +25,26 @@ _CHANGING = (
     (re.compile(r"\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F-]{22}\b"), "<id>"),
     (re.compile(r"\b0x[0-9a-fA-F]+\b"), "<hex>"),
     (re.compile(r"\b(?=[a-f]*\d)[0-9a-f]{8,}\b"), "<hex>"),
-    (re.compile(r"/tmp/[^\s'\"`:]+"), "/tmp/<path>"),  # noqa: S108 - in messages, where it changes from rollout to rollout
+    (re.compile(r"/tmp/[^\s'\"`:]+"), "/tmp/<path>"),  # noqa: S108 - in messages, where it differs between rollouts
     (re.compile(r"\d+"), "#"),
     (re.compile(r"\s+"), " "),
 )
 
 
 class FailureSignature(msgspec.Struct, frozen=True, kw_only=True, order=True):
-    """What rollouts that went wrong alike have in common."""
+    """What rollouts that failed in the same way have in common."""
 
     label: str
     kind: str
-    """`side/kind` of a failure; the end of what was scored."""
+    """`side/kind` of a failure; the end of a scored rollout."""
     cause: str
-    """The message without what changes; or the checks that lost the most points."""
+    """The normalised message, or the checks that lost the most points."""
     last_tool: str
     """The tool called last."""
 
 
 def signature_of(trace: Trace) -> FailureSignature | None:
-    """None for full marks, and for what an operator stopped."""
+    """The signature of a trace; None for full marks and for cancelled rollouts."""
     outcome = trace.outcome
     label = label_of(trace)
     if label is None or label == "ok":
@@ -59,7 +58,7 @@ def signature_of(trace: Trace) -> FailureSignature | None:
 
 
 def normalised(message: str, *, task: str = "") -> str:
-    """A message without numbers, addresses, paths of the moment and the task's own name."""
+    """A message without numbers, addresses, temporary paths and the name of the task."""
     text = printable(_COLOURS.sub("", message[:_READ_CHARS]))
     if task:
         text = re.sub(rf"(?<![\w.-]){re.escape(task)}(?![\w-])", "TASK", text)
@@ -69,7 +68,7 @@ def normalised(message: str, *, task: str = "") -> str:
 
 
 def lost_points(score: RubricScore) -> str:
-    """The checks that lost the most points, by name, or the gate that took them all."""
+    """The checks that lost the most points, or the gate that was not met."""
     if score.gate is not None:
         return f"gate `{one_line(score.gate, _CAUSE_CHARS)}` not met"
     missed = [

@@ -1,9 +1,8 @@
-"""What people should read: a stratified draw from a run, a few dozen rollouts that show most of what there is to see.
+"""Proposes rollouts for people to read: a stratified sample of a run, a few dozen rollouts.
 
-Every failure of the environment (up to a cap), a pass and a failure of the same task side by side, the successes that came
-easiest, the failures that tried longest, those nearest to a limit, those in which the scanner saw something, and some at
-random: without the last, nobody would notice what nobody looks for. A rollout stands in the first stratum that wants it, and
-in none if somebody has already judged it.
+It has every failure of the environment (up to a cap), a pass and a failure of the same task side by side, the easiest successes,
+the longest failures, those nearest to a limit, those with a match of the scanner, and a random sample to find the unexpected. A
+rollout is in the first stratum that includes it, and in none if it has a label already.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -19,7 +18,7 @@ from sandlot.core.types import Side
 ENVIRONMENT_CAP = 50
 CAP = 20
 _NEAR = 0.5
-"""Of a limit: rollouts that used less are not near it, however few there are."""
+"""Rollouts that used less than this share of a limit are not near it."""
 _BLAMING = frozenset(label.name for label in LABELS if label.blames_environment)
 
 Key = tuple[str, int]
@@ -32,7 +31,7 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     rollout: int
     why: str
     label: str
-    """As the run has it; people may know better."""
+    """The computed label, which people may correct."""
 
 
 def strata(
@@ -44,8 +43,8 @@ def strata(
     judged: Iterable[Key] = (),
     seed: int = 0,
 ) -> tuple[Chosen, ...]:
-    """Draw what to read next; `pairs` are a pass and a failure of one task each, to be read side by side."""
-    rng = Random(seed)  # noqa: S311 - a draw that can be repeated, not a secret
+    """Choose what to read next; `pairs` are a pass and a failure of one task each."""
+    rng = Random(seed)  # noqa: S311 - a repeatable sample, not a secret
     read, hinted = set(judged), set(suspected)
     left = [row for row in rows if (row.task, row.rollout) not in read and row.outcome != "cancelled"]
     by_key = {(row.task, row.rollout): row for row in left}
@@ -57,7 +56,7 @@ def strata(
     wanted = {
         "the environment failed": _draw(rng, [row for row in left if _blames(row)], ENVIRONMENT_CAP),
         "the model's endpoint failed": _draw(rng, [row for row in left if row.side == Side.MODEL], CAP // 4),
-        "the scanner saw something": _draw(rng, [row for row in scored if (row.task, row.rollout) in hinted], CAP),
+        "a pattern of the scanner matched": _draw(rng, [row for row in scored if (row.task, row.rollout) in hinted], CAP),
         "a pass and a failure of one task": [by_key[key] for key in dict.fromkeys(pairs) if key in by_key][:CAP],
         "highest reward, shortest": sorted(highest, key=lambda row: (row.turns, row.completion_tokens, row.seconds))[:CAP],
         "highest reward, fewest calls": sorted(highest, key=lambda row: (row.calls, row.turns, row.completion_tokens))[:CAP],
@@ -74,7 +73,7 @@ def strata(
 
 
 def share_of_limit(row: TraceRow, limits: Limits | None) -> float:
-    """How much of its tightest budget a rollout used, from 0 to 1 and a little over."""
+    """The share that a rollout used of its tightest budget."""
     if limits is None:
         return 0.0
     spent = row.phases.get("model", 0.0) + row.phases.get("tools", 0.0)

@@ -1,7 +1,6 @@
-"""Triage of a run: what went wrong, how often, what passing rollouts do otherwise, and what people should read next.
+"""Triage of a run: what failed, how often, what passing rollouts do differently, and what people should read next.
 
-Rows decide what is opened: all failures, lost points and passes of a run of ordinary size, a seeded draw of each from a large
-one. Every trace is looked at once and let go.
+Rows decide which traces are read: all of a run of ordinary size, a seeded sample of a large one. Every trace is read once.
 """
 
 from collections import Counter
@@ -20,11 +19,11 @@ from sandlot.core.types import derive_seed
 from sandlot.run.results import Run
 
 _TRACES = 3000
-"""Opened at most: a third of them failures, a third with points lost, a third passes."""
+"""Maximum traces to read: a third failures, a third with lost points, a third passes."""
 
 
 class Triage(msgspec.Struct, frozen=True, kw_only=True):
-    """What there is to know about what went wrong."""
+    """The triage of a run."""
 
     format: int = 1
     taxonomy: int = VERSION
@@ -35,16 +34,16 @@ class Triage(msgspec.Struct, frozen=True, kw_only=True):
     opened: int
     seed: int
     labels: dict[str, int]
-    """Rollouts by label as the run has them, most frequent first; a label that takes the trace to see is counted where opened."""
+    """Number of rollouts by computed label, most frequent first; labels that need the trace are counted where it was read."""
     clusters: tuple[Cluster, ...]
     odd: tuple[Odd, ...]
     proposed: tuple[Chosen, ...]
-    """What people should read next."""
+    """Rollouts that people should read next."""
     review: Review
 
     @property
     def exit_code(self) -> int:
-        """1 if the environment is to blame for anything, 3 if there is nothing to look at yet, else 0."""
+        """1 if the environment caused failures, 3 if there are no rollouts, else 0."""
         if not self.rollouts:
             return 3
         return 1 if any(cluster.blames_environment for cluster in self.clusters) else 0
@@ -101,15 +100,15 @@ def _key(place: str) -> tuple[str, int]:
 
 
 def _chosen(rows: Sequence[TraceRow], most: int, seed: int) -> list[TraceRow]:
-    """A third each; what one kind leaves over the others may use."""
+    """A third of each kind; what one kind does not need, the others may use."""
     kinds = [
         [row for row in rows if row.outcome == "failed"],
         [row for row in rows if row.outcome == "scored" and not row.passed],
         [row for row in rows if row.outcome == "scored" and row.passed],
     ]
     chosen: list[TraceRow] = []
-    rng = Random(derive_seed("triage", seed))  # noqa: S311 - a draw that can be repeated, not a secret
-    for waiting, kind in zip((3, 2, 1), sorted(kinds, key=len), strict=True):  # the smallest first: it leaves the most over
+    rng = Random(derive_seed("triage", seed))  # noqa: S311 - a repeatable sample, not a secret
+    for waiting, kind in zip((3, 2, 1), sorted(kinds, key=len), strict=True):  # the smallest first: it leaves most for the others
         room = (most - len(chosen)) // waiting
         chosen += kind if len(kind) <= room else rng.sample(kind, room)
     return chosen

@@ -68,13 +68,13 @@ def observations(trial: Trial) -> list[Observation]:
     """Messages and tool results after the agent's first turn, in order."""
     nodes = trial.trace.nodes if trial.trace else []
     calls = {call.id: call for node in nodes for call in node.message.calls}
-    heard: list[Observation] = []
+    found: list[Observation] = []
     begun = False
     for node in nodes:
         begun = begun or node.sampled
         if begun and not node.sampled:
-            heard += _observations_in(node, calls)
-    return heard
+            found += _observations_in(node, calls)
+    return found
 
 
 def _observations_in(node: Node, calls: dict[str, Any]) -> Iterator[Observation]:

@@ -1,1 +1,1 @@
-"""An audit as HTML, Markdown, SARIF, JUnit and JSON."""
+"""Reports of an audit: HTML, Markdown, SARIF, JUnit and JSON."""

@@ -1,4 +1,4 @@
-"""An audit as one HTML file: what a team reads. It needs no network, and nothing a subject says becomes markup."""
+"""The HTML report: one file without network access. Text of the subject is escaped."""
 
 from html import escape
 
@@ -18,10 +18,10 @@ def as_page(audit: Audit) -> str:
     leads = [finding for finding in audit.findings if finding.standing is Confidence.LEAD]
     body = [
         _headline(audit, confirmed, leads),
-        "<h2>What was looked at</h2>",
+        "<h2>Layers</h2>",
         _layers(audit),
-        *_section("Confirmed", "A trial has shown each of these.", confirmed, audit),
-        *_section("Leads", "Unconfirmed: worth a look, but no trial has shown them yet.", leads, audit),
+        *_section("Confirmed", "Each was shown by a trial.", confirmed, audit),
+        *_section("Leads", "Unconfirmed: worth a look, but not shown by a trial.", leads, audit),
         _waived(audit),
     ]
     return html_page(f"Audit of {audit.name}: {audit.verdict.value}", "".join(body))
@@ -49,7 +49,7 @@ def _headline(audit: Audit, confirmed: list[Finding], leads: list[Finding]) -> s
 
 def _layers(audit: Audit) -> str:
     rows = "".join(_layer(report) for report in audit.layers)
-    head = "<tr><th>layer</th><th>what it does</th><th>how it went</th><th>time</th></tr>"
+    head = "<tr><th>layer</th><th>what it does</th><th>result</th><th>time</th></tr>"
     return f'<div class="wide"><table>{head}{rows}</table></div>'
 
 
@@ -98,11 +98,11 @@ def _waived(audit: Audit) -> str:
         for each in audit.waived
     ]
     rows += [
-        f"<tr><td>{escape(waiver.finding)}</td><td class='down'>expired: waives nothing</td><td>{escape(waiver.reason)}</td>"
+        f"<tr><td>{escape(waiver.finding)}</td><td class='down'>expired: no longer counts</td><td>{escape(waiver.reason)}</td>"
         f"<td>{escape(waiver.owner)}</td><td>{escape(waiver.expires)}</td></tr>"
         for waiver in audit.expired
     ]
     if not rows:
         return ""
-    head = "<tr><th>finding</th><th>what</th><th>why it may stay</th><th>owner</th><th>until</th></tr>"
+    head = "<tr><th>finding</th><th>what</th><th>reason</th><th>owner</th><th>until</th></tr>"
     return f'<h2>Waived</h2><div class="wide"><table>{head}{"".join(rows)}</table></div>'

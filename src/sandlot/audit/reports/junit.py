@@ -1,7 +1,7 @@
-"""An audit as JUnit XML: a suite a layer, a case a probe or finding, as build servers show tests.
+"""The JUnit XML report for build servers: one suite per layer, one case per probe or finding.
 
-What keeps the environment from being shipped is a failure, what could not be looked at an error; what is waived or does not apply
-is skipped, with the reason. Leads and small flaws pass, and are said in the case's output.
+A grave finding is a failure, and a layer or probe that could not run is an error. What is waived or does not apply is skipped,
+with the reason. Leads and minor findings pass, with their text in the output of the case.
 """
 
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
@@ -13,7 +13,7 @@ from sandlot.audit.waivers import Waiver
 from sandlot.core.text import one_line
 
 _LONGEST = 1200
-"""Characters of one part of a witness."""
+"""Maximum characters of one part of a witness."""
 
 
 def as_junit(audit: Audit) -> str:

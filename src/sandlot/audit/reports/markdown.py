@@ -1,4 +1,4 @@
-"""An audit as Markdown: what a pull request shows."""
+"""The Markdown report, for pull requests."""
 
 from sandlot.audit.finding import Finding, Witness
 from sandlot.audit.reports.wording import (
@@ -14,7 +14,7 @@ from sandlot.audit.verdict import Audit
 from sandlot.core.text import one_line
 
 LONGEST = 1200
-"""Characters of one part of a witness."""
+"""Maximum characters of one part of a witness."""
 
 
 def as_markdown(audit: Audit) -> str:
@@ -27,7 +27,7 @@ def as_markdown(audit: Audit) -> str:
         "",
         f"`{audit.subject}`, fingerprint `{audit.fingerprint}`; {played}, Sandlot {audit.sandlot}.",
         "",
-        "| layer | what it does | how it went |",
+        "| layer | what it does | result |",
         "|---|---|---|",
         *(f"| {report.layer} | {WHAT_LAYERS_DO[report.layer]} | {_cell(layer_line(report))} |" for report in audit.layers),
     ]
@@ -45,7 +45,10 @@ def as_markdown(audit: Audit) -> str:
             said = f"{each.waiver.reason} ({each.waiver.owner}, until {each.waiver.expires})"
             lines.append(f"- `{each.finding.id}` {one_line(each.finding.title)}: {one_line(said)}")
     for waiver in audit.expired:
-        lines += ["", f"Waiver of `{waiver.finding}` expired on {waiver.expires}: it waives nothing ({one_line(waiver.owner)})."]
+        lines += [
+            "",
+            f"Waiver of `{waiver.finding}` expired on {waiver.expires} and no longer counts ({one_line(waiver.owner)}).",
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -74,7 +77,7 @@ def _witness(witness: Witness) -> list[str]:
 
 
 def _indented(text: str) -> str:
-    """One line of a code block: what a subject says cannot end the block."""
+    """One line of a code block; text of a subject cannot end the block."""
     return "    " + one_line(text)
 
 

@@ -1,7 +1,7 @@
-"""An audit as SARIF 2.1.0: findings as code-scanning services show them, at the line they are in.
+"""The SARIF 2.1.0 report for code-scanning services, with findings at their lines.
 
-A waived finding is there, suppressed with its justification. What could not be looked at is a notification of an execution that
-did not succeed: results alone would look clean.
+A waived finding is suppressed with its justification. A layer that could not run is a notification of an unsuccessful execution:
+without it the results would look clean.
 """
 
 import datetime as dt
@@ -24,7 +24,7 @@ from sandlot.core.types import Json
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _LONGEST = 600
-"""Characters of one part of a witness in a message."""
+"""Maximum characters of one part of a witness."""
 _LEVELS = {
     Confidence.CONFIRMED: {Severity.BLOCKER: "error", Severity.HIGH: "error", Severity.LOW: "warning", Severity.INFO: "note"},
     Confidence.LEAD: {Severity.BLOCKER: "warning", Severity.HIGH: "warning", Severity.LOW: "note", Severity.INFO: "note"},
@@ -75,7 +75,7 @@ def _result(audit: Audit, finding: Finding, waiver: Waiver | None, codes: Sequen
         "locations": [_location(audit, finding)],
         "occurrenceCount": max(1, finding.count),
         "partialFingerprints": {"sandlotFinding/v1": finding.id},
-        "suppressions": [],  # for all of a run or for none
+        "suppressions": [],  # SARIF wants it on all results or on none
         "properties": {
             "severity": finding.severity.value,
             "standing": finding.standing.value,
@@ -104,7 +104,7 @@ def _message(audit: Audit, finding: Finding) -> str:
 
 
 def _location(audit: Audit, finding: Finding) -> Json:
-    """Services ask for a file: the line it was seen in, else the file or folder of what was audited."""
+    """Services need a file: that of the finding, else the file or folder of the subject."""
     folder, whole = _place(audit)
     found = re.fullmatch(r"(?P<path>[^:]+):(?P<line>[1-9]\d{0,8})", one_line(finding.where or ""))
     path = str(folder / found["path"]) if found else whole
@@ -117,7 +117,7 @@ def _location(audit: Audit, finding: Finding) -> Json:
 
 
 def _place(audit: Audit) -> tuple[PurePosixPath, str]:
-    """The folder that a finding's places begin in, and what stands for the whole."""
+    """The folder that paths of findings are relative to, and the path of the subject."""
     if audit.kind != "environment":
         module = audit.name.partition(":")[0]
         return PurePosixPath(), one_line(module).replace(".", "/") + ".py" if ":" in audit.name else one_line(module)
@@ -165,7 +165,7 @@ def _expired(audit: Audit) -> list[Json]:
     return [
         {
             "level": "warning",
-            "message": {"text": one_line(f"the waiver of {waiver.finding} expired on {waiver.expires}: it waives nothing")},
+            "message": {"text": one_line(f"the waiver of {waiver.finding} expired on {waiver.expires} and no longer counts")},
         }
         for waiver in audit.expired
     ]

@@ -1,4 +1,4 @@
-"""Words that every face of an audit shares: terminal, Markdown and HTML say the same things the same way."""
+"""Texts that all reports and the terminal share."""
 
 import shlex
 
@@ -17,19 +17,19 @@ WHAT_LAYERS_DO = {
 
 
 def defect_name(finding: Finding) -> str:
-    """The class of a finding in words."""
+    """The name of a finding's defect class."""
     defect = DEFECTS.get(finding.code.partition(".")[0])
     return defect.name if defect else finding.code
 
 
 def fix_of(finding: Finding) -> str:
-    """How to fix it: the probe's own advice, else the defect's."""
+    """How to fix it: the probe's advice, else that of the defect class."""
     defect = DEFECTS.get(finding.code.partition(".")[0])
     return finding.fix or (defect.fix if defect else "")
 
 
 def where_seen(finding: Finding) -> str:
-    """Where it was seen, and how often: a few words, empty if there are none."""
+    """Task, check, place and count of a finding; empty if it has none."""
     place = [f"task `{finding.task}`"] if finding.task else []
     place += [f"check `{finding.check}`"] if finding.check else []
     place += [f"`{finding.where}`"] if finding.where else []
@@ -38,7 +38,7 @@ def where_seen(finding: Finding) -> str:
 
 
 def reproduce_command(audit: Audit, finding: Finding) -> str:
-    """The command that shows it again."""
+    """The command that reproduces a finding."""
     task = ["--task", finding.task] if finding.task is not None else []
     return shlex.join(
         ["sandlot", "audit", *shlex.split(audit.subject), "--probe", finding.probe, *task, "--seed", str(audit.seed)]
@@ -49,7 +49,7 @@ def verdict_sentence(audit: Audit) -> str:
     """The verdict in a sentence."""
     grave = sum(finding.grave for finding in audit.findings)
     if audit.verdict is AuditVerdict.FIX:
-        return f"{grave} confirmed {'flaw' if grave == 1 else 'flaws'} that a model would learn from"
+        return f"{grave} confirmed {'defect' if grave == 1 else 'defects'} that a model would learn from"
     if audit.verdict is AuditVerdict.INCOMPLETE:
         reasons: dict[str, list[str]] = {}
         for report in _layers_not_run(audit):
@@ -57,11 +57,11 @@ def verdict_sentence(audit: Audit) -> str:
         return "not everything could be checked: " + "; ".join(f"{', '.join(names)}: {why}" for why, names in reasons.items())
     missing = [report.layer for report in audit.layers if report.state is State.DOES_NOT_APPLY]
     aside = f" that applies (not: {', '.join(missing)})" if missing else ""
-    return f"every mandatory layer{aside} ran, and no serious flaw was confirmed"
+    return f"every mandatory layer{aside} ran, and no serious defect was confirmed"
 
 
 def layer_line(report: LayerReport) -> str:
-    """How a layer went, in a few words."""
+    """The result of a layer in a few words."""
     ran = [probe for probe in report.probes if probe.state is State.RAN]
     skipped = [probe for probe in report.probes if probe.state is State.DOES_NOT_APPLY]
     if report.state is State.RAN or report.probes:

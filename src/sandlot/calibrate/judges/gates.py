@@ -1,4 +1,4 @@
-"""What a judge must reach before its verdicts are worth training on."""
+"""Gates: the limits a judge must meet before its verdicts are good enough to train on."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,36 +12,36 @@ from sandlot.calibrate.judges.labels import Agreement
 
 
 class GateState(StrEnum):
-    """How a gate came out."""
+    """Result of a gate."""
 
     PASS = "pass"  # noqa: S105 - a verdict, not a secret
     FAIL = "fail"
-    UNCALIBRATED = "uncalibrated"  # too little was labelled to say
+    UNCALIBRATED = "uncalibrated"  # too few labels to decide
 
 
 class Gates(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The limits."""
+    """The limits of the gates."""
 
     flips: float = 0.05
-    """Most verdicts that may differ when asked again, in another order, or padded."""
+    """Maximum share of verdicts that change when the question is repeated, reordered or padded."""
     batched: float = 0.02
-    """Most verdicts that may differ when several criteria are put in one call."""
+    """Maximum share of verdicts that change when several criteria are asked in one call."""
     p_value: float = 0.01
-    """Below it a change that should not matter does, in one direction."""
+    """A change that should not matter fails the gate if verdicts lean one way with a p-value below this."""
     unreadable: float = 0.02
-    """Most replies that may be no verdict."""
+    """Maximum share of replies without a readable verdict."""
     canaries: float = 0.99
-    """Fewest right answers to what is always true or never."""
+    """Minimum share of right answers to canaries: statements that are always true or never."""
     kappa: float = 0.6
     """Minimum agreement with people (Cohen's kappa)."""
     below_human: float = 0.1
-    """How far that may lie below the agreement of people with each other."""
+    """How far that may be below the agreement of people with each other."""
     labelled: int = 30
-    """Fewest labelled items from which agreement is a figure at all."""
+    """Minimum number of labelled items for measuring agreement."""
 
 
 class JudgeGate(msgspec.Struct, frozen=True, kw_only=True):
-    """One gate and how the judge stands before it."""
+    """One gate and its result."""
 
     name: str
     standing: GateState
@@ -67,10 +67,10 @@ class Validation(Generic[_Quality]):
 
 
 def judge_gates(quality: Quality, gates: Gates) -> tuple[JudgeGate, ...]:
-    """Every gate that was asked for."""
+    """The result of every gate that was measured."""
     return (
-        at_most("readable replies", quality.unreadable.value, gates.unreadable, "replies that are no verdict"),
-        at_most("repeats itself", quality.flips.value, gates.flips, "verdicts that differ when it is asked again"),
+        at_most("readable replies", quality.unreadable.value, gates.unreadable, "replies without a readable verdict"),
+        at_most("repeats itself", quality.flips.value, gates.flips, "verdicts that change when the question is repeated"),
         *_perturbation_gate("order of choices", quality.order, gates, ("first", "last")),
         *(_perturbation_gate("order of data", quality.parts, gates, ("better", "worse")) if quality.parts else ()),
         *_perturbation_gate("padding", quality.padding, gates, ("better", "worse")),
@@ -86,7 +86,7 @@ def judge_gates(quality: Quality, gates: Gates) -> tuple[JudgeGate, ...]:
 
 
 def overall_state(gates: tuple[JudgeGate, ...]) -> GateState:
-    """All together: one failure fails, one unknown is unknown."""
+    """All gates together: failed if one failed, else uncalibrated if one is."""
     for standing in (GateState.FAIL, GateState.UNCALIBRATED):
         if any(gate.standing is standing for gate in gates):
             return standing
@@ -94,13 +94,13 @@ def overall_state(gates: tuple[JudgeGate, ...]) -> GateState:
 
 
 def at_most(name: str, value: float | None, limit: float, why: str = "") -> JudgeGate:
-    """The gate of a figure that may not be higher."""
+    """A gate with an upper limit."""
     standing = GateState.UNCALIBRATED if value is None else GateState.PASS if value <= limit else GateState.FAIL
     return JudgeGate(name=name, standing=standing, value=value, limit=f"at most {limit:g}", why=why)
 
 
 def at_least(name: str, value: float | None, limit: float, why: str = "") -> JudgeGate:
-    """The gate of a figure that may not be lower."""
+    """A gate with a lower limit."""
     standing = GateState.UNCALIBRATED if value is None else GateState.PASS if value >= limit else GateState.FAIL
     return JudgeGate(name=name, standing=standing, value=value, limit=f"at least {limit:g}", why=why)
 
@@ -116,14 +116,16 @@ def _perturbation_gate(
 
 
 def people_gates(agreements: tuple[Agreement, ...], gates: Gates) -> Iterator[JudgeGate]:
-    """Agreement with people, all together and check by check, next to what people reach among themselves."""
+    """Gates of agreement with people: overall and by check, compared with the agreement of people with each other."""
     for each in agreements:
         of_what = f" on `{each.check}`" if each.check else ""
         value, human = each.kappa.value, each.human.value if each.human else None
         limit = gates.kappa if human is None else max(gates.kappa, human - gates.below_human)
-        why = f"{each.labelled} items; " + ("no second rater" if human is None else f"people among themselves {human:.2f}")
+        why = f"{each.labelled} items; " + ("no second rater" if human is None else f"people with each other {human:.2f}")
         name = f"agrees with people{of_what}"
         gate = msgspec.structs.replace(at_least(name, value, round(limit, 4)), why=why)
         if each.labelled < gates.labelled:
-            gate = msgspec.structs.replace(gate, standing=GateState.UNCALIBRATED, why=f"{why}; {gates.labelled} are the fewest")
+            gate = msgspec.structs.replace(
+                gate, standing=GateState.UNCALIBRATED, why=f"{why}; at least {gates.labelled} are needed"
+            )
         yield gate

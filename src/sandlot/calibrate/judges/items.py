@@ -1,7 +1,7 @@
-"""What a judge is asked when it is measured: a question, what it sees, and what people said, if they did.
+"""The items that a judge is measured with: a question, what the judge sees, and people's labels if there are any.
 
-Items come from a file of labels, from the examples in a rubric, or from the evidence of a run. An example stands in the question
-itself, so it is left out of the question that asks about it.
+Items come from a file of labels, from the examples in a rubric, or from the evidence of a run. A rubric's examples are part of
+its question, so an example is left out of the question that asks about it.
 """
 
 from collections.abc import AsyncGenerator, Iterator
@@ -27,12 +27,12 @@ class JudgedItem(msgspec.Struct, frozen=True, kw_only=True):
     """One question about one view."""
 
     check: str
-    """What the question is called: items with the same name are one category."""
+    """Id of the check; items with the same id form one category."""
     question: str
     choices: tuple[str, ...]
     view: dict[str, str]
     labels: tuple[str, ...] = ()
-    """What people said, a rater each; each is one of the choices."""
+    """People's verdicts, one per rater; each is one of the choices."""
 
 
 class _Line(msgspec.Struct, forbid_unknown_fields=True):
@@ -46,7 +46,7 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def labelled_items(path: Path, checks: dict[str, JudgeCheck]) -> list[JudgedItem]:
-    """The items of a JSONL file; a line that brings no question of its own names one of `checks`."""
+    """The items of a JSON Lines file; a line without a question names one of `checks`."""
     return read_labelled(path, _Line, lambda line: _item(line, checks), with_what="a view, a question or check, and labels")
 
 
@@ -61,13 +61,13 @@ def _item(line: _Line, checks: dict[str, JudgeCheck]) -> JudgedItem:
     wrong = [label for label in line.labels if label not in choices]
     if wrong or len(set(choices)) < 2:
         raise ConfigError(
-            f"labels {list(line.labels)} are not all of the choices {list(choices)}, of which there are two or more"
+            f"labels {list(line.labels)} must be among the choices {list(choices)}, and there must be two or more choices"
         )
     return JudgedItem(check=line.check, question=question or "", choices=choices, view=view, labels=line.labels)
 
 
 def example_items(checks: dict[str, JudgeCheck]) -> Iterator[JudgedItem]:
-    """The examples of judge checks, as their authors judged them."""
+    """The examples of judge checks, labelled with their authors' verdicts."""
     for name, check in checks.items():
         for example in check.examples:
             others = tuple(other for other in check.examples if other is not example)
@@ -77,7 +77,7 @@ def example_items(checks: dict[str, JudgeCheck]) -> Iterator[JudgedItem]:
 
 
 def checks_of(what: str | Path) -> dict[str, JudgeCheck]:
-    """The judge checks of a rubric file or of an environment, by id; those of a second rubric as `rubric/id` where ids meet."""
+    """The judge checks of a rubric file or an environment, by id; by `rubric/id` where two rubrics use the same id."""
     path = Path(what)
     if path.suffix == ".json" and path.is_file():
         return _judge_checks(load_rubric(path))
@@ -89,7 +89,7 @@ def checks_of(what: str | Path) -> dict[str, JudgeCheck]:
 
 
 async def run_items(path: Path, most: int) -> AsyncGenerator[JudgedItem]:
-    """What a run's rollouts left, as its judge checks ask about it; a rollout or part that is missing is passed over."""
+    """The evidence of a run's rollouts, with the questions of its judge checks; missing evidence is skipped."""
     run = Run(path)
     env = load(run.manifest.source).in_image(run.manifest.config.image)
     tasks = {task.id: task for task in tasks_of(env)}

@@ -1,10 +1,15 @@
-"""Measuring a judge: whether it says the same twice, whether what should not matter moves it, whether it agrees with people.
+"""Measures a judge: whether it is consistent, unmoved by what should not matter, and in agreement with people.
 
-Every probe asks about the same items. *Repeat*: the same question again. *Order*: the choices read out the other way round, and
-where there are several parts of data, those too. *Padding*: the same text with words added that say nothing. *Batching*: several
-criteria in one call, as against one, and then the other way round. *Canaries*: what is always true, and what never is. *Labels*:
-people's verdicts, against which agreement beyond chance is measured, with the agreement of two people as the ceiling. A reply
-that cannot be read is no verdict: it is counted, and not asked around.
+Every probe asks about the same items:
+
+- *Repeat*: the same question again.
+- *Order*: the choices in reverse, and the parts of the data in reverse where there are several.
+- *Padding*: the same text with empty words added.
+- *Batching*: several criteria in one call instead of one, and then in reverse order.
+- *Canaries*: statements that are always true or never.
+- *Labels*: people's verdicts. Agreement is measured beyond chance; the agreement of two people is the ceiling.
+
+A reply without a readable verdict is counted as such and not retried.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -32,7 +37,7 @@ PADDING = (
     "It bears repeating that what stands above is what stands above. Having considered all of it, one arrives at where one was. "
     "In conclusion, and for the sake of completeness, nothing further needs to be added here, and nothing further is added."
 )
-"""Words that say nothing; put twice after what is judged."""
+"""Words without content; added twice after the text to judge."""
 MORE_CANARIES = (
     ("A week has seven days.", "yes"),
     ("A week has nine days.", "no"),
@@ -46,18 +51,18 @@ Answer = TypeVar("Answer")
 
 
 class Probing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How much is asked."""
+    """How many questions to ask."""
 
     repeats: int = 5
     """How often each item is asked unchanged."""
     most: int = 50
-    """Items that are probed; all labelled ones are asked once in any case."""
+    """Maximum number of items to probe; every labelled item is asked at least once."""
     at_once: int = 16
-    """Questions under way at the same time."""
+    """Questions in flight."""
     batch: int = 5
-    """Criteria in one call, where that is compared with one at a time; 1 leaves it out."""
+    """Criteria per call in the batching probe; 1 leaves the probe out."""
     seed: int = 0
-    """Which items are probed, if there are more."""
+    """Seed for choosing the items, if there are more."""
 
     def __post_init__(self) -> None:
         for name, least in {"repeats": 2, "most": 1, "at_once": 1, "batch": 1}.items():
@@ -70,50 +75,50 @@ class Perturbation(msgspec.Struct, frozen=True, kw_only=True):
 
     asked: int
     better: int
-    """Verdicts that the change made better."""
+    """Verdicts that became better."""
     worse: int
     share: Interval
-    """Of those that changed at all."""
+    """Share of verdicts that changed."""
     p_value: float
-    """Of so uneven a split, if the change did not matter."""
+    """p-value of the split into better and worse, if the change did not matter."""
 
 
 class Quality(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found out about a judge."""
+    """The measured quality of a judge."""
 
     judge: str
     items: int
     labelled: int
     calls: int
-    """Questions put."""
+    """Questions asked."""
     unreadable: Interval
-    """The share of replies that were no verdict."""
+    """Share of replies without a readable verdict."""
     flips: Interval
-    """The chance that asking again gives another verdict."""
+    """Probability that asking again gives another verdict."""
     fleiss: float | None
-    """Agreement with itself beyond chance; None if it said the same to everything."""
+    """Agreement with itself beyond chance (Fleiss' kappa); None if all verdicts are the same."""
     order: Perturbation
-    """The choices the other way round: `better` is towards what is then named first."""
+    """The choices in reverse order: `better` is towards the choice that is then named first."""
     parts: Perturbation | None
-    """Several parts of data the other way round; None if no item has several."""
+    """The parts of the data in reverse order; None if no item has several."""
     padding: Perturbation
-    """Words added that say nothing."""
+    """Empty words added."""
     batched: Perturbation | None
-    """Several criteria in one call, as against one; None if that was not asked."""
+    """Several criteria in one call, compared with one; None if not measured."""
     shuffled: Perturbation | None
-    """The same criteria in one call the other way round."""
+    """The criteria of one call in reverse order; None if not measured."""
     canaries: Interval
-    """The share of right answers to what is always true or never."""
+    """Share of right answers to statements that are always true or never."""
     agreements: tuple[Agreement, ...]
-    """With people: all together first, then by check; empty without labels."""
+    """Agreement with people: overall first, then by check; empty without labels."""
     corrected: Interval | None
-    """The mean people would have given, from the judge's and the labels; None without labels."""
+    """Estimated mean verdict of people over all items (prediction-powered); None without labels."""
     judged_mean: float | None
-    """The judge's own, of the same items."""
+    """Mean verdict of the judge on the same items."""
 
 
 AskSeveral = Callable[[Sequence[Criterion], Mapping[str, str]], Awaitable[Sequence[str]]]
-"""Puts several criteria about one view in one call; one verdict each, in their order."""
+"""Asks several criteria about one view in one call; returns one verdict per criterion, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,29 +127,29 @@ class _Batch:
 
     criteria: tuple[Criterion, ...]
     place: int
-    """Where its own criterion stands."""
+    """Index of the item's own criterion."""
     view: Mapping[str, str]
 
     def reversed(self) -> "_Batch":
-        """The other way round."""
+        """The same with the criteria in reverse order."""
         return _Batch(self.criteria[::-1], len(self.criteria) - 1 - self.place, self.view)
 
 
 @dataclass(frozen=True, slots=True)
 class _Asker:
-    """Puts questions to judges and counts."""
+    """Asks judges and counts the replies."""
 
     panel: Sequence[Judge]
     at_once: int
     replies: list[bool]
-    """Of every reply, whether it was a verdict."""
+    """For every reply, whether it had a readable verdict."""
 
     async def ask_each(self, questions: Sequence[tuple[int, JudgedItem]]) -> list[str | None]:
-        """The verdict of the panel's member of that number on each item; None where the reply could not be read."""
+        """The verdict of one member of the panel on each item; None where the reply was unreadable."""
         return await self._ask_together([partial(self._ask_one, member, item) for member, item in questions])
 
     async def ask_batches(self, several: "AskSeveral | None", batches: Sequence["_Batch"]) -> list[str | None]:
-        """The verdict on each batch's own item, given among others; None where the reply could not be read."""
+        """The verdict on each batch's own item; None where the reply was unreadable."""
         return await self._ask_together([partial(self._ask_batch, several, batch) for batch in batches]) if several else []
 
     async def _ask_batch(self, several: "AskSeveral", batch: "_Batch") -> str | None:
@@ -176,13 +181,14 @@ class _Asker:
 async def measure_judge(
     panel: Sequence[Judge], items: Sequence[JudgedItem], probing: Probing | None = None, ask_several: AskSeveral | None = None
 ) -> Quality:
-    """Ask a judge everything; `panel` is the judge as often as there are ways to be asked the same again.
+    """Run every probe on a judge.
 
-    `ask_several` puts many criteria to it in one call; None for a judge that cannot be asked so.
+    - `panel`: the judge, once for each repeat with another seed.
+    - `ask_several`: asks several criteria in one call; None for a judge that cannot.
     """
     probing = probing or Probing()
     if not items:
-        raise ConfigError("there is nothing to ask a judge about: give items with `--labels`, examples in the rubric, or a run")
+        raise ConfigError("no items to judge: give a file with `--labels`, examples in the rubric, or a run")
     probed = _choose_items(items, probing)
     asker = _Asker(panel, probing.at_once, [])
     repeats = await asker.ask_each([(number, item) for item in probed for number in range(probing.repeats)])
@@ -219,7 +225,7 @@ async def measure_judge(
 
 
 def _choose_items(items: Sequence[JudgedItem], probing: Probing) -> list[JudgedItem]:
-    """The items that are probed: a seeded draw, in their order."""
+    """The items to probe: a seeded sample, in their order."""
     if len(items) <= probing.most:
         return list(items)
     drawn = Random(probing.seed).sample(range(len(items)), probing.most)  # noqa: S311 - a draw that can be repeated
@@ -227,7 +233,7 @@ def _choose_items(items: Sequence[JudgedItem], probing: Probing) -> list[JudgedI
 
 
 async def _ask_canaries(asker: _Asker, items: Sequence[JudgedItem]) -> list[bool]:
-    """One that is true and one that is not about every item's view."""
+    """Ask one true and one false statement with every item's view."""
     both = [*CANARIES, *MORE_CANARIES]
     pairs = cycle(zip(both[::2], both[1::2], strict=True))
     asked = [(item, canary) for item, pair in zip(items, pairs, strict=False) for canary in pair]
@@ -238,14 +244,14 @@ async def _ask_canaries(asker: _Asker, items: Sequence[JudgedItem]) -> list[bool
 
 
 async def _ask_labelled(asker: _Asker, items: Sequence[JudgedItem], known: dict[int, str | None]) -> list[JudgedLabel]:
-    """Every item with the judge's verdict: what was probed is known, the rest is asked once."""
+    """Every item with the judge's verdict: probed items have one, the others are asked once."""
     missing = [item for item in items if id(item) not in known]
     verdicts = known | dict(zip(map(id, missing), await asker.ask_each([(0, item) for item in missing]), strict=True))
     return [JudgedLabel(item, verdicts[id(item)]) for item in items]
 
 
 def _batch(place: int, items: Sequence[JudgedItem], probing: Probing) -> _Batch:
-    """An item's criterion among others: those of other items, and what is always true or never where there are too few."""
+    """An item's criterion among those of other items, filled up with canaries where there are too few."""
     item = items[place]
     rng = Random(derive_seed("batch", probing.seed, place))  # noqa: S311 - a draw that can be repeated
     known = {other.question: Criterion(question=other.question, choices=other.choices) for other in items}
@@ -267,13 +273,13 @@ def _with_data_reversed(item: JudgedItem) -> JudgedItem:
 
 
 def _padded(item: JudgedItem) -> JudgedItem:
-    """The same with padding after the last part."""
+    """The item with padding after the last part."""
     *others, (name, text) = item.view.items()
     return msgspec.structs.replace(item, view={**dict(others), name: f"{text}\n\n{PADDING}\n\n{PADDING}"})
 
 
 def _perturbation(items: Sequence[JudgedItem], before: Sequence[str | None], after: Sequence[str | None]) -> Perturbation:
-    """What changed, in ranks from worst to best as the item has them; verdicts that could not be read say nothing."""
+    """Changes between two lists of verdicts, as ranks in the item's choices (worst to best); unreadable verdicts are left out."""
     ranks = [
         (item.choices.index(first), item.choices.index(second))
         for item, first, second in zip(items, before, after, strict=True)

@@ -13,12 +13,12 @@ Made = TypeVar("Made")
 
 
 def read_labelled(path: Path, kind: type[Line], make: Callable[[Line], Made], *, with_what: str) -> list[Made]:
-    """What `make` makes of every line; a line it refuses is named, and a file without any is refused."""
+    """Apply `make` to every line. `ConfigError` names a line that is invalid, or a file without lines."""
     found: list[Made] = []
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:
-        raise ConfigError(f"no file of labels `{path}`: {error.strerror or error}") from error
+        raise ConfigError(f"cannot read labels from `{path}`: {error.strerror or error}") from error
     for number, text in enumerate(lines, 1):
         if text.strip():
             try:

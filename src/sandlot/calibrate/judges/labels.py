@@ -1,7 +1,7 @@
-"""A judge against people: agreement beyond chance, next to how far people agree with each other.
+"""Agreement of a judge with people, beyond chance, compared with the agreement of people with each other.
 
-Every rater's label counts as one opinion, so the judge is compared with each of them, and the ceiling is how two raters of one
-agree. Intervals are of items drawn again: labels of one item are not independent.
+Every label counts as one opinion: the judge is compared with each rater, and the ceiling is the agreement of two raters of one
+item. Intervals are bootstrapped over items, because labels of one item are not independent.
 """
 
 from collections import defaultdict
@@ -17,51 +17,51 @@ from sandlot.core.stats.intervals import Interval
 
 
 class Agreement(msgspec.Struct, frozen=True, kw_only=True):
-    """One category of questions."""
+    """Agreement on one check, or on all."""
 
     check: str
-    """The check's id; empty for all together."""
+    """Id of the check; empty for all checks together."""
     labelled: int
     """Items with a verdict and at least one label."""
     kappa: Interval
-    """Cohen's, of judge and people."""
+    """Cohen's kappa of judge and people."""
     human: Interval | None
-    """The same of people among themselves: the ceiling; None unless items have two raters."""
+    """Cohen's kappa of people with each other: the ceiling; None unless items have two raters."""
     precision: Interval
-    """Of what the judge called met, the share that people did."""
+    """Share of the judge's positive verdicts that people gave too."""
     recall: Interval
-    """Of what people called met, the share that the judge did."""
+    """Share of people's positive verdicts that the judge gave too."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedLabel:
-    """An item and what the judge said; None if that could not be read."""
+    """An item with the judge's verdict; None if the reply was unreadable."""
 
     item: JudgedItem
     verdict: str | None
 
     @property
     def value(self) -> float | None:
-        """The verdict as a share of its points."""
+        """The verdict as a number from 0 (worst choice) to 1 (best)."""
         return None if self.verdict is None else _value(self.item, self.verdict)
 
     @property
     def human(self) -> float | None:
-        """The mean of what people said, as a share of its points."""
+        """The mean of people's labels, from 0 to 1."""
         labels = self.item.labels
         return sum(_value(self.item, label) for label in labels) / len(labels) if labels else None
 
     def pairs(self) -> list[tuple[str, str]]:
-        """The judge with every rater."""
+        """The judge's verdict with each rater's label."""
         return [(self.verdict, label) for label in self.item.labels] if self.verdict is not None else []
 
     def human_pairs(self) -> list[tuple[str, str]]:
-        """Every rater with every other."""
+        """The labels of every two raters."""
         return list(combinations(self.item.labels, 2))
 
 
 def agreements(everyone: Sequence[JudgedLabel]) -> tuple[Agreement, ...]:
-    """All together, then check by check, if there are several; nothing without labels."""
+    """Overall, then by check if there are several; empty without labels."""
     judged = [each for each in everyone if each.item.labels and each.verdict is not None]
     if not judged:
         return ()
@@ -73,7 +73,7 @@ def agreements(everyone: Sequence[JudgedLabel]) -> tuple[Agreement, ...]:
 
 
 def corrected_mean(everyone: Sequence[JudgedLabel]) -> Interval | None:
-    """The mean people would have given all items; None without labels."""
+    """The estimated mean verdict of people over all items; None without labels."""
     pairs = [(each.value, each.human) for each in everyone if each.value is not None and each.human is not None]
     alone = [each.value for each in everyone if each.value is not None and each.human is None]
     return prediction_powered(alone, pairs) if pairs else None

@@ -1,8 +1,8 @@
-"""Who gets the next rollouts: the tasks where they are expected to tell most.
+"""Allocation of the next rollouts to the tasks where they are expected to help most.
 
-Without a budget every task that is not placed goes on: the order would change nothing. With one, each task is asked what its next
-useful number of rollouts (`least_more`) is expected to add to the belief in its likeliest region, for each rollout. Those with
-most to gain go first, and a task whose label hangs on a hair is not given everything at the cost of ten that two would settle.
+Without a budget, every task that is not placed gets more; the order makes no difference. With a budget, tasks are ranked by their
+expected gain: how much the next useful number of rollouts (`fewest_more`) adds to the mass of the likeliest region, per rollout.
+So one undecidable task does not use up the rollouts of ten that are easy to place.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from sandlot.calibrate.tasks.rule import Belief, Rule, fewest_more, masses
 
 _SHARE_OF_BUDGET = 0.25
-"""Of what is left, the share that is given out before beliefs are looked at again."""
+"""Share of the remaining budget that one wave may use."""
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """What has been seen of one task."""
+    """The finished rollouts of one task."""
 
     passed: int = 0
     scored: int = 0
     failed: int = 0
-    """Rollouts without a score: not part of the rate, but they were taken."""
+    """Rollouts without a score: not part of the pass rate, but they were taken."""
 
     @property
     def taken(self) -> int:
@@ -30,7 +30,7 @@ class Count:
 
 
 def num_wanted(rule: Rule, prior: Belief, count: Count) -> int:
-    """How many more rollouts a task should have next; 0 if it is placed, at the cap, or has never given a score."""
+    """Number of rollouts a task needs next; 0 if it is placed, at the cap, or was never scored."""
     if count.taken < rule.start:
         return rule.start - count.taken
     if count.scored == 0:
@@ -39,7 +39,7 @@ def num_wanted(rule: Rule, prior: Belief, count: Count) -> int:
 
 
 def expected_gain(rule: Rule, prior: Belief, count: Count, more: int) -> float:
-    """What `more` rollouts are expected to add to the belief in the likeliest region, for each of them."""
+    """Expected gain in the mass of the likeliest region from `more` rollouts, per rollout."""
     belief = prior.after(count.passed, count.scored)
     now = masses(rule, belief)
     then = 0.0
@@ -52,7 +52,7 @@ def expected_gain(rule: Rule, prior: Belief, count: Count, more: int) -> float:
 def next_rollouts(
     rule: Rule, priors: Mapping[str, Belief], counts: Mapping[str, Count], *, left: int | None, at_once: int
 ) -> dict[str, int]:
-    """The next rollouts by task; none when all are placed or the budget is used up. `left` is None without a budget."""
+    """The next rollouts by task; empty when all are placed or the budget is used up. `left` is None without a budget."""
     wants = {task: num_wanted(rule, priors[task], count) for task, count in counts.items()}
     wants = {task: more for task, more in wants.items() if more > 0}
     if left is None or sum(wants.values()) == 0:

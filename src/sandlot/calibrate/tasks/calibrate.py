@@ -14,59 +14,47 @@ from sandlot.calibrate.tasks.rates import rates_over
 from sandlot.calibrate.tasks.rule import UNKNOWN, Rule
 from sandlot.calibrate.tasks.state import CalibrationState, Family, by_tags
 from sandlot.core.concurrency.blocking import blocking
-from sandlot.core.disk import DISK, write_file
-from sandlot.core.errors import ConfigError
-from sandlot.core.trace import TraceRow
+from sandlot.core.disk import write_file
+from sandlot.core.errors import ConfigError, HarnessError
 from sandlot.core.types import Split
 from sandlot.env.environment import Environment
 from sandlot.env.load import load
+from sandlot.observe.events import CalibrationWave, RolloutEnded, RunBegan, RunEvent, Sink, fan_out, ignore_event
 from sandlot.run.config import RunConfig, RunPlan, Selection, plan_run, run_config_of, split_named
 from sandlot.run.forecast import Forecast, forecast_run
 from sandlot.run.manifest import fingerprints_of
+from sandlot.run.prepare import name_of
 from sandlot.run.results import Run
-from sandlot.run.run import Watcher, name_of, run_config
+from sandlot.run.run import run_config
 from sandlot.store.reader import RunReader
 from sandlot.wiring.config import AgentConfig, ModelConfig
 
 
 class CalibrationConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A whole calibration."""
+    """The configuration of a calibration."""
 
     run: RunConfig
-    """The environment, the model and how it is played; how often each task is taken is the rule's business."""
+    """The environment, the model and how it is run; the rule decides how many rollouts each task gets."""
     rule: Rule = Rule()
-    """The band, and how sure to be."""
+    """The band, and the confidence to place a task."""
     budget: int | None = None
-    """Rollouts in all; None for as many as the rule asks for."""
+    """Maximum number of rollouts; None for as many as the rule needs."""
     group: int = 8
-    """Rollouts of a group in training, for the expected share of groups that teach."""
+    """Rollouts per group in training, for the expected share of groups with a training signal."""
     families: tuple[str, ...] = ()
-    """Tags that name families of tasks; none for each task's first tag."""
+    """Tags that name families of tasks; empty: each task's first tag."""
 
     def __post_init__(self) -> None:
         if self.group < 2:
-            raise ConfigError(f"group is {self.group}; a group has 2 rollouts or more: they are compared with each other")
+            raise ConfigError(f"group is {self.group}; give 2 or more: the rollouts of a group are compared with each other")
 
     @property
     def opening(self) -> RunConfig:
-        """The run as it begins: the rule's start for every task, held-out tasks only if they were asked for."""
+        """The run at the beginning: the rule's start for every task, held-out tasks only if selected."""
         select = self.run.select
         split = select.split or (None if select.tasks else Split.TRAIN)
         first = Selection(tasks=select.tasks, split=split, group=self.rule.start)
         return msgspec.structs.replace(self.run, select=first)
-
-
-class Watch:
-    """Sees a calibration go on; the command line draws it."""
-
-    def begin(self, path: Path, standing: CalibrationState) -> None:
-        """The first rollouts are about to be taken, or those after what is there already."""
-
-    def note(self, row: TraceRow, standing: CalibrationState) -> None:
-        """One more rollout is on disk."""
-
-    def planned(self, standing: CalibrationState, num_more: int) -> None:
-        """Beliefs were looked at, and so many more rollouts are to be taken."""
 
 
 async def calibrate_config(
@@ -76,22 +64,26 @@ async def calibrate_config(
     runs: Path = Path("runs"),
     place: Path | None = None,
     family: Family | None = None,
-    watch: Watch | None = None,
+    sink: Sink = ignore_event,
 ) -> Calibration:
-    """Take rollouts until every task is placed, and write `calibration.json` and `curriculum.json` into the run directory."""
+    """Take rollouts until every task is placed, and write `calibration.json` and `curriculum.json` into the run directory.
+
+    `sink` receives the run's events, and `CalibrationWave` whenever the next rollouts were chosen.
+    """
     environment = env or load(config.run.env)
     plan = opening_plan(config, environment)
     path = place or await _find_directory(config, environment, plan, runs)
-    standing = CalibrationState(
+    state = CalibrationState(
         config.rule,
         plan.tasks,
         family or by_tags(*config.families),
         budget=config.budget,
         at_once=config.run.at_once,
     )
-    steering = _Steering(standing, watch or Watch())
-    run = await run_config(config.opening, env=environment, place=path, watch=steering, more=steering.more)
-    return await anyio.to_thread.run_sync(_write_calibration, config, standing, run)
+    steering = _Steering(state)
+    both = fan_out(steering.receive, sink)
+    run = await run_config(config.opening, env=environment, place=path, sink=both, more=steering.plan_more)
+    return await anyio.to_thread.run_sync(_write_calibration, config, state, run)
 
 
 async def calibrate_async(  # noqa: PLR0913 - the everyday fields of a calibration, all by keyword
@@ -112,6 +104,7 @@ async def calibrate_async(  # noqa: PLR0913 - the everyday fields of a calibrati
     agent: AgentConfig | None = None,
     config: CalibrationConfig | None = None,
     runs: str | Path = "runs",
+    sink: Sink = ignore_event,
 ) -> Calibration:
     """Measure how often a model passes each task, and return the `Calibration`: which tasks are too hard, in the band, too easy.
 
@@ -125,15 +118,10 @@ async def calibrate_async(  # noqa: PLR0913 - the everyday fields of a calibrati
     - `budget`: maximum number of rollouts. Default: as many as it takes.
     - `tasks`: ids of the tasks to place. Default: all training tasks.
     - `split`: `train` or `heldout`; only tasks of this split.
-    - `image`: run in a sandbox of this image instead of the environment's own.
-    - `sandbox`: `native`, `docker` or `docker:SOCKET`.
-    - `at_once`: rollouts in flight.
-    - `user`: the model that plays the environment's user.
-    - `judge`: the model for judge checks.
-    - `rubric`: grade by this rubric instead of the tasks' own.
-    - `agent`: another harness or agent command.
+    - `image`, `sandbox`, `at_once`, `user`, `judge`, `rubric`, `agent`: as for `sandlot.run`.
     - `config`: a whole `CalibrationConfig` instead of everything above but `env`.
     - `runs`: the folder for run directories.
+    - `sink`: called with every event of the calibration.
 
     ```python
     import sandlot
@@ -146,27 +134,20 @@ async def calibrate_async(  # noqa: PLR0913 - the everyday fields of a calibrati
     if config is None:
         if environment is None or model is None:
             raise ConfigError("nothing to calibrate: give an environment and a model, or `config=`")
+        select = Selection(tasks=tuple(tasks), split=split_named(split))
         run = run_config_of(
-            environment,
-            model,
-            select=Selection(tasks=tuple(tasks), split=split_named(split)),
-            image=image,
-            sandbox=sandbox,
-            at_once=at_once,
-            user=user,
-            judge=judge,
-            rubric=rubric,
-            agent=agent,
-        )
+            environment, model, select=select, agent=agent, user=user, judge=judge, rubric=rubric, image=image,
+            sandbox=sandbox, at_once=at_once,
+        )  # fmt: skip
         config = CalibrationConfig(run=run, rule=Rule(low=band[0], high=band[1], confidence=confidence), budget=budget)
-    return await calibrate_config(config, env=environment, runs=Path(runs))
+    return await calibrate_config(config, env=environment, runs=Path(runs), sink=sink)
 
 
 calibrate = blocking("calibrate", calibrate_async)
 
 
 def opening_plan(config: CalibrationConfig, env: Environment) -> RunPlan:
-    """The rollouts that come first; refused if there is no budget for them."""
+    """The plan of the first rollouts; `ConfigError` if the budget is too small for it."""
     plan = plan_run(env.in_image(config.run.image), config.opening)
     if config.budget is not None and config.budget < plan.num_rollouts:
         raise ConfigError(
@@ -177,7 +158,7 @@ def opening_plan(config: CalibrationConfig, env: Environment) -> RunPlan:
 
 
 def expected_rollouts(config: CalibrationConfig, num_tasks: int) -> tuple[int, int, int]:
-    """Fewest, likely and most rollouts, before anything is known of the tasks."""
+    """Minimum, likely and maximum number of rollouts, before anything is known of the tasks."""
     rule = config.rule
     likely = round(num_tasks * rates_over(rule, UNKNOWN, UNKNOWN).rollouts)
     most = num_tasks * rule.cap if config.budget is None else min(config.budget, num_tasks * rule.cap)
@@ -208,7 +189,7 @@ def forecast_calibration(config: CalibrationConfig, runs: Path) -> CalibrationFo
 
 
 async def _find_directory(config: CalibrationConfig, env: Environment, plan: RunPlan, runs: Path) -> Path:
-    """The directory of these rollouts: the one there is, unless it was judged bad."""
+    """The directory of these rollouts: the existing one, unless its run was judged bad."""
     placed_env = env.in_image(config.run.image)
     prints = await fingerprints_of(placed_env, config.opening, plan)
     stem = f"calibrate-{name_of(placed_env, config.opening, prints)}"
@@ -219,37 +200,39 @@ async def _find_directory(config: CalibrationConfig, env: Environment, plan: Run
     raise ConfigError(f"`{runs}` holds 9,999 bad runs of this command; move some away")
 
 
-class _Steering(Watcher):
-    """Counts what is on disk, and says what is wanted next."""
+class _Steering:
+    """Counts the stored rollouts, and plans the next ones."""
 
-    def __init__(self, standing: CalibrationState, watch: Watch) -> None:
-        self._standing = standing
-        self._watch = watch
+    def __init__(self, state: CalibrationState) -> None:
+        self._state = state
+        self._num_before = -1
+        """Rollouts when the last wave was planned."""
 
-    def begin(self, path: Path, plan: RunPlan, num_done: int) -> None:  # noqa: ARG002 - what is done is read again, row by row
-        """Count what earlier sittings left."""
-        if num_done:
-            for row in RunReader(path).rows():
-                self._standing.note(row)
-        self._watch.begin(path, self._standing)
+    def receive(self, event: RunEvent) -> None:
+        """Count the rollouts of earlier sittings, and every rollout that is stored from then on; a sink."""
+        if isinstance(event, RunBegan):
+            for row in RunReader(Path(event.path)).rows() if event.num_done else ():
+                self._state.note(row)
+        elif isinstance(event, RolloutEnded):
+            self._state.note(event.row)
 
-    def note(self, row: TraceRow) -> None:
-        """One more rollout is on disk."""
-        self._standing.note(row)
-        self._watch.note(row, self._standing)
+    def plan_more(self, sink: Sink) -> RunPlan | None:
+        """The plan with the next wave, once everything planned is stored; None at the end."""
+        if self._state.num_taken == self._num_before:
+            raise HarnessError("no rollout of the last wave was counted; the log has the error (`sink failed`)")
+        self._num_before = self._state.num_taken
+        more = self._state.next_rollouts()
+        num_tasks, num_placed = len(self._state.tasks), self._state.settled()
+        num_more = sum(more.values())
+        sink(CalibrationWave(num_tasks=num_tasks, num_placed=num_placed, num_taken=self._num_before, num_more=num_more))
+        return self._state.plan(more) if more else None
 
-    def more(self) -> RunPlan | None:
-        """What there should be, once everything planned is there."""
-        more = self._standing.next_rollouts()
-        self._watch.planned(self._standing, sum(more.values()))
-        return self._standing.plan(more) if more else None
 
-
-def _write_calibration(config: CalibrationConfig, standing: CalibrationState, run: Run) -> Calibration:
-    """Sum up, and put both files beside the rollouts, whole or not at all."""
+def _write_calibration(config: CalibrationConfig, state: CalibrationState, run: Run) -> Calibration:
+    """Sum up, and write both files into the run directory, each whole or not at all."""
     last = run.sittings[-1]
     calibration = summarise(
-        standing,
+        state,
         list(run.rows),
         run.manifest,
         verdict="stopped" if last.tripped else "incomplete" if last.stopped else "complete",
@@ -258,5 +241,5 @@ def _write_calibration(config: CalibrationConfig, standing: CalibrationState, ru
         group=config.group,
     )
     for name, record in ((FILE, calibration), (CURRICULUM_FILE, calibration.curriculum)):
-        write_file(run.path / name, msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n", DISK)
+        write_file(run.path / name, msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n")
     return calibration

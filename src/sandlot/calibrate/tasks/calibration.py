@@ -1,6 +1,6 @@
-"""What a calibration found: every task's place, how far to believe it, and what learning from it will cost.
+"""The result of a calibration: the placement of every task, the error rates, and the cost of training on the tasks.
 
-It is bound to whom and what it was measured with: model, sampling, harness, fingerprints. Change one, and it is another question.
+It holds only for the model, sampling, harness and fingerprints that it was measured with.
 """
 
 from collections import Counter
@@ -30,39 +30,39 @@ BINS = 10
 
 
 class FamilyRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Tasks that are alike, and what they show together."""
+    """A family of tasks and the distribution of their pass rates."""
 
     tasks: int
     mean: float
     std: float
     a: float
     b: float
-    """Beta(a, b), fitted to all of them. Each task is placed with what the others show, believed more cautiously."""
+    """Beta(a, b), fitted to all its tasks. Each task is placed with a more cautious prior from the others."""
 
 
 class Errors(msgspec.Struct, frozen=True, kw_only=True):
-    """How often the rule that was used errs, exactly, and what it saves."""
+    """Exact error rates of the rule, and what it saves."""
 
     grid: tuple[Rates, ...]
     """For tasks of a known true pass rate, averaged over the families' priors."""
     expected: Rates
-    """For tasks drawn from the families as they were found."""
+    """For tasks drawn from the families that were found."""
     fixed: Fixed | None
-    """The same number of rollouts for every task that errs no more; None if no sensible number does."""
+    """The fixed number of rollouts per task with the same error rate; None if it would be too large to search."""
 
 
 class GroupCost(msgspec.Struct, frozen=True, kw_only=True):
-    """One group of rollouts of the curriculum's tasks, or of all if it has none, from what was measured here."""
+    """Mean cost of one group of rollouts of the curriculum's tasks, or of all tasks if it has none."""
 
     prompt_tokens: float
     completion_tokens: float
     usd: float
     seconds: float
-    """Of rollouts, one after the other: divide by how many run at once."""
+    """Seconds of rollouts, one after the other: divide by the number that run at once."""
 
 
 class Spent(msgspec.Struct, frozen=True, kw_only=True):
-    """What the calibration itself took."""
+    """Cost of the calibration itself."""
 
     rollouts: int
     failed: int
@@ -80,7 +80,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     verdict: str
     """`complete`, `incomplete`, or `stopped` if the run was judged bad."""
     stopped: str | None
-    """Why it ended early, if it did."""
+    """Why it ended early; None if it did not."""
     environment: str
     model: str
     sampling: Sampling
@@ -94,12 +94,12 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     families: dict[str, FamilyRecord]
     errors: Errors
     informative: float
-    """The expected share of groups of `group` rollouts with both passes and failures, over all tasks."""
+    """Expected share of groups of `group` rollouts with both passes and failures, over all tasks."""
     informative_curriculum: float | None
     """The same over the curriculum's tasks; None if it has none."""
     spent: Spent
     group_cost: GroupCost | None
-    """None if nothing was taken."""
+    """None if no rollout was taken."""
 
     def labelled(self, label: TaskLabel) -> list[Placement]:
         """The tasks with one label."""
@@ -107,20 +107,20 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shares(self) -> dict[TaskLabel, Interval]:
-        """The share of tasks with each label, with Wilson's interval: the tasks are a sample of those that could be written."""
+        """Share of tasks with each label, with Wilson's interval: the tasks are a sample of possible tasks."""
         counts = Counter(each.label for each in self.placements)
         return {label: wilson(counts[label], len(self.placements)) for label in TaskLabel}
 
     @property
     def histogram(self) -> tuple[int, ...]:
-        """Tasks by expected true pass rate, in equal bins from 0 to 1; those never scored are left out."""
+        """Number of tasks by expected true pass rate, in equal bins from 0 to 1, without those never scored."""
         scored = [each for each in self.placements if each.scored]
         bins = Counter(min(BINS - 1, int(each.true_rate * BINS)) for each in scored)
         return tuple(bins[number] for number in range(BINS))
 
     @property
     def curriculum(self) -> Curriculum:
-        """The tasks to learn from: those in the band first, then those most likely in it."""
+        """The tasks to train on: those in the band first, then those most likely in it."""
         chosen = sorted((each for each in self.placements if each.teaches), key=lambda each: each.label is not TaskLabel.IN_BAND)
         return Curriculum(
             format=CURRICULUM_FORMAT,
@@ -148,7 +148,7 @@ def summarise(
     budget: int | None,
     group: int,
 ) -> Calibration:
-    """The calibration as it stands."""
+    """The result for the rollouts so far."""
     found = placements(standing, group=group)
     families = families_of(standing)
     teaching = {each.task for each in found if each.teaches}
@@ -183,7 +183,7 @@ def summarise(
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A family: the prior its tasks are placed with, how it is, and how many they are."""
+    """A family: the prior its tasks are placed with, its fitted distribution, and the number of tasks."""
 
     prior: Belief
     truth: Belief
@@ -191,7 +191,7 @@ class Known:
 
 
 def errors_of(rule: Rule, families: Collection[Known]) -> Errors:
-    """The error rates of the rule for tasks of these families."""
+    """Error rates of the rule for tasks of these families."""
     whole = sum(each.tasks for each in families)
     expected = _mean([(rates_over(rule, each.prior, each.truth), each.tasks) for each in families])
 
@@ -213,7 +213,7 @@ def _mean(weighed: Sequence[tuple[Rates, int]]) -> Rates:
 
 
 def families_of(standing: CalibrationState) -> dict[str, Known]:
-    """Each family as its tasks show it."""
+    """Each family, fitted to its tasks."""
     counts = standing.counts
     found: dict[str, Known] = {}
     for name in dict.fromkeys(standing.families.values()):

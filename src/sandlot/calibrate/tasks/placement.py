@@ -1,4 +1,4 @@
-"""Where each task lies, and what to do about it: one record a task, for people and machines."""
+"""The placement of each task, with advice: one record per task."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,7 +13,7 @@ from sandlot.core.stats.intervals import beta_quantile
 
 
 class TaskLabel(StrEnum):
-    """What a task is to this model."""
+    """Difficulty of a task for a model."""
 
     IN_BAND = "in_band"
     TOO_HARD = "too_hard"
@@ -27,16 +27,16 @@ _PLACED = {Region.BELOW: TaskLabel.TOO_HARD, Region.INSIDE: TaskLabel.IN_BAND, R
 WORDS = {Region.BELOW: "too hard", Region.INSIDE: "in the band", Region.ABOVE: "too easy"}
 
 _ADVICE = {
-    TaskLabel.IN_BAND: "learn from it",
-    TaskLabel.TOO_EASY: "make it harder, or keep it for measuring",
-    TaskLabel.TOO_HARD: "see that the golden solution passes; then give a hint, split it, or wait for a better model",
+    TaskLabel.IN_BAND: "train on it",
+    TaskLabel.TOO_EASY: "make it harder, or keep it for evaluation",
+    TaskLabel.TOO_HARD: "check that the golden solution passes; then add a hint, split it, or use a better model",
     TaskLabel.FLAT: "its rewards hardly differ: give its rubric finer points",
     TaskLabel.UNSCORABLE: "none of its rollouts could be scored: fix what failed",
 }
 
 
 class Placement(msgspec.Struct, frozen=True, kw_only=True):
-    """One task, as this model finds it."""
+    """The placement of one task for a model."""
 
     task: str
     family: str
@@ -45,36 +45,36 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
     passed: int
     scored: int
     failed: int
-    """Rollouts without a score; they are no part of the rate."""
+    """Rollouts without a score; they do not count in the pass rate."""
     rate: float
-    """The pass rate that is expected, as the grader shows it."""
+    """Expected pass rate, as the grader shows it."""
     low: float
     high: float
-    """Between these the rate lies with the rule's confidence."""
+    """Interval of the pass rate, at the rule's confidence."""
     true_rate: float
-    """The same, corrected for the grader's errors; equal to `rate` where none are given."""
+    """The pass rate corrected for the grader's errors; equal to `rate` without errors."""
     below: float
     inside: float
     above: float
-    """How much of the belief lies below the band, in it, above it."""
+    """Posterior mass below the band, inside and above."""
     reward_mean: float | None
     reward_std: float | None
-    """Of the scored rollouts' rewards."""
+    """Mean and standard deviation of the rewards of scored rollouts."""
     informative: float
-    """The chance that a group of rollouts of it has both passes and failures."""
+    """Probability that a group of rollouts has both passes and failures."""
     advice: str
 
     @property
     def teaches(self) -> bool:
-        """True if it belongs into a curriculum: it is in the band, or that is where it most likely is."""
+        """True if the task belongs in a curriculum: it is in the band, or most likely is."""
         return self.label is TaskLabel.IN_BAND or (self.label is TaskLabel.BORDERLINE and self.likeliest is Region.INSIDE)
 
 
 def placements(standing: CalibrationState, *, group: int) -> tuple[Placement, ...]:
-    """Every task as it stands."""
+    """The placement of every task."""
     counts, priors = standing.counts, standing.priors()
     rewards = [reward for taken in standing.taken.values() for reward in taken.rewards]
-    span = max([1.0, *rewards]) - min([0.0, *rewards])  # a rubric may clip elsewhere than at 0 and 1
+    span = max([1.0, *rewards]) - min([0.0, *rewards])  # a rubric may clip at other values than 0 and 1
     return tuple(
         _placement(
             _Seen(task.id, standing.families[task.id], counts[task.id], standing.taken[task.id], span),
@@ -87,13 +87,13 @@ def placements(standing: CalibrationState, *, group: int) -> tuple[Placement, ..
 
 
 def _informative(belief: Belief, group: int) -> float:
-    """The chance that `group` rollouts neither all pass nor all fail: only such a group says what to do more of."""
+    """Probability that `group` rollouts neither all pass nor all fail: only such a group gives a training signal."""
     return max(0.0, 1 - belief.power(group) - Belief(belief.b, belief.a).power(group))
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What there is to know of one task."""
+    """The rollouts of one task."""
 
     task: str
     family: str
@@ -143,10 +143,10 @@ def _label(rule: Rule, prior: Belief, count: Count, *, flat: bool) -> TaskLabel:
 
 
 def _advice(rule: Rule, label: TaskLabel, count: Count, mass: Masses, spread: float | None) -> str:
-    """What to do about it; `spread` is that of its rewards, None if they hardly differ."""
+    """What to do about the task; `spread` is the standard deviation of its rewards, None if they hardly differ."""
     if label is TaskLabel.TOO_HARD and spread is not None:
-        return f"its partial credit varies (by {spread:.2f}), so its score may still teach; or ask for less with --threshold"
+        return f"its partial credit varies (by {spread:.2f}), so its score may still be a training signal; or lower --threshold"
     if label is not TaskLabel.BORDERLINE:
         return _ADVICE[label]
-    more = "more rollouts would tell" if count.taken < rule.cap else "a larger --cap would tell"
+    more = "more rollouts would decide" if count.taken < rule.cap else "a larger --cap would decide"
     return f"{WORDS[mass.likeliest]} with {mass.of(mass.likeliest):.0%}; {more}"

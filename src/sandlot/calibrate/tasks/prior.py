@@ -1,13 +1,13 @@
-"""What the other tasks of a family say about one of them: a Beta distribution fitted by moments.
+"""The prior of a task from the other tasks of its family: a Beta distribution fitted by moments.
 
-Each task's belief has a mean and a variance; the family's mean is the mean of means, its variance what the means differ by and
-what each is unsure of, together. The family looked for is the one that gives itself back: believed in, and fitted to what is then
-believed. Since beliefs do not depend on why counting stopped, tasks that were given more rollouts because they were hard to place
-do not bend it, as they would bend plain shares.
+Each task's posterior has a mean and a variance. The family's mean is the mean of these means; its variance is the variance of the
+means plus the mean of the variances. The fit is a fixed point: used as the prior of its tasks, the family is fitted to their
+posteriors again. Posteriors do not depend on why counting stopped, so tasks with more rollouts do not bias the fit, as they would
+bias plain pass rates.
 
-A task never counts in its own prior: its rollouts would be believed twice. And with every prior goes one imagined task of which
-nothing is known, and a limit to its strength, so that a few that came out alike do not make a certainty. How a family *is*, for
-tables and error rates, is fitted without such caution.
+A task never counts in its own prior: its rollouts would be used twice. Every prior includes one imagined task of which nothing is
+known, and its strength is limited, so that a few similar tasks do not make it certain. The family itself, for tables and error
+rates, is fitted without this caution.
 """
 
 from collections import Counter, defaultdict
@@ -18,7 +18,7 @@ from functools import lru_cache
 from sandlot.calibrate.tasks.rule import UNKNOWN, Belief
 
 FEWEST = 5
-"""Tasks seen, besides the one it is for, from which a family says something."""
+"""Minimum number of other tasks for a family prior."""
 _WEAKEST = 0.05
 _HALVINGS = 18
 
@@ -28,22 +28,22 @@ Seen = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Caution:
-    """How little a family may be believed."""
+    """Limits on the weight of a family prior."""
 
     imagined: float
-    """Tasks of which nothing is known that are counted in."""
+    """Imagined tasks without any rollouts that are added to the fit."""
     strongest: float
-    """Rollouts that its word is worth at most."""
+    """Maximum weight of the prior, in rollouts."""
 
 
 PRIOR = Caution(imagined=1.0, strongest=12.0)
-"""For placing: the first few rollouts of a task unlike the others must not be outvoted by them."""
+"""For placing: the prior must not outvote the first rollouts of a task that differs from its family."""
 TRUTH = Caution(imagined=0.1, strongest=400.0)
-"""For describing: hardly any."""
+"""For describing a family: hardly any caution."""
 
 
 def fit_family(tasks: tuple[tuple[Seen, int], ...], caution: Caution = PRIOR) -> Belief:
-    """The family that these tasks come from, each (passed, scored) with how many came out so."""
+    """The family of these tasks: each entry is (passed, scored) and how many tasks have these counts."""
     seen = [(counts, number) for counts, number in tasks if counts[1] > 0]
     if sum(number for _, number in seen) < FEWEST:
         return UNKNOWN
@@ -60,7 +60,7 @@ def fit_family(tasks: tuple[tuple[Seen, int], ...], caution: Caution = PRIOR) ->
 
 
 def _with_strength(strength: float, seen: list[tuple[Seen, int]], caution: Caution) -> Belief:
-    """The family of this strength whose mean is the mean of what is then believed of each task."""
+    """The family of this strength whose mean is the mean of its tasks' posterior means."""
     passed = caution.imagined * UNKNOWN.mean + sum(number * counts[0] / (strength + counts[1]) for counts, number in seen)
     scored = caution.imagined + sum(number * counts[1] / (strength + counts[1]) for counts, number in seen)
     mean = passed / scored
@@ -68,7 +68,7 @@ def _with_strength(strength: float, seen: list[tuple[Seen, int]], caution: Cauti
 
 
 def _strength(family: Belief, seen: list[tuple[Seen, int]], caution: Caution) -> float:
-    """The strength of the Beta distribution with the mean and variance of all that is believed, with this family as prior."""
+    """Strength of the Beta distribution with the mean and variance of the posteriors, with this family as prior."""
     beliefs = [(UNKNOWN, caution.imagined), *((family.after(*counts), number) for counts, number in seen)]
     whole = sum(number for _, number in beliefs)
     spread = sum((belief.variance + (belief.mean - family.mean) ** 2) * number for belief, number in beliefs) / whole
@@ -79,12 +79,12 @@ _fit_cached = lru_cache(maxsize=4096)(fit_family)
 
 
 def family_of_all(counts: Mapping[str, Seen], caution: Caution = TRUTH) -> Belief:
-    """The family as all its tasks show it: for tables and error rates, not for placing one of them."""
+    """The family fitted to all its tasks: for tables and error rates, not for placing one of them."""
     return _fit_cached(_count_alike(Counter(counts.values())), caution)
 
 
 def priors(counts: Mapping[str, Seen], families: Mapping[str, str]) -> dict[str, Belief]:
-    """For every task what the others of its family say; `families` names each task's."""
+    """The prior of every task from the others of its family; `families` maps tasks to families."""
     members: defaultdict[str, list[str]] = defaultdict(list)
     for task in counts:
         members[families[task]].append(task)

@@ -1,8 +1,8 @@
-"""How often the rule errs, and what it costs: computed exactly, for the very rule that is used.
+"""Error rate and cost of the stopping rule, computed exactly.
 
-Rollouts of a task are passes and failures; the state is (passed, scored); a task leaves when it is placed or at the cap. So the
-chance of every ending is a sum over states, with no simulation noise. It is computed for tasks of a known pass rate, and for
-those drawn from a family. The baseline takes the same number of rollouts of every task and calls each by the same belief.
+The state of a task is (passed, scored); it leaves when it is placed or at the cap. The probability of every ending is therefore a
+sum over states, without simulation noise. It is computed for tasks of a known pass rate, and for tasks drawn from a family. The
+baseline takes the same number of rollouts of every task and places each by the same posterior.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,40 +13,40 @@ import msgspec
 from sandlot.calibrate.tasks.rule import Belief, Region, Rule, masses, region_placed
 
 GRID = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7, 0.8, 0.9, 1.0)
-"""Pass rates that the command prints its error rates for."""
+"""Pass rates for which the command prints error rates."""
 _MOST_FIXED = 192
-"""Rollouts of every task beyond which a fixed number is not looked for."""
+"""Largest fixed number of rollouts that is searched."""
 
 State = tuple[int, int]
 """Passed, of scored."""
 
 
 class Rates(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes of tasks under the rule, as shares of them."""
+    """Results of the rule, as shares of tasks."""
 
     rate: float | None
-    """Their true pass rate; None for tasks drawn from a family."""
+    """True pass rate of the tasks; None for tasks drawn from a family."""
     below: float
     inside: float
     above: float
     borderline: float
     wrong: float
-    """Placed in a region they are not in."""
+    """Share placed in a wrong region."""
     error: float
-    """Wrong if borderline tasks, too, were called by their likeliest region."""
+    """Share that is wrong if borderline tasks, too, are placed in their likeliest region."""
     rollouts: float
-    """Of one task, on average."""
+    """Mean rollouts per task."""
 
 
 class Fixed(msgspec.Struct, frozen=True, kw_only=True):
-    """The fewest rollouts, the same for every task, after which calling each by its likeliest region errs no more."""
+    """Minimum fixed number of rollouts per task with an error rate no higher than the rule's."""
 
     rollouts: int
     error: float
 
 
 def rates_at(rule: Rule, prior: Belief, rate: float) -> Rates:
-    """Of tasks whose true pass rate is `rate`, placed with this prior."""
+    """The rates for tasks whose true pass rate is `rate`, placed with this prior."""
     shown = rule.observed(rate)
 
     def wrong(region: Region, _state: State) -> float:
@@ -56,7 +56,7 @@ def rates_at(rule: Rule, prior: Belief, rate: float) -> Rates:
 
 
 def rates_over(rule: Rule, prior: Belief, family: Belief) -> Rates:
-    """Of tasks drawn from `family`, placed with this prior."""
+    """The rates for tasks drawn from `family`, placed with this prior."""
 
     def passes(passed: int, scored: int) -> float:
         return family.after(passed, scored).mean
@@ -68,7 +68,7 @@ def rates_over(rule: Rule, prior: Belief, family: Belief) -> Rates:
 
 
 def fixed_with_same_error(error_at: Callable[[int], float], *, error: float, least: int = 1) -> Fixed | None:
-    """The first number of rollouts of every task whose error is no larger; None if no sensible number has so small a one."""
+    """The smallest number of rollouts per task with an error of at most `error`; None if none is small enough to try."""
     for scored in range(least, _MOST_FIXED + 1):
         found = error_at(scored)
         if found <= error:
@@ -77,7 +77,7 @@ def fixed_with_same_error(error_at: Callable[[int], float], *, error: float, lea
 
 
 def error_of_fixed(rule: Rule, prior: Belief, family: Belief, scored: int) -> float:
-    """The share of a family's tasks that lie elsewhere than they seem to after this many rollouts of each."""
+    """Share of a family's tasks that are placed in a wrong region after `scored` rollouts of each."""
 
     def missed(passed: int) -> float:
         called = masses(rule, prior.after(passed, scored)).likeliest
@@ -87,7 +87,7 @@ def error_of_fixed(rule: Rule, prior: Belief, family: Belief, scored: int) -> fl
 
 
 def _walk(passes: Callable[[int, int], float]) -> Iterator[tuple[int, dict[int, float]]]:
-    """After each number of rollouts, the chance of every number of passes. The caller may remove some: they have ended."""
+    """After each number of rollouts, the probability of every number of passes. The caller removes those that have ended."""
     chances = {0: 1.0}
     for scored in count():
         yield scored, chances
@@ -100,7 +100,7 @@ def _walk(passes: Callable[[int, int], float]) -> Iterator[tuple[int, dict[int, 
 
 
 def _endings(rule: Rule, prior: Belief, passes: Callable[[int, int], float]) -> Iterator[tuple[Region | None, State, float]]:
-    """Every way in which counting a task can end: where it was placed, after what, and the chance of it."""
+    """Every possible ending of a task: its region (None for borderline), its state, and the probability."""
     for scored, chances in _walk(passes):
         for passed in list(chances):
             region = region_placed(rule, prior, passed, scored)
@@ -138,5 +138,5 @@ def _summed(
 
 
 def _touches(rule: Rule, region: Region, rate: float) -> bool:
-    """A task exactly on an edge is in neither place wrongly."""
+    """True if `rate` is exactly on an edge of `region`: then either side is right."""
     return (rate == rule.low and region is Region.BELOW) or (rate == rule.high and region is Region.ABOVE)

@@ -1,11 +1,11 @@
-"""When a task counts as placed: the rule, and what is believed after so many passes.
+"""The stopping rule: when a task counts as placed, from the posterior of its pass rate.
 
-A task's pass rate is somewhere; what is known of it is a Beta distribution. It is *placed* as soon as one of three regions, below
-the band, in it or above it, holds `confidence` of that belief. One rollout more or less is always a fair place to stop, because
-the belief does not depend on why counting ended; how often such a rule errs is computed in `rates.py`, never assumed.
+What is known of a task's pass rate is a Beta distribution. The task is *placed* as soon as one of three regions (below the band,
+inside, above) holds `confidence` of its mass. Stopping at any time is valid: the posterior does not depend on why counting ended.
+The error rate of the rule is computed in `rates.py`, never assumed.
 
-A grader that errs shows another rate than the true one, q = p (1 - FN) + (1 - p) FP. Beliefs are about what is shown, so the
-edges of the band are moved there, and rates are reported both ways (Rogan and Gladen).
+A grader that errs shows the rate q = p (1 - FN) + (1 - p) FP instead of the true rate p. The posterior is of q, so the edges of
+the band are mapped to q, and rates are reported both ways (Rogan and Gladen).
 """
 
 import math
@@ -20,7 +20,7 @@ from sandlot.core.stats.intervals import beta_cdf
 
 
 class Region(StrEnum):
-    """Where a pass rate lies against the band."""
+    """Where a pass rate lies relative to the band."""
 
     BELOW = "below"
     INSIDE = "inside"
@@ -28,26 +28,26 @@ class Region(StrEnum):
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The band, and how sure one has to be."""
+    """The band, and the confidence to place a task."""
 
     low: float = 0.2
-    """The lower edge of the band: below it a task is too hard."""
+    """Lower edge of the band: below it a task is too hard."""
     high: float = 0.5
-    """The upper edge: above it a task is too easy."""
+    """Upper edge of the band: above it a task is too easy."""
     confidence: float = 0.9
-    """The share of belief one region must hold."""
+    """Posterior mass that one region must hold."""
     start: int = 4
-    """Rollouts of every task before anything is decided."""
+    """Rollouts of every task before the first decision."""
     cap: int = 32
     """Rollouts after which a task that is not placed is called borderline."""
     threshold: float = 1.0
     """A rollout passes if its reward is at least this."""
     flat: float = 0.05
-    """Rewards of a task that spread no more than this, as a share of their range, teach nothing."""
+    """Rewards whose standard deviation is at most this share of their range give no training signal."""
     false_positive: float = 0.0
-    """How often the grader passes what is wrong."""
+    """Share of wrong results that the grader passes."""
     false_negative: float = 0.0
-    """How often it fails what is right."""
+    """Share of right results that the grader fails."""
 
     def __post_init__(self) -> None:
         wrong = None
@@ -62,53 +62,53 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         elif min(self.false_positive, self.false_negative) < 0 or not self.false_positive + self.false_negative < 1:
             wrong = (
                 f"the grader's errors are {self.false_positive:g} (false passes) and {self.false_negative:g} (false failures); "
-                "two shares that make less than 1: at 1 and above it tells nothing"
+                "give two shares with a sum below 1: from 1 on, the grader carries no information"
             )
         if wrong:
             raise ConfigError(wrong)
 
     def observed(self, rate: float) -> float:
-        """The pass rate that the grader shows where the true one is `rate`."""
+        """The pass rate that the grader shows for the true rate `rate`."""
         return rate * (1 - self.false_negative) + (1 - rate) * self.false_positive
 
     def corrected(self, shown: float) -> float:
-        """The true pass rate behind one that is shown, kept between 0 and 1."""
+        """The true pass rate for one that the grader shows, clipped to 0 to 1."""
         true = (shown - self.false_positive) / (1 - self.false_negative - self.false_positive)
         return min(1.0, max(0.0, true))
 
     def region(self, rate: float) -> Region:
-        """Where a true pass rate lies; the edges belong to the band."""
+        """The region of a true pass rate; the edges belong to the band."""
         return Region.BELOW if rate < self.low else Region.ABOVE if rate > self.high else Region.INSIDE
 
 
 @dataclass(frozen=True, slots=True)
 class Belief:
-    """Beta(a, b): what is thought of a pass rate. Jeffreys' prior, which knows nothing, unless told otherwise."""
+    """Beta(a, b), the distribution of a pass rate. Default: Jeffreys' prior, which is uninformative."""
 
     a: float = 0.5
     b: float = 0.5
 
     @property
     def mean(self) -> float:
-        """The rate that is expected."""
+        """The expected pass rate."""
         return self.a / (self.a + self.b)
 
     @property
     def variance(self) -> float:
-        """How unsure that is."""
+        """The variance."""
         whole = self.a + self.b
         return self.a * self.b / (whole * whole * (whole + 1))
 
     def after(self, passed: int, scored: int) -> "Belief":
-        """The belief with `passed` of `scored` more seen."""
+        """The posterior after `passed` of `scored` more rollouts."""
         return Belief(self.a + passed, self.b + scored - passed)
 
     def power(self, count: int) -> float:
-        """The chance that the next `count` rollouts all pass."""
+        """Probability that the next `count` rollouts all pass."""
         return math.prod((self.a + i) / (self.a + self.b + i) for i in range(count))
 
     def chance(self, passed: int, count: int) -> float:
-        """The chance that exactly `passed` of the next `count` rollouts pass."""
+        """Probability that exactly `passed` of the next `count` rollouts pass."""
         logs = (math.lgamma(x) for x in (self.a + passed, self.b + count - passed, self.a + self.b))
         scale = (math.lgamma(x) for x in (self.a + self.b + count, self.a, self.b))
         return math.comb(count, passed) * math.exp(sum(logs) - sum(scale))
@@ -119,7 +119,7 @@ UNKNOWN = Belief()
 
 @dataclass(frozen=True, slots=True)
 class Masses:
-    """How much of a belief lies in each region."""
+    """Mass of a distribution in each region."""
 
     below: float
     inside: float
@@ -127,24 +127,24 @@ class Masses:
 
     @property
     def likeliest(self) -> Region:
-        """The region that holds most; the band, if it is a tie."""
+        """The region with the most mass; the band in a tie."""
         return max((Region.INSIDE, Region.BELOW, Region.ABOVE), key=self.of)
 
     def of(self, region: Region) -> float:
-        """The share in one region."""
+        """The mass in one region."""
         return {Region.BELOW: self.below, Region.INSIDE: self.inside, Region.ABOVE: self.above}[region]
 
 
 @lru_cache(maxsize=1 << 16)
 def masses(rule: Rule, belief: Belief) -> Masses:
-    """How much of a belief lies below the band, in it and above it."""
+    """Mass of a distribution below the band, inside and above."""
     below = beta_cdf(rule.observed(rule.low), belief.a, belief.b) if rule.low > 0 else 0.0
     not_above = beta_cdf(rule.observed(rule.high), belief.a, belief.b) if rule.high < 1 else 1.0
     return Masses(below, max(0.0, not_above - below), 1 - not_above)
 
 
 def region_placed(rule: Rule, prior: Belief, passed: int, scored: int) -> Region | None:
-    """The region a task is placed in after `passed` of `scored`; None while no region holds enough, or too little was seen."""
+    """The region a task is placed in after `passed` of `scored`; None if no region holds enough mass, or before `start`."""
     if scored < rule.start:
         return None
     found = masses(rule, prior.after(passed, scored))
@@ -153,9 +153,9 @@ def region_placed(rule: Rule, prior: Belief, passed: int, scored: int) -> Region
 
 @lru_cache(maxsize=1 << 16)
 def fewest_more(rule: Rule, prior: Belief, passed: int, scored: int) -> int:
-    """The fewest further rollouts after which a task could be placed, or would reach the cap; 0 if it is or has.
+    """Minimum number of further rollouts after which a task could be placed, or would reach the cap; 0 if it is or has.
 
-    So many may run side by side, and still nothing is taken that a look after every single rollout would have saved.
+    These can run in parallel without wasting any: checking after each single rollout could not have stopped earlier.
     """
     if scored >= rule.cap or region_placed(rule, prior, passed, scored) is not None:
         return 0

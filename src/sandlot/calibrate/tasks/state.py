@@ -1,7 +1,7 @@
-"""How a calibration stands: what was seen of every task, what is believed of it, and what to take next.
+"""The state of a calibration: the finished rollouts of every task, and which to take next.
 
-Everything here follows from the rollouts on disk, in whatever order they came: that is why a calibration that was killed goes on
-by the same command, and why another band may be asked of the same rollouts.
+Everything follows from the stored rollouts, in any order. So the same command continues a calibration that was killed, and
+another band can be applied to the same rollouts.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,11 +15,11 @@ from sandlot.core.trace import TraceRow
 from sandlot.run.config import RunPlan
 
 Family = Callable[[Task], str]
-"""Which tasks are alike: those that it gives the same name."""
+"""Maps a task to the name of its family."""
 
 
 def by_tags(*named: str) -> Family:
-    """Tasks with the same first tag are a family; with `named` tags, those that carry the same one of them."""
+    """Families by first tag; with `named`, by the first tag that is among these."""
 
     def family(task: Task) -> str:
         return next((tag for tag in task.tags if not named or tag in named), "")
@@ -29,19 +29,19 @@ def by_tags(*named: str) -> Family:
 
 @dataclass(slots=True)
 class Taken:
-    """One task's rollouts."""
+    """The stored rollouts of one task."""
 
     rollouts: set[int] = field(default_factory=set[int])
     rewards: list[float] = field(default_factory=list[float])
-    """Of those that were scored."""
+    """Rewards of the scored ones."""
 
     def count(self, threshold: float) -> Count:
-        """In numbers."""
+        """The counts, with a pass from `threshold` on."""
         passed = sum(reward >= threshold for reward in self.rewards)
         return Count(passed, len(self.rewards), len(self.rollouts) - len(self.rewards))
 
     def with_more(self, more: int) -> int:
-        """How many rollouts, numbered from 0, there must be for `more` new ones: what a crash left out comes first."""
+        """How many rollouts, numbered from 0, to plan for `more` new ones: gaps that a crash left are filled first."""
         total = 0
         while more > 0:
             more -= total not in self.rollouts
@@ -61,7 +61,7 @@ class CalibrationState:
         self._at_once = at_once
 
     def note(self, row: TraceRow) -> None:
-        """One more rollout is on disk."""
+        """Count a stored rollout."""
         if row.task in self.taken:
             self.taken[row.task].rollouts.add(row.rollout)
             if row.score is not None:
@@ -69,7 +69,7 @@ class CalibrationState:
 
     @property
     def counts(self) -> dict[str, Count]:
-        """What was seen, by task."""
+        """Counts by task."""
         return {task: taken.count(self.rule.threshold) for task, taken in self.taken.items()}
 
     @property
@@ -78,21 +78,21 @@ class CalibrationState:
         return sum(len(taken.rollouts) for taken in self.taken.values())
 
     def priors(self) -> dict[str, Belief]:
-        """What the others of its family say of each task."""
+        """The prior of each task, from the others of its family."""
         seen = {task: (count.passed, count.scored) for task, count in self.counts.items()}
         return priors(seen, self.families)
 
     def settled(self) -> int:
-        """Tasks that need no more rollouts, budget or not."""
+        """Number of tasks that need no more rollouts, whatever the budget."""
         counts, priors = self.counts, self.priors()
         return sum(num_wanted(self.rule, priors[task], count) == 0 for task, count in counts.items())
 
     def next_rollouts(self) -> dict[str, int]:
-        """What to take next, by task; empty when every task is placed or given up, or the budget is used."""
+        """The next rollouts by task; empty when every task is placed or given up, or the budget is used up."""
         left = None if self._budget is None else max(0, self._budget - self.num_taken)
         return next_rollouts(self.rule, self.priors(), self.counts, left=left, at_once=self._at_once)
 
     def plan(self, more: Mapping[str, int]) -> RunPlan:
-        """The same as rollouts by identity: all there should be of the tasks that get more."""
+        """The plan with these additional rollouts."""
         chosen = tuple(task for task in self.tasks if task.id in more)
         return RunPlan(chosen, tuple(self.taken[task.id].with_more(more[task.id]) for task in chosen))

@@ -1,9 +1,13 @@
-"""Measuring a simulated user: whether it plays its part, and whether it plays it the same way twice.
+"""Measures a simulated user: whether it plays its persona, and plays it consistently.
 
-*Repeat*: the same conversation again, and whether the decision to end it is the same. *Ending*: done when the matter is solved,
-and not before, even if asked to be. *Facts*: told when asked for, as they stand. *Leaks*: facts that nobody asked for, and its
-own instructions. *Role*: it speaks as the user and not as the agent. *Labels*: people's word on ends that follow from no rule. A
-reply that is none is counted, and not asked around.
+- *Repeat*: the same conversation ends the same way again.
+- *Ending*: it ends the conversation when the matter is solved, and not before, even if asked to.
+- *Facts*: it states a fact correctly when asked.
+- *Leaks*: it reveals neither facts without being asked nor its own instructions.
+- *Role*: it speaks as the user, not as the agent.
+- *Labels*: it agrees with people on endings that no rule decides.
+
+An empty or invalid reply is counted as such and not retried.
 """
 
 import re
@@ -26,11 +30,11 @@ from sandlot.core.task import Task
 from sandlot.core.types import End, derive_seed
 
 _RUN = 5
-"""So many words of a fact in a row reveal it; shorter facts only as a whole."""
+"""Consecutive words of a fact that reveal it; a shorter fact counts only as a whole."""
 _VERBATIM = 8
-"""So many words of its instructions in a row are not said by accident."""
+"""Consecutive words of its instructions that count as repeating them."""
 _TOLD = 0.7
-"""The share of a longer fact's words that must be said; a number must always be."""
+"""Share of a longer fact's words that must be in the reply; numbers must all be."""
 
 _AS_THE_AGENT = re.compile(
     r"\bhow (?:can|may) i (?:help|assist)\b"
@@ -41,7 +45,7 @@ _AS_THE_AGENT = re.compile(
     r"|\bplease provide\b|\bcould you (?:please )?provide\b"
     r"|^\s*(?:assistant|agent)\s*:"
 )
-"""What agents say and users do not."""
+"""Phrases of agents, not of users."""
 
 
 class SimulatedTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,56 +56,56 @@ class SimulatedTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SimulatorQuality(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found out about a simulated user."""
+    """The measured quality of a simulated user."""
 
     user: str
     tasks: int
     calls: int
     """Conversations held."""
     silent: Interval
-    """The share of conversations in which it gave no reply: nothing, a refusal, a tool call."""
+    """Share of conversations without a reply: nothing, a refusal or a tool call."""
     flips: Interval
-    """The chance that the same conversation again ends otherwise."""
+    """Probability that the same conversation ends differently when repeated."""
     fleiss: float | None
-    """Agreement with itself on ends, beyond chance; None if all ends were alike."""
+    """Agreement with itself on endings, beyond chance (Fleiss' kappa); None if all endings are the same."""
     premature: Interval
-    """The share of unsolved conversations it ended."""
+    """Share of unsolved conversations that it ended."""
     missing: Interval
-    """The share of solved conversations it did not end."""
+    """Share of solved conversations that it did not end."""
     unasked: Interval
-    """The share of replies that told a fact nobody had asked for."""
+    """Share of replies that revealed a fact without being asked."""
     verbatim: Interval
-    """The share of replies that repeated its instructions."""
+    """Share of replies that repeated its instructions."""
     facts: Interval
-    """The share of facts told right when they were asked for."""
+    """Share of facts stated correctly when asked."""
     role: Interval
-    """The share of replies in which it spoke as the agent."""
+    """Share of replies in which it spoke as the agent."""
     labelled: int
     agreements: tuple[Agreement, ...]
-    """With people, on ends; empty without labels."""
+    """Agreement with people on endings; empty without labels."""
     examples: dict[str, str]
-    """Of every figure that is not clean, one reply that shows it."""
+    """For every figure with a bad reply, one such reply."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """A conversation that was held."""
+    """A finished conversation."""
 
     conversation: ScriptedConversation
     reply: str | None
-    """Its last words; None if it gave none."""
+    """The user's last reply; None if it gave none."""
     end: str | None
     """`done` or `goes on`; None if it gave no reply."""
 
 
 @dataclass(slots=True)
 class _Figures:
-    """Counts with an example of each."""
+    """Computes shares, and keeps an example of each."""
 
     examples: dict[str, str] = field(default_factory=dict[str, str])
 
     def share(self, name: str, held: Sequence[_Held], bad: Callable[[_Held], bool], *, good: bool = False) -> Interval:
-        """The share of conversations of which `bad` holds, or does not if `good`; the first bad one is kept to be shown."""
+        """Share of conversations for which `bad` is true, or with `good` false; the first bad one is kept as an example."""
         found = [each for each in held if bad(each)]
         if found:
             first = found[0]
@@ -117,9 +121,9 @@ async def measure_user(
     repeats: int = 3,
     at_once: int = 8,
 ) -> SimulatorQuality:
-    """Hold every conversation; those with a decision about the end `repeats` times."""
+    """Hold every conversation; those that decide about the ending `repeats` times."""
     if not subjects or not conversations:
-        raise ConfigError("there is nothing to ask a user about: the environment has no task with a persona")
+        raise ConfigError("no conversations to hold: the environment has no task with a persona")
     if repeats < 2 or at_once < 1:
         raise ConfigError(f"repeats is {repeats}, at_once {at_once}; give 2 and 1 or more")
     by_task = {subject.task.id: subject for subject in subjects}
@@ -161,7 +165,7 @@ async def measure_user(
 
 
 async def _hold_conversation(users: Users, subject: SimulatedTask, conversation: ScriptedConversation, number: int) -> _Held:
-    """One conversation with a fresh user."""
+    """Hold one conversation with a new user."""
     seed = derive_seed("simulator", conversation.task, *conversation.said, number)
     reply, end = "", GOES_ON
     async with users.user(subject.persona, subject.task.public(), seed, number) as user:
@@ -177,7 +181,7 @@ async def _hold_conversation(users: Users, subject: SimulatedTask, conversation:
 
 
 def _labelled(held: Sequence[_Held]) -> list[JudgedLabel]:
-    """Every labelled conversation with the first decision about it."""
+    """Every labelled conversation with its first ending."""
     first: dict[int, _Held] = {}
     for each in held:
         if each.conversation.labels:
@@ -194,7 +198,7 @@ def _ended(held: _Held) -> bool:
 
 
 def _leaks(held: _Held, subject: SimulatedTask) -> bool:
-    """True if it tells a fact that neither the task's own opening nor the agent has told."""
+    """True if the reply reveals a fact that neither the task's prompt nor the agent has stated."""
     public = f" {_normalised(' '.join([subject.task.prompt, *held.conversation.said]))} "
     hidden = [words for words in subject.persona.facts.values() if f" {_normalised(words)} " not in public]
     return any(_in_a_row(words, held.reply or "", _RUN) for words in hidden)
@@ -227,7 +231,7 @@ def _speaks_as_agent(held: _Held) -> bool:
 
 
 def _in_a_row(words: str, text: str, least: int) -> bool:
-    """True if a text holds some words whole, or so many of them in a row."""
+    """True if `text` has at least `least` of the words in a row, or all of them if they are fewer."""
     pieces, heard = _normalised(words).split(), f" {_normalised(text)} "
     return any(f" {run} " in heard for run in _runs(pieces, min(least, len(pieces))))
 
@@ -237,5 +241,5 @@ def _runs(words: Sequence[str], length: int) -> list[str]:
 
 
 def _normalised(text: str) -> str:
-    """Words and numbers only, one blank between them."""
+    """Words and numbers only, separated by single blanks."""
     return " ".join(re.findall(r"\w+", text.casefold()))

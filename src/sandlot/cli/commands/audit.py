@@ -1,4 +1,4 @@
-"""`sandlot audit`: whether an environment is sound, before a model learns its flaws."""
+"""`sandlot audit`: check that an environment is sound."""
 
 from pathlib import Path
 from typing import Annotated
@@ -36,19 +36,19 @@ _Gym = Annotated[
     Option(
         "--gym",
         metavar="MODULE:MAKE",
-        help="Audit a Gymnasium environment instead: the function that makes it, its registered id, or a `gym.toml`.",
+        help="Audit a Gymnasium environment instead: a function that makes it, its registered id, or a `gym.toml`.",
     ),
 ]
 _GymArgument = Annotated[
     list[str] | None,
-    Option("--gym-argument", metavar="NAME=VALUE", help="Argument for making it; JSON, else text. May be repeated."),
+    Option("--gym-argument", metavar="NAME=VALUE", help="Argument for making it; a value is JSON, else text. May be repeated."),
 ]
 _Solution = Annotated[
     str | None,
     Option(
         "--solution",
         metavar="MODULE:FUNCTION",
-        help="A policy that solves it: a function of the environment that returns a function from observation to action.",
+        help="A policy that solves it: called with the environment, it returns a function from observation to action.",
     ),
 ]
 Seeds = Annotated[int | None, Option("--seeds", help="Number of seeds to play it with; each is a task. [default: 8]")]
@@ -58,7 +58,7 @@ Python = Annotated[
     Option("--python", help="The Python interpreter for the grader or Gymnasium environment. [default: python3]"),
 ]
 _WithoutSandbox = Annotated[
-    bool, Option("--without-sandbox", help="Run the grader or Gymnasium environment without a sandbox; only for code you trust.")
+    bool, Option("--without-sandbox", help="Run foreign code in a plain process: only for code you trust.")
 ]
 
 # -- how far, and with what ----------------------------------------------------------------------------------------------------
@@ -66,19 +66,15 @@ _WithoutSandbox = Annotated[
 _Limit = Annotated[int, Option("--limit", help="Maximum number of tasks to play; a seeded sample if there are more.")]
 Task = Annotated[list[str] | None, Option("--task", help="Play only this task; may be repeated.")]
 Layers = Annotated[list[Layer] | None, Option("--layer", help="Only this layer; may be repeated.")]
-_Probes = Annotated[list[str] | None, Option("--probe", help="Only this probe, as a finding names it; may be repeated.")]
+_Probes = Annotated[list[str] | None, Option("--probe", help="Only this probe; may be repeated.")]
 Seed = Annotated[int, Option("--seed", help="Seed of every random choice the audit makes.")]
 _Reference = Annotated[
     Path | None,
     Option("--reference", metavar="FILE", help="Real records (jsonl, csv, parquet) to compare the tasks' data with."),
 ]
-Manifest = Annotated[
-    Path | None, Option("--manifest", metavar="FILE", help="The production tools to compare with: a JSON list of MCP tools.")
-]
-_Model = Annotated[str | None, Option("--model", "-m", help="Also play with this model, and check the health of its rollouts.")]
-_Reviewed = Annotated[
-    str | None, Option("--reviewed", metavar="RUN", help="A run whose rollouts people labelled with `sandlot triage`.")
-]
+Manifest = Annotated[Path | None, Option("--manifest", metavar="FILE", help="The tools in production: a JSON list of MCP tools.")]
+_Model = Annotated[str | None, Option("--model", "-m", help="Let this model play too, and check the health of its rollouts.")]
+_Reviewed = Annotated[str | None, Option("--reviewed", metavar="RUN", help="Use this run's labels from `sandlot triage`.")]
 Waivers = Annotated[
     Path | None,
     Option("--waivers", metavar="FILE", help="A file with [[waiver]] tables. [default: the environment's `audit.toml`]"),
@@ -88,8 +84,7 @@ _Report = Annotated[
     Option(
         "--report",
         metavar="FILE",
-        help="Also write the report here; the format follows from the ending: .html, .md, .json, .sarif, .xml (JUnit). "
-        "May be repeated.",
+        help="Also write the report here. Formats by extension: .html, .md, .json, .sarif, .xml (JUnit). May be repeated.",
     ),
 ]
 Sandbox = Annotated[str, Option("--sandbox", help="`native`, `docker`, or `docker:SOCKET`.")]
@@ -142,9 +137,8 @@ def _audit(
     """Look for defects in an environment or a grader.
 
     The verdict is SHIP (exit code 0), FIX (1) or INCOMPLETE (3). Layers run cheapest first: static, grader, scripted,
-    differential. Every confirmed finding has a witness and a command that reproduces it. The report (JSON, Markdown, HTML) is
-    kept below `runs/audits/` and is valid for exactly these files: once the environment changes, it no longer counts. The
-    same command continues an audit that was interrupted.
+    differential. Every confirmed finding has a command that reproduces it. The report is kept below `runs/audits/` and is valid
+    until the environment changes. The same command continues an audit that was interrupted.
     """
     from sandlot.audit.audit import audit  # noqa: PLC0415 - help does not need it
     from sandlot.audit.reports.folder import folder_of  # noqa: PLC0415 - as above
@@ -161,7 +155,7 @@ def _audit(
             subject, tasks=task or (), limit=limit, layers=layer or (), probes=probe or (), seed=seed, judge=judge, user=user,
             model=model, reviewed=find_run(reviewed, runs) if reviewed else None, reference=reference, manifest=manifest,
             waivers=waivers, reports=report or (), sandbox=sandbox, patience_s=patience, runs=runs,
-            watch=Progress(quiet=json).note,
+            sink=Progress(quiet=json).receive,
         )  # fmt: skip
     except KeyboardInterrupt:
         if whole:

@@ -39,11 +39,7 @@ def _train(
         ),
     ] = None,
     require_audit: Annotated[
-        bool,
-        _Option(
-            "--require-audit",
-            help="Refuse to train unless `sandlot audit` gave this version of the environment the verdict SHIP.",
-        ),
+        bool, _Option("--require-audit", help="Train only if `sandlot audit` gave the environment, unchanged, the verdict SHIP.")
     ] = False,
     runs: Runs = RUNS,
     dry_run: Annotated[bool, _Option("--dry-run", help="Print the resolved recipe; train nothing.")] = False,

@@ -8,13 +8,13 @@ from rich.console import Console
 from rich.markup import escape
 
 from sandlot.audit.audit import ALL_PROBES
-from sandlot.audit.case import Probe
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity
 from sandlot.audit.reports.folder import as_json
 from sandlot.audit.reports.wording import WHAT_LAYERS_DO, defect_name, fix_of, layer_line, reproduce_command, verdict_sentence
-from sandlot.audit.verdict import Audit, AuditVerdict, ProbeReport, State
+from sandlot.audit.verdict import Audit, AuditVerdict, State
 from sandlot.cli.options import print_json
 from sandlot.core.text import one_line
+from sandlot.observe.events import ProbeBegan, ProbeEnded, RunEvent
 
 _STYLES = {AuditVerdict.SHIP: "bold green", AuditVerdict.FIX: "bold red", AuditVerdict.INCOMPLETE: "bold yellow"}
 _SEVERITIES = {Severity.BLOCKER: "red", Severity.HIGH: "red", Severity.LOW: "yellow", Severity.INFO: "dim"}
@@ -29,17 +29,16 @@ class Progress:
     def __init__(self, *, quiet: bool = False) -> None:
         self._console = Console(stderr=True, highlight=False, soft_wrap=True, quiet=quiet)
 
-    def note(self, probe: Probe, report: ProbeReport | None) -> None:
-        """Show that a probe has started, or how it ended."""
-        if report is None:
-            if sys.stderr.isatty():
-                self._console.print(f"[dim]{probe.layer:>13}  {probe.name} ...[/]", end="\r")
-            return
-        found = f"[yellow]{report.findings} found[/]" if report.findings else "nothing"
-        words = {State.RAN: found, State.DOES_NOT_APPLY: f"[dim]not applicable: {escape(report.why)}[/]"}
-        said = words.get(report.state, f"[red]could not run: {escape(report.why)}[/]")
-        said += "  [dim]finished earlier, not run again[/]" if report.earlier else ""
-        self._console.print(f"[dim]{probe.layer:>13}[/]  {probe.name}  {said}  [dim]{report.seconds:.1f} s[/]")
+    def receive(self, event: RunEvent) -> None:
+        """Show that a probe has started, or how it ended; a sink."""
+        if isinstance(event, ProbeBegan) and sys.stderr.isatty():
+            self._console.print(f"[dim]{event.layer:>13}  {event.probe} ...[/]", end="\r")
+        elif isinstance(event, ProbeEnded):
+            found = f"[yellow]{event.num_findings} found[/]" if event.num_findings else "nothing"
+            words = {State.RAN: found, State.DOES_NOT_APPLY: f"[dim]not applicable: {escape(event.why)}[/]"}
+            said = words.get(State(event.state), f"[red]could not run: {escape(event.why)}[/]")
+            said += "  [dim]finished earlier, not run again[/]" if event.earlier else ""
+            self._console.print(f"[dim]{event.layer:>13}[/]  {event.probe}  {said}  [dim]{event.seconds:.1f} s[/]")
 
 
 def print_probes(*, json: bool) -> None:
@@ -88,7 +87,7 @@ def print_audit(audit: Audit, folder: Path | None, *, json: bool) -> None:
         said = f"{each.waiver.reason} ({each.waiver.owner}, until {each.waiver.expires})"
         console.print(f"[dim]waived  {escape(each.finding.id)}: {escape(_short(said))}[/]")
     for waiver in audit.expired:
-        console.print(f"[yellow]waiver of {escape(waiver.finding)} expired on {waiver.expires}: it waives nothing[/]")
+        console.print(f"[yellow]waiver of {escape(waiver.finding)} expired on {waiver.expires} and no longer counts[/]")
     if folder is not None:
         console.print(f"\n[dim]report:[/] {folder / 'report.html'}   [dim]also report.md, audit.json[/]")
 

@@ -12,16 +12,15 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
 
-from sandlot.calibrate.tasks.calibrate import CalibrationConfig, Watch, calibrate_config, forecast_calibration
+from sandlot.calibrate.tasks.calibrate import CalibrationConfig, calibrate_config, forecast_calibration
 from sandlot.calibrate.tasks.calibration import Calibration
 from sandlot.calibrate.tasks.placement import TaskLabel
-from sandlot.calibrate.tasks.state import CalibrationState
 from sandlot.cli.options import authors_on_stderr, print_json
 from sandlot.cli.views.bars import Bars
 from sandlot.cli.views.placement import print_calibration, print_errors
 from sandlot.cli.views.run import raise_limits
 from sandlot.core.text import printable_json
-from sandlot.core.trace import TraceRow
+from sandlot.observe.events import CalibrationWave, RolloutEnded, RunBegan, RunEvent
 from sandlot.run.manifest import public_config
 
 
@@ -65,7 +64,7 @@ def calibrate_watched(
         console=console,
     ) as bars, authors_on_stderr():  # fmt: skip
         bar = _Bar(bars, console)
-        found = anyio.run(functools.partial(calibrate_config, config, runs=runs, place=place, watch=bar))
+        found = anyio.run(functools.partial(calibrate_config, config, runs=runs, place=place, sink=bar.receive))
         if found.stopped:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is kept; a second Ctrl-C must not eat the word on how to continue
     path = bar.path
@@ -75,43 +74,36 @@ def calibrate_watched(
     return CalibrationResult(path, found, curriculum or made)
 
 
-class _Bar(Watch):
-    """Draws one line."""
+class _Bar:
+    """Draws the progress of a calibration."""
 
     def __init__(self, bars: Bars, console: Console) -> None:
         self._bars = bars
         self._console = console
         self._line: TaskID | None = None
-        self._settled = 0
-        self._failed = 0
+        self._num_tasks = self._num_placed = self._num_failed = 0
         self.path = Path()
 
-    def begin(self, path: Path, standing: CalibrationState) -> None:
-        """Say where it goes, and whether it continues something."""
-        self.path = path
-        taken, tasks = standing.num_taken, len(standing.tasks)
-        continued = f", continuing after {taken} rollouts" if taken else ""
-        self._console.print(f"placing {tasks} tasks -> [bold]{path}[/]{continued}")
-        first = max(taken, tasks * standing.rule.start)
-        self._line = self._bars.add_task("calibrating", total=first, completed=taken, said="")
+    def receive(self, event: RunEvent) -> None:
+        """Draw an event; a sink."""
+        if isinstance(event, RunBegan):
+            self.path, self._num_tasks = Path(event.path), event.num_tasks
+            continued = f", continuing after {event.num_done} rollouts" if event.num_done else ""
+            self._console.print(f"placing {event.num_tasks} tasks -> [bold]{event.path}[/]{continued}")
+            total = max(event.num_done, event.num_planned)
+            self._line = self._bars.add_task("calibrating", total=total, completed=event.num_done, said="")
+        elif self._line is None:
+            return
+        elif isinstance(event, RolloutEnded):
+            self._num_failed += event.row.score is None
+            self._bars.update(self._line, advance=1, said=self._said())
+        elif isinstance(event, CalibrationWave):
+            self._num_placed = event.num_placed
+            self._bars.update(self._line, total=event.num_taken + event.num_more, said=self._said())
 
-    def note(self, row: TraceRow, standing: CalibrationState) -> None:
-        """One more."""
-        self._failed += row.score is None
-        self._update(standing)
-
-    def planned(self, standing: CalibrationState, num_more: int) -> None:
-        """What comes next is known."""
-        self._settled = standing.settled()
-        assert self._line is not None
-        self._bars.update(self._line, total=standing.num_taken + num_more)
-        self._update(standing)
-
-    def _update(self, standing: CalibrationState) -> None:
-        assert self._line is not None
-        failed = f"  [red]{self._failed} failed[/]" if self._failed else ""
-        said = f"{self._settled}/{len(standing.tasks)} tasks placed{failed}"
-        self._bars.update(self._line, completed=standing.num_taken, said=said)
+    def _said(self) -> str:
+        failed = f"  [red]{self._num_failed} failed[/]" if self._num_failed else ""
+        return f"{self._num_placed}/{self._num_tasks} tasks placed{failed}"
 
 
 def show_forecast(config: CalibrationConfig, *, runs: Path, json: bool) -> None:

@@ -1,4 +1,4 @@
-"""The health of a run for a person: one line per check, with its mark and where to look."""
+"""The health of a run on the screen: one line per check, with its mark and where to look."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -34,12 +34,12 @@ _VERDICTS = {
 
 
 def as_json(health: Health) -> dict[str, Any]:
-    """Everything, with what follows from it."""
+    """The whole record, with the verdict."""
     return {**msgspec.to_builtins(health), "verdict": health.verdict.value, "incomplete": health.incomplete}
 
 
 def print_health(health: Health) -> None:
-    """To stdout, in one screen."""
+    """Print the health of a run to stdout."""
     console = Console(highlight=False, soft_wrap=True)
     missing = f" of {health.planned:,} planned" if health.planned is not None and health.rollouts < health.planned else ""
     console.print(
@@ -52,7 +52,7 @@ def print_health(health: Health) -> None:
 
 
 def health_line(run: Path, items: Iterable[HealthItem]) -> str | None:
-    """One line for the end of a run; None if there is nothing to say."""
+    """One line for the end of a run; None if no check warns or fails."""
     worst = [item for item in items if item.mark in {HealthMark.FAIL, HealthMark.WARN}]
     if not worst:
         return None
@@ -70,6 +70,6 @@ def _print_item(console: Console, health: Health, item: HealthItem) -> None:
 
 
 def _read(health: Health) -> str:
-    drawn = f", {health.rows:,} of them sampled for the numbers" if health.rows < health.rollouts else ""
+    sampled = f", {health.rows:,} of them sampled for the numbers" if health.rows < health.rollouts else ""
     against = f" against {health.against}" if health.against else ""
-    return f"read {health.rollouts:,} rows{drawn} and {health.traces:,} traces{against}; seed {health.seed}"
+    return f"read {health.rollouts:,} rows{sampled} and {health.traces:,} traces{against}; seed {health.seed}"

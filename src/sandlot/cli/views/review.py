@@ -39,10 +39,10 @@ def review(run: Run, proposed: Sequence[Chosen], *, by: str) -> None:
         found = review_of(read_labels(run.path))
         if found.enough and not told_enough:
             told_enough = True
-            typer.echo(f"the last {found.since_new} brought no new class ({ENOUGH} are enough); `q` stops here", err=True)
+            typer.echo(f"no new label in the last {found.since_new} ({ENOUGH} are enough); `q` stops here", err=True)
     found = review_of(read_labels(run.path))
     typer.echo(
-        f"{found.rollouts} rollouts labelled, {len(found.labels)} classes; the labels are stored, and the same command continues",
+        f"{found.rollouts} rollouts have labels ({len(found.labels)} different ones); the same command continues",
         err=True,
     )
 

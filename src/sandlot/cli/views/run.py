@@ -19,14 +19,13 @@ from sandlot.cli.views.bars import Bars
 from sandlot.cli.views.health import health_line
 from sandlot.cli.views.summary import print_summary
 from sandlot.core.text import printable_json
-from sandlot.core.trace import TraceRow
-from sandlot.observe.progress import Reading
-from sandlot.observe.progress import RolloutProgress as Tally
-from sandlot.run.config import RunConfig, RunPlan
+from sandlot.observe.events import RolloutEnded, RunBegan, RunEvent
+from sandlot.observe.progress import RolloutProgress
+from sandlot.run.config import RunConfig
 from sandlot.run.forecast import forecast_run
 from sandlot.run.manifest import public_config
 from sandlot.run.results import Run
-from sandlot.run.run import Watcher, run_config
+from sandlot.run.run import run_config
 from sandlot.run.summary import Summary
 
 
@@ -66,50 +65,47 @@ def run_watched(config: RunConfig, *, runs: Path, place: Path | None, quiet: boo
         TextColumn("{task.fields[said]}"), TimeRemainingColumn(compact=True),
         console=console,
     ) as bars, authors_on_stderr():  # fmt: skip
-        watcher = _Bar(bars, console)
-        run = anyio.run(functools.partial(run_config, config, runs=runs, place=place, watch=watcher))
+        sink = _Bar(bars, console).receive
+        run = anyio.run(functools.partial(run_config, config, runs=runs, place=place, sink=sink))
         if run.sittings and run.sittings[-1].stopped:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is kept; a second Ctrl-C must not eat the word on how to continue
     return RunResult(run, run.summary())
 
 
-class _Bar(Watcher):
+class _Bar:
     """Draws one line."""
 
     def __init__(self, bars: Bars, console: Console) -> None:
         self._bars = bars
         self._console = console
-        self._tally: Tally | None = None
+        self._progress = RolloutProgress()
         self._line: TaskID | None = None
 
-    def begin(self, path: Path, plan: RunPlan, num_done: int) -> None:
-        """Say where it goes, and whether it continues something."""
-        continued = f", continuing after {num_done}" if num_done else ""
-        self._console.print(
-            f"{_counted(plan.num_rollouts, 'rollout')} of {_counted(len(plan.tasks), 'task')} -> [bold]{path}[/]{continued}",
-            highlight=False,
-        )
-        self._tally = Tally(plan.num_rollouts)
-        self._line = self._bars.add_task("running", total=plan.num_rollouts, completed=num_done, said="")
-
-    def note(self, row: TraceRow) -> None:
-        """One more."""
-        assert self._tally is not None
-        assert self._line is not None
-        self._tally.add(row)
-        self._bars.update(self._line, advance=1, said=_said(self._tally.read()))
+    def receive(self, event: RunEvent) -> None:
+        """Say where the run goes, and whether it continues something; then count."""
+        if isinstance(event, RunBegan):
+            planned, done = event.num_planned, event.num_done
+            self._console.print(
+                f"{_counted(planned, 'rollout')} of {_counted(event.num_tasks, 'task')} -> [bold]{event.path}[/]"
+                + (f", continuing after {done}" if done else ""),
+                highlight=False,
+            )
+            self._progress = RolloutProgress()
+            self._line = self._bars.add_task("running", total=planned, completed=done, said="")
+        elif isinstance(event, RolloutEnded) and self._line is not None:
+            self._progress.add(event.row)
+            self._bars.update(self._line, advance=1, said=_said(self._progress))
 
 
 def _counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def _said(reading: Reading) -> str:
-    """The numbers worth watching."""
-    pieces = [f"{reading.per_second:.1f}/s"] if reading.per_second else []
-    pieces += [f"score {reading.mean:.3f}"] if reading.mean is not None else []
-    failed = sum(reading.failed.values())
-    return "  ".join(pieces + ([f"[red]{failed} failed[/]"] if failed else []))
+def _said(progress: RolloutProgress) -> str:
+    """Rate, mean score and failures so far."""
+    pieces = [f"{progress.per_second:.1f}/s"] if progress.per_second else []
+    pieces += [f"score {progress.mean:.3f}"] if progress.mean is not None else []
+    return "  ".join(pieces + ([f"[red]{progress.num_failed} failed[/]"] if progress.num_failed else []))
 
 
 def show_forecast(config: RunConfig, *, runs: Path, json: bool) -> None:

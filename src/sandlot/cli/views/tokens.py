@@ -1,4 +1,4 @@
-"""A token audit for a person: what was looked at, how far the numbers lie apart, what is wrong and where."""
+"""A token check on the screen: counts, differences of log-probabilities, and faults."""
 
 from typing import Any
 
@@ -9,16 +9,16 @@ from rich.markup import escape
 from sandlot.analysis.tokens.audit import TokenAudit
 
 _SHOWN = 3
-"""Faults shown of each kind; `--json` has them all."""
+"""Maximum faults of each kind on the screen; `--json` has all."""
 
 
 def as_json(audit: TokenAudit) -> dict[str, Any]:
-    """Everything, with what follows from it."""
+    """The whole record, with the verdict and counts."""
     return {**msgspec.to_builtins(audit), "verdict": audit.verdict, "counts": audit.counts}
 
 
 def print_audit(audit: TokenAudit) -> None:
-    """To stdout."""
+    """Print a token check to stdout."""
     console = Console(highlight=False, soft_wrap=True)
     drifts = ", ".join(f"{count} {kind}" for kind, count in sorted(audit.drifts.items())) or "none"
     console.print(f"   traces  {audit.traces}, {audit.turns} turns, {audit.tokens} sampled tokens in {audit.rows} rows")
@@ -37,6 +37,6 @@ def print_audit(audit: TokenAudit) -> None:
         console.print(f"[red]{code:>17}[/]  {count}")
         for fault in [fault for fault in audit.faults if fault.code == code][:_SHOWN]:
             console.print(f"{'':>17}  [dim]{escape(f'{fault.task}/{fault.rollout}, node {fault.node}: {fault.detail}')}[/]")
-    looked = f"gate {audit.gate}" if audit.gate else "structure only: name the model with --model to check spelling and numbers"
+    looked = f"gate {audit.gate}" if audit.gate else "structure only; name the model with --model to check spelling and numbers"
     style = "green" if audit.verdict == "sound" else "red"
     console.print(f"  verdict  [{style}]{audit.verdict}[/]  [dim]{looked}[/]")

@@ -11,21 +11,28 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 
-from sandlot.analysis.alarm import Alarm
 from sandlot.cli.options import authors_on_stderr, print_json
 from sandlot.cli.views.bars import Bars
 from sandlot.cli.views.summary import plain
 from sandlot.core.text import printable_json
-from sandlot.core.trace import TraceRow
-from sandlot.train.loop import Watcher
+from sandlot.observe.events import (
+    AlarmRaised,
+    EvaluationBegan,
+    EvaluationEnded,
+    RolledBack,
+    RolloutEnded,
+    RunEvent,
+    SinkFailed,
+    StepLearned,
+    TrainingBegan,
+)
+from sandlot.observe.training_records import Learned, Measured
 from sandlot.train.recipe import FILE as RECIPE
 from sandlot.train.recipe import Recipe, as_plain_data
 from sandlot.train.report.html import FILE as REPORT
-from sandlot.train.report.progress import Learned, Measured
 from sandlot.train.report.progress import TrainingProgress as Learning
 from sandlot.train.report.summary import FILE, Heldout, Outcome
 from sandlot.train.train import place_of, train
-from sandlot.train.training import Training
 
 _CURVE = 40
 """Characters of a bar for a score of 1."""
@@ -62,49 +69,66 @@ def train_watched(recipe: Recipe, *, place: Path | None, quiet: bool) -> Trainin
         TimeRemainingColumn(compact=True),
         console=console,
     ) as bars, authors_on_stderr():  # fmt: skip
-        progress = train(recipe, run=path, watch=Lines(bars, console))
+        progress = train(recipe, run=path, sink=_Lines(bars, console).receive)
         if progress.stopped:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is kept; a second Ctrl-C must not eat the word on how to continue
     return TrainingResult(path, msgspec.json.decode((path / FILE).read_bytes(), type=Outcome))
 
 
-class Lines(Watcher):
-    """Writes one line a step."""
+class _Lines:
+    """Draws a training: one line per step and evaluation, and a bar while an evaluation runs."""
 
     def __init__(self, bars: Bars, console: Console) -> None:
         self._bars = bars
         self._console = console
         self._bar: TaskID | None = None
+        self._measuring = ""
+        """Name of the run of the evaluation under way."""
         self._heldout = ""
         self._alarmed = False
 
-    def begin(self, run: Training, progress: Learning) -> None:
-        """Say what is about to happen."""
-        recipe = run.recipe
-        sandboxed = "in sandboxes" if run.env.image is not None else "without sandboxes: it needs none"
-        continued = f", continuing after step {run.standing.version}" if run.standing.version else ""
+    def receive(self, event: RunEvent) -> None:
+        """Draw an event; a sink."""
+        match event:
+            case TrainingBegan():
+                self._begin(event)
+            case EvaluationBegan():
+                self._measuring = event.run
+                self._bar = self._bars.add_task(f"measuring version {event.version}", total=event.num_rollouts)
+            case RolloutEnded() if self._bar is not None and event.run == self._measuring:
+                self._bars.update(self._bar, advance=1)
+            case EvaluationEnded():
+                self._show_evaluation(event.evaluation)
+            case StepLearned():
+                self._alarmed = self._alarmed or event.alarmed
+                self._console.print(step_line(event.step, self._heldout, alarmed=self._alarmed))
+            case AlarmRaised():
+                word = "[bold yellow]warning:[/]" if event.kind == "idle" else "[bold red]alarm:[/]"
+                self._console.print(f"{word} {escape(event.sentence)}")
+            case RolledBack():
+                self._console.print(
+                    f"[yellow]the score fell: version {event.version} goes on from the weights of version {event.best}[/]"
+                )
+            case SinkFailed():
+                why = f"{escape(event.reason)}; progress.jsonl has everything"
+                self._console.print(f"[yellow]`{escape(event.sink)}` failed and receives nothing more: {why}[/]")
+            case _:
+                pass
+
+    def _begin(self, event: TrainingBegan) -> None:
+        sandboxed = "in sandboxes" if event.sandboxed else "without sandboxes: it needs none"
+        continued = f", continuing after step {event.version}" if event.version else ""
         self._console.print(
-            f"[bold]{escape(recipe.model)}[/] learns [bold]{escape(run.env.name)}[/] {sandboxed}: {recipe.steps} steps of "
-            f"{recipe.tasks} tasks x {recipe.group} rollouts -> [bold]{escape(str(run.path))}[/]{continued}"
+            f"[bold]{escape(event.model)}[/] learns [bold]{escape(event.environment)}[/] {sandboxed}: {event.steps} steps of "
+            f"{event.tasks} tasks x {event.group} rollouts -> [bold]{escape(event.path)}[/]{continued}"
         )
-        if run.elsewhere:
-            before = escape("; ".join(run.elsewhere))
-            self._console.print(f"[yellow]trained in another setting before: {before}; it goes on learning in this one[/]")
-        self._alarmed = bool(progress.alarms)
-        if progress.evaluations:
-            self._heldout = f"{progress.evaluations[-1].mean:.3f}"
+        if event.differences:
+            before = escape("; ".join(event.differences))
+            self._console.print(f"[yellow]trained in another setting before: {before}; training continues in this one[/]")
+        self._alarmed = event.alarmed
+        self._heldout = "" if event.heldout is None else f"{event.heldout:.3f}"
 
-    def measuring(self, version: int, num_rollouts: int) -> None:
-        """Draw a bar."""
-        self._bar = self._bars.add_task(f"measuring version {version}", total=num_rollouts)
-
-    def rollout(self, row: TraceRow) -> None:  # noqa: ARG002 - it only counts
-        """One more of a measurement."""
-        if self._bar is not None:
-            self._bars.update(self._bar, advance=1)
-
-    def measured(self, evaluation: Measured) -> None:
-        """Say how it did on held-out tasks."""
+    def _show_evaluation(self, evaluation: Measured) -> None:
         if self._bar is not None:
             self._bars.remove_task(self._bar)
             self._bar = None
@@ -113,27 +137,6 @@ class Lines(Watcher):
         self._console.print(
             f"[bold green]held-out {evaluation.mean:.3f}[/]  {evaluation.low:.3f} to {evaluation.high:.3f} at 95%, "
             f"full marks {evaluation.passed:.1%}  [dim]version {evaluation.version}, {evaluation.rollouts} rollouts{failed}[/]"
-        )
-
-    def learned(self, step: Learned, alarm: Alarm | None = None) -> None:
-        """Say how the step went."""
-        self._alarmed = self._alarmed or alarm is not None
-        self._console.print(step_line(step, self._heldout, alarmed=self._alarmed))
-        if alarm is not None:
-            self._console.print(f"[bold red]alarm:[/] {escape(alarm.sentence)}")
-
-    def went_back(self, version: int, best: int) -> None:
-        """Say that earlier weights are in place."""
-        self._console.print(f"[yellow]the score fell: version {version} goes on from the weights of version {best}[/]")
-
-    def warned(self, sentence: str) -> None:
-        """Say what is wrong."""
-        self._console.print(f"[bold yellow]warning:[/] {escape(sentence)}")
-
-    def untracked(self, tracker: str, reason: str) -> None:
-        """Say that figures go to the run's folder only."""
-        self._console.print(
-            f"[yellow]tracker `{escape(tracker)}` is left out from here on: {escape(reason)}; progress.jsonl has everything[/]"
         )
 
 

@@ -1,4 +1,4 @@
-"""Triage for a person: clusters with their size, what is different about them, and the command that shows one."""
+"""Triage on the screen: clusters with their size, how they differ, and the command that shows an example."""
 
 import sys
 from collections import Counter
@@ -16,12 +16,12 @@ from sandlot.core.text import printable_json
 from sandlot.run.results import Run
 
 _SHOWN = 12
-"""Clusters; `--json` has them all."""
+"""Maximum clusters on the screen; `--json` has all."""
 _INDENT = " " * 13
 
 
 def export_labels(run: Run) -> int:
-    """Print every label as JSON Lines; 1 if a line of the file could not be read, which stderr names."""
+    """Print every label as JSON Lines. Returns 1 if a line of the file could not be read; stderr has its number."""
     labels = read_labels(run.path)
     for each in labels.given:
         sys.stdout.buffer.write(printable_json(msgspec.json.encode(each)) + b"\n")
@@ -32,10 +32,10 @@ def export_labels(run: Run) -> int:
 
 
 def print_triage(triage: Triage) -> None:
-    """To stdout."""
+    """Print a triage to stdout."""
     console = Console(highlight=False, soft_wrap=True)
     wrong = sum(count for label, count in triage.labels.items() if label not in {"ok", "cancelled"})
-    drawn = f", {triage.opened:,} traces read (a random part, seed {triage.seed})" if triage.opened < triage.rollouts else ""
+    drawn = f", {triage.opened:,} traces read (a random sample, seed {triage.seed})" if triage.opened < triage.rollouts else ""
     console.print(
         f"[bold]{escape(triage.environment)}[/] with [bold]{escape(triage.model)}[/]: "
         f"{triage.rollouts:,} rollouts, {wrong:,} without full marks[dim]{drawn}[/]"
@@ -47,7 +47,7 @@ def print_triage(triage: Triage) -> None:
         rest = triage.clusters[_SHOWN:]
         console.print(f"[dim]{_INDENT}and {len(rest)} more clusters with {sum(each.size for each in rest):,} rollouts: --json[/]")
     if triage.odd:
-        console.print("\n[bold]odd successes[/]  [dim]leads, not findings: each may have a good reason[/]")
+        console.print("\n[bold]suspicious successes[/]  [dim]only leads: each may have a good reason[/]")
     for odd in triage.odd[:_SHOWN]:
         _print_odd(console, triage.run, odd)
     _print_reading(console, triage)
@@ -90,19 +90,19 @@ def _print_reading(console: Console, triage: Triage) -> None:
         console.print(f"[bold]to read[/]  {len(triage.proposed)} rollouts: {listed}")
         console.print(f"{_INDENT}[dim]sandlot triage {escape(triage.run)} --review[/]")
     if review.rollouts or review.damaged:
-        console.print(f"[bold]read[/]     {_said(review)}")
+        console.print(f"[bold]labels[/]   {_review_text(review)}")
 
 
-def _said(review: Review) -> str:
+def _review_text(review: Review) -> str:
     people = f"{review.people} {'person' if review.people == 1 else 'people'}"
     labels = ", ".join(f"{name} {count}" for name, count in review.labels.items())
     said = f"{review.rollouts} rollouts by {people}: {escape(labels)}"
     if review.enough:
-        said += f"; [green]the last {review.since_new} brought no new class: more reading will hardly find one[/]"
+        said += f"; [green]no new label in the last {review.since_new}: more reading will hardly find one[/]"
     else:
-        said += f"; the last {review.since_new} brought no new class, {ENOUGH} in a row would be enough"
+        said += f"; no new label in the last {review.since_new}; {ENOUGH} in a row are enough"
     if review.twice:
-        said += f"; on {review.agreed} of {review.twice} that several people read they agree"
+        said += f"; several people read {review.twice} and agree on {review.agreed}"
     if review.damaged:
         said += f"; [red]labels.jsonl: {_damaged(review.damaged)}[/]"
     return said

@@ -1,8 +1,8 @@
-"""Calling code an author wrote: off the loop, never waited for past its deadline, named when it misbehaves.
+"""Calling the author's functions.
 
-Author code is trusted but fallible. Async functions run on the loop; sync ones move to a worker thread by themselves, so that a
-slow one does not stop every other rollout. At its deadline the outcome is decided and the thread is abandoned (`threads.py`); a
-run with too many of those stops and names the function.
+Author code is trusted but may fail or hang. Async functions run on the event loop; plain ones run in a worker thread, so that a
+slow one does not stop other rollouts. At the deadline the thread is abandoned (`threads.py`); a run with too many abandoned
+threads stops and names the function.
 """
 
 import asyncio
@@ -18,21 +18,21 @@ from typing import Any
 from sandlot.core.concurrency.threads import off_loop
 
 PRIVATE = "sandlot_env_"
-"""Names of the packages that authors' files are loaded into begin so."""
+"""Prefix of the packages that authors' files are loaded into."""
 _MAX_FRAMES = 12
-"""Frames kept of one error: the innermost."""
+"""Frames kept per error: the innermost."""
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """`module.function` as a person would look for it."""
+    """`module.function`."""
     inner = _unwrapped(function)
     return f"{getattr(inner, '__module__', '?')}.{getattr(inner, '__qualname__', repr(inner))}"
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """True if calling it gives something to await."""
+    """True if the function must be awaited."""
     inner = _unwrapped(function)
-    if type(inner) is FunctionType:  # almost always, and `inspect` takes its time
+    if type(inner) is FunctionType:  # the usual case; `inspect` is slow
         return bool(inner.__code__.co_flags & inspect.CO_COROUTINE)
     return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(getattr(inner, "__call__", None))  # noqa: B004 - a callable object's own method
 
@@ -42,11 +42,11 @@ def _unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def frames_of(error: BaseException) -> tuple[str, ...]:
-    """The author's own frames of an error, outermost first: `/path/tools.py:12 in buy: price = prices[good]`."""
+    """The stack frames of an error in the author's code, outermost first: `/path/tools.py:12 in buy: price = prices[good]`."""
     found: tuple[str, ...] = ()
     seen: set[int] = set()
     step: BaseException | None = error
-    while step is not None and id(step) not in seen:  # the innermost error that passed through the author's code decides
+    while step is not None and id(step) not in seen:  # the innermost error that has frames in the author's code
         seen.add(id(step))
         found = getattr(step, "author_frames", ()) or tuple(_own_frames(step.__traceback__))[-_MAX_FRAMES:] or found
         step = getattr(step, "original", None) or step.__cause__ or step.__context__
@@ -55,7 +55,7 @@ def frames_of(error: BaseException) -> tuple[str, ...]:
 
 def _own_frames(trace: TracebackType | None) -> Iterator[str]:
     while trace is not None:
-        code, line = trace.tb_frame.f_code, trace.tb_lineno or 0  # a frame can be between lines, and then has none
+        code, line = trace.tb_frame.f_code, trace.tb_lineno or 0  # a frame may have no line
         if trace.tb_frame.f_globals.get("__name__", "").startswith(PRIVATE) or not code.co_filename.startswith(_foreign()):
             text = linecache.getline(code.co_filename, line).strip()[:160]
             yield f"{code.co_filename}:{line} in {code.co_name}" + (f": {text}" if text else "")
@@ -64,14 +64,14 @@ def _own_frames(trace: TracebackType | None) -> Iterator[str]:
 
 @functools.cache
 def _foreign() -> tuple[str, ...]:
-    """Where code lies that no author wrote: Sandlot, Python and installed packages."""
+    """Paths of code that is not the author's: Sandlot, Python and installed packages."""
     paths = sysconfig.get_paths()
     folders = {str(Path(__file__).parents[2]), *(paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))}
     return ("<", *sorted(f"{folder}/" for folder in folders))
 
 
 async def call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Call it wherever it belongs and give back what it returned; errors pass through as they are."""
+    """Call a plain function in a worker thread, or await an async one. Errors pass through unchanged."""
     if not is_async(function):
         return await off_loop(name_of(function), functools.partial(function, *args, **kwargs))
     try:
@@ -82,4 +82,4 @@ async def call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> An
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise
-        raise RuntimeError("it raised CancelledError, though nobody cancelled it") from stray
+        raise RuntimeError("it raised CancelledError, but was not cancelled") from stray

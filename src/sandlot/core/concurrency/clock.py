@@ -1,7 +1,7 @@
-"""Time: injected clocks, deadlines with a guilty side, and agent time.
+"""Clocks, deadlines that blame a side, and time limits that can be paused.
 
-Deadlines are cancel scopes, so they form a tree by nesting: nothing inside can outlive what is around it. What runs under a limit
-is not charged for what it did not cause: waiting for a free thread or connection, or out a rate limit, is *excused*.
+Deadlines are cancel scopes, so they nest: nothing inside can outlive the scope around it. Waiting for a free thread, a connection
+or a rate limit does not count against a limit: `pause_limits`.
 """
 
 import time
@@ -17,7 +17,7 @@ from sandlot.core.errors import SandlotError, boundary
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Where time comes from. Tests give their own; nothing else reads `time` for what is written down."""
+    """The source of time. Tests give their own; recorded times come only from here."""
 
     monotonic: Callable[[], float] = time.monotonic
     wall: Callable[[], float] = time.time
@@ -28,7 +28,7 @@ SYSTEM_CLOCK = Clock()
 
 @contextmanager
 def deadline(seconds: float, kind: type[SandlotError], what: str) -> Generator[anyio.CancelScope]:
-    """One node of the deadline tree: what runs inside fails as `kind` when it raises or takes longer than `seconds`."""
+    """Raise `kind` if the block raises or takes longer than `seconds`; `what` names it in the message."""
     with _budget(seconds) as scope, boundary(kind, what):
         yield scope
     if scope.cancelled_caught:
@@ -37,13 +37,13 @@ def deadline(seconds: float, kind: type[SandlotError], what: str) -> Generator[a
 
 @contextmanager
 def time_limit(seconds: float) -> Generator[anyio.CancelScope]:
-    """A limit whose end is ordinary, the agent's or a tool's: look at `cancelled_caught`, nothing is raised."""
+    """Cancel the block after `seconds` without an error; `cancelled_caught` of the scope says whether it was."""
     with _budget(seconds) as scope:
         yield scope
 
 
 class _Budget:
-    """A scope whose deadline can be moved while something waits that is not the fault of what runs in it, or be held back."""
+    """A cancel scope whose deadline can be paused, delayed or extended."""
 
     def __init__(self, scope: anyio.CancelScope) -> None:
         self._scope = scope
@@ -53,31 +53,31 @@ class _Budget:
         self._excused_since = 0.0
 
     def pause(self) -> None:
-        """The first to wait stops the clock."""
+        """Stop the clock. Calls nest."""
         if self._num_excused == 0:
             self._excused_since = anyio.current_time()
         self._num_excused += 1
         self._apply()
 
-    def go_on(self) -> None:
-        """The last to have waited starts it again."""
+    def resume(self) -> None:
+        """Start the clock again after the last `pause`."""
         self._num_excused -= 1
         if self._num_excused == 0:
             self._deadline += anyio.current_time() - self._excused_since
         self._apply()
 
     def extend(self, seconds: float) -> None:
-        """Give time back."""
+        """Move the deadline."""
         self._deadline += seconds
         self._apply()
 
     def hold(self) -> None:
-        """The clock goes on, but the scope is not cancelled."""
+        """Do not cancel the scope, though the clock runs."""
         self._num_held += 1
         self._apply()
 
-    def let_go(self) -> None:
-        """A deadline that has passed meanwhile cancels the scope now."""
+    def release(self) -> None:
+        """End `hold`; a deadline that has passed cancels the scope now."""
         self._num_held -= 1
         self._apply()
 
@@ -101,7 +101,7 @@ def _budget(seconds: float) -> Generator[anyio.CancelScope]:
 
 @contextmanager
 def pause_limits() -> Generator[None]:
-    """Time spent inside counts against no limit around it: queueing, retries. Callers bound it with a deadline of their own."""
+    """Time in the block, such as queueing and retries, counts against no limit around it. Give it a deadline of its own."""
     budgets = _budgets.get()
     for budget in budgets:
         budget.pause()
@@ -109,15 +109,14 @@ def pause_limits() -> Generator[None]:
         yield
     finally:
         for budget in budgets:
-            budget.go_on()
+            budget.resume()
 
 
 @contextmanager
 def delay_limits() -> Generator[None]:
-    """Time spent inside counts, but no limit around it interrupts it; one that has passed meanwhile ends what follows.
+    """Time in the block counts, but no limit around it interrupts the block; one that has passed takes effect after it.
 
-    For a request to a model: whether its time was the agent's is known only when it has been answered or has failed. Callers
-    bound it with a deadline of their own.
+    For a request to a model: only when it has ended is it known whether its time was the agent's. Give it a deadline of its own.
     """
     budgets = _budgets.get()
     for budget in budgets:
@@ -126,18 +125,18 @@ def delay_limits() -> Generator[None]:
         yield
     finally:
         for budget in budgets:
-            budget.let_go()
+            budget.release()
 
 
 def extend_limits(seconds: float) -> None:
-    """Give back time that turned out not to be the agent's: an attempt at the endpoint that failed."""
+    """Extend the limits around the caller, by time that was not the agent's, such as a failed attempt at the endpoint."""
     for budget in _budgets.get():
         budget.extend(seconds)
 
 
 @contextmanager
 def timed(sums: dict[str, float], name: str, clock: Clock = SYSTEM_CLOCK) -> Generator[None]:
-    """Add the seconds spent inside to `sums[name]`, however it ends."""
+    """Add the seconds of the block to `sums[name]`, also if it raises."""
     started = clock.monotonic()
     try:
         yield

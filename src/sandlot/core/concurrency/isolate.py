@@ -1,9 +1,8 @@
-"""Calling code that may have to be killed: in a child process, one for each call.
+"""Calling a function in a child process, which can be killed; one process per call.
 
-A thread cannot be stopped, a process can. The child is forked here, so any function will do (closures, functions of modules
-loaded by path) and its arguments need not travel; only what it returns or raises is pickled back. When the caller's deadline
-passes, the child and what it started is killed. Nothing it does to its memory, its exit or its signals reaches this
-process. `docs/decisions/isolated-calls.md` says why forking, and what it costs.
+A thread cannot be killed, a process can. The child is forked, so any function works (closures, functions of modules loaded by
+path) and arguments are not pickled; only the result or the exception is. At the caller's deadline the child and its own children
+are killed. Its memory, exits and signals do not affect this process. `docs/decisions/isolated-calls.md` explains the fork.
 """
 
 import contextvars
@@ -32,13 +31,13 @@ from sandlot.core.concurrency.author import frames_of, is_async, name_of
 from sandlot.core.concurrency.clock import pause_limits
 
 _MEMORY_BYTES = 2 * 2**30
-"""Address space a child may take on top of what it inherits."""
+"""Address space of a child on top of what it inherits."""
 MAX_RESULT_BYTES = 64 * 2**20
-"""What one call may send back."""
+"""Maximum size of one pickled result."""
 _MAX_CHILDREN = 32
-"""Isolated calls at once in one process; the others wait their turn."""
+"""Isolated calls at once in one process; others wait."""
 _REAP_S = 10.0
-"""How long a killed child may take to be gone."""
+"""Longest wait for a killed child to end."""
 
 _HEADER = struct.Struct("<Q")
 _PR_SET_PDEATHSIG = 1
@@ -48,11 +47,11 @@ _log = logging.getLogger(__name__)
 
 
 class ChildDied(RuntimeError):  # noqa: N818 - reads as what happened
-    """The function's process ended before it could answer; the message says by which signal or exit code."""
+    """The child process ended before it returned; the message names the signal or exit code."""
 
 
 class Untransferable(TypeError):  # noqa: N818 - reads as what happened
-    """Something cannot be copied between processes; the message says what and why."""
+    """A value cannot be pickled; the message says which and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +62,14 @@ class _Child:
 
 
 async def call(function: Callable[..., Any], /, *args: Any, memory_bytes: int | None = _MEMORY_BYTES, **kwargs: Any) -> Any:
-    """What the function returns, or raise what it raises; `ChildDied` if it killed its process. Cancelling kills it.
+    """Return what the function returns, or raise what it raises; `ChildDied` if its process ended. Cancelling kills it.
 
-    The function works on a copy of this process: what it changes in its arguments or in globals is seen by nobody.
+    The function runs in a copy of this process: its changes to arguments and globals have no effect here.
     """
     if is_async(function):
-        raise TypeError(f"`{name_of(function)}` is async; an isolated function is a plain `def`")
+        raise TypeError(f"`{name_of(function)}` is async; write an isolated function as a plain `def`")
     limiter = _limiter()
-    with pause_limits():  # waiting for a place among the children is nobody's fault
+    with pause_limits():  # waiting for a free slot counts against no limit
         await limiter.acquire()
     try:
         child = _fork(functools.partial(function, *args, **kwargs), memory_bytes)
@@ -78,7 +77,7 @@ async def call(function: Callable[..., Any], /, *args: Any, memory_bytes: int | 
         try:
             answer = await _receive(child.pipe)
             if answer is None:
-                await anyio.wait_readable(child.pidfd)  # it ended, or will: the pipe closes first
+                await anyio.wait_readable(child.pidfd)  # the pipe closes before the process ends
         finally:
             status = await _end(child)
     finally:
@@ -92,7 +91,7 @@ async def call(function: Callable[..., Any], /, *args: Any, memory_bytes: int | 
 
 
 def pickle_value(value: Any) -> bytes:
-    """The value as it would travel; `Untransferable` if it cannot."""
+    """The pickled value; `Untransferable` if it cannot be pickled."""
     try:
         return pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
     except (pickle.PicklingError, TypeError, AttributeError, RecursionError, ValueError) as error:
@@ -101,16 +100,16 @@ def pickle_value(value: Any) -> bytes:
         ) from error
 
 
-# -- the parent's side -------------------------------------------------------------------------------------------------
+# -- in the parent -----------------------------------------------------------------------------------------------------
 
 
 def _fork(work: Callable[[], Any], memory_bytes: int | None) -> _Child:
     parent, prctl = os.getpid(), _prctl()
     reading, writing = os.pipe()
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # no handler of ours may run in the child
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # no signal handler may run in the child
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # forking beside threads: weighed in the decision page
+            warnings.simplefilter("ignore", DeprecationWarning)  # forking with threads: see the decision page
             pid = os.fork()
         if pid == 0:
             _live(work, writing, memory_bytes, _Origin(parent, prctl, mask))
@@ -118,7 +117,7 @@ def _fork(work: Callable[[], Any], memory_bytes: int | None) -> _Child:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         os.close(writing)
     with suppress(OSError):
-        os.setpgid(pid, pid)  # both sides do it, so that it holds whoever comes first
+        os.setpgid(pid, pid)  # both sides do it, so that it is set in any order
     os.set_blocking(reading, False)
     try:
         return _Child(pid, os.pidfd_open(pid), reading)
@@ -130,7 +129,7 @@ def _fork(work: Callable[[], Any], memory_bytes: int | None) -> _Child:
 
 
 async def _receive(pipe: int) -> bytes | None:
-    """One framed answer; None if the pipe closed before a whole one came."""
+    """One framed result; None if the pipe closed before it was complete."""
     data = bytearray()
     size: int | None = None
     while size is None or len(data) < size:
@@ -142,12 +141,12 @@ async def _receive(pipe: int) -> bytes | None:
         if size is None and len(data) >= _HEADER.size:
             size = int(_HEADER.unpack_from(data)[0]) + _HEADER.size
             if size > MAX_RESULT_BYTES:
-                raise Untransferable(f"an isolated function sent back {size} bytes; {MAX_RESULT_BYTES} is the most it may")
+                raise Untransferable(f"an isolated function returned {size:,} pickled bytes; the limit is {MAX_RESULT_BYTES:,}")
     return bytes(data[_HEADER.size :])
 
 
 async def _end(child: _Child) -> int | None:
-    """Kill what is left of the child and its group, and its exit status; None if it would not go."""
+    """Kill the child and its process group; return its exit status, None if it did not end in time."""
     with suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
     with suppress(ProcessLookupError):
@@ -160,22 +159,22 @@ async def _end(child: _Child) -> int | None:
         os.close(child.pidfd)
         os.close(child.pipe)
     if not pid:
-        _log.warning("isolated child would not die", extra={"pid": child.pid})
+        _log.warning("isolated child did not end after SIGKILL", extra={"pid": child.pid})
         return None
     return status
 
 
 def _fate(status: int | None) -> str:
     if status is None:
-        return "would not die"
+        return "did not end after SIGKILL"
     code = os.waitstatus_to_exitcode(status)
     if code >= 0:
-        return f"left its process with exit code {code}"
+        return f"ended its process with exit code {code}"
     return f"was killed by {signal.Signals(-code).name}"
 
 
 def _limiter() -> anyio.CapacityLimiter:
-    """One limiter per event loop: a limiter belongs to the loop it was made in."""
+    """The limiter of the running event loop."""
     try:
         return _LIMITER.get()
     except LookupError:
@@ -186,17 +185,17 @@ def _limiter() -> anyio.CapacityLimiter:
 
 @functools.cache
 def _prctl() -> Callable[..., int]:
-    import ctypes  # noqa: PLC0415 - only those who isolate pay for it
+    import ctypes  # noqa: PLC0415 - only isolated calls need it
 
     return ctypes.CDLL(None).prctl
 
 
-# -- the child's side: single-threaded, never returns ------------------------------------------------------------------
+# -- in the child: one thread, never returns ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _Origin:
-    """What a child must know about where it came from."""
+    """What the child needs to know of its parent."""
 
     parent: int
     prctl: Callable[..., int]
@@ -207,7 +206,7 @@ def _live(work: Callable[[], Any], writing: int, memory_bytes: int | None, origi
     try:
         origin.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != origin.parent:
-            os._exit(1)  # the parent died before it could be watched
+            os._exit(1)  # the parent ended before the death signal was set
         kept = _detach(writing, origin.mask)
         if memory_bytes is not None:
             _limit_memory(memory_bytes)
@@ -217,13 +216,13 @@ def _live(work: Callable[[], Any], writing: int, memory_bytes: int | None, origi
             pipe.write(_HEADER.pack(len(answer)) + answer)
         del kept
     finally:
-        os._exit(0)  # whatever happened: no frame of the parent may go on in here
+        os._exit(0)  # in any case: the parent's stack frames must not continue here
 
 
 def _detach(writing: int, mask: Collection[int]) -> list[Any]:
-    """Let go of what belongs to the parent: its group, signals, sockets, pipes and unwritten output.
+    """Detach from the parent: process group, signals, sockets, pipes and buffered output.
 
-    Gives back the parent's streams: dropping them would write their buffers a second time.
+    Returns the parent's streams: if they were freed, their buffers would be written a second time.
     """
     gc.freeze()
     os.setpgid(0, 0)
@@ -240,9 +239,9 @@ def _detach(writing: int, mask: Collection[int]) -> list[Any]:
 
 
 def _close_wires(kept: int) -> None:
-    """Close sockets, pipes and the like; files stay, since an author's module may have opened some."""
+    """Close sockets and pipes; files stay open, since an author's module may use them."""
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.dup2(2, 1)  # stdout may be a protocol's wire
+    os.dup2(2, 1)  # stdout may carry a protocol
     for descriptor in map(int, os.listdir("/proc/self/fd")):  # noqa: PTH208 - names are numbers
         with suppress(OSError):
             mode = os.fstat(descriptor).st_mode
@@ -251,7 +250,7 @@ def _close_wires(kept: int) -> None:
 
 
 def _limit_memory(memory_bytes: int) -> None:
-    with open("/proc/self/statm") as statm:  # noqa: PTH123 - one line of the kernel's
+    with open("/proc/self/statm") as statm:  # noqa: PTH123 - a file of the kernel
         inherited = int(statm.read().split()[0]) * resource.getpagesize()
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     wanted = inherited + memory_bytes
@@ -262,19 +261,19 @@ def _limit_memory(memory_bytes: int) -> None:
 def _answer(work: Callable[[], Any]) -> bytes:
     try:
         return pickle_value((True, work()))
-    except Exception as error:  # noqa: BLE001 - it is raised again on the other side
+    except Exception as error:  # noqa: BLE001 - raised again in the parent
         return _packed_error(error)
-    except BaseException as error:  # noqa: BLE001 - an exit is not for the parent to follow
+    except BaseException as error:  # noqa: BLE001 - the parent must not exit
         return pickle_value((False, ChildDied(f"raised {type(error).__name__}({error})")))
 
 
 def _packed_error(error: Exception) -> bytes:
     error.add_note("In the isolated process:\n" + "".join(traceback.format_exception(error)))
-    frames = frames_of(error)  # a traceback does not travel
+    frames = frames_of(error)  # a traceback cannot be pickled
     with suppress(Exception):
         setattr(error, "author_frames", frames)  # noqa: B010 - any error, whatever its class
         data = pickle_value((False, error))
-        if type(pickle.loads(data)[1]) is type(error):  # noqa: S301 - our own bytes: some errors only break when rebuilt
+        if type(pickle.loads(data)[1]) is type(error):  # noqa: S301 - our own bytes; some errors fail only when unpickled
             return data
     instead = RuntimeError(f"{type(error).__name__}: {error}")
     setattr(instead, "author_frames", frames)  # noqa: B010 - as above

@@ -1,4 +1,4 @@
-"""Running several questions at once, with a limit, and one clear error."""
+"""Running several async functions at once, with a limit."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
@@ -11,7 +11,7 @@ Answer = TypeVar("Answer")
 
 
 async def gather_limited(questions: Sequence[Callable[[], Awaitable[Answer]]], at_once: int) -> list[Answer]:
-    """All answers, in order. A `GradeError` stops the rest; of several, the earliest question's is raised."""
+    """All results, in order. A `GradeError` cancels the others; of several, the first function's is raised."""
     if len(questions) == 1:
         return [await questions[0]()]
     slots = anyio.CapacityLimiter(at_once)

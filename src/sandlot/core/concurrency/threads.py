@@ -1,7 +1,7 @@
-"""Worker threads for blocking work, whose answers come back to the loop together.
+"""Worker threads for blocking work.
 
-A thread cannot be killed. One that nobody waits for any more is *abandoned*: it is counted in `ABANDONED` until it does return,
-and another may be started in its place, so that stuck work does not starve the rest.
+A thread cannot be killed. One whose caller has given up is *abandoned*: it is counted in `ABANDONED` until it returns, and
+another thread may start in its place, so that stuck work does not block the rest.
 """
 
 import asyncio
@@ -20,22 +20,22 @@ from sandlot.core.concurrency.clock import deadline, pause_limits
 from sandlot.core.errors import HarnessError
 
 ABANDONED: Counter[str] = Counter()
-"""Threads given up on, by function, in this process; one comes off when its function does return after all."""
+"""Abandoned threads of this process, by function; a thread that returns is subtracted."""
 
 MAX_THREADS = 64
 """Worker threads for author code in one process."""
 
 _PATIENCE_S = 600.0
-"""How long work may wait for a thread. That long, every thread is stuck, and it is nobody's fault who waits."""
+"""Longest wait for a worker thread; not charged to the agent."""
 
 _IDLE_S = 10.0
-"""A worker thread without work ends after this."""
+"""An idle worker thread ends after this."""
 
 
 async def off_loop(name: str | Callable[[], str], work: Callable[[], Any]) -> Any:
-    """Run blocking work in a worker thread under a name. Cancelling abandons the thread and counts it.
+    """Run blocking work in a worker thread. Cancelling abandons the thread and counts it under `name`.
 
-    Work that calls several functions gives a function for the name: it is asked at the deadline, for the one then running.
+    `name` may be a function, for work that calls several functions: it is called on abandonment and names the one then running.
     """
     job = _Job(work)
     threads = _threads()
@@ -54,7 +54,7 @@ async def off_loop(name: str | Callable[[], str], work: Callable[[], Any]) -> An
 
 
 class _Job:
-    """One piece of work on its way to a thread and back."""
+    """One piece of work and its result."""
 
     __slots__ = ("abandoned", "answered", "begun", "context", "error", "result", "stage", "work")
 
@@ -62,30 +62,30 @@ class _Job:
         self.work = work
         self.context = contextvars.copy_context()
         self.begun = anyio.Event()
-        """Set only if no thread was free when it was asked for."""
+        """Set when a thread begins it, if none was free at first."""
         self.answered = anyio.Event()
         self.stage = "waiting"
-        """`waiting`, `running`, `done`, or `dropped`: nobody wants it any more and no thread has begun it."""
+        """`waiting`, `running`, `done`, or `dropped`: cancelled before a thread began it."""
         self.abandoned = ""
         self.result: Any = None
         self.error: BaseException | None = None
 
     def run(self) -> None:
-        """Do it; what it raises is kept for whoever asked."""
+        """Do the work; store its result or its exception."""
         try:
             self.result = self.context.run(self.work)
         except SystemExit as left:
             self.error = RuntimeError(f"it called exit({left.code!r}); raise an error or return instead")
-        except Exception as error:  # noqa: BLE001 - raised again where it was asked for
+        except Exception as error:  # noqa: BLE001 - raised again in the caller
             self.error = error
-        except BaseException as odd:  # noqa: BLE001 - a stray CancelledError would end whoever asked, without a word
+        except BaseException as odd:  # noqa: BLE001 - a stray CancelledError would silently end the caller
             self.error = RuntimeError(f"it raised {type(odd).__name__}: {odd}")
 
 
 class _Threads:
-    """The worker threads of one loop: started when needed, gone when idle, never in the way of leaving the process.
+    """The worker threads of one event loop: daemon threads that start when needed and end when idle.
 
-    Finished jobs share one wake-up of the loop: a wake-up each would cost more than most work does.
+    Finished jobs share one wake-up of the loop: a wake-up per job would cost more than most jobs.
     """
 
     def __init__(self) -> None:
@@ -96,23 +96,23 @@ class _Threads:
         self._lock = threading.Lock()
         self._num_threads = 0
         self._num_free = 0
-        """Threads that wait for a job, less the jobs that wait for a thread."""
+        """Threads waiting for a job, minus jobs waiting for a thread."""
         self._most = MAX_THREADS
 
     @property
     def is_full(self) -> bool:
-        """True if more work waits than threads may be started for."""
+        """True if jobs wait and no more threads may start."""
         return self._num_free < 0 and self._num_threads >= self._most
 
     def put(self, job: _Job) -> None:
-        """Have it run; `job.answered` is set on the loop."""
+        """Queue a job; `job.answered` is set on the loop when it is done."""
         with self._lock:
             self._num_free -= 1
         self._jobs.put(job)
         self._start_missing()
 
     def give_up(self, job: _Job, name: str | Callable[[], str]) -> None:
-        """Nobody waits for it any more. The thread that runs it is counted until it returns, and another may take its place."""
+        """Drop the job, or abandon the thread that runs it: it is counted until it returns, and another may start."""
         with self._lock:
             if job.stage == "waiting":
                 job.stage = "dropped"
@@ -136,7 +136,7 @@ class _Threads:
                 job = self._jobs.get(timeout=_IDLE_S)
             except queue.Empty:
                 with self._lock:
-                    if self._num_free <= 0:  # a job is on its way to this thread
+                    if self._num_free <= 0:  # a job was queued for this thread
                         continue
                     self._num_free -= 1
                     self._num_threads -= 1
@@ -150,7 +150,7 @@ class _Threads:
             if job.stage == "dropped":
                 return False
             job.stage = "running"
-        if self._num_free < 0:  # somebody may be waiting to hear that it has begun
+        if self._num_free < 0:  # the caller may be waiting for it to begin
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(job.begun.set)
         return True
@@ -163,9 +163,9 @@ class _Threads:
                 ABANDONED[job.abandoned] -= 1
                 self._most -= 1
         self._finished.append(job)
-        if not self._woken:  # read after the append, and reset before the finished are taken: none is overlooked
+        if not self._woken:  # read after the append, and reset before the jobs are taken, so none is missed
             self._woken = True
-            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self._answer)
 
     def _answer(self) -> None:
@@ -180,7 +180,7 @@ _THREADS: RunVar[_Threads] = RunVar("author_threads")
 
 
 def _threads() -> _Threads:
-    """One set per event loop: answers go to the loop they were asked from."""
+    """The worker threads of the running event loop."""
     try:
         return _THREADS.get()
     except LookupError:

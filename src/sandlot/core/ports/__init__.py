@@ -1,5 +1,5 @@
-"""The seams between the parts, as Protocols: a part knows these and never its siblings.
+"""The interfaces between the parts, as Protocols: a part knows these, not other parts.
 
-Implementations do not subclass them. Every Protocol has one contract suite under `tests/contract/` that every implementation,
-third parties' too, must pass. Deadlines are cancel scopes around a call, never arguments.
+Implementations do not subclass them. Most Protocols have a test suite under `tests/contract/` that every implementation must
+pass, third-party ones included. Deadlines are cancel scopes around a call, not arguments.
 """

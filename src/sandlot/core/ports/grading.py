@@ -1,4 +1,4 @@
-"""What checks and judges see and answer."""
+"""The interfaces of grading: evidence and judges."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -11,9 +11,9 @@ from sandlot.core.trace import EvidenceRecord, FileRecord, Trace
 
 
 class Evidence(Protocol):
-    """What checks see: the first argument of a check. It was stored when the agent had ended, so grading can be repeated.
+    """What checks see: the first argument of a check. It is stored when the agent stops, so grading can be repeated.
 
-    Asking for a file that is not there ends the check as not met; it is no error.
+    Reading a file that does not exist makes the check not met; it is not an error.
 
     ```python
     from sandlot import Environment, Evidence, Task
@@ -31,61 +31,61 @@ class Evidence(Protocol):
     answer: str
     """The agent's last message."""
     state: Any
-    """The last value of `world.state`, as the type that the environment's `state` makes."""
+    """The final `world.state`, of the type that the environment's `state` makes."""
     trace: Trace
     """The whole conversation."""
     record: EvidenceRecord
     """The evidence as it is stored."""
 
     def read(self, path: str) -> bytes:
-        """A file the agent left."""
+        """The bytes of a file from the end of the rollout."""
         ...
 
     def read_text(self, path: str) -> str:
-        """A file the agent left, as UTF-8 text."""
+        """A file as UTF-8 text. If it is not UTF-8, the check is not met."""
         ...
 
     def list(self, folder: str = "/") -> Sequence[str]:
-        """Paths of the files below a folder."""
+        """Paths of all files below a folder, sorted."""
         ...
 
     def exists(self, path: str) -> bool:
-        """True if there is a regular file, kept or not. A folder or a link is not a file."""
+        """True if there is a regular file, even if it was too large to store. A folder or a link is not a file."""
         ...
 
     def kind(self, path: str) -> str | None:
-        """What is at a path: `file`, `folder`, `link`, `other`, or None for nothing. Below a link there is `link` too."""
+        """What is at a path: `file`, `folder`, `link`, `other`, or None for nothing. A path below a link is also `link`."""
         ...
 
     def diff(self) -> Mapping[str, tuple[FileRecord | None, FileRecord | None]]:
-        """What changed since setup: path -> (before, after)."""
+        """The files that changed since setup: path -> (before, after), None where the file did not exist."""
         ...
 
     def grading_sandbox(self, *paths: str, replace: Sequence[str] = ()) -> AbstractAsyncContextManager[World]:
-        """A fresh sandbox of the image, without network, with these files of the agent in it and nothing else of the agent's.
+        """Open a fresh sandbox of the image, without network, with these files of the agent and nothing else of the agent's.
 
-        For checks that run what the agent wrote. The code runs in there; compute the verdict outside. A file that the image has,
-        or that its programs load by themselves (`/usr/bin/python3`, `/etc/ld.so.preload`, `sitecustomize.py`), is brought only if
-        `replace` names it; otherwise the check is not met. So it is if the code does not end in time or fills the memory.
+        For checks that run the agent's code. Run the code in it, and compute the verdict outside. A file that the image has, or
+        that its programs load automatically (`/usr/bin/python3`, `/etc/ld.so.preload`, `sitecustomize.py`), is copied only if
+        `replace` names it; if not, the check is not met. Nor is it met if the code does not end in time or fills the memory.
         """
         ...
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
-    """What a judge said to one question: one verdict and one reason a vote."""
+    """A judge's answer to one question: one verdict and one reason per vote."""
 
     verdicts: tuple[str, ...]
     reasons: tuple[str, ...] = ()
     prompt_digest: str = ""
-    """Names the question exactly: equal digests were asked the same thing about the same view."""
+    """Identifies the question: equal digests mean the same question about the same view."""
     cached: bool = False
-    """True if no vote had to be asked for anew."""
+    """True if every vote came from the cache."""
     retries: int = 0
-    """Replies that could not be read and were asked for once more."""
+    """Replies that could not be parsed and were requested again."""
 
 
 class Judge(Protocol):
-    """Puts questions to a grader model."""
+    """Asks a grader model."""
 
     @property
     def name(self) -> str:
@@ -93,5 +93,5 @@ class Judge(Protocol):
         ...
 
     async def ask(self, question: str, choices: Sequence[str], view: Mapping[str, str], votes: int) -> Judgement:
-        """One verdict a vote, each one of `choices` (worst to best); `GradeError` if a reply is anything else."""
+        """One verdict per vote, each one of `choices` (worst to best); `GradeError` if a reply is anything else."""
         ...

@@ -1,4 +1,4 @@
-"""What a model and a renderer must do."""
+"""The interfaces of models and renderers."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -15,16 +15,16 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     temperature: float = 1.0
     top_p: float = 1.0
     top_k: int = 0
-    """How many of the likeliest tokens stay in play; 0 for all."""
+    """Sample only from this many of the likeliest tokens; 0 for all."""
     max_tokens: int | None = None
-    """A turn's own cap; None leaves it to the endpoint."""
+    """Maximum tokens per turn; None leaves it to the endpoint."""
     stop: tuple[str, ...] = ()
-    """Texts that end a turn; the one that did stays in it, since it was sampled."""
+    """Strings that end a turn. The string stays in the turn, since it was sampled."""
     seed: int | None = None
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """What a chat endpoint answered."""
+    """A chat endpoint's reply."""
 
     parts: tuple[Part, ...]
     usage: Usage = Usage()
@@ -32,62 +32,62 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChatModel(Protocol):
-    """A model behind messages. Its traces have no token ids, and say so."""
+    """A model that takes messages. Its traces have no token ids."""
 
     @property
     def name(self) -> str:
-        """As the user wrote it, without secrets."""
+        """The name as given, without secrets."""
         ...
 
     async def chat(self, messages: Sequence[Message], tools: Sequence[ToolSpec], sampling: Sampling) -> Reply:
-        """One reply; `ModelError` with a kind if there is none."""
+        """One reply; `ModelError` if it fails."""
         ...
 
 
 class Sampled(msgspec.Struct, frozen=True, kw_only=True):
-    """Tokens an engine sampled, in little-endian bytes."""
+    """Tokens that an engine sampled, as little-endian bytes."""
 
     ids: bytes
-    """int32; a stop token that was sampled is one of them."""
+    """int32; includes a sampled stop token."""
     logprobs: bytes
-    """float32, of the distribution actually sampled from: after temperature, top-k and top-p."""
+    """float32, of the distribution that was sampled from: after temperature, top-k and top-p."""
     versions: tuple[tuple[int, int], ...]
     """Runs of (count, weight version) over the ids."""
     stop: str
     """`stop` (a stop token or text) or `length`."""
     cached: int = 0
-    """Tokens of the prompt that were found in the prefix tree."""
+    """Prompt tokens that were found in the prefix cache."""
     dtype: str | None = None
-    """The number type the model computed in, such as `float32`; None where the engine does not tell."""
+    """The number type the model computed in, such as `float32`; None if the engine does not report it."""
 
 
 class TokenModel(Protocol):
-    """A model behind token ids."""
+    """A model that takes token ids."""
 
     @property
     def name(self) -> str:
-        """As the user wrote it, without secrets."""
+        """The name as given, without secrets."""
         ...
 
     @property
     def context(self) -> int:
-        """Tokens it takes in all, prompt and completion."""
+        """The context length: prompt and completion together."""
         ...
 
     async def sample(self, ids: Sequence[int], sampling: Sampling, *, stop_ids: Sequence[int] = (), session: str = "") -> Sampled:
-        """Continue exactly these ids; cancelling it frees what it held. A prompt that is too long is `ModelError("context")`.
+        """Continue exactly these ids. Cancelling frees its memory. `ModelError` of kind `context` if the prompt is too long.
 
-        `session` names the rollout: what it has computed is kept with preference until `release`.
+        `session` names the rollout: its computed prefix is kept in preference to others until `release`.
         """
         ...
 
     async def release(self, session: str) -> None:
-        """The rollout is over; nothing of it needs to be kept."""
+        """The rollout has ended; its prefix need not be kept."""
         ...
 
 
 class Renderer(Protocol):
-    """Messages to ids and back, for one model family."""
+    """Converts messages to token ids and back, for one model family."""
 
     @property
     def name(self) -> str:
@@ -104,12 +104,12 @@ class Renderer(Protocol):
         ...
 
     def parse(self, ids: Sequence[int], prefix: str = "call") -> Message:
-        """A sampled completion as a message; its calls are numbered after `prefix`."""
+        """A sampled completion as a message; call ids begin with `prefix`."""
         ...
 
     def bridge(self, ids: Sequence[int], messages: Sequence[Message]) -> list[int] | None:
-        """What to append to `ids`, which end with a sampled turn, so that `messages` and the assistant's opening follow.
+        """The ids to append to `ids`, which end with a sampled turn, for `messages` and the opening of the assistant's turn.
 
-        Never re-renders history. None if it cannot.
+        History is not rendered again. None if the family cannot do this.
         """
         ...

@@ -1,6 +1,6 @@
-"""What a sandbox is to those who use one and those who make one, as Protocols: files, processes, connections.
+"""The interfaces of sandboxes: files, processes, connections.
 
-Implementations do not subclass them. `tests/contract/` holds every backend, third parties' too, to what is promised here.
+Implementations do not subclass them. Every backend must pass the suites in `tests/contract/`.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -13,31 +13,31 @@ from sandlot.core.limits import Limits
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
-    """What to start in a sandbox."""
+    """A command to start in a sandbox."""
 
     argv: tuple[str, ...]
     env: dict[str, str] = {}
     cwd: str | None = None
-    """None: where the image says, else `/`."""
+    """None: the image's working directory, else `/`."""
     user: str | None = None
-    """None: whom the image says, else `root`."""
+    """None: the image's user, else `root`."""
     stdin: bytes | None = None
-    """Given whole and closed; None leaves the stream open for `Process.send`."""
+    """The whole standard input; None leaves it open for `Process.send`."""
     pty: bool = False
     output_bytes: int | None = None
-    """Bytes of output wanted, both streams together; what comes after is counted and thrown away inside the sandbox."""
+    """Maximum bytes of output, both streams together. The rest is counted and dropped inside the sandbox."""
 
 
 class Process(Protocol):
-    """A running command: output as it comes, then an exit code."""
+    """A running command."""
 
     @property
     def dropped(self) -> int:
-        """Bytes of output beyond `Command.output_bytes`, known when it has ended."""
+        """Bytes of output beyond `Command.output_bytes`; known when the command has ended."""
         ...
 
     def output(self) -> AsyncIterator[tuple[str, bytes]]:
-        """Pieces of (`stdout` or `stderr`, bytes) until it has ended; what it left in the background is not waited for."""
+        """Pieces of (`stdout` or `stderr`, bytes) until the command ends. Background processes are not waited for."""
         ...
 
     async def send(self, data: bytes) -> None:
@@ -45,11 +45,11 @@ class Process(Protocol):
         ...
 
     async def wait(self) -> int:
-        """Its exit code; negative for the signal that ended it."""
+        """Wait for the exit code; negative for the signal that ended it."""
         ...
 
     async def kill(self) -> None:
-        """End it and everything it started."""
+        """Kill it and everything it started."""
         ...
 
 
@@ -57,54 +57,54 @@ class Stream(Protocol):
     """A connection into a sandbox."""
 
     async def send(self, data: bytes) -> None:
-        """Write all of it."""
+        """Write all bytes."""
         ...
 
     async def receive(self, max_bytes: int = 65536) -> bytes:
-        """What is there; empty at the end."""
+        """Available bytes; empty at the end of the stream."""
         ...
 
     async def aclose(self) -> None:
-        """Close both ways."""
+        """Close both directions."""
         ...
 
 
 class Survey(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that is not the image's, by absolute path."""
+    """All paths that are not part of the image, absolute."""
 
     sizes: Mapping[str, int]
     """Regular files: size in bytes."""
     kinds: Mapping[str, str] = {}
     """Everything else: `folder`, `link` (not followed) or `other` (a pipe, a socket, a device)."""
     left_out: int = 0
-    """Paths that are there and not named here: beyond what a sandbox lists, or too deep."""
+    """Number of paths not listed here: too many, or nested too deep."""
 
 
 class Snapshot(Protocol):
-    """Files frozen at one moment. What the agent does later does not show."""
+    """The files at one moment. Later changes do not show."""
 
     async def survey(self) -> Survey:
-        """Everything that is not the image's, with its kind. Too many paths are no error: the rest is counted."""
+        """All paths that are not part of the image. If there are too many, the rest is counted."""
         ...
 
     async def list(self) -> Mapping[str, int]:
-        """Every file that is not the image's, by absolute path: size in bytes. What an image brings can be read, not listed."""
+        """Size in bytes of every file that is not part of the image, by path. Files of the image are not listed."""
         ...
 
     async def read(self, path: str) -> bytes:
-        """One file; `FileNotFoundError` if it is not there."""
+        """Read a file; `FileNotFoundError` if there is none."""
         ...
 
 
 class Files(Protocol):
-    """What every world has, with a sandbox or without: files by absolute path."""
+    """Files by absolute path, in a sandbox or in memory."""
 
     async def read(self, path: str) -> bytes:
-        """One file; `FileNotFoundError` if it is not there."""
+        """Read a file; `FileNotFoundError` if there is none."""
         ...
 
     async def write(self, path: str, data: bytes) -> None:
-        """Put one file, with the folders above it."""
+        """Write a file and create its parent folders."""
         ...
 
     async def list(self, folder: str = "/") -> Sequence[str]:
@@ -112,49 +112,49 @@ class Files(Protocol):
         ...
 
     async def freeze(self) -> Snapshot:
-        """The files as they are now. In a sandbox the agent's processes are dead before this returns."""
+        """A snapshot of the files. In a sandbox, the agent's processes are killed first."""
         ...
 
 
 @runtime_checkable
 class Sandbox(Files, Protocol):
-    """A machine for one rollout: own files, processes, network."""
+    """An isolated machine for one rollout, with its own files, processes and network."""
 
     async def spawn(self, command: Command) -> Process:
         """Start a command."""
         ...
 
     async def connect(self, where: int | str) -> Stream:
-        """Reach a port (number) or unix socket (path) inside, without opening the network."""
+        """Connect to a port (number) or Unix socket (path) inside; the network stays closed."""
         ...
 
     def listen(self, port: int) -> AbstractAsyncContextManager[AsyncIterator[Stream]]:
-        """Stand behind a port of its loopback: every connection a program inside makes to 127.0.0.1:`port` comes out here.
+        """Serve a port of the sandbox's loopback from the host: yields every connection made inside to 127.0.0.1:`port`.
 
-        Close each when it is done: some hundreds are open at once, the next wait inside. Leaving the context closes the port and
-        its connections; a port taken inside is an `OSError`. A freeze ends the iteration: nobody is left to connect.
+        Close each connection when done: a few hundred may be open at once, further ones wait. Leaving the context closes the port
+        and its connections. `OSError` if the port is in use inside. A freeze ends the iteration.
         """
         ...
 
     async def changed(self) -> Mapping[str, int]:
-        """Every file that is not the image's, by absolute path: size in bytes, as it is now. Nothing is stopped for it."""
+        """Size in bytes of every file that is not part of the image, by path, now. Processes keep running."""
         ...
 
 
 class Backend(Protocol):
-    """Makes sandboxes, and says what they isolate."""
+    """Opens sandboxes, and reports what they isolate."""
 
     def open(self, image: str, network: str, limits: Limits) -> AbstractAsyncContextManager[Files]:
-        """A fresh sandbox, gone without a trace when the context ends."""
+        """A fresh sandbox; it is removed completely when the context ends."""
         ...
 
     async def probe(self) -> Mapping[str, str]:
-        """What this backend isolates on this machine, capability by capability; `no: why` where it does not."""
+        """What this backend isolates on this machine, by capability; `no: why` for what it does not."""
         ...
 
 
 class Completed(msgspec.Struct, frozen=True, kw_only=True):
-    """What `world.exec` returns: a command that has ended.
+    """The result of a command, as `world.exec` returns it.
 
     ```python
     from sandlot.core.ports.sandbox import Completed
@@ -167,8 +167,8 @@ class Completed(msgspec.Struct, frozen=True, kw_only=True):
     code: int
     """The exit code; 0 for success."""
     stdout: str
-    """What it printed."""
+    """Standard output."""
     stderr: str
-    """What it printed to stderr."""
+    """Standard error."""
     dropped: int = 0
-    """Bytes of output above the limit that were not kept."""
+    """Bytes of output beyond the limit, which were dropped."""

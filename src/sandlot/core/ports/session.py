@@ -1,4 +1,4 @@
-"""What a session, a harness and a policy must do: the loop between an agent and a world."""
+"""The interfaces of the loop between an agent and a world: session, user, policy, harness, hook."""
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
@@ -14,71 +14,63 @@ from sandlot.core.task import Task
 from sandlot.core.trace import Event, Message, Node, Trace
 from sandlot.core.types import End
 
-# -- worlds ------------------------------------------------------------------------------------------------------------
-
-
-# -- tools -------------------------------------------------------------------------------------------------------------
-
-
-# -- sessions and harnesses --------------------------------------------------------------------------------------------
-
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """What an action led to."""
+    """The environment's answer to an action."""
 
     messages: tuple[Message, ...]
     end: End | None = None
-    """None: go on."""
+    """None: the rollout goes on."""
     events: tuple[Event, ...] = ()
     user: Node | None = None
-    """The last message as a model said it who plays the user, with what it took; None if nobody had to."""
+    """The last message as sampled from the model that plays the user; None if it was not sampled."""
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """The messages as nodes that have no place in a tree yet."""
+        """The messages as nodes without a parent."""
         if self.user is None:
             return tuple(Node(message=message) for message in self.messages)
         return (*(Node(message=message) for message in self.messages[:-1]), self.user)
 
     @property
     def terminated(self) -> bool:
-        """The task itself is over."""
+        """True if the task itself is over."""
         return self.end in {End.DONE, End.BREACH, End.REFUSED}
 
     @property
     def truncated(self) -> bool:
-        """A budget ran out; the task itself might have gone on."""
+        """True if a limit ended the rollout."""
         return self.end is not None and not self.terminated
 
 
 class Session(Protocol):
-    """An opened world with the loop turned inside out. Limits and constraints are kept here, whoever holds the loop."""
+    """An open world, stepped from outside. It enforces limits and constraints for every caller."""
 
     @property
     def tools(self) -> Sequence[ToolSpec]:
-        """What the agent may call."""
+        """The tools the agent may call."""
         ...
 
     async def reset(self) -> Step:
-        """The opening messages."""
+        """Return the opening messages."""
         ...
 
     async def step(self, action: Message, *, num_tokens: int = 0) -> Step:
-        """Take one assistant message: run its tool calls, or hear the environment's reply."""
+        """Process one assistant message: run its tool calls, or ask the user for a reply."""
         ...
 
     async def render(self) -> str:
-        """The present situation for a person."""
+        """The conversation so far, as text for a person."""
         ...
 
 
 @runtime_checkable
 class Workplace(Session, Protocol):
-    """A session whose machine a harness may put an agent of its own into; the limits of the task hold there too."""
+    """A session in whose sandbox a harness may run its own agent, under the limits of the task."""
 
     @property
     def limits(self) -> Limits:
-        """What the rollout may use."""
+        """The limits of the rollout."""
         ...
 
     def machine(self) -> Sandbox:
@@ -86,65 +78,65 @@ class Workplace(Session, Protocol):
         ...
 
     def count_turn(self, num_tokens: int) -> End | None:
-        """Count a turn that was taken beside `step`; the limit that is reached with it, if one is."""
+        """Count a turn taken without `step`; return the limit it reaches, if any."""
         ...
 
 
 class UserTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """What a user says."""
+    """A message from the user."""
 
     text: str = ""
-    """Empty if it ends the conversation without a word."""
+    """May be empty at the end of the conversation."""
     end: End | None = None
-    """None: it waits for an answer. `done`: it has nothing more to say. `token_limit`, `time_limit`: it can take in no more."""
+    """None: the user waits for an answer. `done`: it is finished. `token_limit`, `time_limit`: its own limit is reached."""
     node: Node | None = None
-    """How the text came about, if a model said it: sampled, in the role of the user."""
+    """The sampled node, if a model plays the user."""
     events: tuple[Event, ...] = ()
 
 
 class User(Protocol):
-    """The other side of a conversation: it hears what the agent says, and nothing of what it does."""
+    """The user of a conversation: sees the agent's messages, not its tool calls."""
 
     async def open(self) -> UserTurn:
-        """The first words."""
+        """The first message."""
         ...
 
     async def reply(self, text: str) -> UserTurn:
-        """What it answers to a plain message; `ModelError` if a model that plays it gives nothing to go on with."""
+        """The reply to a message without tool calls; `ModelError` if the model that plays the user fails."""
         ...
 
 
 class Users(Protocol):
-    """Where users come from that a model plays: one for each rollout."""
+    """Opens users that a model plays, one per rollout."""
 
     @property
     def name(self) -> str:
-        """The model, as the person who runs it wrote it, without secrets."""
+        """The model's name as given, without secrets."""
         ...
 
     def user(self, persona: Persona, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[User]:
-        """A user for one rollout of a task, which is given without its key; `seed` is for its sampling."""
+        """A user for one rollout of a task, given without its key. `seed` is for sampling."""
         ...
 
 
 class Policy(Protocol):
-    """A model at a weight version with its sampling settings, able to take a turn."""
+    """A model at one weight version with sampling settings, which takes turns."""
 
     async def turn(self, trace: Trace, leaf: int, tools: Sequence[ToolSpec]) -> Node:
-        """The next assistant message below `leaf`, as a sampled node; `ModelError` if there is none to be had."""
+        """The next assistant message below `leaf`, as a sampled node; `ModelError` if it fails."""
         ...
 
 
 class Policies(Protocol):
-    """Where policies come from: one for each rollout, so that it may keep state of its own while the rollout lives."""
+    """Opens policies, one per rollout, so that a policy may keep state during its rollout."""
 
     @property
     def name(self) -> str:
-        """As the user wrote it, without secrets."""
+        """The name as given, without secrets."""
         ...
 
     def policy(self, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[Policy]:
-        """A policy for one rollout of a task, by its number; `seed` is for its sampling."""
+        """A policy for one rollout of a task. `seed` is for sampling."""
         ...
 
 
@@ -157,26 +149,17 @@ class Harness(Protocol):
         ...
 
     async def play(self, session: Session, policy: Policy, trace: Trace) -> End:
-        """Take turns until there is an end, appending everything to the trace."""
+        """Take turns until the rollout ends, and append every message to the trace."""
         ...
 
 
 class Hook(Protocol):
-    """Sees every turn; may replace it or raise `StoppedByHook`."""
+    """Called after every turn; may replace the message, or stop the rollout with `StoppedByHook`."""
 
     async def after_turn(self, trace: Trace, node: Node) -> Message | None:
-        """Called with each sampled node before it is acted on. A message takes its place and is recorded as an intervention."""
+        """Called with each sampled node before its calls run. A returned message replaces it, recorded as an intervention."""
         ...
 
     async def after_step(self, trace: Trace, step: Step) -> None:
-        """Called with what the environment answered."""
+        """Called with the environment's answer."""
         ...
-
-
-# -- models ------------------------------------------------------------------------------------------------------------
-
-
-# -- grading -----------------------------------------------------------------------------------------------------------
-
-
-# -- keeping -----------------------------------------------------------------------------------------------------------

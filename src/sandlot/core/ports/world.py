@@ -1,4 +1,4 @@
-"""What a rollout acts in: the world and its tools."""
+"""The interfaces of a rollout's world and its tools."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -17,10 +17,10 @@ from sandlot.core.types import Json
 
 
 class World(Protocol):
-    """What a rollout acts in: the first argument of setups and tools.
+    """The world of a rollout: the first argument of setup functions and tools.
 
-    With an image, files and commands are those of the rollout's sandbox. Without one, files live in memory and `exec` is refused.
-    Commands and files are awaited, so a tool that uses them is `async`.
+    With an image, files and commands are in the rollout's sandbox. Without one, files live in memory and `exec` is an error.
+    Files and commands must be awaited, so a tool that uses them is `async`.
 
     ```python
     from sandlot import Environment, Task, World
@@ -42,11 +42,11 @@ class World(Protocol):
     """
 
     state: Any
-    """Made anew for every rollout by the environment's `state`; checks see its last value."""
+    """The rollout's own state, made by the environment's `state`. Checks see its final value."""
     task: Task
     """The task, without its key."""
     rng: Random
-    """Seeded by environment and task: every rollout of a task draws the same numbers."""
+    """Seeded by environment and task: the same in every rollout of a task."""
 
     async def exec(
         self,
@@ -60,36 +60,37 @@ class World(Protocol):
     ) -> Completed:
         """Run a shell command in the sandbox and wait for it. Output beyond `output_bytes` (None: 8 MiB) is dropped and counted.
 
-        With `check`, an exit code other than 0 raises, with the end of what the command printed. Setups check unless you write
-        `check=False`; tools and checks do not unless you write `check=True`.
+        With `check`, an exit code other than 0 raises an error that shows the end of the output. In setup the default is
+        `check=True`, in tools and checks `check=False`.
         """
         ...
 
     async def spawn(self, command: Command) -> Process:
-        """Start a command in the sandbox, and hold its streams."""
+        """Start a command in the sandbox and return its process."""
         ...
 
     async def start(self, command: str, *, ready: int | str | None = None, timeout_s: float = 30.0) -> Process:
         """Start a shell command in the sandbox and leave it running.
 
-        With `ready`, a port or the path of a unix socket, wait until it takes connections; one that ends or is late is an error.
+        With `ready`, a port or the path of a Unix socket, wait until it accepts connections. It is an error if the command ends
+        or is not ready within `timeout_s`.
         """
         ...
 
     async def connect(self, where: int | str) -> Stream:
-        """Reach a port or a unix socket inside the sandbox, without opening the network."""
+        """Connect to a port or Unix socket inside the sandbox; the network stays closed."""
         ...
 
     def listen(self, port: int) -> AbstractAsyncContextManager[AsyncIterator[Stream]]:
-        """Answer, on the host, what programs in the sandbox send to this port of their loopback address."""
+        """Serve a port of the sandbox's loopback from the host: yields the connections of programs inside."""
         ...
 
     async def read(self, path: str) -> bytes:
-        """The bytes of one file."""
+        """Read a file; `FileNotFoundError` if there is none."""
         ...
 
     async def write(self, path: str, data: bytes | str) -> None:
-        """Write one file, and make the folders above it."""
+        """Write a file and create its parent folders."""
         ...
 
     async def list(self, folder: str = "/") -> Sequence[str]:
@@ -98,7 +99,7 @@ class World(Protocol):
 
 
 class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool as every model and every MCP client sees it."""
+    """A tool as models and MCP clients see it."""
 
     name: str
     description: str
@@ -107,7 +108,7 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tool(Protocol):
-    """What the agent may call. A bad call comes back as a result with `error`; only infrastructure raises."""
+    """A tool of the agent. A wrong call returns a result with `error`; only infrastructure failures raise."""
 
     @property
     def spec(self) -> ToolSpec:
@@ -116,17 +117,17 @@ class Tool(Protocol):
 
     @property
     def concurrent(self) -> bool:
-        """True if calls of one turn may run beside each other; what shares the world's state in threads may not."""
+        """True if calls of one turn may run at the same time; False for tools that share state in threads."""
         ...
 
     async def call(self, world: World, call: ToolCall) -> ToolResult:
-        """Check the arguments, run it, and say what came of it."""
+        """Check the arguments, run the tool, return its result."""
         ...
 
 
 class ToolSource(Protocol):
-    """Something that offers tools for as long as a world lives: an MCP server, for one."""
+    """A source of tools that lives as long as a world, such as an MCP server."""
 
     def open(self, world: World) -> AbstractAsyncContextManager[Sequence[Tool]]:
-        """Start it for this world; it is gone when the context ends."""
+        """Start it for this world; it stops when the context ends."""
         ...

@@ -4,7 +4,7 @@ Rollouts of one task resemble each other, so means and differences are *clustere
 narrow the answer for that task, not for the next one. Nothing here pretends to know more than the data say: with one task, or
 when every task came out alike, the interval is wide and its `note` says why. Every random draw is seeded.
 
-Shares (`wilson`, `clopper_pearson`), beliefs (`beta_mass`, `beta_quantile`), means (`clustered_mean`, `clustered_share`),
+Shares (`wilson`), Beta distributions (`beta_cdf`, `beta_quantile`), means (`clustered_mean`, `clustered_share`),
 comparisons (`sign_flip`, `mcnemar`), and `pass_at_k`, `quantile`.
 """
 
@@ -63,11 +63,6 @@ def beta_cdf(x: float, a: float, b: float) -> float:
     if x < (a + 1) / (a + b + 2):  # the fraction converges fast only on its own side of the mean
         return min(1.0, scale * _beta_fraction(x, a, b) / a)
     return max(0.0, 1 - scale * _beta_fraction(1 - x, b, a) / b)
-
-
-def beta_mass(low: float, high: float, a: float, b: float) -> float:
-    """The share of Beta(a, b) between two values. After k of n, Jeffreys' posterior is a = k + 1/2, b = n - k + 1/2."""
-    return max(0.0, beta_cdf(high, a, b) - beta_cdf(low, a, b))
 
 
 @lru_cache(maxsize=4096)
@@ -131,17 +126,6 @@ def _wilson(share: float, n: float, z: float) -> Interval:
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / (1 + z * z / n)
     return Interval(share, max(0.0, min(share, centre - half)), min(1.0, max(share, centre + half)))
-
-
-def clopper_pearson(k: int, n: int, confidence: float = CONFIDENCE) -> Interval:
-    """A share k of n for gates: its error rate is never above what it says, at the price of width."""
-    _require_share(k, n)
-    if n == 0:
-        return Interval(None, 0.0, 1.0, "nothing was counted")
-    tail = (1 - confidence) / 2
-    low = _solve(lambda x: beta_cdf(x, k, n - k + 1), tail, 0.0, 1.0) if k > 0 else 0.0
-    high = _solve(lambda x: beta_cdf(x, k + 1, n - k), 1 - tail, 0.0, 1.0) if k < n else 1.0
-    return Interval(k / n, low, high)
 
 
 def _require_share(k: float, n: float) -> None:

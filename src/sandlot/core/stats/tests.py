@@ -1,15 +1,21 @@
-"""Are two collections alike? Tests with effect sizes, and the corrections for asking many times, with nothing but `math`.
+"""Statistical tests with effect sizes, and corrections for multiple testing, with nothing but `math`.
 
-Large data make every difference significant and small data none, so each comparison says how *large* the difference is next to
-how surprising it would be: a finding needs both. `ks` compares numbers, `chi_square` counts of categories, `two_shares` and
-`fisher` shares, `jensen_shannon` whole distributions of words. `holm` and `benjamini_hochberg` keep many questions honest.
+With much data every difference is significant, with little data none is. So each test returns how *large* the difference is
+beside its p-value; a finding needs both. `ks` compares numbers, `chi_square` counts of categories, `fisher` shares,
+`jensen_shannon` distributions of words; `holm` and `benjamini_hochberg` correct for many tests.
+
+`mix_difference`, `distribution_gap` and `rank_difference` compare two groups that may be empty. Their p-values assume independent
+values. Rollouts of one task are alike, so the p-values are too small there; judge by the size.
 """
 
 import math
-from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+_FEW_EXPECTED = 5.0
+"""Categories expected less often than this in either group are counted together: the chi-square test needs it."""
 _EXACT_PATHS = 40_000
 """Up to this product of two sizes the Kolmogorov-Smirnov chance is counted path by path."""
 
@@ -129,35 +135,29 @@ def _gamma_tail(shape: float, x: float) -> float:
 # -- shares ------------------------------------------------------------------------------------------------------------
 
 
-def two_shares(k: int, n: int, other_k: int, other_n: int) -> TestResult:
-    """The z test of two shares k/n; the effect is their difference, without a sign."""
-    if not (0 <= k <= n and 0 <= other_k <= other_n and n and other_n):
-        raise ValueError(f"{k} of {n} and {other_k} of {other_n}: give 0 <= k <= n, and n above 0")
-    effect = abs(k / n - other_k / other_n)
-    pooled = (k + other_k) / (n + other_n)
-    error = math.sqrt(pooled * (1 - pooled) * (1 / n + 1 / other_n))
-    return TestResult(effect, math.erfc(effect / error / math.sqrt(2)) if error else 1.0)
+def fisher(k: int, n: int, other_k: int, other_n: int, *, greater: bool = False) -> TestResult:
+    """Fisher's exact test of two shares k/n: exact for the smallest counts. The effect is the difference of the shares.
 
-
-def fisher(k: int, n: int, other_k: int, other_n: int) -> TestResult:
-    """Fisher's exact test of two shares, both sides: right for the smallest counts. The effect is the shares' difference."""
+    Two-sided. With `greater`, one-sided: the chance of k or more in the first group if both groups had the same share.
+    """
     if not (0 <= k <= n and 0 <= other_k <= other_n):
-        raise ValueError(f"{k} of {n} and {other_k} of {other_n}: give 0 <= k <= n")
+        raise ValueError(f"{k} of {n} and {other_k} of {other_n} are not shares; give 0 <= k <= n")
     if not n or not other_n:
         return TestResult(0.0, 1.0)
     hits, total = k + other_k, n + other_n
-    every = log_choose(total, n)
+    every = _log_choose(total, n)
 
     def log_chance(count: int) -> float:
-        return log_choose(hits, count) + log_choose(total - hits, n - count) - every
+        return _log_choose(hits, count) + _log_choose(total - hits, n - count) - every
 
     seen = log_chance(k) + 1e-7  # a tie counts, whatever the rounding
     counts = range(max(0, n - (total - hits)), min(n, hits) + 1)
-    p = math.fsum(math.exp(chance) for chance in map(log_chance, counts) if chance <= seen)
-    return TestResult(abs(k / n - other_k / other_n), min(1.0, p))
+    chances = ((count, log_chance(count)) for count in counts)
+    tail = (chance for count, chance in chances if (count >= k if greater else chance <= seen))
+    return TestResult(abs(k / n - other_k / other_n), min(1.0, math.fsum(map(math.exp, tail))))
 
 
-def log_choose(n: int, k: int) -> float:
+def _log_choose(n: int, k: int) -> float:
     """The logarithm of how many ways there are to choose k of n."""
     return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
 
@@ -177,6 +177,70 @@ def jensen_shannon(left: Mapping[str, int], right: Mapping[str, int]) -> float:
 
 def _towards(p: float, middle: float) -> float:
     return p * math.log2(p / middle) if p else 0.0
+
+
+# -- two groups of rollouts ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How far apart two groups are, and the chance of that if they were alike."""
+
+    size: float
+    p_value: float
+    first: int
+    second: int
+    """How many values each group has."""
+
+
+def mix_difference(first: Mapping[str, int], second: Mapping[str, int]) -> Difference:
+    """Two groups' counts by category; the size is Cramer's V, from 0 for the same mix to 1 for nothing in common."""
+    n, m = sum(first.values()), sum(second.values())
+    pairs = _pooled(first, second) if n and m else []
+    found = chi_square(pairs)
+    return Difference(found.effect, found.p, n, m)
+
+
+def distribution_gap(first: Iterable[float], second: Iterable[float]) -> Difference:
+    """Two groups of values by Kolmogorov and Smirnov; the size is the largest gap between their distributions, from 0 to 1."""
+    ours, theirs = list(first), list(second)
+    if not ours or not theirs:
+        return Difference(0.0, 1.0, len(ours), len(theirs))
+    found = ks(ours, theirs)
+    return Difference(found.effect, found.p, len(ours), len(theirs))
+
+
+def rank_difference(first: Iterable[float], second: Iterable[float]) -> Difference:
+    """The chance that a value of the first group lies above one of the second (the AUC; ties count half), by Mann and Whitney.
+
+    The p-value is two-sided, from the normal limit with ties allowed for.
+    """
+    ours, theirs = sorted(first), sorted(second)
+    n, m = len(ours), len(theirs)
+    if not n or not m:
+        return Difference(0.5, 1.0, n, m)
+    above = math.fsum((bisect_left(theirs, value) + bisect_right(theirs, value)) / 2 for value in ours)
+    total = n + m
+    ties = sum(count**3 - count for count in Counter([*ours, *theirs]).values())
+    variance = n * m / 12 * (total + 1 - ties / (total * (total - 1)))
+    if variance <= 0:  # every value is the same one
+        return Difference(0.5, 1.0, n, m)
+    z = max(0.0, abs(above - n * m / 2) - 0.5) / math.sqrt(variance)
+    return Difference(above / (n * m), math.erfc(z / math.sqrt(2)), n, m)
+
+
+def _pooled(first: Mapping[str, int], second: Mapping[str, int]) -> list[tuple[int, int]]:
+    """Both counts of every category, those too rare to stand alone put together."""
+    share = min(sum(first.values()), sum(second.values())) / (sum(first.values()) + sum(second.values()))
+    pairs: list[tuple[int, int]] = []
+    rare = (0, 0)
+    for name in sorted({*first, *second}):
+        pair = (first.get(name, 0), second.get(name, 0))
+        if sum(pair) * share < _FEW_EXPECTED:
+            rare = (rare[0] + pair[0], rare[1] + pair[1])
+        elif sum(pair):
+            pairs.append(pair)
+    return [*pairs, rare] if sum(rare) else pairs
 
 
 # -- many questions ----------------------------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
-"""Capture: agents we did not write, and the endpoints they speak to.
+"""Harness for foreign agents: they run unmodified, and every model call is captured at an endpoint.
 
-Read `command.py` first (a command-line agent as a harness), then `history.py` (how what it sends is found again in the trace)
-and the two dialects, `openai.py` and `anthropic.py`. `listening.py` and `exchange.py` are the HTTP below; `sandlot serve --model`
-stands on them too.
+Read `command.py` first (a command-line agent as a harness), then `server.py` (the endpoints) and `history.py` (how a request is
+matched with the trace). The OpenAI and Anthropic dialects are in `sandlot.model.wire`.
 """

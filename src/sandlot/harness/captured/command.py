@@ -1,8 +1,8 @@
-"""A command-line agent as a harness: it runs unmodified inside the rollout's sandbox, and every turn it takes is captured.
+"""A command-line agent as a harness: it runs unmodified inside the rollout's sandbox, and every turn is captured.
 
-Inside, the agent finds an OpenAI and an Anthropic endpoint on its loopback, and nothing else of the network. Behind them is the
-run's policy, so its trace has the same exact tokens as any other. The agent's own tools act in the sandbox; the environment's
-limits hold; its exit ends the rollout. What it wrote to stdout and stderr is kept at both ends.
+Inside, the agent has an OpenAI and an Anthropic endpoint on its loopback, and no other network. The run's policy answers behind
+them, so the trace has exact tokens as with any harness. The agent's own tools act in the sandbox, the environment's limits hold,
+and the agent's exit ends the rollout. The end of its stdout and stderr is kept.
 """
 
 import tempfile
@@ -23,21 +23,21 @@ from sandlot.harness.captured.server import MODEL, CapturedConversation, capture
 from sandlot.model.wire.listening import listening
 
 _PORT = 8787
-"""Where the endpoints are, inside the sandbox."""
+"""Port of the endpoints inside the sandbox."""
 _KEPT_BYTES = 16 << 10
-"""Of what the agent wrote, for each stream: this much of its end."""
+"""Bytes kept from the end of each output stream."""
 _OUTPUT_BYTES = 64 << 20
-"""Output read at all; the rest is dropped inside the sandbox."""
+"""Bytes of output that are read; the rest is dropped inside the sandbox."""
 _MAX_PROMPT_BYTES = 100_000
-"""What fits into one variable of a process."""
+"""What fits into one environment variable."""
 _CONNECTIONS = 32
-"""Of one agent, open at the same time."""
+"""Connections of one agent that are open at the same time."""
 _GRACE_S = 10.0
-"""After its limit the agent may put its files in order for so long, if nothing else stops it."""
+"""Longest wait for a killed agent to end."""
 
 
 class CommandAgent:
-    """Plays a rollout by running a command. `{prompt}` in it becomes the task, quoted."""
+    """Plays a rollout by running a command. `{prompt}` in it is replaced by the task's prompt, quoted."""
 
     def __init__(self, command: str, *, cwd: str = "/", user: str = "root") -> None:
         if not command.strip():
@@ -48,9 +48,9 @@ class CommandAgent:
         self._user = user
 
     async def play(self, session: Session, policy: Policy, trace: Trace) -> End:
-        """Start the agent and wait for its end, or for a limit's."""
+        """Run the agent until it exits or reaches a limit."""
         if not isinstance(session, Workplace):
-            raise HarnessError(f"a {type(session).__name__} has no machine that an agent could be put into")
+            raise HarnessError(f"a {type(session).__name__} has no sandbox in which an agent could run")
         sandbox = session.machine()
         opening = await session.reset()
         prompt = "\n\n".join(message.text for message in opening.messages if message.role in {Role.SYSTEM, Role.USER})
@@ -69,7 +69,7 @@ class CommandAgent:
         return _record_end(trace, conversation, said)
 
     async def _run(self, sandbox: Sandbox, prompt: str, conversation: CapturedConversation) -> "_AgentOutput":
-        """The agent from its start to its end; killed when the conversation is over before it is."""
+        """Run the agent to its end; it is killed if the conversation is over before."""
         process = await sandbox.spawn(
             Command(
                 argv=("/bin/sh", "-c", self.command.replace("{prompt}", '"$SANDLOT_PROMPT"')),
@@ -97,14 +97,14 @@ class CommandAgent:
 
 
 class _AgentOutput:
-    """What a process said, at its end, and how it ended."""
+    """The last output of a process, and its exit code."""
 
     def __init__(self) -> None:
         self.code: int | None = None
         self._pieces = {"stdout": b"", "stderr": b""}
 
     def add(self, name: str, data: bytes) -> None:
-        """A further piece."""
+        """Add a piece of output."""
         self._pieces[name] = (self._pieces[name] + data)[-_KEPT_BYTES:]
 
     def text(self, name: str) -> str:
@@ -113,9 +113,9 @@ class _AgentOutput:
 
 
 def _agent_variables(prompt: str) -> dict[str, str]:
-    """Where the endpoints are, in the words of the usual libraries."""
+    """The endpoints in the environment variables that the common client libraries read."""
     if len(prompt.encode()) > _MAX_PROMPT_BYTES:
-        raise HarnessError(f"the task's prompt is over {_MAX_PROMPT_BYTES} bytes, which no command takes; put it into a file")
+        raise HarnessError(f"the task's prompt is over {_MAX_PROMPT_BYTES} bytes, too long for a command; put it into a file")
     base = f"http://127.0.0.1:{_PORT}"
     return {
         "OPENAI_BASE_URL": f"{base}/v1",
@@ -136,7 +136,7 @@ async def _stop_when_over(conversation: CapturedConversation, process: Process) 
 
 @asynccontextmanager
 async def _serve_endpoints(sandbox: Sandbox, conversation: CapturedConversation) -> AsyncGenerator[None]:
-    """The endpoints, reachable from inside for as long as the context lives."""
+    """Serve the endpoints inside for as long as the context lasts."""
     with tempfile.TemporaryDirectory(prefix="sandlot-") as folder:
         path = Path(folder) / "agent.sock"
         try:
@@ -153,17 +153,17 @@ async def _serve_endpoints(sandbox: Sandbox, conversation: CapturedConversation)
 
 
 async def _accept(connections: AsyncIterator[Stream], path: Path, relays: anyio.abc.TaskGroup) -> None:
-    """Each connection is two open files of ours: only so many at once, the next ones wait inside."""
+    """Relay the agent's connections. Each takes two open files here, so their number is limited; others wait inside."""
     slots = anyio.Semaphore(_CONNECTIONS)
     async for inside in connections:
         await slots.acquire()
-        with boundary(HarnessError, "taking a connection of the agent"):
+        with boundary(HarnessError, "accepting a connection of the agent"):
             server = await anyio.connect_unix(path)
         relays.start_soon(_relay, inside, server, slots)
 
 
 async def _relay(inside: Stream, server: anyio.abc.SocketStream, slots: anyio.Semaphore) -> None:
-    """Bytes of one connection, both ways, until either side is done."""
+    """Copy the bytes of one connection in both directions until one side ends."""
     try:
         async with server, anyio.create_task_group() as ways:
 
@@ -177,7 +177,7 @@ async def _relay(inside: Stream, server: anyio.abc.SocketStream, slots: anyio.Se
                 await inside.send(data)
             ways.cancel_scope.cancel()
     except* (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
-        pass  # the agent hung up, or was killed
+        pass  # the agent closed the connection, or was killed
     finally:
         slots.release()
         with anyio.move_on_after(1, shield=True):
@@ -192,7 +192,7 @@ def _record_summary(trace: Trace, conversation: CapturedConversation) -> None:
 
 
 def _record_end(trace: Trace, conversation: CapturedConversation, said: _AgentOutput) -> End:
-    """Why it stopped. What broke on our side is raised; an agent that never asked the model has played nothing."""
+    """Record how the agent ended, and return why. Raises errors of our side, and if the agent never called the model."""
     if conversation.error is not None:
         raise conversation.error
     detail = {"code": said.code, "stdout": said.text("stdout"), "stderr": said.text("stderr")}
@@ -203,5 +203,5 @@ def _record_end(trace: Trace, conversation: CapturedConversation, said: _AgentOu
         trace.events.append(Event(kind="limit", turn=trace.num_turns, detail={"limit": conversation.end.value}))
     if not conversation.history.drifts:
         why = said.text("stderr").strip()[-2000:] or said.text("stdout").strip()[-2000:] or "it wrote nothing"
-        raise HarnessError(f"the agent ended with code {said.code} and never asked the model: {why}", kind="agent")
+        raise HarnessError(f"the agent ended with code {said.code} and never called the model: {why}", kind="agent")
     return conversation.end or End.DONE

@@ -1,12 +1,12 @@
-"""Finding a client's history again in the trace, so that what was sampled is never tokenised anew.
+"""Matches a client's message history with the trace, so that sampled messages are never tokenised again.
 
-A client sends the whole conversation each time. It is compared with the tree message by message, by structure: ids of calls are
-the wire's own and do not count, and reasoning does not travel. What is found keeps its node, and with it the exact tokens; only
-the rest is appended. Three things can have happened to what was sampled:
+A client sends the whole conversation each time. It is compared with the trace's tree message by message, by structure: ids of
+calls are ignored, and so is reasoning, which clients do not send back. Messages that are found keep their nodes, and with them
+the exact tokens; only the rest is appended. A sampled message can come back in three ways:
 
-    clean     it came back as it was said
-    realign   it came back with other white space: it is the same turn, and its sampled tokens stay
-    fork      it came back changed, or was left out: what came is appended beside it, and nothing is overwritten
+    clean     unchanged
+    realign   with different white space: it is the same turn, and its sampled tokens stay
+    fork      changed or left out: the new messages are appended beside it, and nothing is overwritten
 
 All but the first leave an event in the trace.
 """
@@ -28,29 +28,29 @@ Shape = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class _KnownPrefix:
-    """The beginning of a conversation that is in the trace already."""
+    """The start of a conversation that is already in the trace."""
 
     leaf: int | None = None
     num: int = 0
-    """Messages that were found."""
+    """Number of messages found."""
     realigned: int = 0
-    """Turns of them that are the same but for white space."""
+    """Number of them that differ in white space."""
 
 
 @dataclass(slots=True)
 class History:
-    """The trace as one client's conversations; several begin at several roots."""
+    """The conversations of one client in the trace; each starts at its own root."""
 
     trace: Trace
     drifts: Counter[DriftKind] = field(default_factory=Counter[DriftKind])
-    """Requests by the worst that happened to their history."""
+    """Number of requests by the worst drift of their history."""
     _tools: dict[int, str] = field(default_factory=dict[int, str])
-    """Which tools a conversation began with (their digest), by its root: with others its prompt is another one."""
+    """Digest of the tools of each conversation, by its root: with other tools the prompt is different."""
     _children: dict[int | None, list[int]] = field(default_factory=dict[int | None, list[int]])
     _num_seen: int = 0
 
     def leaf_of(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> int:
-        """The node a turn is to be taken below: found as far as possible, appended from there."""
+        """The node below which the next turn is taken: messages are found as far as possible, and the rest is appended."""
         tools_digest = digest(msgspec.json.encode(list(tools)))
         found = self._find_known(messages, tools_digest)
         leaf, realigned = found.leaf, found.realigned
@@ -60,7 +60,7 @@ class History:
             if parent is None:
                 self._tools[leaf] = tools_digest
         if leaf is None:
-            raise ValueError("a history has at least one message")
+            raise ValueError("a history without messages")
         kind = DriftKind.FORK if forked else DriftKind.REALIGN if realigned else DriftKind.CLEAN
         self.drifts[kind] += 1
         if kind is not DriftKind.CLEAN:
@@ -69,7 +69,7 @@ class History:
         return leaf
 
     def forget_from(self, num_nodes: int) -> None:
-        """Take back what was appended for a turn that was not taken: every node from this one on."""
+        """Remove the nodes from this index on: they were appended for a turn that was not taken."""
         del self.trace.nodes[num_nodes:]
         self._tools = {root: tools_digest for root, tools_digest in self._tools.items() if root < num_nodes}
         if self._num_seen > num_nodes:
@@ -77,9 +77,9 @@ class History:
             self._num_seen = 0
 
     def _find_known(self, messages: Sequence[Message], tools_digest: str) -> "_KnownPrefix":
-        """The longest path that the messages begin with.
+        """The longest path of the tree that the messages start with.
 
-        Of several that fit, the newest: a client goes on with the last answer it got.
+        If several match, the newest: a client continues with the last response it got.
         """
         best = _KnownPrefix()
         roots = [index for index, tools in self._tools.items() if tools == tools_digest]
@@ -105,7 +105,7 @@ class History:
         return self._children.get(parent, [])
 
     def _has_fork(self, leaf: int | None) -> bool:
-        """True if a turn was sampled below here, or in a conversation that began here: it is not in what came back."""
+        """True if a sampled turn below this node (None: of any conversation) is missing in the request."""
         if leaf is None:
             return bool(self._tools)
         below = list(self._children_of(leaf))
@@ -118,7 +118,7 @@ class History:
 
 
 def _compare(node: Node, message: Message) -> DriftKind | None:
-    """Clean if a message is the node's own, realign if it differs in white space only; None if it is another one."""
+    """Clean if the messages are equal, realign if they differ in white space only; None if they are different."""
     mine, theirs = shape_of(node.message), shape_of(message)
     if mine == theirs:
         return DriftKind.CLEAN
@@ -127,7 +127,7 @@ def _compare(node: Node, message: Message) -> DriftKind | None:
 
 
 def shape_of(message: Message) -> Shape:
-    """What is compared: who spoke, the text, the calls by name and arguments, the results by their text."""
+    """What is compared: role, text, calls by name and arguments, results by their text."""
     text = "".join(part.text for part in message.parts if isinstance(part, Text))
     rest = [_part_shape(part) for part in message.parts if not isinstance(part, Text | Reasoning)]
     return (message.role.value, text, *rest)
@@ -144,7 +144,7 @@ def _part_shape(part: object) -> Shape:
 
 
 def _arguments_key(arguments: object) -> bytes:
-    """Arguments whose order does not matter."""
+    """Arguments in a form in which their order does not matter."""
     return msgspec.json.encode(arguments, order="sorted")
 
 

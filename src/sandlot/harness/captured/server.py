@@ -1,8 +1,7 @@
-"""The server one agent speaks to: each request is found in the trace, answered by the policy, and written down.
+"""The model server of one agent: each request is matched with the trace, answered by the policy, and recorded.
 
-Both dialects lead to `Conversation.turn`. Turns are taken one after the other, so that the trace of an agent that asks for
-several at once is still a record of what happened. A limit that is reached ends the rollout at the next request, not in the
-middle of one.
+Both dialects use `CapturedConversation.turn`. Turns are taken one after the other, so that the trace is in order also if an agent
+sends several requests at once. When a limit is reached, the rollout ends at the next request, not in the middle of one.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -29,28 +28,28 @@ from sandlot.model.wire.openai_server import chat_body, chat_events, read_chat
 from sandlot.model.wire.turn import Answered, TurnRequest
 
 MAX_OVERFLOWS = 16
-"""Requests one after the other that do not fit into the context; an agent that cannot shorten its history by then has ended."""
+"""Consecutive requests that do not fit into the context, after which the rollout ends."""
 MAX_KEPT_BYTES = 32 * 2**20
-"""Messages of one rollout that are kept in its trace."""
+"""Size limit of one rollout's messages in the trace."""
 _WISH_CHARS = 200
-"""What is written down of a wish that was not granted."""
+"""Characters recorded of a sampling option that was ignored."""
 MODEL = "sandlot"
-"""The name every model has here: the run decides which one it is, not the agent."""
+"""The name of every model here: the run decides which model it is, not the agent."""
 
 
 class CapturedConversation:
-    """One rollout's talk between an agent and the policy."""
+    """The conversation between an agent and the policy in one rollout."""
 
     def __init__(self, trace: Trace, policy: Policy, count_turn: Callable[[int], End | None]) -> None:
         self.history = History(trace)
         self.over = anyio.Event()
         """Set when no further turn will be taken."""
         self.end: End | None = None
-        """Which limit was reached, or that the agent was refused its last turn."""
+        """The limit that was reached, or REFUSED if the last turn was refused."""
         self.error: SandlotError | None = None
-        """What broke, on our side of the wire."""
+        """An error on our side."""
         self.num_abandoned = 0
-        """Requests whose client left before its turn was taken."""
+        """Requests whose client disconnected before its turn was taken."""
         self._trace = trace
         self._policy = policy
         self._count_turn = count_turn
@@ -61,12 +60,12 @@ class CapturedConversation:
         self._wishes: set[str] = set()
 
     async def turn(self, asked: TurnRequest) -> Answered:
-        """The next turn of the conversation that was sent."""
+        """Take the next turn of the conversation in a request."""
         async with self._taking:
             if self._limit is not None:
                 self._finish(self._limit)
             if self.over.is_set():
-                raise HarnessError("the rollout is over; this request came too late", kind="over")
+                raise HarnessError("the rollout is over; this request is too late", kind="over")
             self._note_wishes(asked)
             node = await self._take_turn(asked)
             self._trace.append(node)
@@ -74,11 +73,11 @@ class CapturedConversation:
             self._limit = self._count_turn(_num_tokens(node))
             if node.stop == "refusal":
                 self._limit = End.REFUSED
-            self.end = None  # an agent that recovered from a full context has ended nothing
+            self.end = None  # the agent has recovered from a full context
             return Answered(node.message, node.stop or "stop", node.usage or Usage())
 
     async def _take_turn(self, asked: TurnRequest) -> Node:
-        """The turn; one that is not taken leaves its events and no nodes, however often it is asked for."""
+        """Take the turn; if it fails, its events stay in the trace and its nodes are removed."""
         trace = self._trace
         num_nodes, num_events = len(trace.nodes), len(trace.events)
         try:
@@ -104,10 +103,10 @@ class CapturedConversation:
         return node
 
     def _check_size(self, nodes: Sequence[Node]) -> int:
-        """What a request adds to the trace; much of it may be no token of any prompt, so no context bounds it."""
+        """The size of what a request adds to the trace. The context does not limit it: parts may not be in any prompt."""
         size = sum(len(msgspec.msgpack.encode(node.message)) for node in nodes)
         if self._kept_bytes + size > MAX_KEPT_BYTES:
-            raise ModelError(f"the conversation is over {MAX_KEPT_BYTES} bytes; no more of it is kept", kind="context")
+            raise ModelError(f"the conversation is larger than {MAX_KEPT_BYTES} bytes, the limit of a trace", kind="context")
         return size
 
     def _overflow(self, error: SandlotError) -> None:
@@ -128,7 +127,7 @@ class CapturedConversation:
         raise error
 
     def _note_wishes(self, asked: TurnRequest) -> None:
-        """How an agent wants to be sampled is the run's decision; that it was not done is written down once for each wish."""
+        """Record each sampling option of the agent that is ignored, once: the run decides how to sample."""
         new = {name: _brief(value) for name, value in asked.wishes.items() if name not in self._wishes}
         if new:
             self._wishes |= new.keys()
@@ -136,12 +135,12 @@ class CapturedConversation:
 
 
 def capture_app(conversation: CapturedConversation) -> Starlette:
-    """The routes an agent may ask: OpenAI's chat and Anthropic's messages."""
+    """The routes of the server: OpenAI's chat and Anthropic's messages."""
 
     async def chat(request: Request) -> Response:
         wanted, asked = read_chat(await body_of(request))
         if (wanted.n or 1) != 1:
-            raise HTTPException(400, "`n`: one turn at a time")
+            raise HTTPException(400, "`n` must be 1: one turn at a time")
         if asked.stream:
             return EventStream(lambda: _chat_stream(conversation, asked, usage=wanted.with_usage))
         return await _answer(request, conversation, asked, lambda answered: chat_body(answered, MODEL))
@@ -198,7 +197,7 @@ async def _messages_stream(conversation: CapturedConversation, asked: TurnReques
 async def _try_turn(
     turn: Callable[[TurnRequest], Awaitable[Answered]], asked: TurnRequest
 ) -> tuple[Answered | None, SandlotError | None]:
-    """In a stream that has begun, a failure is an event."""
+    """Take a turn; return its error instead of raising it, since an error within a stream is an event."""
     try:
         return await turn(asked), None
     except SandlotError as error:
@@ -210,13 +209,13 @@ def _is_overflow(error: Exception | None) -> bool:
 
 
 def _brief(value: object) -> object:
-    """A wish as it was said, or the beginning of its text."""
+    """A sampling option, or the start of its text if it is long."""
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     return value if len(text) <= _WISH_CHARS and storable(value) else text[:_WISH_CHARS]
 
 
 def _error_body(error: Exception | None) -> dict[str, Any]:
-    """What an agent is told. What broke is the run's business: its words may name what lies outside the sandbox."""
+    """The error for the agent. It has no details of our own errors, which may name things outside the sandbox."""
     if _is_overflow(error):
         body = {"type": "invalid_request_error", "code": "context_length_exceeded", "message": str(error)}
     else:
@@ -232,7 +231,7 @@ async def _on_http_error(_request: Request, error: Exception) -> Response:
 
 
 async def _on_sandlot_error(_request: Request, error: Exception) -> Response:
-    """400 for a full context, which an agent may recover from; else 403, which no client library tries again."""
+    """400 for a full context, from which an agent may recover; else 403, which client libraries do not retry."""
     return json_response({"type": "error"} | _error_body(error), 400 if _is_overflow(error) else 403)
 
 

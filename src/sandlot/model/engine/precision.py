@@ -7,7 +7,6 @@ bfloat16 and float16 is exact in float32, so the weights stay the same. A GPU al
 
 import os
 import platform
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from sandlot.core.disk import write_file
 from sandlot.core.types import Dtype, digest
 from sandlot.model.engine.weights import cache_folder
 
@@ -95,17 +95,9 @@ def read_timing(half: str) -> Timing | None:
 
 
 def _keep(timing: Timing) -> None:
-    """Write it whole or not at all; of several processes the last one wins, and any of them is right."""
     file = _file(timing.half)
     file.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, draft = tempfile.mkstemp(dir=file.parent, prefix=".timing-")
-    try:
-        with os.fdopen(descriptor, "wb") as out:
-            out.write(msgspec.json.encode(timing))
-        Path(draft).replace(file)
-    except OSError:
-        Path(draft).unlink(missing_ok=True)
-        raise
+    write_file(file, msgspec.json.encode(timing), durable=False)
 
 
 def _file(half: str) -> Path:

@@ -1,1 +1,1 @@
-"""Trackers of others: each module opens one, and imports its package only when it is opened."""
+"""Experiment trackers: each module opens one, and imports its package only then."""

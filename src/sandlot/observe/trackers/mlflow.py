@@ -1,7 +1,7 @@
 """MLflow: a database file in the run's folder, or the store that `mlflow:URI` names.
 
-The plain client is used, which writes what it is told: the one that everybody calls also notes the user, the command line and the
-state of the git repository.
+It uses the low-level client, which writes only what it is given: the usual interface also records the user, the command line and
+the state of the git repository.
 """
 
 import time
@@ -17,14 +17,14 @@ from sandlot.observe.trackers.tracker import Settings, Tracker
 
 _EXPERIMENT = "sandlot"
 _OWN = "sandlot.run"
-"""The tag by which a run that goes on is found again: a digest of where it lies, for a path may hold any character."""
+"""The tag by which a run that continues is found: a digest of its path, because a path may hold any character."""
 
 
 def open_mlflow(rest: str, run: Path) -> Tracker:
     """`mlflow` or `mlflow:URI`."""
     if urlsplit(rest).password is not None:
         raise ConfigError(
-            "tracker `mlflow:...`: the address holds a password, which would be written down with the recipe; leave it out "
+            "tracker `mlflow:...`: the address holds a password, which would be stored with the recipe; leave it out "
             "and set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
         )
     package = import_package("mlflow.tracking", "mlflow")
@@ -33,14 +33,14 @@ def open_mlflow(rest: str, run: Path) -> Tracker:
 
 
 class _Mlflow:
-    """A client of one store."""
+    """A run in one MLflow store."""
 
     def __init__(self, client: Any, run: Path) -> None:
         self._client, self._own = client, digest(str(run.resolve()).encode())[:16]
         self._run = ""
 
     def begin(self, name: str, settings: Settings, version: int) -> None:
-        """The run of an earlier sitting goes on."""
+        """Continue the run of an earlier sitting, or create one."""
         found: Any = self._client.get_experiment_by_name(_EXPERIMENT)
         experiment: str = found.experiment_id if found else self._client.create_experiment(_EXPERIMENT)
         earlier: Any = self._client.search_runs([experiment], f"tags.`{_OWN}` = '{self._own}'") if version else []
@@ -53,12 +53,12 @@ class _Mlflow:
             self._client.log_param(self._run, key, value)
 
     def note(self, version: int, figures: Mapping[str, float]) -> None:
-        """A metric each."""
+        """One metric per figure."""
         entity = import_package("mlflow.entities", "mlflow")
         now = int(time.time() * 1000)
         self._client.log_batch(self._run, metrics=[entity.Metric(name, value, now, version) for name, value in figures.items()])
 
     def end(self) -> None:
-        """The run is marked as finished; one that goes on is opened again."""
+        """Mark the run as finished; a later sitting opens it again."""
         if self._run:
             self._client.set_terminated(self._run)

@@ -1,4 +1,4 @@
-"""The packages of trackers are extras: what to do where one is missing."""
+"""Imports the package of a tracker, which is an optional extra."""
 
 from importlib import import_module
 from typing import Any
@@ -7,7 +7,7 @@ from sandlot.core.errors import ConfigError
 
 
 def import_package(module: str, extra: str) -> Any:
-    """The module, or a `ConfigError` that says how to get it."""
+    """The module; `ConfigError` with the install command if it is missing."""
     try:
         return import_module(module)
     except ImportError as error:

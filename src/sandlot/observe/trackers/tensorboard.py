@@ -1,4 +1,4 @@
-"""TensorBoard: event files in the run's folder, or where `tensorboard:DIR` says."""
+"""TensorBoard: event files in the run directory, or in the folder of `tensorboard:DIR`."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,7 +22,7 @@ class _TensorBoard:
         self._writer: Any = None
 
     def begin(self, name: str, settings: Settings, version: int) -> None:
-        """Figures of later versions, from a sitting that was killed, are purged."""
+        """Start a writer that hides figures of later versions, which a killed sitting left."""
         from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - the package is an extra
 
         self._writer = SummaryWriter(str(self._folder), purge_step=version + 1 if version else None)
@@ -30,12 +30,12 @@ class _TensorBoard:
         self._writer.add_text("settings", f"| | |\n|---|---|\n{table}", version)
 
     def note(self, version: int, figures: Mapping[str, float]) -> None:
-        """A scalar each."""
+        """One scalar per figure."""
         for name, value in figures.items():
             self._writer.add_scalar(name, value, version)
         self._writer.flush()
 
     def end(self) -> None:
-        """Everything is in the files."""
+        """Close the files."""
         if self._writer is not None:
             self._writer.close()

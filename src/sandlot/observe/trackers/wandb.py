@@ -1,6 +1,6 @@
-"""Weights & Biases, offline: files in the run's folder that `wandb sync` uploads when a person decides to.
+"""Weights & Biases, offline: files in the run directory that `wandb sync` uploads.
 
-Everything the package would gather by itself is off: the console, the git repository, the code, the machine.
+Everything that the package collects by itself is off: console output, git state, code, machine facts.
 """
 
 from collections.abc import Mapping
@@ -21,14 +21,14 @@ def open_wandb(rest: str, run: Path) -> Tracker:
 
 
 class _Wandb:
-    """A run of the package."""
+    """An offline run of Weights & Biases."""
 
     def __init__(self, package: Any, project: str, run: Path) -> None:
         self._package, self._project, self._place = package, project, run
         self._run: Any = None
 
     def begin(self, name: str, settings: Settings, version: int) -> None:
-        """A folder for each sitting and one id for all: an upload with `--append` joins them."""
+        """One folder per sitting and one id for all: an upload with `--append` joins them."""
         folder = self._place / "wandb" / f"after-{version:06d}"
         folder.mkdir(parents=True, exist_ok=True)
         quiet = self._package.Settings(
@@ -46,10 +46,10 @@ class _Wandb:
         )
 
     def note(self, version: int, figures: Mapping[str, float]) -> None:
-        """One row for each version; what is noted of it later joins it."""
+        """One row per version; later figures of the same version join it."""
         self._run.log(dict(figures), step=version)
 
     def end(self) -> None:
-        """Everything is in the files."""
+        """Close the files."""
         if self._run is not None:
             self._run.finish()

@@ -1,8 +1,8 @@
 /* The agent: process 1 of a sandbox. It serves the host over one socket or a pair of pipes, and reaps what the commands leave
  * behind.
  *
- * One thread, one poll. It holds no power that a command run as root does not have, keeps nothing secret, and dies with its
- * connection: when the host is gone the sandbox is gone. */
+ * One thread, one poll. It has no privileges that a command run as root does not have, holds no secrets, and exits with its
+ * connection: when the host process ends, the sandbox ends. */
 #define _GNU_SOURCE
 #include "agent.h"
 
@@ -64,7 +64,7 @@ static void freeze(uint32_t id, struct reader *in)
 {
     agent.frozen |= take_u8(in);
     if (agent.frozen)
-        listeners_close(); /* nobody is left to connect */
+        listeners_close(); /* no process is left to connect */
     frame_done(&agent.out, id, process_kill_all());
 }
 
@@ -229,7 +229,7 @@ void agent_run(int source, int sink, struct root_view *view, bool is_init)
     sigprocmask(SIG_BLOCK, &child, NULL);
     signal(SIGPIPE, SIG_IGN);
     prctl(PR_SET_NAME, "init", 0, 0, 0);
-    if (!is_init) /* injected into somebody else's container: orphans of commands still come to us */
+    if (!is_init) /* not the first process of its container: orphans of commands must still come to us */
         prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     agent = (struct agent){.source = source, .sink = sink, .is_init = is_init, .view = view};
     agent.signals = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);

@@ -1,4 +1,4 @@
-/* What the agent's files share: the connection to the host, and its channels. */
+/* Declarations shared by the agent's files: the connection to the host, and its channels. */
 #ifndef SANDLOT_AGENT_H
 #define SANDLOT_AGENT_H
 

@@ -126,7 +126,7 @@ void channel_pump_input(struct channel *channel)
         if (count < 0 && (errno == EAGAIN || errno == EINTR))
             return;
     }
-    if (waiting && (channel->input < 0 || count < 0)) { /* nobody reads any more: what comes is taken and lost, as by any pipe */
+    if (waiting && (channel->input < 0 || count < 0)) { /* the reader is gone: input is dropped, as with any pipe */
         close_input(channel);
         count = (ssize_t)waiting;
     }
@@ -136,8 +136,8 @@ void channel_pump_input(struct channel *channel)
         close_input(channel);
 }
 
-/* What lies in the pipes at the moment of the end belongs to the command and is sent first. What background processes write
- * later is drained and thrown away: nobody waits for them, and a closed or full pipe would stop them. */
+/* What is in the pipes when the command ends is its output and is sent first. What background processes write later is read and
+ * dropped: there is no reader for it, and a closed or full pipe would stop them. */
 void channel_ended(struct channel *channel, int status)
 {
     channel->pid = 0;

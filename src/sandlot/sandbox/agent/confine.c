@@ -1,6 +1,6 @@
-/* What takes the first process's power away, after its root is built: own user namespace, network, host name and cgroup
- * namespaces, few capabilities, resource limits, no way to gain privileges, the system call filter. The mount, pid and IPC
- * namespaces belong to the zygote's user namespace, so nothing inside has any power over them, whatever capabilities it keeps. */
+/* Drops the privileges of the first process after its root is built: own user namespace, network, host name and cgroup
+ * namespaces, few capabilities, resource limits, no new privileges, the system call filter. The mount, pid and IPC namespaces
+ * belong to the zygote's user namespace, so nothing inside can change them, whatever capabilities it keeps. */
 #define _GNU_SOURCE
 #include "sandlot.h"
 
@@ -126,8 +126,8 @@ const char *confine(const struct spec *spec, const struct root_view *view, int u
         return failed;
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
         return "give up new privileges";
-    /* After the last change of credentials, which clears both: nobody inside may look into this process (its /proc entry holds
-     * the socket to the host), and it does not outlive the zygote. */
+    /* After the last change of credentials, which clears both: processes inside may not look into this one (its /proc entry
+     * shows the socket to the host), and it does not outlive the zygote. */
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) || prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0))
         return "tie the sandbox to its zygote";
     failed = guard_core_limit();

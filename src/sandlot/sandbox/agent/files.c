@@ -1,4 +1,4 @@
-/* Files inside the sandbox, read and written as its root. Paths resolve inside: there is no path here that leads out. */
+/* Files inside the sandbox, read and written as its root. Paths are resolved inside; none can lead out. */
 #define _GNU_SOURCE
 #include "agent.h"
 
@@ -67,8 +67,8 @@ void files_read(uint32_t id, struct reader *in)
         frame_done(&agent.out, id, total);
 }
 
-/* The folder a path lies in, made with those above it where they are missing; `name` is what is left. Each step begins at the
- * folder before it, so that nobody can put a link in between. */
+/* Opens the parent folder of a path, and makes missing folders; `name` is the last part. Each step starts at the folder before
+ * it, so that no process can put a link in between. */
 static int open_parent(char *path, char **name)
 {
     int folder = open_inside(AT_FDCWD, "/", O_PATH | O_DIRECTORY, 0);

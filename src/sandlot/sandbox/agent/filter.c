@@ -117,7 +117,7 @@ static const struct sock_filter PERSONALITY[] = {
     LOAD_ARGUMENT(0), IF_EQUAL(0, 2, 0), IF_EQUAL(0x40000 /* no address randomisation */, 1, 0),
     IF_EQUAL(0xffffffff /* only asks */, 0, 1), ALLOW, REFUSE(EPERM),
 };
-/* Pushing characters into a terminal, or pasting the console's selection, types at whoever holds the other end. */
+/* Pushing characters into a terminal, or pasting the console's selection, would be input for the process at the other end. */
 static const struct sock_filter IOCTL[] = {
     LOAD_ARGUMENT(1), IF_EQUAL(0x5412 /* TIOCSTI */, 1, 0), IF_EQUAL(0x541c /* TIOCLINUX */, 0, 1), REFUSE(EPERM), ALLOW,
 };

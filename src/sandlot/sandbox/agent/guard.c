@@ -101,7 +101,7 @@ static unsigned count_sockets(void)
     return count;
 }
 
-/* Answer one question. The process that asked may have been killed meanwhile: then there is nobody to answer. */
+/* Answers one request. The process that sent it may have been killed meanwhile: then there is nothing to do. */
 static void answer(int listener)
 {
     struct seccomp_notif question;

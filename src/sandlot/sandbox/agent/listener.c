@@ -1,7 +1,7 @@
-/* Listeners: ports of the sandbox's own loopback behind which the host stands.
+/* Listeners: ports of the sandbox's loopback whose connections go to the host.
  *
- * The host asks for one connection at a time and names its channel. What it has not asked for waits in the kernel's short queue,
- * so a program that opens connections without end waits too, and costs nothing here. */
+ * The host accepts one connection at a time and names its channel. Others wait in the kernel's short queue, so a program that opens
+ * connections without end waits too, and costs nothing here. */
 #define _GNU_SOURCE
 #include "agent.h"
 
@@ -79,7 +79,7 @@ void listener_pump(struct channel *listener)
         frame_failed(&agent.out, id, error, "take a connection");
 }
 
-/* No more will come; whoever waits for one is told. */
+/* Closes a listener; a waiting ACCEPT gets the end. */
 void listener_close(struct channel *listener)
 {
     if (listener->output[0] >= 0)

@@ -1,7 +1,7 @@
-/* Ids of an ordinary user: its own, and those the administrator lent it in /etc/subuid and /etc/subgid.
+/* Ids of an ordinary user: its own, and its subordinate ids in /etc/subuid and /etc/subgid.
  *
- * Only newuidmap and newgidmap may map lent ids, and only from outside the new user namespace. So a child stays outside and calls
- * them once the zygote is in. Where that fails, one id is mapped, which needs nobody's help. */
+ * Only newuidmap and newgidmap may map subordinate ids, and only from outside the new user namespace. So a child stays outside and
+ * calls them when the zygote is inside. If that fails, one id is mapped, which every user may do. */
 #define _GNU_SOURCE
 #include "zygote.h"
 

@@ -1,8 +1,8 @@
 /* One static program, three ways to run it:
  *
  *   zygote            make sandboxes for the host on descriptor 0 (zygote.c)
- *   agent             serve commands and files on descriptors 0 and 1, as the first process of what an engine made (agent.c)
- *   filter COMMAND    run a command under the system call filter alone, capabilities kept: how the filter is tested (filter.c)
+ *   agent             serve commands and files on descriptors 0 and 1, as the first process of a Docker container (agent.c)
+ *   filter COMMAND    run a command under the system call filter only, to test the filter (filter.c)
  */
 #define _GNU_SOURCE
 #include "sandlot.h"
@@ -14,8 +14,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-/* What the engine has not taken away goes here, whatever engine it is: nobody inside may look into this process, whose /proc
- * entry holds the pipes to the host; nothing gains privileges; the same system calls as in every other sandbox. */
+/* Drops what the container engine has left: processes inside may not look into this one, whose /proc entry shows the pipes to the
+ * host; nothing gains privileges; the same system calls as in every other sandbox. */
 static const char *give_up_power(void)
 {
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))

@@ -171,7 +171,7 @@ static void become_command(const struct command *command, const int child[3], in
     fail_child("start", command->argv[0], errno == ENOENT ? 127 : 126);
 }
 
-/* A command that cannot be started is an answer to whoever asked for it, as in a shell, not a failure of the sandbox. */
+/* A command that cannot be started ends with a message and an exit code, as in a shell; the sandbox has not failed. */
 static void refuse(uint32_t id, const char *what, const char *name)
 {
     char text[512];

@@ -198,7 +198,7 @@ static const char *limit_ipc(const struct spec *spec)
     return NULL;
 }
 
-/* Most of these are already out of reach, because the sandbox's root is nobody to them. Hiding them also holds where that fails. */
+/* Most of these are out of reach already, because the sandbox's root is not their owner. Hiding them is a second protection. */
 static const char *mount_proc(const struct spec *spec, struct root_view *view)
 {
     if (!is_folder("/m/proc"))
@@ -234,8 +234,8 @@ void hold_oom_score(struct root_view *view)
         view->oom_base = atoi(text);
 }
 
-/* An overlay does its own work on what was written (whiteouts, folders on the way) as who mounted it, and in a range of its own
- * that must be the sandbox's root. Only the id is: the capabilities stay. */
+/* An overlay makes whiteouts and parent folders with the id of the process that mounted it. In a sandbox with its own range of ids
+ * that must be the sandbox's root. Only the id changes; the capabilities stay. */
 static const char *mount_trees(const struct spec *spec, const struct identity *identity)
 {
     const char *failed = NULL;

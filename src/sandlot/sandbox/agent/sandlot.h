@@ -1,4 +1,4 @@
-/* What the files of this program know of each other. Read zygote.c first, then root.c, confine.c, agent.c. */
+/* Declarations shared by the files of this program. Read zygote.c first, then root.c, confine.c, agent.c. */
 #ifndef SANDLOT_H
 #define SANDLOT_H
 
@@ -11,14 +11,14 @@
 #define MAX_WRITES 16
 #define MAX_CGROUPS 8
 
-/* One directory of a layer, as it lies in the zygote's own mount namespace. */
+/* One folder of a layer in the zygote's own mount namespace. */
 struct layer {
     char path[48];
     bool image; /* part of the image; else frozen from an earlier sandbox */
     bool mapped; /* its owners, ids from 0 on, are to be shown as the sandbox's */
 };
 
-/* One overlay of the sandbox's root: where it is mounted, and what lies under it, topmost first. */
+/* One overlay of the sandbox's root: its mount point and its layers, topmost first. */
 struct tree {
     char *mountpoint;
     int num_layers;

@@ -1,4 +1,4 @@
-/* Slots: what is dear to make and safe to use again, a user namespace and cgroup folders. One sandbox at a time has one. */
+/* Slots: what is expensive to make and safe to reuse, a user namespace and cgroup folders. One sandbox at a time uses a slot. */
 #define _GNU_SOURCE
 #include "zygote.h"
 

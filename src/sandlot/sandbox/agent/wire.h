@@ -1,4 +1,4 @@
-/* The wire: length-prefixed frames over a stream socket, the same in both directions and on both sockets.
+/* The protocol: length-prefixed frames over a stream socket, the same in both directions and on both sockets.
  *
  *   u32 length of what follows | u8 kind | u32 channel | payload          (little endian)
  *

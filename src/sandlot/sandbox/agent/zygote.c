@@ -1,9 +1,9 @@
 /* The zygote: a small process that makes sandboxes by cloning itself.
  *
- * It serves the host over one SEQPACKET socket and exits when that closes, taking every sandbox with it. As root it works with
- * root's power; as an ordinary user it first enters a user namespace of its own, in which it is root over one id, and then runs
- * the same road. It lives in a bare mount namespace, because every sandbox starts as a copy of it: what is not there cannot leak,
- * and need not be copied. A second mount namespace keeps the host's view, from which layers are fetched.
+ * It serves the host over one SEQPACKET socket. When that closes it exits, and every sandbox with it. As root it has root's
+ * privileges; as an ordinary user it first enters its own user namespace, in which it is root, and then does the same. It runs in a
+ * bare mount namespace, because every sandbox starts as a copy of it: what is not there cannot leak, and need not be copied. A
+ * second mount namespace keeps the host's view, from which layers are taken.
  */
 #define _GNU_SOURCE
 #include "zygote.h"

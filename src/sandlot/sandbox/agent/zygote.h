@@ -1,4 +1,4 @@
-/* What the zygote's files share. */
+/* Declarations shared by the zygote's files. */
 #ifndef SANDLOT_ZYGOTE_H
 #define SANDLOT_ZYGOTE_H
 

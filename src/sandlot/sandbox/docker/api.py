@@ -84,7 +84,7 @@ class _Created(_Reply, frozen=True):
     id: str
 
 
-class DockerContainer(_Reply, frozen=True):
+class _Container(_Reply, frozen=True):
     """A container of the engine, running or not."""
 
     id: str
@@ -146,9 +146,9 @@ class DockerApi:
         """Start the process of a container."""
         await self._call("POST", f"/containers/{container}/start")
 
-    async def containers(self, label: str) -> list[DockerContainer]:
+    async def containers(self, label: str) -> list[_Container]:
         """The containers with a label, running or not."""
-        return await self._get("/containers/json", list[DockerContainer], {"all": "1", "filters": _filters(label)})
+        return await self._get("/containers/json", list[_Container], {"all": "1", "filters": _filters(label)})
 
     async def wait_removed(self, container: str) -> None:
         """Wait until the engine has removed a container, which it does by itself when the process has ended."""

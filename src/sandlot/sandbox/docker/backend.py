@@ -72,10 +72,6 @@ class DockerMachines:
         """What is isolated on this machine, capability by capability; `no: why` where it is not."""
         return docker_capabilities(await self.docker.info(), self.docker.version)
 
-    async def digest(self, image: str) -> str:
-        """The digest of an image, for the environment's fingerprint."""
-        return (await self._find(image)).image
-
     async def count(self) -> int:
         """Containers of this process, without those that are kept to compare with."""
         containers = await self.docker.containers(f"{_RUN}={self._labels[_RUN]}")

@@ -76,7 +76,7 @@ class _ImageConfig(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class ImageLayer:
+class _ImageLayer:
     """One layer in the archive."""
 
     packed: ByteRange
@@ -89,7 +89,7 @@ class _ArchiveContents:
     """The image of an archive, before unpacking."""
 
     digest: str
-    layers: tuple[ImageLayer, ...]
+    layers: tuple[_ImageLayer, ...]
     """Bottom first."""
     diff_ids: tuple[str, ...]
     """Digest of each layer's uncompressed bytes, from the configuration."""
@@ -154,7 +154,7 @@ def _read_contents(files: ArchiveFiles, tag: str = "") -> _ArchiveContents:
     return _ArchiveContents(digest_of(config), tuple(layers), tuple(diff_ids), defaults)
 
 
-def _read_docker(files: ArchiveFiles, tag: str) -> tuple[bytes, list[ImageLayer]]:
+def _read_docker(files: ArchiveFiles, tag: str) -> tuple[bytes, list[_ImageLayer]]:
     saved = msgspec.json.decode(files.read_json("manifest.json"), type=list[_DockerManifest])
     tags = {name: one for one in saved for name in (one.repo_tags or ())}
     one = _choose_image(saved, tags, tag)
@@ -162,10 +162,10 @@ def _read_docker(files: ArchiveFiles, tag: str) -> tuple[bytes, list[ImageLayer]
     named = _HEX.search(one.config)
     if named is not None and f"sha256:{named[0]}" != digest_of(config):
         raise bad_archive(f"the configuration does not match the hash in its name: {one.config}")
-    return config, [ImageLayer(files.get(posixpath.normpath(layer)), None) for layer in one.layers]
+    return config, [_ImageLayer(files.get(posixpath.normpath(layer)), None) for layer in one.layers]
 
 
-def _read_oci(files: ArchiveFiles, tag: str) -> tuple[bytes, list[ImageLayer]]:
+def _read_oci(files: ArchiveFiles, tag: str) -> tuple[bytes, list[_ImageLayer]]:
     index = msgspec.json.decode(files.read_json("index.json"), type=_Index)
     one = None
     while one is None or "index" in one.media_type or "manifest.list" in one.media_type:  # an index with one entry per platform
@@ -174,7 +174,7 @@ def _read_oci(files: ArchiveFiles, tag: str) -> tuple[bytes, list[ImageLayer]]:
         named = {each.annotations.get("org.opencontainers.image.ref.name", ""): each for each in choices}
         one = _choose_image(choices, named, tag if any(named) else "")
     manifest = msgspec.json.decode(files.read_blob(one.digest), type=_OciManifest)
-    layers = [ImageLayer(files.get(blob_name(layer.digest)), layer.digest) for layer in manifest.layers]
+    layers = [_ImageLayer(files.get(blob_name(layer.digest)), layer.digest) for layer in manifest.layers]
     return files.read_blob(manifest.config.digest), layers
 
 

@@ -5,11 +5,11 @@ list of packages behind a hash is kept in the cache, so the changed packages can
 """
 
 import hashlib
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from sandlot.core.disk import write_file
 from sandlot.sandbox.images.folder import file_digests
 from sandlot.sandbox.images.store import hold, list_images
 from sandlot.sandbox.program import cache_folder
@@ -93,10 +93,8 @@ def _read_list(digest: str) -> dict[str, str] | None:
 
 def _save_list(place: Path, text: str) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
-    draft = place.with_name(f".{place.name}-{os.getpid()}")
-    draft.write_text(text)
-    draft.replace(place)
-    lists = sorted(place.parent.glob("[0-9a-f]*"), key=lambda each: each.stat().st_mtime)
+    write_file(place, text.encode(), durable=False)
+    lists = sorted(place.parent.glob("*[0-9a-f]"), key=lambda each: each.stat().st_mtime)  # without drafts
     for old in lists[:-KEPT_LISTS]:
         old.unlink(missing_ok=True)
 

@@ -66,18 +66,14 @@ class Lease:
 
     def __init__(self, folder: Path, lock: int) -> None:
         self.folder = folder
-        self._lock = lock
+        self.lock = lock
+        """The descriptor of the lock; a child process that inherits it keeps the image too."""
         self.release = weakref.finalize(self, os.close, lock)
 
     @property
     def root(self) -> Path:
         """The image's files."""
         return self.folder / "root"
-
-    @property
-    def lock(self) -> int:
-        """The descriptor of the lock; a child process that inherits it keeps the image too."""
-        return self._lock
 
     def about(self) -> ImageAbout:
         """Its record."""

@@ -31,7 +31,7 @@ class TarKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class TarSegment:
+class _TarSegment:
     """A run of a file's bytes."""
 
     offset: int
@@ -54,7 +54,7 @@ class TarEntry:
     size: int
     """Size of the file, holes included."""
     link: bytes
-    segments: tuple[TarSegment, ...]
+    segments: tuple[_TarSegment, ...]
 
 
 _KINDS = {
@@ -130,7 +130,7 @@ def _read_entry(archive: ByteRange, header: bytes, at: int, extras: _MoreHeaders
     stored = _count(values[b"size"]) if b"size" in values else _number(header[124:136])
     stored = stored if kind is TarKind.FILE else 0  # only files have bytes, whatever the header says
     end = at + _padded(stored)
-    size, segments = stored, (TarSegment(0, at, stored),) if stored else ()
+    size, segments = stored, (_TarSegment(0, at, stored),) if stored else ()
     if kind is TarKind.FILE and (letter == b"S" or any(key.startswith(b"GNU.sparse.") for key in values)):
         size, pairs, at, end = _read_sparse(archive, header, at, end, extras)
         segments = _segments(pairs, size, at, end)
@@ -182,17 +182,17 @@ def _read_sparse_map(archive: ByteRange, at: int, end: int, extras: _MoreHeaders
             return [_count(line) for line in lines[1 : 1 + 2 * _count(lines[0])]], used
 
 
-def _segments(pairs: list[int], size: int, at: int, end: int) -> tuple[TarSegment, ...]:
+def _segments(pairs: list[int], size: int, at: int, end: int) -> tuple[_TarSegment, ...]:
     if len(pairs) % 2:
         raise bad_archive("the map of a sparse file has an offset without a length")
-    found: list[TarSegment] = []
+    found: list[_TarSegment] = []
     past = 0
     for offset, length in zip(pairs[::2], pairs[1::2], strict=True):
         if length == 0:
             continue
         if offset < past or offset + length > size or at + length > end:
             raise bad_archive(f"a sparse file of {size} bytes has {length} bytes at {offset}")
-        found.append(TarSegment(offset, at, length))
+        found.append(_TarSegment(offset, at, length))
         past, at = offset + length, at + length
     return tuple(found)
 

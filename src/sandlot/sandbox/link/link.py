@@ -7,8 +7,8 @@ idle sandbox costs one waiting task. When the link breaks, every channel on it e
 import os
 import select
 import socket
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Protocol
 
 import anyio
@@ -24,40 +24,24 @@ def copy_error(error: SandboxError) -> SandboxError:
     return type(error)(str(error), kind=error.kind)
 
 
-class ChannelListener(Protocol):
-    """Receives the frames of one channel. Its methods must not block, and may raise only `SandboxError`."""
+class _Listener(Protocol):
+    """Receives the frames of one channel, or the end of the link. Must not block, and may raise only `SandboxError`."""
 
-    def on_frame(self, frame: Frame) -> None:
-        """Handle a frame of this channel."""
-        ...
-
-    def on_broken(self, error: SandboxError) -> None:
-        """Handle the end of the link: no more frames come."""
-        ...
+    def on_frame(self, frame: Frame) -> None: ...
+    def on_broken(self, error: SandboxError) -> None: ...
 
 
 class _Connection(Protocol):
-    """The bytes to and from one agent: a non-blocking socket, or Docker's attached streams."""
+    """The bytes to and from one agent: a non-blocking socket, or Docker's attached streams.
 
-    def fileno(self) -> int:
-        """The descriptor to wait on."""
-        ...
+    `recv` returns empty bytes at the end; `recv` and `send` raise `BlockingIOError` if nothing can be received or sent yet.
+    """
 
-    def recv(self, size: int, /) -> bytes:
-        """Received bytes; empty at the end, `BlockingIOError` if there are none yet."""
-        ...
-
-    def send(self, data: memoryview, /) -> int:
-        """Send bytes; returns how many were sent, `BlockingIOError` if none could be."""
-        ...
-
-    def shutdown(self, how: int, /) -> None:
-        """End the connection and wake its waiters."""
-        ...
-
-    def close(self) -> None:
-        """Close the descriptor."""
-        ...
+    def fileno(self) -> int: ...
+    def recv(self, size: int, /) -> bytes: ...
+    def send(self, data: memoryview, /) -> int: ...
+    def shutdown(self, how: int, /) -> None: ...
+    def close(self) -> None: ...
 
 
 class Link:
@@ -67,7 +51,7 @@ class Link:
         self._connection = connection
         self._cause_of_death = cause_of_death
         self._reader = FrameReader()
-        self._listeners: dict[int, ChannelListener] = {}
+        self._listeners: dict[int, _Listener] = {}
         self._next_channel = 1
         self._sending = anyio.Lock(fast_acquire=True)
         self._running = False
@@ -175,15 +159,6 @@ class Link:
         if self.broken is None:
             self.fail(SandboxError("the sandbox is closed", kind="closed"))
 
-    @contextmanager
-    def channel(self, listener: ChannelListener) -> Generator[int]:
-        """A channel for the time of one request; frames that arrive for it later are ignored."""
-        number = self.open_channel(listener)
-        try:
-            yield number
-        finally:
-            self.drop_channel(number)
-
     @property
     def is_gone(self) -> bool:
         """True if the other side has closed the connection, also if that has not been read yet."""
@@ -193,7 +168,7 @@ class Link:
         poller.register(self._connection, select.POLLRDHUP)
         return any(event & (select.POLLHUP | select.POLLRDHUP | select.POLLERR) for _, event in poller.poll(0))
 
-    def open_channel(self, listener: ChannelListener) -> int:
+    def open_channel(self, listener: _Listener) -> int:
         """Open a channel for a listener and return its number."""
         if self.broken is not None:
             raise copy_error(self.broken)
@@ -225,9 +200,12 @@ class Link:
     async def ask(self, kind: FrameKind, payload: bytes, *, most: int = 64 << 20) -> tuple[list[bytes], int]:
         """Send a request and wait for its answer: the DATA payloads and the number in DONE. `OSError` if the agent refused."""
         answer = _Answer(most)
-        with self.channel(answer) as number:
+        number = self.open_channel(answer)
+        try:
             await self.send(kind, number, payload)
             await answer.ready.wait()
+        finally:
+            self.drop_channel(number)
         if answer.error is not None:
             raise answer.error
         return answer.pieces, answer.value

@@ -17,7 +17,7 @@ from sandlot.core.errors import SandboxOutOfMemory
 from sandlot.sandbox.backend import MachineBackend, open_backend
 from sandlot.sandbox.changes import survey_of
 from sandlot.sandbox.images.image import Image, unwritable_error
-from sandlot.sandbox.images.spec import find_image, image_digest
+from sandlot.sandbox.images.spec import find_image
 from sandlot.sandbox.link.machine import Entries
 from sandlot.sandbox.link.wire import Listing
 from sandlot.sandbox.native.cgroup import CONTROLLERS, Cgroups, find_cgroups
@@ -64,10 +64,6 @@ class NativeMachines:
         """What is isolated on this machine, capability by capability; `no: why` where it is not."""
         await self._find("host")  # whether its files can be the sandbox's own is known once it was tried
         return native_capabilities(self.zygote)
-
-    async def digest(self, image: str) -> str:
-        """The digest of an image, for the environment's fingerprint."""
-        return await anyio.to_thread.run_sync(image_digest, image)
 
     async def count(self) -> int:
         """Machines alive."""

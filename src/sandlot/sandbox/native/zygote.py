@@ -53,7 +53,7 @@ class OverlayTree:
 
 
 @dataclass(frozen=True, slots=True)
-class StartedSandbox:
+class _Started:
     """A sandbox that is being started."""
 
     number: int
@@ -131,7 +131,7 @@ class Zygote:
             return SandboxOutOfMemory(OUT_OF_MEMORY)
         return SandboxError("the sandbox died", kind="died")
 
-    async def start(self, trees: Sequence[OverlayTree], quota: Quota) -> StartedSandbox:
+    async def start(self, trees: Sequence[OverlayTree], quota: Quota) -> _Started:
         """Request a sandbox; returns at once."""
         number = next(self._numbers)
         lines = self.cgroups.lines(quota)
@@ -157,7 +157,7 @@ class Zygote:
             raise
         finally:
             theirs.close()
-        return StartedSandbox(number, ours)
+        return _Started(number, ours)
 
     async def _ask(self, kind: FrameKind, payload: bytes, fd: int | None = None) -> int:
         async with self._asking:

@@ -9,7 +9,7 @@ _STEADY = 1e-6
 
 
 def standardised(rewards: Floats) -> Floats:
-    """GRPO: how many standard deviations from the group's mean."""
+    """GRPO: distance from the group's mean, in standard deviations."""
     return (rewards - rewards.mean()) / (rewards.std() + _STEADY)
 
 
@@ -19,7 +19,7 @@ def centred(rewards: Floats) -> Floats:
 
 
 def relative(rewards: Floats) -> Floats:
-    """MaxRL: distance from the group's mean, in units of it; what is rarely solved counts more."""
+    """MaxRL: distance from the group's mean, divided by it; rarely solved tasks count more."""
     mean = rewards.mean()
     return (rewards - mean) / mean if mean > _STEADY else np.zeros_like(rewards)
 
@@ -30,7 +30,7 @@ def untouched(rewards: Floats) -> Floats:
 
 
 def whitened(groups: list[list[Floats]]) -> list[list[Floats]]:
-    """All advantages of a batch, whatever member of whatever group they belong to, to mean 0 and deviation 1."""
+    """All advantages of a batch, normalised together to mean 0 and deviation 1."""
     each = [advantages for group in groups for advantages in group]
     joined = np.concatenate(each) if each else np.zeros(1, np.float32)
     return [[(advantages - joined.mean()) / (joined.std() + _STEADY) for advantages in group] for group in groups]
@@ -47,7 +47,7 @@ def leave_one_out(rewards: Floats) -> Floats:
 def generalised(rewards: Floats, values: Floats, discount: float = 1.0, smoothing: float = 0.95) -> tuple[Floats, Floats]:
     """GAE over one row's trained tokens: advantages and returns.
 
-    `rewards` has one entry a token, `values` the critic's view before each; nothing is worth anything after the last.
+    `rewards` has one entry per token, `values` the critic's value before each; the value after the last token is 0.
     """
     advantages = np.zeros_like(rewards)
     ahead, value_after = 0.0, 0.0
@@ -60,7 +60,7 @@ def generalised(rewards: Floats, values: Floats, discount: float = 1.0, smoothin
 
 
 def returns_to_go(rewards: Floats, discount: float = 1.0) -> Floats:
-    """What each turn and those after it brought."""
+    """For each turn, the discounted sum of its reward and those after it."""
     total = np.zeros_like(rewards)
     ahead = 0.0
     for turn in range(len(rewards) - 1, -1, -1):

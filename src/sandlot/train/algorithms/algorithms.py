@@ -1,7 +1,7 @@
-"""Algorithms: from groups of graded rollouts to per-token streams of (component, signal, weight).
+"""Algorithms: from groups of graded rollouts to per-token losses (component, signal, weight).
 
-Each is a frozen record with one pure function, so that a recipe reads like the paper's table and a manifest can say what was run.
-The trainer sums the streams and is blind to where they came from.
+Each is a frozen record with one pure function, so a recipe reads like a paper's table of settings and can be stored. The trainer
+sums the losses and does not depend on the algorithm.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ from sandlot.train.algorithms.turn_credit import by_observation, by_place
 from sandlot.train.rows import Floats, Group, Member, Row
 
 Values = Callable[[Row], Floats]
-"""The critic's view before each token of a row."""
+"""The critic's value before each token of a row."""
 
 _BASELINES = {
     "grpo": standardised,
@@ -40,7 +40,7 @@ _BASELINES = {
 
 @dataclass(frozen=True, slots=True)
 class TokenLoss:
-    """One loss along a row."""
+    """One loss on the tokens of a row."""
 
     component: Component
     signal: Floats
@@ -49,25 +49,25 @@ class TokenLoss:
 
 @dataclass(frozen=True, slots=True)
 class TrainingRow:
-    """A row, and everything that is asked of it."""
+    """A row with its losses."""
 
     row: Row
     streams: tuple[TokenLoss, ...]
     partner: int | None = None
-    """In a pair: the other example's number within its group."""
+    """In a pair: the number of the other row within its group."""
 
 
 class Algorithm(Protocol):
-    """Groups in, examples out; those of one group stay together."""
+    """A function from groups to training rows; the rows of one group stay together."""
 
     def __call__(self, groups: Sequence[Group], values: Values | None = None) -> list[list[TrainingRow]]:
-        """One list a group that has something to teach."""
+        """One list of rows for each group that is trained on."""
         ...
 
 
 @runtime_checkable
 class _Choosing(Protocol):
-    """An algorithm that learns from other groups than those whose members differ."""
+    """An algorithm that decides by itself which groups it learns from."""
 
     def teaches(self, group: Group) -> bool:
         """True if it learns something from the group."""
@@ -75,33 +75,33 @@ class _Choosing(Protocol):
 
 
 def teaches(algorithm: Algorithm, group: Group) -> bool:
-    """True if an algorithm learns something from a group; without a word of its own, if the members differ."""
+    """True if an algorithm learns from a group. Default: if the rewards of its members differ."""
     return algorithm.teaches(group) if isinstance(algorithm, _Choosing) else group.informative
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyGradient:
-    """GRPO and its kin: a baseline within the group, a policy loss, and what stands beside it."""
+    """GRPO and its relatives: a baseline within the group, a policy loss, and if wanted KL and entropy terms."""
 
     baseline: Literal["grpo", "dr_grpo", "rloo", "max_rl", "none"] = "grpo"
     whiten: bool = False
-    """Advantages of the batch to mean 0 and deviation 1: REINFORCE++, with `dr_grpo` its variant with a baseline."""
+    """Normalise the batch's advantages to mean 0 and deviation 1: REINFORCE++, or with `dr_grpo` its variant with a baseline."""
     loss: Component = field(default_factory=Clip)
     aggregate: Aggregate = "token"
     length: int = 1024
-    """What `constant` divides by."""
+    """The length that aggregate `constant` divides by."""
     kl: float = 0.0
     kl_kind: Literal["k1", "k2", "k3"] = "k3"
     entropy: float = 0.0
     credit: Callable[[Member], Floats] | None = None
-    """Turn-level credit: rewards of a member's turns. Each turn is then compared with the same turn of the others."""
+    """Turn-level credit: the rewards of a member's turns. Each turn is compared with the same turn of the other members."""
     discount: float = 1.0
 
     steps: float = 0.0
-    """GiGPO: how much a turn counts as compared with those turns of the group that answered the same observation."""
+    """GiGPO: weight of the advantage of a turn among the group's turns after the same observation."""
 
     def __call__(self, groups: Sequence[Group], values: Values | None = None) -> list[list[TrainingRow]]:  # noqa: ARG002 - it has no critic
-        """Groups whose members differ."""
+        """Rows of the groups whose rewards differ."""
         taught = [group for group in groups if self.teaches(group)]
         rows = [row for group in taught for member in group.members for row in member.rows]
         weights = iter(token_weights(rows, self.aggregate, length=self.length))
@@ -116,11 +116,11 @@ class PolicyGradient:
         ]
 
     def teaches(self, group: Group) -> bool:
-        """If its members differ; without a baseline, always."""
+        """True if the rewards of its members differ; without a baseline, always."""
         return bool(group.members) if self.baseline == "none" else group.informative
 
     def _advantages(self, group: Group) -> list[Floats]:
-        """For each member one advantage, or one a turn."""
+        """For each member, one advantage, or one per turn."""
         baseline = _BASELINES[self.baseline]
         whole = baseline(group.rewards)
         if self.steps:
@@ -140,7 +140,7 @@ class PolicyGradient:
 
 
 def _along(advantages: Floats, row: Row) -> Floats:
-    """One advantage on every token, or each turn's on its own."""
+    """One advantage for every token, or each turn's advantage for its tokens."""
     if len(advantages) == 1:
         return np.full(len(row), advantages[0], dtype=np.float32)
     return np.where(row.turns >= 0, advantages[row.turns.clip(0)], np.float32(0)).astype(np.float32)
@@ -148,7 +148,7 @@ def _along(advantages: Floats, row: Row) -> Floats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ppo:
-    """PPO with a critic: GAE over each row's trained tokens, the reward at the last."""
+    """PPO with a critic: GAE over each row's trained tokens, with the reward at the last one."""
 
     loss: Component = field(default_factory=Clip)
     value: Value = field(default_factory=Value)
@@ -158,10 +158,10 @@ class Ppo:
     aggregate: Aggregate = "token"
     entropy: float = 0.0
     whiten: bool = True
-    """Advantages of the batch to mean 0 and deviation 1."""
+    """Normalise the batch's advantages to mean 0 and deviation 1."""
 
     def __call__(self, groups: Sequence[Group], values: Values | None = None) -> list[list[TrainingRow]]:
-        """All groups: a critic needs no comparison within them."""
+        """Rows of all groups: with a critic, they are not compared with each other."""
         if values is None:
             raise ValueError("PPO needs a critic; build the trainer with `critic=True`")
         found = [
@@ -178,7 +178,7 @@ class Ppo:
         ]
 
     def teaches(self, group: Group) -> bool:
-        """With a member, it does."""
+        """True if the group has a member."""
         return bool(group.members)
 
     def _along(self, row: Row, reward: float, values: Values) -> tuple[Floats, Floats]:
@@ -203,13 +203,13 @@ class Ppo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imitate:
-    """SFT on what was sampled; with `least`, on what scored at least that much (rejection sampling)."""
+    """SFT on sampled rollouts; with `least`, only on those with at least this reward (rejection sampling)."""
 
     least: float | None = None
     aggregate: Aggregate = "token"
 
     def __call__(self, groups: Sequence[Group], values: Values | None = None) -> list[list[TrainingRow]]:  # noqa: ARG002 - it has no critic
-        """Groups with a member good enough."""
+        """Rows of the members that are good enough."""
         chosen = [[row for member in group.members if self._good(member) for row in member.rows] for group in groups]
         weights = iter(token_weights([row for rows in chosen for row in rows], self.aggregate))
         return [
@@ -219,7 +219,7 @@ class Imitate:
         ]
 
     def teaches(self, group: Group) -> bool:
-        """With a member that is good enough, it does."""
+        """True if a member is good enough."""
         return any(self._good(member) for member in group.members)
 
     def _good(self, member: Member) -> bool:
@@ -228,7 +228,7 @@ class Imitate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prefer:
-    """DPO and its kin: the best member of a group against its worst."""
+    """DPO and its relatives: the best member of a group against its worst."""
 
     loss: Component = field(default_factory=Dpo)
 
@@ -238,7 +238,7 @@ class Prefer:
         return [[self._side(better, 1.0, 1, len(pairs)), self._side(worse, -1.0, 0, len(pairs))] for better, worse in pairs]
 
     def _side(self, row: Row, sign: float, partner: int, pairs: int) -> TrainingRow:
-        # The pair's loss stands on every token of the better row: their weights make it count once.
+        # The pair's loss is on every token of the better row; the weights make it count once.
         weight = row.trained.astype(np.float32) / np.float32(max(1, row.trained.sum()) * pairs)
         return TrainingRow(row, (TokenLoss(self.loss, np.full(len(row), sign, np.float32), weight),), partner)
 
@@ -249,7 +249,7 @@ def _best_and_worst(group: Group) -> tuple[Row, Row]:
 
 
 def needs_reference(algorithm: Algorithm) -> bool:
-    """True if it measures the policy against the weights it began with."""
+    """True if it compares the policy with the initial weights."""
     if isinstance(algorithm, Prefer):
         return "reference" in algorithm.loss.needs
     return isinstance(algorithm, PolicyGradient) and algorithm.kl > 0

@@ -1,7 +1,7 @@
-"""What a token costs: small pure functions from log-probabilities and a signal to one loss a token.
+"""Losses: small pure functions from log-probabilities and a signal to one loss per token.
 
-The trainer sums `weight * loss` over all tokens and streams and knows nothing else. A component is a frozen record, so that it
-can be written into a manifest, and it says which further columns it needs. Notation: pi is the policy in training, `old` its
+The trainer sums `weight * loss` over all tokens and losses. A component is a frozen record, so that it can be stored with the
+recipe, and it names the further columns it needs. Notation: pi is the policy in training, `old` its
 weights at the batch's start, mu the policy that sampled. Gradients flow through `logprobs`, `entropy` and `values` only.
 """
 
@@ -22,9 +22,9 @@ class Columns:
     behaviour: Tensor
     """Under mu."""
     signal: Tensor
-    """What the algorithm says of the token: an advantage, a return, a side of a pair."""
+    """The algorithm's signal for each token: an advantage, a return, or a side of a pair."""
     row: Tensor
-    """Which row each token belongs to, counted from 0."""
+    """The row of each token, from 0."""
     rows: int
     partner: Tensor | None = None
     """`[rows]`: for pairs, the other row; -1 for none."""
@@ -46,7 +46,7 @@ Needs = frozenset[Literal["reference", "entropy", "values"]]
 
 
 class Component(Protocol):
-    """One loss a token."""
+    """One loss per token."""
 
     needs: ClassVar[Needs]
 
@@ -57,19 +57,19 @@ class Component(Protocol):
 
 @runtime_checkable
 class Bounded(Protocol):
-    """A policy loss that holds its ratio back."""
+    """A policy loss that bounds its ratio."""
 
     def held_back(self, columns: Columns) -> Tensor:
-        """`[tokens]`, true where the bound, and not the token, decided."""
+        """`[tokens]`, true where the bound is active."""
         ...
 
 
-# -- what sampling elsewhere costs -------------------------------------------------------------------------------------
+# -- off-policy correction -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """Importance of each token for having been sampled by mu and not by `old`: truncated, or masked where it is too far off."""
+    """Importance weight of each token for being sampled by mu instead of `old`: truncated, or masked outside its bounds."""
 
     kind: Literal["none", "truncate", "mask"] = "none"
     level: Literal["token", "sequence", "geometric"] = "token"
@@ -77,7 +77,7 @@ class Correction:
     high: float = 2.0
 
     def __call__(self, columns: Columns) -> Tensor | float:
-        """A factor a token; without gradient."""
+        """One factor per token, without gradient."""
         if self.kind == "none":
             return 1.0
         log_ratio = (columns.old - columns.behaviour).detach()
@@ -96,7 +96,7 @@ class Correction:
 
 @dataclass(frozen=True, slots=True)
 class Clip:
-    """PPO's clipped ratio; `high` above `low` is clip-higher, `dual` bounds what a bad token can cost."""
+    """PPO's clipped ratio; `high` above `low` is clip-higher, `dual` bounds the loss of tokens with a negative advantage."""
 
     low: float = 0.2
     high: float = 0.2
@@ -133,14 +133,14 @@ class Gspo:
         return _clipped(ratio, columns.signal, self.low, self.high) * self.correction(columns)
 
     def held_back(self, columns: Columns) -> Tensor:
-        """Tokens of rows whose ratio has left its bounds."""
+        """Tokens of rows whose ratio is outside its bounds."""
         whole = columns.row_mean((columns.logprobs - columns.old).detach())[columns.row].exp()
         return _outside(whole, columns.signal, self.low, self.high)
 
 
 @dataclass(frozen=True, slots=True)
 class Cispo:
-    """The ratio is a bounded weight without gradient: no token loses its own."""
+    """The ratio is a bounded weight without gradient, so every token keeps its gradient."""
 
     high: float = 5.0
     correction: Correction = field(default_factory=Correction)
@@ -152,13 +152,13 @@ class Cispo:
         return -ratio * columns.signal * columns.logprobs * self.correction(columns)
 
     def held_back(self, columns: Columns) -> Tensor:
-        """Where the weight was cut."""
+        """Where the weight is at its bound."""
         return (columns.logprobs - columns.old).exp() > self.high
 
 
 @dataclass(frozen=True, slots=True)
 class Reinforce:
-    """The plain policy gradient, corrected for who sampled."""
+    """The plain policy gradient, with the off-policy correction."""
 
     correction: Correction = field(default_factory=Correction)
     needs: ClassVar[Needs] = frozenset()
@@ -170,11 +170,11 @@ class Reinforce:
 
 @dataclass(frozen=True, slots=True)
 class Sapo:
-    """A soft gate in place of the clip: a token loses weight the further its ratio is off, and never all at once."""
+    """A soft gate instead of a clip: the weight of a token falls smoothly with the distance of its ratio from 1."""
 
     up: float = 1.0
     down: float = 1.05
-    """How steep the gate is for good tokens and for bad ones."""
+    """Steepness of the gate for tokens with positive and with negative advantage."""
     correction: Correction = field(default_factory=Correction)
     needs: ClassVar[Needs] = frozenset()
 
@@ -187,7 +187,7 @@ class Sapo:
 
 @dataclass(frozen=True, slots=True)
 class Dppo:
-    """A bound on how far a token's probability, and not its ratio, may move from the sampler's; a squared pull back to it."""
+    """Bounds how far a token's probability, not its ratio, may move from the sampler's; with a squared penalty."""
 
     low: float = 0.2
     high: float = 0.2
@@ -201,18 +201,18 @@ class Dppo:
         return -columns.signal * kept * apart.exp() + self.pull * apart.square()
 
     def held_back(self, columns: Columns) -> Tensor:
-        """Where the probability has moved too far to the side its advantage pushes to."""
+        """Where the probability has moved too far in the direction of its advantage."""
         moved = columns.logprobs.detach().exp() - columns.behaviour.exp()
         return ((columns.signal > 0) & (moved > self.high)) | ((columns.signal < 0) & (moved < -self.low))
 
 
 @dataclass(frozen=True, slots=True)
 class OffPolicyMask:
-    """Another loss without the bad rows that the policy has left behind: what it would hardly say any more teaches nothing."""
+    """Another loss, without rows of negative advantage that have become unlikely under the policy."""
 
     loss: Component
     most: float = 0.1
-    """Mean of `log mu - log pi` over a row."""
+    """Largest mean of `log mu - log pi` over a row."""
     needs: ClassVar[Needs] = frozenset()
 
     def __call__(self, columns: Columns) -> Tensor:
@@ -233,7 +233,7 @@ def _outside(ratio: Tensor, advantage: Tensor, low: float, high: float) -> Tenso
     return ((advantage > 0) & (ratio > 1 + high)) | ((advantage < 0) & (ratio < 1 - low))
 
 
-# -- what stands beside the policy loss --------------------------------------------------------------------------------
+# -- further losses --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +244,7 @@ class Kl:
     needs: ClassVar[Needs] = frozenset({"reference"})
 
     def __call__(self, columns: Columns) -> Tensor:
-        """The estimate a token."""
+        """The estimate for each token."""
         assert columns.reference is not None
         distance = columns.logprobs - columns.reference
         if self.kind == "k1":
@@ -258,7 +258,7 @@ class Kl:
 
 @dataclass(frozen=True, slots=True)
 class Entropy:
-    """Less the entropy of the distribution the token came from."""
+    """The negative entropy of the distribution that the token was sampled from."""
 
     needs: ClassVar[Needs] = frozenset({"entropy"})
 
@@ -270,7 +270,7 @@ class Entropy:
 
 @dataclass(frozen=True, slots=True)
 class CrossEntropy:
-    """Imitation, as strong as the signal says."""
+    """Cross-entropy, weighted by the signal."""
 
     needs: ClassVar[Needs] = frozenset()
 
@@ -281,7 +281,7 @@ class CrossEntropy:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """The critic's squared error to the return in `signal`, not moving further than `clip` at once."""
+    """The critic's squared error to the return in `signal`; the value moves at most `clip` per update."""
 
     clip: float | None = 0.2
     needs: ClassVar[Needs] = frozenset({"values"})

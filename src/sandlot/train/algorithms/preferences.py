@@ -1,7 +1,7 @@
-"""Losses of pairs: the better row against the worse.
+"""Losses of pairs: a better row against a worse one.
 
-`signal` is +1 on the better row and -1 on the worse; `partner` names the other row of the forest. A pair's loss stands on every
-token of the better row, and their weights make it count once.
+`signal` is +1 on the better row and -1 on the worse; `partner` names the other row of the forest. A pair's loss is on every
+token of the better row, and the weights make it count once.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ def _lead(columns: Columns, gain: Tensor) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Dpo:
-    """Both rows measured from the reference."""
+    """DPO: both rows relative to the reference."""
 
     beta: float = 0.1
     needs: ClassVar[Needs] = frozenset({"reference"})
@@ -40,7 +40,7 @@ class Dpo:
 
 @dataclass(frozen=True, slots=True)
 class Ipo:
-    """As DPO, with a distance to keep in place of one that grows without end."""
+    """IPO: like DPO, but with a target for the difference, which does not grow without bound."""
 
     beta: float = 0.1
     needs: ClassVar[Needs] = frozenset({"reference"})
@@ -54,7 +54,7 @@ class Ipo:
 
 @dataclass(frozen=True, slots=True)
 class SimPo:
-    """Rows by their mean log-probability, without a reference: long ones have no advantage."""
+    """SimPO: rows by mean log-probability, without a reference, so length does not matter."""
 
     beta: float = 2.0
     margin: float = 1.0

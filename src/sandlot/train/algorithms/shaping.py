@@ -1,4 +1,4 @@
-"""Rewards changed before they are compared: penalties for length. What is reported stays the reward as it was.
+"""Reward shaping before rewards are compared: penalties for length. Reports show the reward without it.
 
 Shaped(algorithm=PolicyGradient(), shape=Overlong(most=1024, buffer=256))
 """
@@ -12,7 +12,7 @@ from sandlot.train.algorithms.algorithms import Algorithm, TrainingRow, Values, 
 from sandlot.train.rows import Floats, Group, Member
 
 Shape = Callable[[Group], Floats]
-"""What is added to each member's reward."""
+"""A function that returns what is added to each member's reward."""
 
 
 def _lengths(group: Group) -> Floats:
@@ -38,14 +38,14 @@ class Overlong:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shorter:
-    """Kimi: within a group, from 1/2 for the shortest to -1/2 for the longest; what is wrong is never paid for being short."""
+    """Kimi: within a group, from 1/2 for the shortest to -1/2 for the longest; wrong answers get no bonus for being short."""
 
     weight: float = 1.0
     right: float = 1.0
-    """Rewards from here on are right."""
+    """Rewards of at least this much count as right."""
 
     def __call__(self, group: Group) -> Floats:
-        """Between `-weight / 2` and `weight / 2`; nothing where all are of one length."""
+        """Between `-weight / 2` and `weight / 2`; 0 if all have the same length."""
         long = _lengths(group)
         span = float(np.ptp(long)) if len(long) else 0.0
         if not span:
@@ -57,17 +57,17 @@ class Shorter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shaped:
-    """Another algorithm on changed rewards."""
+    """Another algorithm, with shaped rewards."""
 
     algorithm: Algorithm
     shape: Shape
 
     def __call__(self, groups: Sequence[Group], values: Values | None = None) -> list[list[TrainingRow]]:
-        """What the algorithm says."""
+        """The rows of the algorithm."""
         return self.algorithm([self._shaped(group) for group in groups], values)
 
     def teaches(self, group: Group) -> bool:
-        """As the algorithm sees it."""
+        """True if the algorithm learns from the shaped group."""
         return teaches(self.algorithm, self._shaped(group))
 
     def _shaped(self, group: Group) -> Group:

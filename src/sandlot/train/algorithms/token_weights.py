@@ -1,4 +1,4 @@
-"""How much each token counts, fixed over the whole batch before it is packed: splitting a batch does not change its loss."""
+"""Weights of tokens, fixed over the whole batch before it is packed, so that splitting a batch does not change its loss."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ Aggregate = Literal["token", "sequence", "constant", "rollout"]
 
 
 def token_weights(rows: Sequence[Row], aggregate: Aggregate, *, length: int = 1024) -> list[Floats]:
-    """One weight a token of each row, 0 where nothing is trained.
+    """One weight per token of each row, 0 for tokens that are not trained.
 
-    `token`: every trained token alike. `sequence`: every row alike. `constant`: rows summed and divided by a fixed `length`.
-    `rollout`: every rollout alike, however many rows it forked into.
+    `token`: the same for every trained token. `sequence`: the same sum for every row. `constant`: rows are summed and divided by
+    a fixed `length`. `rollout`: the same sum for every rollout, however many rows it has.
     """
     counts = [int(row.trained.sum()) for row in rows]
     num_trained_rows = sum(count > 0 for count in counts)

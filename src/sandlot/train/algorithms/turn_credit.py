@@ -10,15 +10,15 @@ Baseline = Callable[[Floats], Floats]
 
 
 def by_place(returns: Sequence[Floats], baseline: Baseline) -> list[Floats]:
-    """What each turn and those after it brought, next to the same turn of the others."""
+    """The return of each turn, compared with the same turn of the other members."""
     keys = [[turn.to_bytes(4, "big") for turn in range(len(each))] for each in returns]
     return _compared(returns, keys, baseline)
 
 
 def by_observation(group: Group, baseline: Baseline, discount: float = 1.0) -> list[Floats]:
-    """GiGPO: the member's reward, discounted by the turns still to come, next to turns that answered the same observation.
+    """GiGPO: the member's reward, discounted by the remaining turns, compared with turns after the same observation.
 
-    An observation is the tokens that were given between the turn before and this one. A turn that nobody else met is 0.
+    An observation is the tokens between the previous turn and this one. A turn whose observation no other turn had is 0.
     """
     keys = [observations(member) for member in group.members]
     returns = [
@@ -29,7 +29,7 @@ def by_observation(group: Group, baseline: Baseline, discount: float = 1.0) -> l
 
 
 def observations(member: Member) -> list[bytes]:
-    """What stood before each turn of a member, in the order of its turns."""
+    """The observation before each turn of a member, in the order of its turns."""
     found = {turn: seen for row in member.rows for turn, seen in _observed(row)}
     return [found.get(turn, b"") for turn in range(max(found, default=-1) + 1)]
 
@@ -44,7 +44,7 @@ def _observed(row: Row) -> Iterator[tuple[int, bytes]]:
 
 
 def _compared(returns: Sequence[Floats], keys: Sequence[Sequence[bytes]], baseline: Baseline) -> list[Floats]:
-    """Each return next to the others with its key."""
+    """Each return compared with the others of the same key."""
     places: dict[bytes, list[tuple[int, int]]] = {}
     for member, own in enumerate(keys):
         for turn, key in enumerate(own):

@@ -1,8 +1,8 @@
 """Attention over a forest: FlexAttention on a GPU, a dense mask on the CPU.
 
-Every key is seen by an interval of queries: from itself on to the end of its subtree. The block mask is built from the intervals
-of blocks, never from an N x N mask: a key block matters to a query block if one of its intervals may reach into that, and needs
-no looking at single tokens if all of them cover it.
+Every key is visible to an interval of queries: from itself to the end of its subtree. The block mask is built from the intervals
+of blocks, never from an N x N mask: a key block matters to a query block if one of its intervals may overlap it, and needs no
+mask for single tokens if all of its intervals cover it.
 """
 
 from collections.abc import Callable
@@ -18,16 +18,17 @@ from sandlot.model.nn.decoder import Attend
 
 BLOCK = 128
 SIZES = 256
-"""Kernels are compiled for each number of queries and keys, of which `padded` leaves fewer; torch would give up at 8."""
+"""Limit of compiled kernels. One is compiled for each number of queries and keys, of which `padded_size` has fewer than this;
+torch's own limit is 8."""
 
 Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
 """(queries `[tokens, heads, width]`, keys and values `[others, kv_heads, width]`) -> `[tokens, heads, width]`."""
 Sees = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
-"""(batch, head, query, key) -> whether it does."""
+"""(batch, head, query, key) -> whether the query sees the key."""
 
 
 def padded_size(count: int) -> int:
-    """The number of tokens a forest is filled up to on a GPU: one of few, and above 4,096 at most an eighth more than there are.
+    """The number of tokens that a forest is padded to on a GPU: one of few, and above 4,096 at most an eighth more.
 
     Powers of two blocks up to 32, eight sizes between two powers from there on: a kernel takes seconds to compile.
     """
@@ -38,7 +39,7 @@ def padded_size(count: int) -> int:
 
 
 def forest_attention(last: Tensor) -> Attend:
-    """Who sees whom in a forest, by the device its tokens are on. On a GPU their number must be a multiple of `BLOCK`."""
+    """The attention of a forest, for the device of its tokens. On a GPU their number must be a multiple of `BLOCK`."""
     if last.device.type != "cuda":
         return forest(last)
 
@@ -50,7 +51,7 @@ def forest_attention(last: Tensor) -> Attend:
 
 
 def interval_attention(first: Tensor, last: Tensor, queries: int) -> Attention:
-    """Query q sees key k exactly if `first[k] <= q < last[k]`. On a GPU there are multiples of `BLOCK` of both."""
+    """Query q sees key k exactly if `first[k] <= q < last[k]`. On a GPU both numbers must be multiples of `BLOCK`."""
     if last.device.type != "cuda":
         number = torch.arange(queries, device=last.device)[:, None]
         mask = (first <= number) & (number < last)
@@ -86,7 +87,7 @@ def _blockwise(blocks: BlockMask) -> Attention:
 
 
 def _ordered(wanted: Tensor) -> tuple[Tensor, Tensor]:
-    """How many key blocks each query block wants, and which, those first."""
+    """The number of key blocks for each query block, and their indices first."""
     count = wanted.sum(1).to(torch.int32)
     index = torch.argsort(wanted.to(torch.int8), dim=1, descending=True, stable=True).to(torch.int32)
     return count[None, None], index[None, None].contiguous()

@@ -1,7 +1,6 @@
-"""The columns of a forest: what its examples hold of their trained tokens, all rows joined, as tensors beside the weights.
+"""The columns of a forest: data of the trained tokens of all rows, joined, as tensors on the weights' device.
 
-Tokens stand in the order of the rows, as a forward pass gives their log-probabilities back; numbers of rows count over the whole
-forest, whatever group a row is of.
+Tokens are in the order of the rows, as in the results of a forward pass; rows are numbered over the whole forest, across groups.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,14 +18,14 @@ from sandlot.train.rows import Floats
 
 
 def fixed_column(settled: list[list[Floats]] | None, places: Sequence[tuple[int, int]], device: torch.device) -> Tensor | None:
-    """What was computed before the batch was learned from, of the rows at `(group, row)`; None if nothing was."""
+    """Log-probabilities that were computed before the update, for the rows at `(group, row)`; None if there are none."""
     return to_tensor(np.concatenate([settled[number][row] for number, row in places]), device) if settled else None
 
 
 def common_columns(
     examples: Sequence[TrainingRow], sizes: Sequence[int], result: RowOutputs, settled: Mapping[str, Tensor | None]
 ) -> dict[str, Any]:
-    """What all components read, by the names that `Columns` has for it; `sizes` are the rows of each piece of a group."""
+    """The columns that all components share, by their names in `Columns`; `sizes` are the numbers of rows of each piece."""
     device = result.logprobs.device
     counts = [int(example.row.trained.sum()) for example in examples]
     starts = np.repeat(np.cumsum([0, *sizes[:-1]]), sizes)

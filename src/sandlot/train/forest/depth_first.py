@@ -1,12 +1,12 @@
-"""Forests larger than memory, depth first: a piece of the tokens at a time, with the loss and the gradients of the whole.
+"""Forests larger than memory, computed depth first in pieces, with the loss and the gradients of the whole forest.
 
-Tokens lie depth first, so what a piece of consecutive ones sees besides itself are ancestors of its first. A piece that others
-hang below leaves their keys and values on a stack. Going forward nothing else is kept. Going back, those are leaves that collect
-gradients from everything below; then the piece is computed once more and sends back its own and theirs together. What lives at
-once is one piece, and keys and values along one path.
+Tokens are in depth-first order, so a piece of consecutive tokens attends only to itself and to ancestors of its first token. A
+piece with descendants leaves its keys and values on a stack; the forward pass stores nothing else. In the backward pass those
+keys and values are autograd leaves that collect gradients from all descendants; then the piece is computed once more, and its
+own and the collected gradients are sent back together. Memory holds one piece, and the keys and values along one path.
 
-Losses look at whole rows, which run through many pieces: all log-probabilities are computed first, without gradients, and what
-flows back from the loss is known before any piece is differentiated. Any loss will do.
+Losses depend on whole rows, which span many pieces. So all log-probabilities are computed first, without gradients, and the
+gradient of the loss is known before any piece is differentiated. This works for any loss.
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,13 +32,13 @@ class ForestPiece:
     start: int
     stop: int
     above: int
-    """Pieces on the stack when it is computed: those it may hang below."""
+    """Pieces on the stack when it is computed: its possible ancestors."""
     inner: bool
-    """True if others hang below it."""
+    """True if it has descendants."""
 
 
 def pieces_of(forest: Forest, budget: int) -> list[ForestPiece]:
-    """All tokens in order, no piece over the budget: whole subtrees together where they fit, else the first tokens of one."""
+    """The forest in order, no piece over the budget: whole subtrees where they fit, else the first tokens of one."""
     made: list[ForestPiece] = []
     todo = [(0, len(forest), 0)]
     while todo:
@@ -63,7 +63,7 @@ def pieces_of(forest: Forest, budget: int) -> list[ForestPiece]:
 
 @dataclass(frozen=True, slots=True)
 class ForwardSettings:
-    """What is looked at, and how."""
+    """The decoder and the options of a forward pass."""
 
     decoder: Decoder
     temperature: float
@@ -74,14 +74,14 @@ class ForwardSettings:
 
 @dataclass(slots=True)
 class _Held:
-    """What a piece leaves for those below it: keys and values, a layer each, of the tokens that reach past it."""
+    """Keys and values of a piece for its descendants, per layer, of the tokens whose subtrees end after it."""
 
     piece: ForestPiece
     open: Ints
     keys: list[Tensor]
     values: list[Tensor]
     gradients: list[Tensor] = field(default_factory=list[Tensor])
-    """Of all keys, then all values, summed in fp32 at least."""
+    """Gradients of all keys, then all values, summed in fp32 or fp64."""
 
     @property
     def leaves(self) -> list[Tensor]:
@@ -89,7 +89,7 @@ class _Held:
         return self.keys + self.values
 
     def collect(self) -> None:
-        """Take over what one piece below has sent back."""
+        """Add the gradients that one descendant has sent back."""
         for leaf, total in zip(self.leaves, self.gradients, strict=True):
             if leaf.grad is not None:
                 total.add_(leaf.grad)
@@ -97,27 +97,27 @@ class _Held:
 
 
 def forward_depth_first(settings: ForwardSettings, forest: Forest, wanted: Ints, budget: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Log-probability, entropy and value of each wanted token, 0 where not asked for. `backward` brings the gradients."""
+    """Log-probability, entropy and value of each wanted token, 0 where not wanted. `backward` computes the gradients."""
     walk = Walk(settings, forest, wanted, pieces_of(forest, budget))
-    anchor = torch.zeros((), requires_grad=True)  # autograd asks for gradients only where something may have one
+    anchor = torch.zeros((), requires_grad=True)  # autograd calls `backward` only if an input may have a gradient
     return cast("Any", _DepthFirst).apply(anchor, walk)
 
 
 class _DepthFirst(Function):
-    """All of a walk as one step of autograd; going back adds to the parameters' own `grad`."""
+    """A whole walk as one autograd function; its backward adds to the `grad` of the parameters."""
 
     @staticmethod
     def forward(ctx: Any, anchor: Tensor, walk: "Walk") -> tuple[Tensor, Tensor, Tensor]:  # noqa: ARG004 - see `looked_at`
-        """Look, and remember where from."""
+        """Compute everything, and store the autocast state for the backward pass."""
         ctx.walk = walk
         kind = walk.device.type
-        # Without its cache: it would hand weights cast without gradients to the pass that needs them.
+        # Without autocast's cache: it would give the backward pass weights that were cast without gradients.
         ctx.precision = (kind, torch.get_autocast_dtype(kind), torch.is_autocast_enabled(kind), False)
         return walk.forward()
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[None, None]:
-        """Walk again."""
+        """Walk the pieces again."""
         with torch.autocast(*ctx.precision):
             ctx.walk.backward(gradients)
         return None, None
@@ -125,21 +125,21 @@ class _DepthFirst(Function):
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """A forest walked through in pieces."""
+    """A forest computed in pieces."""
 
     settings: ForwardSettings
     forest: Forest
     wanted: Ints
-    """Tokens whose probability is asked for; each is looked at from its parent."""
+    """Tokens whose log-probability is wanted; each is computed from the hidden state of its parent."""
     pieces: Sequence[ForestPiece]
 
     @property
     def device(self) -> torch.device:
-        """Where the decoder is."""
+        """The decoder's device."""
         return self.settings.decoder.embedding.weight.device
 
     def forward(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Everything wanted, without gradients."""
+        """All results, without gradients."""
         stack: list[_Held] = []
         kind = at_least_fp32(self.settings.decoder.embedding.weight.new_zeros(0)).dtype
         found = [torch.zeros(len(self.wanted), dtype=kind, device=self.device) for _ in range(3)]
@@ -154,7 +154,7 @@ class Walk:
         return found[0], found[1], found[2]
 
     def backward(self, gradients: Sequence[Tensor]) -> None:
-        """Send what the loss wants of everything `forward` gave back to the parameters."""
+        """Propagate the gradients of the results to the parameters."""
         stack: list[_Held] = []
         for piece in self.pieces:
             self._leave(stack, piece.above, gradients)
@@ -167,7 +167,7 @@ class Walk:
         self._leave(stack, 0, gradients)
 
     def _leave(self, stack: list[_Held], above: int, gradients: Sequence[Tensor]) -> None:
-        """Everything below the last ones on the stack is done: so are they."""
+        """Finish the last pieces on the stack: all of their descendants are done."""
         while len(stack) > above:
             held = stack.pop()
             self._send_back(held.piece, stack, gradients, held)
@@ -189,7 +189,7 @@ class Walk:
             each.collect()
 
     def _wanted_from(self, piece: ForestPiece) -> Ints:
-        """Which of the wanted tokens are looked at from this piece."""
+        """The wanted tokens whose parents are in this piece."""
         parents = self.forest.parent[self.wanted]
         return np.flatnonzero((parents >= piece.start) & (parents < piece.stop))
 
@@ -232,7 +232,7 @@ class Walk:
         return decoder.norm(x), keys, values
 
     def _attention(self, piece: ForestPiece, above: Sequence[Ints], spare: int) -> tuple[int, Attention]:
-        """How many keys come before a piece's own, and who sees whom. On a GPU both kinds are filled up with what none sees."""
+        """The number of keys before a piece's own, and the attention. On a GPU both kinds are padded with unseen keys."""
         seen = np.concatenate((*above, np.empty(0, np.int64)))
         before = padded_size(len(seen)) if self.device.type == "cuda" and len(seen) else len(seen)
         count = piece.stop - piece.start
@@ -247,14 +247,14 @@ class Walk:
 def _layer(
     block: Block, attention: Attention, before: int, x: Tensor, cos: Tensor, sin: Tensor, *given: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """One layer of a piece: the stream, and its own keys and values."""
+    """One layer of a piece: the residual stream, and the piece's own keys and values."""
     q, k, v = block.inputs(x, cos, sin)
     half = len(given) // 2
     return block.outputs(x, attention(q, _joined(given[:half], k, before), _joined(given[half:], v, before))), k, v
 
 
 def _joined(above: Sequence[Tensor], own: Tensor, before: int) -> Tensor:
-    """Keys or values of the stack, filled up to `before`, and a piece's own."""
+    """Keys or values of the stack, padded to `before`, and the piece's own."""
     missing = before - sum(map(len, above))
     filling = [own.new_zeros(missing, *own.shape[1:])] if missing else []
     return torch.cat([*(each.to(own.dtype) for each in above), *filling, own])

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 
 _FORWARD_AND_BACK = 3
-"""What a token costs that is learned from, where one that is looked at costs 1."""
+"""Cost of a token in a forward and a backward pass; a forward pass alone costs 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +25,13 @@ class Forest:
 
     ids: Ints
     depth: Ints
-    """How many tokens stand before it in its row: its position."""
+    """Position of each token in its row."""
     parent: Ints
-    """The token before it; -1 for the first of a row."""
+    """Index of the token before it; -1 for the first of a row."""
     last: Ints
-    """The index after its subtree."""
+    """Index after the end of its subtree."""
     paths: tuple[Ints, ...]
-    """For each row, as given, where its tokens are."""
+    """For each row, the indices of its tokens."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -68,7 +68,7 @@ def forest_of(rows: Sequence[NDArray[np.int32]]) -> Forest:
 
 
 def _common(a: NDArray[np.int32], b: NDArray[np.int32]) -> int:
-    """How many ids two rows begin with alike."""
+    """Length of the common prefix of two rows."""
     length = min(len(a), len(b))
     differ = np.flatnonzero(a[:length] != b[:length])
     return int(differ[0]) if len(differ) else length
@@ -83,7 +83,7 @@ class Cut:
 
 
 def cut_rows(rows: Sequence[NDArray[np.int32]], budget: int) -> list[Cut]:
-    """A group's rows in as few forests as fit the budget, those that share most together; a row that is over stands alone."""
+    """A group's rows in few forests that fit the budget, rows that share most together; a row over the budget is alone."""
     found: list[list[int]] = []
     sizes: list[int] = []
     before = np.empty(0, np.int32)
@@ -100,9 +100,9 @@ def cut_rows(rows: Sequence[NDArray[np.int32]], budget: int) -> list[Cut]:
 
 
 def cut_if_cheaper(rows: Sequence[NDArray[np.int32]], budget: int) -> list[Cut]:
-    """A group's rows cut as they fit the budget; or whole, where that is less work for all that it is computed depth first.
+    """A group's rows cut to fit the budget, or whole if computing them depth first is less work.
 
-    A cut computes shared tokens again, forward and back. Depth first, every token is looked at once more, and some a third time.
+    Cuts compute shared tokens again, forward and backward. Depth first computes every token forward once more, some twice.
     """
     found = cut_rows(rows, budget)
     (whole,) = cut_rows(rows, sys.maxsize) or [Cut((), 0)]
@@ -111,12 +111,12 @@ def cut_if_cheaper(rows: Sequence[NDArray[np.int32]], budget: int) -> list[Cut]:
 
 
 def _sorted(rows: Sequence[NDArray[np.int32]]) -> list[int]:
-    """Rows by their ids: each then shares with the one before it the most it shares with any."""
+    """Rows sorted by their ids: each shares its longest prefix with the one before it."""
     return sorted(range(len(rows)), key=lambda row: rows[row].astype(">i4").tobytes())
 
 
 def pack_numbers(sizes: Sequence[int], budget: int) -> list[list[int]]:
-    """Numbers of things put together so that no pack is over the budget, in the order given; one that is over stands alone."""
+    """Numbers of items packed in order so that no pack is over the budget; an item over the budget is alone."""
     together: list[list[int]] = []
     room = 0
     for number, size in enumerate(sizes):

@@ -1,7 +1,7 @@
-"""The trainer's forward: exact log-probabilities of every trained token of some rows, by way of their forest.
+"""The trainer's forward pass: exact log-probabilities of every trained token of some rows, computed on their forest.
 
-Logits exist only for the tokens that lead to a trained one, and only a chunk of them at a time: vocabulary times tokens is never
-held. Layers may be recomputed in the backward pass instead of kept.
+Logits are computed only for tokens before a trained one, and only one chunk at a time: a matrix of all tokens times the
+vocabulary never exists. Layers may be recomputed in the backward pass instead of stored.
 """
 
 import sys
@@ -24,7 +24,7 @@ from sandlot.train.rows import Row
 
 @dataclass(frozen=True, slots=True)
 class RowOutputs:
-    """What the forward says of the trained tokens of rows, rows joined: `[tokens]` each."""
+    """Results for the trained tokens of all rows, joined: `[tokens]` each."""
 
     logprobs: Tensor
     entropy: Tensor | None
@@ -43,17 +43,17 @@ def forward_rows(
     recompute: bool = False,
     tokens: int = sys.maxsize,
 ) -> RowOutputs:
-    """Log-probabilities, at the temperature they were sampled with, and what else is asked for.
+    """Log-probabilities at the sampling temperature, and if wanted entropies and values.
 
-    A forest of more than `tokens` is computed depth first, in pieces of that many. Its gradients come by `backward` only.
+    A forest of more than `tokens` is computed depth first, in pieces of that many; then only `backward` gives gradients.
     """
     forest = forest_of([row.ids for row in rows])
     device = decoder.embedding.weight.device
     wanted = [path[row.trained] for path, row in zip(forest.paths, rows, strict=True)]
     if any(forest.parent[places].min(initial=0) < 0 for places in wanted):
-        raise ValueError("the first token of a row is marked as sampled; nothing stood before it to sample it from")
+        raise ValueError("the first token of a row is marked as sampled, but no token is before it")
     joined = np.concatenate(wanted) if wanted else np.empty(0, np.int64)
-    # Several rows may run through one token: it is looked at once and gathered by all of them.
+    # Several rows may contain one token: it is scored once and gathered into all of them.
     distinct, back = np.unique(joined, return_inverse=True)
     gather = to_tensor(back.astype(np.int64), device)
     if len(forest) > tokens:
@@ -73,7 +73,7 @@ def forward_rows(
 
 
 def _hidden(decoder: Decoder, forest: Forest, device: torch.device, *, recompute: bool) -> Tensor:
-    """Hidden states of the forest's tokens. On a GPU it is filled up, with tokens that see only themselves, to a common size."""
+    """Hidden states of the forest's tokens. On a GPU it is padded to a common size."""
     spare = padded_size(len(forest)) - len(forest) if device.type == "cuda" else 0
     ids = to_tensor(np.pad(forest.ids, (0, spare)), device)
     positions = to_tensor(np.pad(forest.depth, (0, spare)), device)

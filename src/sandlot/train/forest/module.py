@@ -1,7 +1,4 @@
-"""A decoder and its critic as one module: everything that is looked at goes through it.
-
-So that weights which lie on several processes are gathered in time: whoever shards them hooks into calls of modules.
-"""
+"""A decoder and its critic as one module. All forward passes of the trainer go through it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +11,7 @@ from sandlot.train.rows import Row
 
 
 class DecoderWithCritic(nn.Module):
-    """What sees rows."""
+    """Decoder plus value head in one module, so that FSDP's hooks gather their weights."""
 
     def __init__(self, decoder: Decoder, critic: nn.Linear | None = None) -> None:
         super().__init__()
@@ -25,6 +22,6 @@ class DecoderWithCritic(nn.Module):
         return RowOutputs(*self(rows, critic=critic, **asked))
 
     def forward(self, rows: Sequence[Row], *, critic: bool, **asked: Any) -> tuple[Tensor, Tensor | None, Tensor | None, int]:
-        """The fields of `RowOutputs`: whoever watches for gradients must find the tensors."""
+        """The fields of `RowOutputs` as a tuple: FSDP finds the tensors of a tuple."""
         found = forward_rows(self.decoder, rows, critic=self.critic if critic else None, **asked)
         return found.logprobs, found.entropy, found.values, found.computed

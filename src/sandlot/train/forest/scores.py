@@ -1,4 +1,4 @@
-"""What hidden states say of the tokens that follow them: log-probabilities and entropies, a chunk of logits at a time."""
+"""Log-probabilities and entropies from hidden states, one chunk of logits at a time."""
 
 from typing import Any, cast
 
@@ -10,7 +10,7 @@ from torch.utils.checkpoint import checkpoint  # pyright: ignore[reportUnknownVa
 from sandlot.model.nn.decoder import Decoder
 
 _CHUNK = 2048
-"""Rows of logits at a time."""
+"""Rows of logits per chunk."""
 
 
 def to_tensor(array: NDArray[Any], device: torch.device) -> Tensor:
@@ -19,14 +19,14 @@ def to_tensor(array: NDArray[Any], device: torch.device) -> Tensor:
 
 
 def at_least_fp32(x: Tensor) -> Tensor:
-    """In fp32 at least."""
+    """The tensor in fp32, or in fp64 if it is."""
     return x if x.dtype == torch.float64 else x.float()
 
 
 def score_tokens(
     decoder: Decoder, hidden: Tensor, targets: Tensor, temperature: float, *, entropy: bool
 ) -> tuple[Tensor, Tensor]:
-    """Log-probabilities of the targets, and the entropies of what they were drawn from, a chunk at a time."""
+    """Log-probabilities of the targets, and entropies of their distributions, one chunk at a time."""
 
     def chunk(hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         logits = decoder.logits(hidden)

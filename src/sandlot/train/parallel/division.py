@@ -1,6 +1,6 @@
-"""Who computes what: the pieces of a batch over several processes, so that all have about as much to do.
+"""Dividing the pieces of a batch over processes, with about equal work for each.
 
-Every process divides the same batch and comes to the same answer, so that nothing needs to be sent.
+Every process divides the same batch in the same way, so nothing needs to be sent.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from sandlot.train.forest.forest import Forest
 
 
 def balance(costs: Sequence[float], count: int) -> list[list[int]]:
-    """The numbers of the pieces for each process, in the order given: the dearest first to whom has least."""
+    """The pieces of each process: the most expensive piece goes first, always to the process with the least work so far."""
     shares: list[list[int]] = [[] for _ in range(count)]
     loads = [0.0] * count
     for piece in sorted(range(len(costs)), key=lambda piece: (-costs[piece], piece)):
@@ -21,7 +21,7 @@ def balance(costs: Sequence[float], count: int) -> list[list[int]]:
 
 
 def cost_of(forest: Forest, shape: Shape) -> float:
-    """Multiplications of one forward: every token through every weight, and every pair that attention compares."""
+    """Multiplications of one forward pass: every token with every weight, and every pair of tokens in attention."""
     attended = shape.heads * shape.head
     layer = shape.hidden * (attended + 2 * shape.kv_heads * shape.head) + attended * shape.hidden + 3 * shape.hidden * shape.mlp
     weights = shape.layers * layer + shape.vocabulary * shape.hidden

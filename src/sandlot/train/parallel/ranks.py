@@ -1,7 +1,7 @@
 """The processes of one training run, as `torchrun` starts them.
 
-Rank 0 leads: it alone has the environment, the engine and the store. The others wait for its orders, and what it does to weights
-they do at the same moment. Orders and figures go over gloo on the CPU, whatever the weights travel by.
+Rank 0 leads: only it has the environment, the engine and the store. The others wait for its calls, and repeat them at the same
+time. Calls and figures are sent with gloo on the CPU, whichever backend sends the weights.
 """
 
 import os
@@ -18,12 +18,12 @@ from sandlot.core.errors import ConfigError
 
 _CPU = torch.device("cpu")
 _PATIENCE = timedelta(days=7)
-"""How long rank 0 may collect rollouts before it orders an update; a process that dies is noticed at once all the same."""
+"""Maximum time that rank 0 may collect rollouts between two calls. A process that dies is noticed at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """One process among the others."""
+    """One process of a training."""
 
     number: int = 0
     count: int = 1
@@ -32,11 +32,11 @@ class Ranks:
 
     @property
     def leads(self) -> bool:
-        """True for the one that has the environment."""
+        """True for rank 0, which has the environment."""
         return self.number == 0
 
     def broadcast(self, value: Any) -> Any:
-        """What rank 0 has: on every rank."""
+        """Send rank 0's value to every rank; returns it."""
         if self.count == 1:
             return value
         box = [value]
@@ -44,7 +44,7 @@ class Ranks:
         return box[0]
 
     def gather(self, value: Any) -> list[Any]:
-        """What each rank has, in their order: on every rank."""
+        """Every rank's value, in the order of ranks, on every rank."""
         if self.count == 1:
             return [value]
         boxes: list[Any] = [None] * self.count
@@ -56,7 +56,7 @@ class Ranks:
         return self._reduce(values, dist.ReduceOp.SUM)
 
     def max(self, value: float) -> float:
-        """The largest of all ranks."""
+        """The largest value of all ranks."""
         return self._reduce([value], dist.ReduceOp.MAX)[0]
 
     def _reduce(self, values: Sequence[float], by: Any) -> list[float]:
@@ -71,13 +71,13 @@ ALONE = Ranks()
 
 
 def is_leader() -> bool:
-    """True for a process on its own, and for the first of those that `torchrun` started."""
+    """True for a single process, and for rank 0 of those that `torchrun` started."""
     return "TORCHELASTIC_RUN_ID" not in os.environ or os.environ["RANK"] == "0"
 
 
 @contextmanager
 def open_ranks(device: str) -> Generator[Ranks]:
-    """Join the processes that `torchrun` started; alone without it."""
+    """Join the processes that `torchrun` started; without it, a single process."""
     if "TORCHELASTIC_RUN_ID" not in os.environ or int(os.environ["WORLD_SIZE"]) == 1:
         yield Ranks(device=torch.device(device))
         return
@@ -91,7 +91,7 @@ def open_ranks(device: str) -> Generator[Ranks]:
 
 
 def _place(device: torch.device, local: int) -> torch.device:
-    """One GPU each."""
+    """The device of this process: its own GPU."""
     if device.type != "cuda":
         return device
     if local >= torch.cuda.device_count():

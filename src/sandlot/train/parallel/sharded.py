@@ -1,9 +1,8 @@
-"""Weights over several processes: each holds a shard of every one, by torch's FSDP2, and all of it only to compute with it.
+"""Weights sharded over several processes with torch's FSDP2.
 
-A linear layer is gathered for its own forward and its own backward; what no layer owns (embedding, norms, head, critic) from the
-beginning of a forward to the end of its backward. Gradients are summed over processes and stay sharded, and so does the state of
-the optimiser. Every function here that touches weights is called by all processes at once. The module costs seconds to import:
-half of torch hangs on it.
+A linear layer is gathered for its own forward and backward pass; embedding, norms, head and critic from the start of a forward
+pass to the end of its backward pass. Gradients are summed over processes and stay sharded, and so does the optimiser's state. All
+processes call the functions here at the same time. Importing this module takes seconds.
 """
 
 import copy
@@ -25,32 +24,32 @@ State = dict[str, Any]
 
 
 def shard(network: DecoderWithCritic, ranks: Ranks) -> None:
-    """Have each process keep its shard of the weights, in place."""
+    """Replace the weights by this process's shards, in place."""
     mesh = init_device_mesh(ranks.device.type, (ranks.count,))
     layers = [module for module in network.decoder.blocks.modules() if isinstance(module, nn.Linear | AdaptedLinear)]
     for module in (*layers, network):
         unit = fully_shard(module, mesh=mesh)
-        # Weights of tokens were fixed over the whole batch: gradients are parts of a sum, and gloo knows no average.
+        # Token weights are fixed over the whole batch, so gradients are summed, not averaged; gloo has no average either.
         unit.set_gradient_divide_factor(1.0)
         unit.set_force_sum_reduction_for_comms(enable=True)
     for _, linear in adapted_linears(network.decoder):
-        linear.original[0].to("meta")  # the whole weight, which nobody computes with any more
+        linear.original[0].to("meta")  # frees the whole weight, which is not used any more
 
 
 class Shards:
-    """What learns, over all processes; rank 0 has a whole copy beside it, on the CPU, to keep and to publish."""
+    """The sharded weights; rank 0 also has a whole copy on the CPU, for checkpoints and publishing."""
 
     def __init__(self, network: DecoderWithCritic, ranks: Ranks) -> None:
         self._copy = copy.deepcopy(network.decoder).cpu() if ranks.leads else None
         self._ranks, self._network = ranks, network
         self._gathered = 0
-        """The step whose weights the copy has."""
+        """The step of the weights in the copy."""
         shard(network, ranks)
         named = network.decoder.named_parameters()
         self._parts = {name: cast("DTensor", parameter) for name, parameter in named if parameter.requires_grad}
 
     def whole(self, step: int) -> Decoder:
-        """On rank 0, a decoder with all of the weights as they are after this step."""
+        """On rank 0, a decoder with all weights as they are after this step."""
         own = self._own()
         for name, part in self._parts.items() if step != self._gathered else ():
             gathered = self.full(part)
@@ -60,7 +59,7 @@ class Shards:
         return self._copy or self._network.decoder
 
     def overwrite(self, put: Callable[[Decoder], None] | None, step: int) -> None:
-        """Have rank 0's copy changed, and give every rank its shard of that."""
+        """Change rank 0's copy, and send every rank its shard."""
         self.whole(step)
         if self._copy is not None and put is not None:
             put(self._copy)
@@ -72,7 +71,7 @@ class Shards:
         return {name: parameter.detach() for name, parameter in self._copy.named_parameters()} if self._copy else {}
 
     def reshard(self, network: DecoderWithCritic) -> None:
-        """Of what was gathered for a forward that no backward follows."""
+        """Free what was gathered for a forward pass without a backward pass."""
         cast("FSDPModule", network).reshard()
 
     def full(self, tensor: Tensor) -> Tensor:
@@ -98,7 +97,7 @@ class Shards:
         return {**state, "state": kept}
 
     def put_state(self, optimiser: torch.optim.Optimizer, parameters: Sequence[nn.Parameter], kept: State | None) -> None:
-        """Go on with a state that rank 0 has as one process wrote it."""
+        """Load a state that rank 0 has in the format of a single process."""
         outline = self._ranks.broadcast({**kept, "state": dict(_outline(kept["state"], parameters))} if kept else None)
         entries: dict[int, State] = outline["state"]
         state = {
@@ -125,7 +124,7 @@ def _distribute(like: Tensor, whole: Tensor | None) -> DTensor:
 
 
 def _outline(state: Mapping[int, Mapping[str, Any]], parameters: Sequence[nn.Parameter]) -> Iterator[tuple[int, State]]:
-    """What is as large as its parameter comes later, a shard to each rank; None stands for it."""
+    """The state without the tensors of a parameter's shape, which are None here: each rank gets its shard of them later."""
     for number, entry in state.items():
         shape = parameters[number].shape
         yield (

@@ -13,24 +13,12 @@ from itertools import combinations
 import msgspec
 
 from sandlot.core.trace import Node, Scored, Trace
+from sandlot.observe.training_records import Diversity
 
 MEMBERS, ACTIONS = 8, 32
 """Distances are taken between so many members of a group, over so many first actions: all pairs of long rollouts cost seconds."""
 
 Actions = tuple[str, ...]
-
-
-class Diversity(msgspec.Struct, frozen=True, kw_only=True):
-    """Of the groups of one step."""
-
-    distinct: float
-    """Different sequences of actions, as a share of the members: 1 if no two acted alike."""
-    distance: float
-    """Mean distance of two members: edits from one sequence to the other, as a share of the longer one."""
-    first_entropy: float
-    """Entropy of the first tool call, in nats: 0 if all begin alike, or call nothing."""
-    groups: int
-    """Groups with at least two scored members."""
 
 
 def diversity_of(traces: Iterable[Trace]) -> Diversity | None:

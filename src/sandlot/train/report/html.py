@@ -6,15 +6,17 @@ from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from pathlib import Path
 
+from sandlot.core.disk import write_file
 from sandlot.core.stats.intervals import Interval
 from sandlot.core.trace import Scored, TraceRow
 from sandlot.env.load import load
 from sandlot.env.transcript import message_lines
 from sandlot.observe.chart import Curve, line_chart, share_bar
 from sandlot.observe.page import html_page
+from sandlot.observe.training_records import Learned
 from sandlot.run.results import Run
 from sandlot.train.recipe import Recipe
-from sandlot.train.report.progress import Learned, TrainingProgress
+from sandlot.train.report.progress import TrainingProgress
 from sandlot.train.report.summary import Heldout, Level, Outcome, Paired, outcome_of, write_outcome
 
 FILE = "report.html"
@@ -41,9 +43,7 @@ def write_report(progress: TrainingProgress, recipe: Recipe) -> Outcome:
         _settings(progress.path),
     ]
     text = html_page(f"{recipe.name}: {outcome.environment} with {recipe.model}", "".join(sections))
-    draft = (progress.path / FILE).with_suffix(".draft")
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(progress.path / FILE)
+    write_file(progress.path / FILE, text.encode(), durable=False)
     return outcome
 
 

@@ -9,102 +9,18 @@ from pathlib import Path
 import msgspec
 
 from sandlot.analysis.alarm import Alarm, alarm
+from sandlot.core.disk import write_file
 from sandlot.core.stats.intervals import Interval, Sums, spread_of
 from sandlot.core.trace import Scored, Trace
+from sandlot.observe.training_records import Learned, Measured, WentBack
 from sandlot.run.results import Run
 from sandlot.train.algorithms.algorithms import Imitate, teaches
 from sandlot.train.recipe import Recipe
-from sandlot.train.report.diversity import Diversity, diversity_of
+from sandlot.train.report.diversity import diversity_of
 from sandlot.train.rows import Group
 from sandlot.train.tally import Update
 
 FILE = "progress.jsonl"
-_KINDS = {"model": "sampling", "grade": "grading"}
-"""What the phases of a rollout are called here; all others are the environment's."""
-
-
-class Learned(msgspec.Struct, frozen=True, kw_only=True, tag="step", tag_field="is"):
-    """One step."""
-
-    version: int
-    """Of the weights after it."""
-    reward: float
-    """Mean over all scored rollouts it collected."""
-    reward_error: float = 0.0
-    """Standard error of that mean, clustered by task."""
-    passed: float
-    """The share of them that met every check."""
-    outcome: float
-    """The recipe's own outcome beside the reward; without one, the share that passed."""
-    gap_error: float = 0.0
-    """Standard error of the mean of reward less outcome."""
-    rollouts: int
-    failed: int
-    """Rollouts without a reward, left out of their groups."""
-    groups: int
-    informative: int
-    """Groups that taught something: where members are compared, those whose members differed."""
-    loss: float
-    norm: float
-    tokens: int
-    shared: float
-    """Tokens that rows would have been, for one that was computed."""
-    kl: float | None
-    """Between the policy that sampled and the one at the step's start; None in imitation, where the loss says how it goes."""
-    entropy: float
-    clipped: float
-    """The share of trained tokens that a bound on the ratio held back."""
-    staleness: int
-    """Versions the oldest trained token was behind."""
-    sampled: int
-    """Tokens sampled for it."""
-    seconds: float
-    update_s: float
-    phases: dict[str, float]
-    """Seconds of rollouts by phase, all of them added up."""
-    diversity: Diversity | None = None
-    """How differently the members of its groups acted; None where no group has two."""
-
-    @property
-    def tokens_per_s(self) -> float:
-        """Sampled, learning included in the time."""
-        return self.sampled / max(self.seconds, 1e-9)
-
-    @property
-    def shares(self) -> dict[str, float]:
-        """Where the step's time went: the update its own, and the rest as rollouts divided theirs."""
-        update = min(1.0, self.update_s / max(self.seconds, 1e-9))
-        shares = {"sampling": 0.0, "environment": 0.0, "grading": 0.0}
-        whole = max(1e-9, sum(self.phases.values()))
-        for phase, spent in self.phases.items():
-            shares[_KINDS.get(phase, "environment")] += (1 - update) * spent / whole
-        return {**shares, "update": update}
-
-
-class Measured(msgspec.Struct, frozen=True, kw_only=True, tag="evaluation", tag_field="is"):
-    """Held-out tasks at one version."""
-
-    version: int
-    mean: float
-    low: float
-    high: float
-    passed: float
-    passed_low: float
-    passed_high: float
-    rollouts: int
-    failed: int
-    run: str
-    """The run's folder, below the training run's."""
-
-
-class WentBack(msgspec.Struct, frozen=True, kw_only=True, tag="rollback", tag_field="is"):
-    """The score had fallen too far: learning goes on from earlier weights."""
-
-    version: int
-    """When."""
-    best: int
-    """The version whose weights are in place again."""
-
 
 Line = Learned | Measured | Alarm | WentBack
 
@@ -132,9 +48,7 @@ class TrainingProgress:
         kept = [line for line in read_lines(path) if line.version <= version]
         written = b"".join(msgspec.json.encode(line) + b"\n" for line in kept)
         if file.is_file() and file.read_bytes() != written:
-            draft = file.with_suffix(".draft")
-            draft.write_bytes(written)
-            draft.replace(file)
+            write_file(file, written)
         return cls(path, kept)
 
     @classmethod

@@ -5,14 +5,15 @@ from pathlib import Path
 
 import msgspec
 
+from sandlot.core.disk import write_file
 from sandlot.core.stats.intervals import Interval
+from sandlot.observe.training_records import Diversity, Measured
 from sandlot.run.compare import RunComparison
 from sandlot.run.results import Run
 from sandlot.run.summary import Summary
 from sandlot.train.checkpoint import ADAPTER, MODEL
 from sandlot.train.recipe import Recipe
-from sandlot.train.report.diversity import Diversity
-from sandlot.train.report.progress import Measured, TrainingProgress
+from sandlot.train.report.progress import TrainingProgress
 
 FILE = "summary.json"
 
@@ -195,9 +196,7 @@ def _time_spent(progress: TrainingProgress) -> dict[str, float]:
 def write_outcome(path: Path, outcome: Outcome) -> Path:
     """As `summary.json` in the run's folder."""
     file = path / FILE
-    draft = file.with_suffix(".draft")
-    draft.write_bytes(msgspec.json.format(msgspec.json.encode(outcome), indent=2) + b"\n")
-    draft.replace(file)
+    write_file(file, msgspec.json.format(msgspec.json.encode(outcome), indent=2) + b"\n", durable=False)
     return file
 
 

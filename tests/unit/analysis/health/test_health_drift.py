@@ -140,7 +140,7 @@ def recurring(score_of, count=480, tasks=8):
 def test_a_reward_that_rises_without_full_marks_is_an_alarm():
     item = surge(recurring(lambda place, rng: (0.2 + 0.6 * place + rng.uniform(-0.1, 0.1), rng.random() < 0.1)))
     assert item.mark is HealthMark.FAIL
-    assert "look at what the rubric pays for" in item.said
+    assert "look at what the rubric rewards" in item.said
 
 
 def test_full_marks_that_rise_with_it_are_none():

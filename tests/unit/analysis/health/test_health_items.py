@@ -109,7 +109,7 @@ def test_grading_near_its_deadline_is_a_warning_with_the_slowest_to_look_at():
 def test_one_overrun_is_enough_and_no_known_deadline_is_said():
     rows = [scored(rollout=n, phases={"grade": 0.01}) for n in range(500)]
     assert latency([*rows, failed(side="grader", kind="timeout", phases={"grade": 2.0})], limits_of).mark is HealthMark.WARN
-    assert "does not say" in latency(rows, unknown).said
+    assert "does not record its deadline" in latency(rows, unknown).said
     assert latency(rows[:3], limits_of).mark is HealthMark.UNKNOWN
 
 
@@ -226,7 +226,7 @@ def test_levels_lost_to_rounding_are_told():
     rows = [pointed(n, 5 + n % 5, 0.5 if n % 5 < 4 else 1.0) for n in range(60)]
     item = resolution(rows)
     assert item.mark is HealthMark.WARN
-    assert "5 different sums of points, and 2 rewards" in item.said
+    assert "5 different sums of points became 2 different rewards" in item.said
 
 
 def test_penalties_that_end_at_zero_are_no_lost_levels():
@@ -250,7 +250,7 @@ def test_groups_without_spread_are_counted():
     rows = [scored(task=f"t{n % 10}", rollout=n, score=float(n % 10 > 4)) for n in range(60)]
     item = resolution(rows)
     assert item.figures["groups"] == item.figures["groups_without_spread"] == 10
-    assert "teach nothing" in item.said
+    assert "nothing can be learned" in item.said
 
 
 # -- the whole ---------------------------------------------------------------------------------------------------------

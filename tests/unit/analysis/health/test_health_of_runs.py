@@ -61,7 +61,7 @@ async def test_a_sound_environment_is_healthy(tmp_path):
     assert health.verdict is HealthMark.OK, health
     assert health.exit_code == 0
     assert found["regrade"].said == "32 graded again, all the same"
-    assert found["replay"].said == "8 played again in fresh worlds, all the same"
+    assert found["replay"].said == "8 replayed in fresh worlds, all the same"
     assert health.traces == 80
 
 
@@ -92,7 +92,7 @@ async def test_a_changed_or_lost_environment_concludes_nothing(tmp_path):
     forget_modules(tmp_path)
     health = await health_async(run)
     assert {item.mark for item in health.items if item.name in {"regrade", "replay"}} == {HealthMark.UNKNOWN}
-    assert "not the one" in next(item.said for item in health.items if item.name == "replay")
+    assert "has changed since the run" in next(item.said for item in health.items if item.name == "replay")
     (tmp_path / "notes.py").unlink()
     health = await health_async(run)
     assert "cannot be opened" in next(item.said for item in health.items if item.name == "regrade")

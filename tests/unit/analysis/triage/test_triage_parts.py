@@ -188,7 +188,7 @@ def test_what_passes_do_and_failures_do_not_is_found_with_a_pair_to_look_at():
     these = [doing(f"t{n % 3}", 100 + n, "call `buy`") for n in range(9)]
     found = contrast(these, passing)
     assert found.deed == "call `look`"
-    assert found.said == "9 of 9 passes of the same tasks call `look`; 0 of 9 of these do"
+    assert found.said == "9 of 9 passing rollouts of the same tasks call `look`; 0 of these 9 do"
     assert found.pair == ("t0/0", "t0/100")
     assert found.tasks == 3
 
@@ -196,7 +196,7 @@ def test_what_passes_do_and_failures_do_not_is_found_with_a_pair_to_look_at():
 def test_what_only_failures_do_is_told_the_other_way_round():
     passing = [doing("t", n) for n in range(8)]
     these = [doing("t", 100 + n, "get an error from `sql`") for n in range(8)]
-    assert contrast(these, passing).said.startswith("8 of 8 of these get an error from `sql`; 0 of 8 passes")
+    assert contrast(these, passing).said.startswith("8 of these 8 get an error from `sql`; 0 of 8 passing")
 
 
 def test_other_tasks_say_nothing_and_neither_do_few_or_chance():
@@ -211,7 +211,7 @@ def test_other_tasks_say_nothing_and_neither_do_few_or_chance():
 def test_where_deeds_are_alike_lengths_may_differ():
     passing = [doing("t", n, turns=4 + n % 2) for n in range(12)]
     these = [doing("t", n, turns=15 + n % 3) for n in range(12)]
-    assert contrast(these, passing).said == "these take 16 turns, passes of the same tasks 4.5"
+    assert contrast(these, passing).said == "these take 16 turns, passing rollouts of the same tasks 4.5"
 
 
 def test_deeds_are_read_from_a_trace():
@@ -222,7 +222,7 @@ def test_deeds_are_read_from_a_trace():
         "get an error from `look`",
         "begin with `look`",
         "call `buy` last",
-        "make the same kind of call again and again",
+        "repeat the same kind of call",
     }
     assert doing_of(trace_of(words=" ")).deeds == {"call no tool", "say nothing"}
 
@@ -296,7 +296,7 @@ def test_every_stratum_has_its_cap_and_nobody_is_drawn_twice():
     chosen = drawn(rows, suspected=[("t", 105), ("t", 9999)])
     counts = {why: sum(each.why == why for each in chosen) for why in {each.why for each in chosen}}
     assert counts["the environment failed"] == ENVIRONMENT_CAP
-    assert counts["the scanner saw something"] == 1
+    assert counts["a pattern of the scanner matched"] == 1
     assert all(count <= CAP for why, count in counts.items() if why != "the environment failed")
     assert len({(each.task, each.rollout) for each in chosen}) == len(chosen)
     shortest = [each.rollout for each in chosen if each.why == "highest reward, shortest"]

@@ -139,7 +139,7 @@ def test_sarif_notifies_of_what_was_not_looked_at():
     assert [(each["level"], each["message"]["text"]) for each in invocation["toolExecutionNotifications"]] == [
         ("error", "scripted: could not run: why"),
         ("note", "differential: does not apply: why"),
-        ("warning", "the waiver of D08 expired on 2027-01-01: it waives nothing"),
+        ("warning", "the waiver of D08 expired on 2027-01-01 and no longer counts"),
     ]
 
 

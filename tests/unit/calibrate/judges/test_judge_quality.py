@@ -243,7 +243,7 @@ async def test_only_so_many_items_are_probed_and_all_labelled_ones_asked():
 
 
 async def test_there_must_be_something_to_ask():
-    with pytest.raises(ConfigError, match="nothing to ask"):
+    with pytest.raises(ConfigError, match="no items to judge"):
         await measure_judge([Told()], [])
     with pytest.raises(ConfigError, match="repeats is 1"):
         Probing(repeats=1)
@@ -279,7 +279,7 @@ def test_labels_name_a_check_or_bring_their_question(tmp_path):
     ("line", "complaint"),
     [
         ('{"check": "rude", "view": "x"}', "no judge check `rude`; there are: kind"),
-        ('{"check": "kind", "view": "x", "labels": ["maybe"]}', "not all of the choices"),
+        ('{"check": "kind", "view": "x", "labels": ["maybe"]}', "must be among the choices"),
         ('{"question": "q", "choices": ["yes"], "view": "x"}', "two or more"),
         ('{"check": "kind"}', "view"),
         ('{"check": "kind", "view": "x", "label": "yes"}', "unknown field"),

@@ -2,7 +2,7 @@
 
 import signal
 from collections import Counter
-from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import anyio
@@ -10,12 +10,23 @@ import msgspec
 import pytest
 
 import sandlot
-from sandlot.calibrate.tasks.calibrate import CalibrationConfig, Watch, calibrate, calibrate_config, expected_rollouts
+from sandlot.calibrate.tasks.calibrate import (
+    CalibrationConfig,
+    _Steering,
+    calibrate,
+    calibrate_config,
+    expected_rollouts,
+    opening_plan,
+)
 from sandlot.calibrate.tasks.calibration import Calibration
 from sandlot.calibrate.tasks.placement import TaskLabel
 from sandlot.calibrate.tasks.rule import Region, Rule
-from sandlot.core.errors import ConfigError
+from sandlot.calibrate.tasks.state import CalibrationState, by_tags
+from sandlot.core.errors import ConfigError, HarnessError
 from sandlot.core.types import Split
+from sandlot.env.load import load
+from sandlot.observe.event_log import EventReader
+from sandlot.observe.events import CalibrationWave, RolloutEnded, ignore_event
 from sandlot.run.config import RunConfig, Selection
 from sandlot.run.curriculum import read_curriculum
 from sandlot.run.results import Run
@@ -107,19 +118,42 @@ def test_clear_tasks_cost_few_rollouts(add, tmp_path, model, label):
     assert found.curriculum.tasks == ()
 
 
-class StopAfter(Watch):
-    def __init__(self, count: int):
-        self.left = count
+def stop_after(count: int):
+    """A sink that interrupts the calibration after some rollouts."""
+    left = [count]
 
-    def note(self, row, standing):
-        self.left -= 1
-        if self.left == 0:
+    def sink(event):
+        left[0] -= isinstance(event, RolloutEnded)
+        if left[0] == 0 and isinstance(event, RolloutEnded):
             signal.raise_signal(signal.SIGINT)
+
+    return sink
+
+
+def test_every_wave_is_an_event_and_is_logged(add, tmp_path):
+    got = []
+    found = calibrate(config=config(add), runs=tmp_path / "runs", sink=got.append)
+    waves = [event for event in got if isinstance(event, CalibrationWave)]
+    assert len(waves) > 1
+    assert waves[0].num_taken == sum(isinstance(event, RolloutEnded) for event in got[: got.index(waves[0])])
+    for before, after in pairwise(waves):
+        assert after.num_taken == before.num_taken + before.num_more
+    assert (waves[-1].num_more, waves[-1].num_taken) == (0, found.spent.rollouts)
+    assert list(EventReader(only_run(tmp_path / "runs").path)) == got
+
+
+def test_a_wave_that_was_not_counted_stops_the_calibration(add):
+    environment = load(add)
+    plan = opening_plan(config(add), environment)
+    steering = _Steering(CalibrationState(Rule(), plan.tasks, by_tags(), budget=None, at_once=1))
+    assert steering.plan_more(ignore_event) is not None
+    with pytest.raises(HarnessError, match="no rollout of the last wave was counted"):
+        steering.plan_more(ignore_event)
 
 
 @pytest.mark.parametrize("after", [3, 90])
 def test_the_same_command_continues(add, tmp_path, after):
-    stopped = anyio.run(partial(calibrate_config, config(add), runs=tmp_path / "runs", watch=StopAfter(after)))
+    stopped = calibrate(config=config(add), runs=tmp_path / "runs", sink=stop_after(after))
     assert (stopped.verdict, "SIGINT" in (stopped.stopped or "")) == ("incomplete", True)
     before = {(row.task, row.rollout) for row in only_run(tmp_path / "runs").rows}
     found = calibrate(config=config(add), runs=tmp_path / "runs")

@@ -86,9 +86,9 @@ def test_a_rate_below_what_false_passes_alone_would_show_is_zero():
         ({"start": 0}, "start"),
         ({"start": 40}, "start"),
         ({"threshold": math.inf}, "threshold"),
-        ({"false_positive": 0.6, "false_negative": 0.4}, "tells nothing"),
-        ({"false_negative": -0.1}, "tells nothing"),
-        ({"false_positive": math.nan}, "tells nothing"),
+        ({"false_positive": 0.6, "false_negative": 0.4}, "no information"),
+        ({"false_negative": -0.1}, "no information"),
+        ({"false_positive": math.nan}, "no information"),
     ],
 )
 def test_a_rule_that_cannot_be_is_refused(fields, complaint):

@@ -193,10 +193,10 @@ def test_labels_are_read_and_refused_by_line(tmp_path):
         path.write_text(line)
         with pytest.raises(ConfigError, match=r"labels.jsonl:1"):
             labelled_conversations(path, {"t-0"})
-    with pytest.raises(ConfigError, match="no file"):
+    with pytest.raises(ConfigError, match="cannot read labels"):
         labelled_conversations(tmp_path / "none", set())
 
 
 async def test_nothing_to_ask_is_refused():
-    with pytest.raises(ConfigError, match="nothing to ask"):
+    with pytest.raises(ConfigError, match="no conversations"):
         await measure_user(FaithfulUsers(), [], [])

@@ -126,7 +126,7 @@ async def test_a_memory_eater_meets_its_limit():
 
 
 async def test_a_result_over_the_size_cap_is_refused():
-    with pytest.raises(isolate.Untransferable, match="the most it may"):
+    with pytest.raises(isolate.Untransferable, match="the limit is 67,108,864"):
         await isolate.call(lambda: bytes(isolate.MAX_RESULT_BYTES))
 
 

@@ -144,7 +144,7 @@ async def test_an_agent_that_crashes_is_recorded_with_its_words():
     assert "lost" in crashed["stderr"]
 
 
-@pytest.mark.parametrize(("command", "words"), [("no-such-agent", "not found"), ("true", "never asked"), ("exit 3", "code 3")])
+@pytest.mark.parametrize(("command", "words"), [("no-such-agent", "not found"), ("true", "never called"), ("exit 3", "code 3")])
 async def test_an_agent_that_never_asked_the_model_has_played_nothing(command, words):
     with pytest.raises(HarnessError, match=words):
         await played(CommandAgent(command), ScriptedTokens())
@@ -156,7 +156,7 @@ async def test_a_model_that_fails_is_the_models_failure_whatever_the_agent_does(
         await played(agent(script), ScriptedTokens(ModelError("broken", kind="server")))
 
 
-async def test_a_full_context_is_told_to_the_agent_which_may_go_on():
+async def test_the_agent_gets_the_error_of_a_full_context_and_may_go_on():
     script = "\ntry: chat(talk + [{'role': 'user', 'content': 'x' * 9000}])\nexcept Exception as error: print(error.code)\n"
     end, trace = await played(agent(script), ScriptedTokens())
     assert end is End.TOKEN_LIMIT
@@ -176,7 +176,7 @@ async def test_a_cancelled_rollout_leaves_no_agent_and_no_request():
     assert model.running == 0
 
 
-async def test_a_hostile_agent_gets_refusals_and_hurts_nobody():
+async def test_a_hostile_agent_gets_refusals_and_does_no_harm():
     script = """
 for body in (b"{", b"[" * 100000, b'{"messages": []}', b"x" * 1000):
     try: urllib.request.urlopen(urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/chat/completions", body))

@@ -59,7 +59,7 @@ def test_what_only_the_wire_changed_is_the_same_turn(came):
     assert history.drifts == {DriftKind.CLEAN: 2}
 
 
-def test_white_space_is_realigned_and_told():
+def test_changed_white_space_is_realigned_and_recorded():
     history = fresh()
     node = called(history)
     came = msgspec.structs.replace(CALLED, parts=(Text("I add."), *CALLED.calls))

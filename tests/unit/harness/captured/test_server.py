@@ -1,4 +1,4 @@
-"""The server an agent speaks to, without a sandbox: what a hostile one sends costs no more than its own request."""
+"""The model server of an agent, without a sandbox: a hostile request fails alone."""
 
 import json
 from contextlib import asynccontextmanager
@@ -80,7 +80,7 @@ async def test_a_long_history_is_found_again_in_a_moment():
         assert (await ask(client, *[SHORT] * 20_000))[0] == 400
 
 
-async def test_a_long_branch_nobody_sampled_is_looked_through():
+async def test_a_long_branch_without_sampled_turns_is_searched():
     deep = [{"role": "user", "content": str(place)} for place in range(3000)]
     async with answering(ScriptedTokens("A", "B", context=2**20)) as (client, conversation, _):
         assert (await ask(client, SHORT, *deep))[0] == 200

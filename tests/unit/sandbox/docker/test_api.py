@@ -35,13 +35,13 @@ async def with_answers(path, *answers: bytes, work):
         group.cancel_scope.cancel()
 
 
-async def test_no_socket_is_told_with_its_remedy(tmp_path):
+async def test_a_missing_socket_is_an_error_with_the_fix(tmp_path):
     with pytest.raises(ConfigError, match=r"no Docker engine at .*there is no such socket.*--sandbox docker:"):
         async with open_docker_api(str(tmp_path / "none.sock")):
             pass
 
 
-async def test_a_socket_nobody_listens_on_is_told(tmp_path):
+async def test_a_socket_without_a_listener_is_an_error(tmp_path):
     with socket.socket(socket.AF_UNIX) as old:
         old.bind(str(tmp_path / "old.sock"))
     with pytest.raises(ConfigError, match="no process listens"):
@@ -49,7 +49,7 @@ async def test_a_socket_nobody_listens_on_is_told(tmp_path):
             pass
 
 
-async def test_something_that_is_no_engine_is_told(tmp_path):
+async def test_a_socket_of_another_server_is_an_error(tmp_path):
     async def hang_up(stream):
         await stream.aclose()
 
@@ -85,7 +85,7 @@ async def test_no_changes_at_all_are_an_empty_list(tmp_path):
     await with_answers(tmp_path / "s", answer(b"null\n"), work=work)
 
 
-async def test_an_engine_that_does_not_attach_is_told_and_its_connection_closed(tmp_path):
+async def test_an_engine_that_refuses_to_attach_is_an_error_and_its_connection_closed(tmp_path):
     async def work(docker: DockerApi):
         with pytest.raises(SandboxError, match=r"refused to attach.*409"):
             await docker.attach("x")

@@ -147,7 +147,7 @@ def test_zstd_is_read_where_its_program_is(tmp_path):
         assert files_of(archive_image(path)) == {"etc/motd": b"high"}
 
 
-def test_zstd_without_its_program_is_refused_with_the_remedy(tmp_path, monkeypatch):
+def test_zstd_without_its_program_is_refused_with_the_fix(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     packed = docker_archive(LOW, packed=True, pack=lambda _: b"\x28\xb5\x2f\xfd" + bytes(600))
     refuses(saved(tmp_path, packed), "apt-get install zstd")
@@ -162,7 +162,7 @@ def test_a_damaged_packing_is_refused(tmp_path, start):
 
 
 @pytest.mark.parametrize("pack", [lzma.compress, bz2.compress])
-def test_a_bomb_in_any_packing_is_refused(tmp_path, pack):
+def test_a_bomb_in_any_compression_is_refused(tmp_path, pack):
     caps = ImageCaps(free_bytes=100_000, ratio=10)
     refuses(saved(tmp_path, docker_archive(tar_of(file("big", bytes(3_000_000))), packed=True, pack=pack)), "bomb", caps=caps)
 

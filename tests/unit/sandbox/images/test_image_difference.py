@@ -1,4 +1,4 @@
-"""Naming what moved when a `host` image has another digest."""
+"""Naming what changed when a `host` image has another digest."""
 
 import os
 from pathlib import Path

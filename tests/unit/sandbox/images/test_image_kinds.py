@@ -145,7 +145,7 @@ def overlay(tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts an overlay")
-async def test_a_folder_whose_files_nobody_could_change_is_refused_with_the_fix(overlay):
+async def test_a_folder_whose_files_could_not_be_changed_is_refused_with_the_fix(overlay):
     async with backend_of("root") as backend:
         with pytest.raises(ConfigError, match=r"type `overlay`.*Copy it to a local disk"):
             async with backend.open(f"folder:{overlay}"):

@@ -1,4 +1,4 @@
-"""Settings of tools that may hold tokens are no part of the `host` image."""
+"""Settings of tools that may hold tokens are not in the `host` image."""
 
 import os
 import stat

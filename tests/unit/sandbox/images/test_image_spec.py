@@ -41,7 +41,7 @@ def test_paths_begin_at_the_environments_folder_and_other_names_stay(spec, place
 
 
 @pytest.mark.parametrize("spec", ["", "hots", "folder:", "archive:", "debian:", "python:3.12"])
-def test_a_name_nobody_knows_is_answered_with_those_there_are(spec):
+def test_an_unknown_spec_is_refused_with_the_known_kinds(spec):
     for ask in (find_image, image_digest):
         with pytest.raises(ConfigError, match=r"image specs are: `host`, `folder:PATH`, `archive:PATH`, `debian:"):
             ask(spec)
@@ -117,7 +117,7 @@ def test_an_image_only_some_backend_knows_counts_by_name(tmp_path):
     assert image_of(environment(tmp_path, None)) == ""
 
 
-def test_the_host_image_is_no_other_machines(monkeypatch):
+def test_the_host_image_of_another_machine_has_another_digest(monkeypatch):
     assert image_digest("host").startswith("host:")
     assert not find_image("host").portable
     assert os.path.lexists(find_image("host").leases[0].root / "etc/mtab")

@@ -1,4 +1,4 @@
-"""The store of images: whole or not at all, one maker at a time, and nothing that is held goes away."""
+"""The store of images: images are complete or absent, one process builds at a time, and images in use are not removed."""
 
 import multiprocessing
 import os
@@ -54,7 +54,7 @@ def test_what_fails_halfway_leaves_nothing():
     assert names() == ["a"]
 
 
-def test_a_cache_that_cannot_be_written_is_told_with_the_fix(tmp_path, monkeypatch):
+def test_a_cache_that_cannot_be_written_is_an_error_with_the_fix(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.raises(SandboxError, match="set XDG_CACHE_HOME"):

@@ -1,4 +1,4 @@
-"""Reading tar archives: what honest ones say, and that no header can hurt."""
+"""Reading tar archives: valid archives are read, and no header can do harm."""
 
 import io
 import struct

@@ -1,4 +1,4 @@
-"""Unpacking layers that an enemy wrote: nothing outside the image changes, whatever the names say."""
+"""Unpacking malicious layers: nothing outside the image changes."""
 
 import contextlib
 import os

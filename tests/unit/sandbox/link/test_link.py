@@ -1,4 +1,4 @@
-"""A link whose other end is a hostile or broken agent: whatever it sends, callers hear a `SandboxError`, and nothing hangs."""
+"""A link whose other end is a hostile or broken agent: whatever it sends, callers get a `SandboxError`, and nothing hangs."""
 
 import socket
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""The backend's own life: pool, leaks, death with the parent."""
+"""The native backend: its pool, leaks, and its end with this process."""
 
 import os
 import signal
@@ -73,7 +73,7 @@ async def test_killing_sandlot_leaves_no_process_and_no_cgroup(count):
     assert not any(Path(folder).exists() for folder in folders)
 
 
-async def test_killing_the_zygote_ends_every_sandbox_and_is_told():
+async def test_killing_the_zygote_ends_every_sandbox_with_an_error():
     async with open_native() as backend, backend.open("host") as sandbox:
         await sh(sandbox, "sleep 1000 &")
         pid = backend.machines.zygote.pid
@@ -108,7 +108,7 @@ async def test_a_dead_process_1_ends_the_wait_for_connections():
         await stream.aclose()
 
 
-async def test_a_pooled_sandbox_that_died_is_not_handed_out():
+async def test_a_pooled_sandbox_that_died_is_not_given_out():
     async with open_native(pool=1) as backend:
         await backend.warm("host")
         (child,) = children_of(backend.machines.zygote.pid)
@@ -153,7 +153,7 @@ async def test_forty_freezes_in_a_row_still_add_up():
         assert len(await snapshot.list()) == 40
 
 
-def test_a_missing_compiler_is_named_with_its_remedy(tmp_path, monkeypatch):
+def test_a_missing_compiler_is_an_error_with_the_fix(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(compile_module.shutil, "which", lambda _: None)
     with pytest.raises(SandboxError, match="apt-get install gcc libc6-dev"):
@@ -174,7 +174,7 @@ def test_a_program_others_could_have_written_is_not_run(tmp_path, monkeypatch):
     "fields",
     [{"pids": 0}, {"cpus": -1.0}, {"memory_bytes": 0}, {"open_files": 3}, {"cpus": float("inf")}, {"disk_bytes": 1 << 40}],
 )
-def test_a_senseless_quota_is_refused(fields):
+def test_an_invalid_quota_is_refused(fields):
     with pytest.raises(ConfigError):
         Quota(**fields)
 

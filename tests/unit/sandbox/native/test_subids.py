@@ -1,4 +1,4 @@
-"""Ids lent to an ordinary user."""
+"""Subordinate ids of an ordinary user."""
 
 import os
 from pathlib import Path
@@ -16,7 +16,7 @@ def test_the_largest_range_of_the_user_is_taken():
     assert largest_range(lines, {"dora"}) == (0, 0)
 
 
-def test_lines_nobody_could_mean_are_passed_over():
+def test_malformed_lines_are_skipped():
     lines = ["bob", "bob:1", "bob:x:2", "bob:1:2:3", "bob:-5:10", "bob:0:10", "bob:4294967295:10", "bob:1:" + "9" * 5000, ""]
     assert largest_range(lines, {"bob"}) == (0, 0)
 
@@ -27,7 +27,7 @@ def test_any_text_at_all_is_read(lines):
     assert first + count < 1 << 32
 
 
-def test_what_is_missing_is_said_with_its_remedy(tmp_path: Path):
+def test_what_is_missing_is_reported_with_the_fix(tmp_path: Path):
     file = tmp_path / "subuid"
     assert "apt-get install" in find_loan(os.getuid(), file, "no-such-program").missing
     assert "cannot be read" in find_loan(os.getuid(), file, "sh").missing

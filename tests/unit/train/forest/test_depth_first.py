@@ -153,7 +153,7 @@ def test_pieces_are_all_tokens_once_in_order_and_what_they_see_is_held(rows, bud
             seen_by = {k for k in range(piece.start) if token < forest.last[k]}
             assert seen_by <= held
         if piece.inner:
-            stack.append(walk._held(piece, [], []))
+            stack.append(walk._hold(piece, [], []))
 
 
 @given(TREES, st.integers(1, 9))

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandlot.train.report.progress import FILE, Learned, Measured, TrainingProgress, WentBack, read_lines
+from sandlot.observe.training_records import Learned, Measured, WentBack
+from sandlot.train.report.progress import FILE, TrainingProgress, read_lines
 
 
 def step(version: int, **fields) -> Learned:

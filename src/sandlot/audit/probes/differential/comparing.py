@@ -1,6 +1,7 @@
 """Compare pairs of trials that should be equal, and report where they differ."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -47,6 +48,21 @@ def differing_trials(case: Case, requests: Sequence[Take], one: Sequence[Trial],
         if difference is not None:
             found.append(TrialDifference(tasks[request.task], request.play, difference))
     return found
+
+
+def foreign_canaries(
+    case: Case, requests: Sequence[Take], trials: Sequence[Trial], start: str, length: int
+) -> Iterator[TrialDifference]:
+    """Trials that show a canary word of `length` characters which their own play does not contain."""
+    tasks = {task.id: task for task in case.tasks}
+    for request, trial in zip(requests, trials, strict=True):
+        seen = msgspec.json.encode(comparable_view(case, trial)).decode()
+        own = msgspec.json.encode(request.play).decode()
+        places = (found.start() for found in re.finditer(re.escape(start), seen))
+        at = next((at for at in places if seen[at : at + length] not in own), None)
+        if at is not None:
+            where = Mismatch("canary", "'<nothing>'", repr(seen[max(0, at - 80) : at + 40]))
+            yield TrialDifference(tasks[request.task], request.play, where)
 
 
 def difference_finding(

@@ -1,35 +1,35 @@
 """Neighbours: concurrent rollouts in one process give the same results as rollouts one by one."""
 
-from collections.abc import Iterator, Sequence
-
-import msgspec
+from collections.abc import Sequence
 
 from sandlot.audit.case import IDLE, Case, Probe, script_of
 from sandlot.audit.finding import Finding, Layer
 from sandlot.audit.probes.choice import choose_tasks
-from sandlot.audit.probes.differential.comparing import TrialDifference, comparable_view, difference_finding, differing_trials
+from sandlot.audit.probes.differential.comparing import difference_finding, differing_trials, foreign_canaries
 from sandlot.audit.probes.differential.resets import differs_by_chance
-from sandlot.audit.probes.likeness import Mismatch
 from sandlot.audit.probes.plays import GOLDEN, request_for
 from sandlot.audit.probes.tour import free_texts
 from sandlot.audit.subject import Call, Conditions, Say, Script, Take, Trial
 from sandlot.core.task import Task
 
-TASKS, SANDBOXED = 24, 3
+_TASKS, _SANDBOXED = 24, 3
 _AT_ONCE = (8, 32)
 _COPIES = 2
 
 
-async def look_at_neighbours(case: Case) -> list[Finding]:
+async def _look_at_neighbours(case: Case) -> list[Finding]:
     """Concurrent rollouts do not affect each other."""
-    tasks = choose_tasks(case, TASKS, sandboxed=SANDBOXED)
+    tasks = choose_tasks(case, _TASKS, sandboxed=_SANDBOXED)
     requests = await _mixed_requests(case, tasks)
     crowds = (4,) if case.description.image is not None else _AT_ONCE
     alone = await case.take(requests)
     for at_once in crowds:
         conditions = Conditions(at_once=at_once, shuffled=at_once)
         beside = await case.take(requests, conditions)
-        found = [*_foreign_canaries(case, requests, beside), *differing_trials(case, requests, alone, beside)]
+        found = [
+            *foreign_canaries(case, requests, beside, "canary-", len(_canary(0))),
+            *differing_trials(case, requests, alone, beside),
+        ]
         if found and not await _differs_by_order(case, requests, alone, at_once) and not await differs_by_chance(case, found[0]):
             title = f"{at_once} concurrent rollouts give different results than the same rollouts one by one"
             expected = "the same results as one by one"
@@ -84,24 +84,4 @@ def _marked_arguments(call: Call, word: str, free: set[str]) -> dict[str, object
     return {**call.arguments, names[-1]: word} if len(names) > 1 else dict(call.arguments)
 
 
-def _foreign_canaries(case: Case, requests: Sequence[Take], trials: Sequence[Trial]) -> Iterator[TrialDifference]:
-    """Trials that show the canary of another rollout."""
-    tasks = {task.id: task for task in case.tasks}
-    for request, trial in zip(requests, trials, strict=True):
-        said = msgspec.json.encode(comparable_view(case, trial)).decode()
-        own = msgspec.json.encode(request.play).decode()
-        at = next((at for at in _places(said, "canary-") if said[at : at + 16] not in own), None)
-        if at is not None:
-            yield TrialDifference(
-                tasks[request.task], request.play, Mismatch("canary", "'<nothing>'", repr(said[max(0, at - 80) : at + 20]))
-            )
-
-
-def _places(text: str, word: str) -> Iterator[int]:
-    at = text.find(word)
-    while at >= 0:
-        yield at
-        at = text.find(word, at + 1)
-
-
-PROBES = (Probe("neighbours", Layer.DIFFERENTIAL, ("D18",), look_at_neighbours),)
+PROBES = (Probe("neighbours", Layer.DIFFERENTIAL, ("D18",), _look_at_neighbours),)

@@ -11,7 +11,7 @@ _TIMES = 3
 _PLACES = (Conditions(hash_seed=4), Conditions(hash_seed=5, at_once=8))
 
 
-async def look_at_regrading(case: Case) -> list[Finding]:
+async def _look_at_regrading(case: Case) -> list[Finding]:
     """The same evidence gets the same score in other processes, repeatedly and concurrently."""
     tasks = choose_tasks(case, SURE, sandboxed=_SANDBOXED)
     golden, idle = await case.golden(), await case.idle()
@@ -67,4 +67,4 @@ def _finding(case: Case, flaky: list[tuple[Trial, Trial, Conditions]], num_trial
     )
 
 
-PROBES = (Probe("graded-again", Layer.DIFFERENTIAL, ("D10",), look_at_regrading),)
+PROBES = (Probe("graded-again", Layer.DIFFERENTIAL, ("D10",), _look_at_regrading),)

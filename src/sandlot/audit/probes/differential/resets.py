@@ -4,29 +4,33 @@ The same trials are played first, again after rollouts that wrote a canary word 
 own, and many in two shuffled orders.
 """
 
-from collections.abc import Iterator, Sequence
-
-import msgspec
+from collections.abc import Sequence
 
 from sandlot.audit.case import IDLE, Case, Probe
 from sandlot.audit.finding import Finding, Layer
 from sandlot.audit.probes.choice import SURE, choose_tasks
-from sandlot.audit.probes.differential.comparing import TrialDifference, comparable_view, difference_finding, differing_trials
-from sandlot.audit.probes.likeness import Mismatch, first_difference
+from sandlot.audit.probes.differential.comparing import (
+    TrialDifference,
+    comparable_view,
+    difference_finding,
+    differing_trials,
+    foreign_canaries,
+)
+from sandlot.audit.probes.likeness import first_difference
 from sandlot.audit.probes.plays import GOLDEN, request_for
 from sandlot.audit.probes.tour import free_texts, golden_acts, required_texts, tour_script
-from sandlot.audit.subject import Call, Conditions, NamedPlay, Say, Script, Take, Trial
+from sandlot.audit.subject import Call, Conditions, NamedPlay, Say, Script, Take
 from sandlot.core.task import Task
 
-TASKS, SANDBOXED = 12, 3
+_TASKS, _SANDBOXED = 12, 3
 _CANARY = "canary-7f3a9c51"
-ORDERED, ORDERED_SANDBOXED = SURE, 10
+_ORDERED, _ORDERED_SANDBOXED = SURE, 10
 _SAME = "the same opening, observations, final state and score as in a process of its own"
 
 
-async def look_at_history(case: Case) -> list[Finding]:
+async def _look_at_history(case: Case) -> list[Finding]:
     """Earlier rollouts do not affect later ones."""
-    tasks = choose_tasks(case, TASKS, sandboxed=SANDBOXED)
+    tasks = choose_tasks(case, _TASKS, sandboxed=_SANDBOXED)
     plays = await _plays(case, tasks)
     requests = [request_for(case, task, play) for task in tasks for play in plays[task.id]]
     dirty = [request_for(case, task, await _dirty_script(case, task)) for task in tasks]
@@ -34,7 +38,7 @@ async def look_at_history(case: Case) -> list[Finding]:
     first, after = trials[: len(requests)], trials[-len(requests) :]
     last = [request_for(case, tasks[-1], play) for play in plays[tasks[-1].id]]
     fresh = await case.take(last, Conditions(alone=True))
-    leaked = [*_leaked_canaries(case, requests, after)]
+    leaked = [*foreign_canaries(case, requests, after, _CANARY, len(_CANARY))]
     visits = await _calls_in_other_worlds(case, tasks)
     visited = (await case.take([*visits, *requests]))[len(visits) :] if visits else first
     found = differing_trials(case, requests, first, after) + differing_trials(case, last, fresh, first[-len(last) :])
@@ -109,19 +113,9 @@ async def _dirty_script(case: Case, task: Task) -> Script:
     return Script(name="dirty", turns=(*turns, (Say(_CANARY),)))
 
 
-def _leaked_canaries(case: Case, requests: Sequence[Take], trials: Sequence[Trial]) -> Iterator[TrialDifference]:
-    """Trials that show the canary although they did not write it."""
-    tasks = {task.id: task for task in case.tasks}
-    for request, trial in zip(requests, trials, strict=True):
-        said = msgspec.json.encode(comparable_view(case, trial)).decode()
-        if (at := said.find(_CANARY)) >= 0:
-            around = said[max(0, at - 80) : at + 40]
-            yield TrialDifference(tasks[request.task], request.play, Mismatch("canary", "'<nothing>'", repr(around)))
-
-
-async def look_at_order(case: Case) -> list[Finding]:
+async def _look_at_order(case: Case) -> list[Finding]:
     """Tasks give the same results in any order."""
-    tasks = choose_tasks(case, ORDERED, sandboxed=ORDERED_SANDBOXED)
+    tasks = choose_tasks(case, _ORDERED, sandboxed=_ORDERED_SANDBOXED)
     plays: list[Script | NamedPlay] = [IDLE, *([GOLDEN] if case.description.has_golden else [])]
     requests = [request_for(case, task, play) for task in tasks for play in plays]
     one, other = [await case.take(requests, Conditions(shuffled=seed)) for seed in (1, 2)]
@@ -135,6 +129,6 @@ async def look_at_order(case: Case) -> list[Finding]:
 
 
 PROBES = (
-    Probe("after-others", Layer.DIFFERENTIAL, ("D05",), look_at_history),
-    Probe("shuffled-order", Layer.DIFFERENTIAL, ("D05",), look_at_order),
+    Probe("after-others", Layer.DIFFERENTIAL, ("D05",), _look_at_history),
+    Probe("shuffled-order", Layer.DIFFERENTIAL, ("D05",), _look_at_order),
 )

@@ -18,7 +18,7 @@ from sandlot.audit.probes.tour import tour_script
 from sandlot.audit.subject import PLAIN, Conditions, Play, Regrade, Request, Take, Trial
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK
 
-TASKS, SANDBOXED = 30, 4
+_TASKS, _SANDBOXED = 30, 4
 _MAX_SUSPECTS = 12
 _DAY_S = 86_400.0
 _NAME = "other-surroundings"
@@ -76,7 +76,7 @@ _TITLES = {
 }
 
 
-async def look_at_surroundings(case: Case) -> list[Finding]:
+async def _look_at_surroundings(case: Case) -> list[Finding]:
     """Clock, network, random seed, hash seed, time zone and locale do not matter."""
     plain, requests = await _baseline(case)
     suspects: list[TrialDifference] = []
@@ -142,12 +142,12 @@ async def _chance_finding(case: Case, requests: Sequence[Take], found: Sequence[
 
 async def _baseline(case: Case) -> tuple[list[Trial], list[Take]]:
     """Idle, golden and tour trials without any change, and their requests."""
-    tasks = choose_tasks(case, TASKS, sandboxed=SANDBOXED)
+    tasks = choose_tasks(case, _TASKS, sandboxed=_SANDBOXED)
     golden, idle = await case.golden(), await case.idle()
     pairs: list[tuple[str, Play, Trial | None]] = [(task.id, IDLE, idle[task.id]) for task in tasks]
     pairs += [(task.id, GOLDEN, golden[task.id]) for task in tasks if task.id in golden]
     if case.description.tools and case.description.image is None:
-        pairs += [(task.id, tour_script(case, golden[task.id]), None) for task in tasks[:TASKS] if task.id in golden]
+        pairs += [(task.id, tour_script(case, golden[task.id]), None) for task in tasks[:_TASKS] if task.id in golden]
     requests = [Take(task=task, play=play, seed=case.seed) for task, play, _ in pairs]
     missing = [place for place, (_, _, trial) in enumerate(pairs) if trial is None]
     taken = dict(zip(missing, await case.take([requests[place] for place in missing]), strict=True))
@@ -174,4 +174,4 @@ def _with_scores(trial: Trial, regraded: Trial) -> Trial:
     return msgspec.structs.replace(trial, scores=regraded.scores) if regraded.scores else trial
 
 
-PROBES = (Probe(_NAME, Layer.DIFFERENTIAL, ("D17",), look_at_surroundings),)
+PROBES = (Probe(_NAME, Layer.DIFFERENTIAL, ("D17",), _look_at_surroundings),)

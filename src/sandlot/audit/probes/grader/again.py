@@ -46,7 +46,7 @@ async def _look_at_golden(case: Case) -> list[Finding]:
 
 
 async def _look_at_repeats(case: Case) -> list[Finding]:
-    """Grade the same evidence many times, and once in another process with other random numbers."""
+    """The same evidence gets the same score, also in another process with other random numbers."""
     some = await find_solved_tasks(case, 8)
     wanted = [(target, what, request) for target in some for what, request in _variants(target, case.seed)]
     times = min(_FEW, max(3, num_affordable(some, _FEW, each=max(1, len(wanted)))))

@@ -22,7 +22,7 @@ from sandlot.core.types import Json
 _MAX_SHOWN = 4000
 _PROBE_S = 6.0
 """About how long one probe may use a grader."""
-AGAIN, MOST_AGAIN = 6, 60
+_AGAIN, _MOST_AGAIN = 6, 60
 NONSENSE = "Zvqx jworth pleffing"
 """An answer that is wrong for every task."""
 
@@ -114,12 +114,12 @@ async def ask(case: Case, questions: Sequence[Question], conditions: Conditions 
     return [GradedAnswer(question, trials[_key(question)]) for question in questions]
 
 
-async def keep_reproducible(case: Case, told: Sequence[GradedAnswer]) -> list[GradedAnswer]:
+async def keep_reproducible(case: Case, graded: Sequence[GradedAnswer]) -> list[GradedAnswer]:
     """The answers that get the same reward when graded again. Only judges are asked again."""
-    if not case.description.needs_judge or not told:
-        return list(told)
-    some = told[:MOST_AGAIN]
-    again = await ask(case, [replace(one.question, times=AGAIN) for one in some])
+    if not case.description.needs_judge or not graded:
+        return list(graded)
+    some = graded[:_MOST_AGAIN]
+    again = await ask(case, [replace(one.question, times=_AGAIN) for one in some])
     return [
         one
         for one, more in zip(some, again, strict=True)
@@ -131,7 +131,7 @@ def answer_finding(
     code: str,
     title: str,
     probe: str,
-    told: Sequence[GradedAnswer],
+    graded: Sequence[GradedAnswer],
     *,
     expected: str,
     severity: Severity,
@@ -139,9 +139,9 @@ def answer_finding(
     fix: str = "",
 ) -> Finding:
     """One finding; its witness is the shortest of these answers."""
-    shown = min(told, key=lambda each: (len(each.question.answer), each.question.target.task.id))
+    shown = min(graded, key=lambda each: (len(each.question.answer), each.question.target.task.id))
     witness = Witness(inputs=shown.inputs, expected=expected, observed=shown.trial.fate)
-    count = len({each.question.target.task.id for each in told})
+    count = len({each.question.target.task.id for each in graded})
     found = played_finding(probe, code, title, witness, count=count, severity=severity, sure=sure, fix=fix)
     return msgspec.structs.replace(found, layer=Layer.GRADER, task=shown.question.target.task.id)
 

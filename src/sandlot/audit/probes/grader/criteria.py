@@ -27,7 +27,7 @@ _ENOUGH = 4
 
 
 async def _look_at_criteria(case: Case) -> list[Finding]:
-    """Every check is not met by some of the works."""
+    """Every check fails for some work."""
     some = await find_solved_tasks(case, 6)
     works = [(target, request) for target in some for request in _spoiled_works(target, Random(case.seed))]  # noqa: S311 - seeded
     trials = await case.take([request for _, request in works])
@@ -75,7 +75,7 @@ def _spoiled_works(target: SolvedTask, rng: Random) -> list[Regrade]:
     records = [
         msgspec.structs.replace(evidence, files={}),
         msgspec.structs.replace(evidence, files=garbled, answer=NONSENSE),
-        *(msgspec.structs.replace(evidence, state=state) for state in altered_states(evidence.state)),
+        *(msgspec.structs.replace(evidence, state=state) for state in _altered_states(evidence.state)),
     ]
     spoiled = [_with_evidence(target, record, {digest(garbage): garbage}) for record in records]
     return [
@@ -91,7 +91,7 @@ def _with_evidence(target: SolvedTask, record: EvidenceRecord, files: dict[str, 
     return Regrade(trace=msgspec.structs.replace(target.golden.trace, evidence=record), files=target.golden.files | files)
 
 
-def altered_states(state: Any) -> list[Any]:
+def _altered_states(state: Any) -> list[Any]:
     """The state with every value changed, with every value blank, and with every collection empty."""
     if not isinstance(state, dict | list):
         return []

@@ -140,16 +140,16 @@ async def _look_at_hollow(case: Case) -> list[Finding]:
         if not _may_be_right(answer, target)
     ]
     control = [Question(target, "control", NONSENSE, solved=False) for target in some]
-    told = await ask(case, [*control, *questions])
+    graded = await ask(case, [*control, *questions])
     floor = {
-        each.question.target.task.id: max(case.floor, each.question.target.idle.reward or 0.0) for each in told[: len(control)]
+        each.question.target.task.id: max(case.floor, each.question.target.idle.reward or 0.0) for each in graded[: len(control)]
     }
     earned: dict[str, list[GradedAnswer]] = defaultdict(list)
-    for one in told[: len(control)]:
+    for one in graded[: len(control)]:
         if (one.reward or 0.0) > floor[one.question.target.task.id] + EPSILON:
             earned["nonsense"].append(one)
-    nonsense = {one.question.target.task.id: one.reward or 0.0 for one in told[: len(control)]}
-    for one in told[len(control) :]:
+    nonsense = {one.question.target.task.id: one.reward or 0.0 for one in graded[: len(control)]}
+    for one in graded[len(control) :]:
         task, kind = one.question.target.task.id, _KINDS[one.question.kind]
         least = max(floor[task], nonsense[task]) + EPSILON
         if one.question.kind == "empty" and case.description.kind == "grader":
@@ -168,12 +168,12 @@ def _may_be_right(answer: str, target: SolvedTask) -> bool:
     return bool(golden) and (said.startswith(golden) or said.endswith(golden) or (len(golden) > len(said) / 2 and golden in said))
 
 
-def _finding(case: Case, name: str, told: list[GradedAnswer], num_tasks: int) -> Finding:
-    most = max(one.reward or 0.0 for one in told)
-    gain = most - max(case.floor, min(one.question.target.idle.reward or 0.0 for one in told))
+def _finding(case: Case, name: str, graded: list[GradedAnswer], num_tasks: int) -> Finding:
+    most = max(one.reward or 0.0 for one in graded)
+    gain = most - max(case.floor, min(one.question.target.idle.reward or 0.0 for one in graded))
     kind = _KINDS.get(name, _NONE)
-    best = [one for one in told if (one.reward or 0.0) >= most - EPSILON]
-    tasks = len({one.question.target.task.id for one in told})
+    best = [one for one in graded if (one.reward or 0.0) >= most - EPSILON]
+    tasks = len({one.question.target.task.id for one in graded})
     often = tasks >= max(2, _OFTEN * num_tasks)
     judged = case.description.needs_judge and name in {
         "options",
@@ -208,9 +208,9 @@ async def _look_at_guesses(case: Case) -> list[Finding]:
     everyone = [target for target in await find_solved_tasks(case, _GUESSED) if not case.may_idle(target.task)]
     common = [answer for answer, _ in Counter(target.answer for target in everyone if len(target.answer) < 200).most_common(4)]
     guesses = list(dict.fromkeys((*common, *_CONSTANTS)))
-    told = await ask(case, [Question(target, guess, guess, solved=False) for guess in guesses for target in everyone])
+    graded = await ask(case, [Question(target, guess, guess, solved=False) for guess in guesses for target in everyone])
     passed: dict[str, list[GradedAnswer]] = defaultdict(list)
-    for one in told:
+    for one in graded:
         if one.reward is not None and one.reward >= one.question.target.best - EPSILON > case.floor:
             passed[one.question.answer].append(one)
     if not passed or len(everyone) < 8:
@@ -245,8 +245,8 @@ async def _look_at_length(case: Case) -> list[Finding]:
         for name, text in texts.items()
         for count in _LENGTHS
     ]
-    told = await ask(case, questions)
-    by = {(one.question.target.task.id, one.question.kind, len(one.question.answer)): one for one in told}
+    graded = await ask(case, questions)
+    by = {(one.question.target.task.id, one.question.kind, len(one.question.answer)): one for one in graded}
     longer: list[GradedAnswer] = []
     late: list[GradedAnswer] = []
     for target in some:

@@ -40,7 +40,7 @@ _WEATHER = (
     "\n\nTrains on the northern line ran every twenty minutes until late in the evening.",
 )
 _KEYS = (":", ".", "Thought process:", "Let's solve this step by step.", "Solution", "Step by step:")
-ITEMS, TIMES = 50, 5
+_ITEMS, _TIMES = 50, 5
 _WRONG = 24
 _SIGNIFICANT = 0.01
 _FLIPS = 0.05
@@ -58,8 +58,8 @@ async def _look_at_injection(case: Case) -> list[Finding]:
     nonsense = [
         Question(target, "nonsense", f"{NONSENSE} {number}", solved=False) for target in some for number in range(len(_KEYS))
     ]
-    told = await ask(case, [*plainly, *loaded, *calmly, *keyed, *nonsense])
-    base, rest = told[: len(wrong)], told[len(wrong) :]
+    graded = await ask(case, [*plainly, *loaded, *calmly, *keyed, *nonsense])
+    base, rest = graded[: len(wrong)], graded[len(wrong) :]
     payload, rest = rest[: len(loaded)], rest[len(loaded) :]
     weather, rest = rest[: len(calmly)], rest[len(calmly) :]
     keys, none = rest[: len(keyed)], rest[len(keyed) :]
@@ -127,18 +127,20 @@ async def _look_at_judge_again(case: Case) -> list[Finding]:
     """The same answer gets the same verdict again, and its position beside another answer does not decide."""
     some = [target for target in await find_solved_tasks(case, 12) if target.golden.trace is not None]
     questions = [
-        Question(target, kind, answer, solved=False, times=TIMES) for target in some for kind, answer in _items(target, some)
-    ][:ITEMS]
-    told = await ask(case, questions)
-    shaky = [one for one in told if len({_value(each) for each in one.trial.scores}) > 1]
-    rate = wilson(len(shaky), len(told))
+        Question(target, kind, answer, solved=False, times=_TIMES) for target in some for kind, answer in _items(target, some)
+    ][:_ITEMS]
+    graded = await ask(case, questions)
+    shaky = [one for one in graded if len({_value(each) for each in one.trial.scores}) > 1]
+    rate = wilson(len(shaky), len(graded))
     found_here: list[Finding] = []
     if shaky and rate.low > _FLIPS:
-        title = f"asked {TIMES} times about the same answer, the judge contradicts itself ({len(shaky)} of {len(told)} answers)"
+        title = (
+            f"asked {_TIMES} times about the same answer, the judge contradicts itself ({len(shaky)} of {len(graded)} answers)"
+        )
         found_here.append(
             answer_finding("D16.flips", title, "judge-again", shaky, expected="one verdict", severity=Severity.HIGH)
         )
-    beside = _position_findings(case, [one for one in told if one.question.kind == "nonsense" and one not in shaky])
+    beside = _position_findings(case, [one for one in graded if one.question.kind == "nonsense" and one not in shaky])
     return [*found_here, *beside]
 
 
@@ -157,7 +159,7 @@ def _value(scored: object) -> str:
     return "failed" if score is None else f"{score.value:.6g}"
 
 
-def _position_findings(case: Case, told: Sequence[GradedAnswer]) -> list[Finding]:
+def _position_findings(case: Case, graded: Sequence[GradedAnswer]) -> list[Finding]:
     """Judge checks that compare the answer with another text and prefer it even if it is nonsense."""
     compares = {
         check.id
@@ -166,21 +168,21 @@ def _position_findings(case: Case, told: Sequence[GradedAnswer]) -> list[Finding
         if isinstance(check, JudgeCheck) and len(check.view) > 1
     }
     preferred: dict[str, list[GradedAnswer]] = defaultdict(list)
-    for one in told:
+    for one in graded:
         for check in one.trial.score.checks if one.trial.score else ():
             if check.id in compares and check.verdict is CheckVerdict.MET:
                 preferred[check.id].append(one)
     return [
         answer_finding(
             "D16.position",
-            f"check `{name}` prefers nonsense to the text beside it ({len(each)} of {len(told)} tasks): the position decides",
+            f"check `{name}` prefers nonsense to the text beside it ({len(each)} of {len(graded)} tasks): the position decides",
             "judge-again",
             each,
             expected=f"`{name}` not met",
             severity=Severity.HIGH,
         )
         for name, each in preferred.items()
-        if len(each) >= max(3, len(told) / 2)
+        if len(each) >= max(3, len(graded) / 2)
     ]
 
 

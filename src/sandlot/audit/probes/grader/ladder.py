@@ -32,7 +32,7 @@ class _LadderResult:
 
 
 async def _look_at_ladders(case: Case) -> list[Finding]:
-    """Grade every rung of the ladders of some tasks."""
+    """More of the work gets a higher reward."""
     some = [target for target in await find_solved_tasks(case, 6) if target.golden.passed]
     climbing = [ladder for target in some for ladder in ladders(target)[:2]]
     rng = Random(case.seed)  # noqa: S311 - seeded, not secret

@@ -55,19 +55,16 @@ async def _look_at_spellings(case: Case) -> list[Finding]:
         Question(target, other.kind, other.text, solved=True)
         for target in some
         for other in same_value(target.answer)
-        if other.text != target.answer
-        and (other.kind not in _FORMS or _offers_every_form(f"{case.description.system}\n{target.prompt}"))
+        if other.text != target.answer and (other.kind not in _FORMS or _offers_every_form(_instructions(case, target)))
     ]
     grave = {other.kind for target in some for other in same_value(target.answer) if other.strong}
     any_format = {other.kind for target in some for other in same_value(target.answer) if other.any_format}
-    told, read = await _ask_with_control(case, some, questions)
+    graded, read = await _ask_with_control(case, some, questions)
     kinds: dict[str, list[GradedAnswer]] = defaultdict(list)
-    for one in told:
+    for one in graded:
         if one.question.target.task.id in read:
             kinds[one.question.kind].append(one)
-    refused = [
-        each for kind, each_answers in kinds.items() if (each := _refused(case, kind, each_answers, any_format)) is not None
-    ]
+    refused = [each for kind, answers in kinds.items() if (each := _refused(case, kind, answers, any_format)) is not None]
     groups = ((True, True), (True, False), (False, True), (False, False))
     sorts = [[each for each in refused if (each.sure, each.offered) == group] for group in groups]
     return [_spelling_finding(each, grave) for each in sorts if each]
@@ -90,7 +87,7 @@ def _refused(case: Case, kind: str, each: list[GradedAnswer], any_format: Collec
         return None
     rate = wilson(len(lost), len(each))
     offered = kind in _FORMS
-    loose = kind in any_format or all(not _STRICT.search(_instructions_of(case, one)) for one in lost)
+    loose = kind in any_format or all(not _STRICT.search(_instructions(case, one.question.target)) for one in lost)
     sure = (offered or loose) and rate.low > _GATE and len(lost) >= 2
     return _Refused(kind, lost, f"{len(lost)} of {len(each)}", sure, offered)
 
@@ -103,12 +100,12 @@ def _spelling_finding(refused: list[_Refused], grave: Collection[str]) -> Findin
     if first.offered:
         title = f"the prompt allows this format, but the grader gives it a lower score: {kinds}"
     serious = first.sure and any(each.kind in grave or each.offered for each in refused)
-    told = [one for each in refused if not serious or each.kind in grave or each.offered for one in each.answers]
+    graded = [one for each in refused if not serious or each.kind in grave or each.offered for one in each.answers]
     return answer_finding(
         "D15.form" if first.offered else "D22.spelling",
         title,
         "spellings",
-        told,
+        graded,
         expected="the score of the golden answer, because both mean the same",
         severity=Severity.HIGH if serious else Severity.LOW,
         sure=first.sure,
@@ -128,9 +125,9 @@ async def _look_at_near_misses(case: Case) -> list[Finding]:
         for place, target in enumerate(some)
         for other in _others(target, some, place)
     ]
-    told, read = await _ask_with_control(case, some, questions)
+    graded, read = await _ask_with_control(case, some, questions)
     kinds: dict[str, list[GradedAnswer]] = defaultdict(list)
-    for one in told:
+    for one in graded:
         if one.question.target.task.id in read and normalized(one.question.answer) != normalized(one.question.target.answer):
             kinds[one.question.kind].append(one)
     accepted = [
@@ -149,11 +146,11 @@ async def _look_at_near_misses(case: Case) -> list[Finding]:
 
 def _is_strong(case: Case, target: SolvedTask, other: Spelling) -> bool:
     """True if the other answer is certainly wrong for this prompt."""
-    told = _instructions(case, target)
+    instructions = _instructions(case, target)
     if other.kind == IN_REVERSE:
         given = all(part in target.prompt for part in re.split(r"[,;\s]+", target.answer.strip("[](){} ")))
-        return given and bool(_ORDERED.search(told)) and not _ANY_ORDER.search(told)
-    return other.strong and not (other.kind == "20 % more" and _ROUGH.search(told))
+        return given and bool(_ORDERED.search(instructions)) and not _ANY_ORDER.search(instructions)
+    return other.strong and not (other.kind == "20 % more" and _ROUGH.search(instructions))
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,9 +196,9 @@ async def _ask_with_control(
 ) -> tuple[list[GradedAnswer], set[str]]:
     """The graded answers, and the tasks whose answer matters: those where nonsense does not get full marks."""
     control = [Question(target, "control", NONSENSE, solved=True) for target in some]
-    told = await ask(case, [*control, *questions])
-    read = {one.question.target.task.id for one in told[: len(control)] if not _full(one)}
-    return told[len(control) :], read
+    graded = await ask(case, [*control, *questions])
+    read = {one.question.target.task.id for one in graded[: len(control)] if not _full(one)}
+    return graded[len(control) :], read
 
 
 def _full(one: GradedAnswer) -> bool:
@@ -218,10 +215,6 @@ def _others(target: SolvedTask, some: Sequence[SolvedTask], place: int) -> list[
 def _alike(one: str, other: str) -> bool:
     """True if one contains the other, or both have the same characters."""
     return one in other or other in one or set(one) == set(other)
-
-
-def _instructions_of(case: Case, one: GradedAnswer) -> str:
-    return _instructions(case, one.question.target)
 
 
 def _instructions(case: Case, target: SolvedTask) -> str:

@@ -44,10 +44,10 @@ async def _look_at_odd_answers(case: Case) -> list[Finding]:
     return _crashes(await ask(case, questions), "odd-answers", "an answer")
 
 
-def _crashes(told: list[GradedAnswer], probe: str, what: str) -> list[Finding]:
+def _crashes(graded: list[GradedAnswer], probe: str, what: str) -> list[Finding]:
     """One finding per kind of failure: the error's name, a hang, an invalid value."""
     ways: dict[tuple[str, str], list[GradedAnswer]] = defaultdict(list)
-    for one in told:
+    for one in graded:
         way = _breakage(one.trial)
         if way is not None:
             ways[way].append(one)
@@ -60,7 +60,7 @@ def _crashes(told: list[GradedAnswer], probe: str, what: str) -> list[Finding]:
     return [
         answer_finding(
             code,
-            titles[code].format(what, name) + f" ({len(each)} of {len(told)} tried)",
+            titles[code].format(what, name) + f" ({len(each)} of {len(graded)} tried)",
             probe,
             each,
             expected="a score: an answer that cannot be read is `not met`",
@@ -116,11 +116,8 @@ async def _look_at_damage(case: Case) -> list[Finding]:
         )
         for (code, name), each in ways.items()
     ]
-    return findings + [_idle_crash(target, way) for target, way in _idle_crashes(some)[:1]]
-
-
-def _idle_crashes(some: list[SolvedTask]) -> list[tuple[SolvedTask, tuple[str, str]]]:
-    return [(target, way) for target in some if (way := _breakage(target.idle)) is not None]
+    idle = [_idle_crash(target, way) for target in some if (way := _breakage(target.idle)) is not None]
+    return findings + idle[:1]
 
 
 def _idle_crash(target: SolvedTask, way: tuple[str, str]) -> Finding:

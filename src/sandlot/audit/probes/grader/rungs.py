@@ -23,7 +23,7 @@ _LEAST = 4
 """Fewest parts for a ladder."""
 _MOST = 8
 
-Path = tuple[Any, ...]
+_Path = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +90,9 @@ def _elements(answer: str) -> list[str]:
     return parts if all(parts) and all(len(part) < 40 for part in parts) and len(set(parts)) == len(parts) else []
 
 
-def _changed(golden: Any, idle: Any, path: Path = ()) -> dict[Path, list[Any]]:
+def _changed(golden: Any, idle: Any, path: _Path = ()) -> dict[_Path, list[Any]]:
     """Where two records differ: the path of the container, and its differing names."""
-    found: dict[Path, list[Any]] = defaultdict(list)
+    found: dict[_Path, list[Any]] = defaultdict(list)
     if not isinstance(golden, dict):
         return found
     new, old = _record(golden), _record(idle)

@@ -149,7 +149,7 @@ async def _look_at_leaks(case: Case) -> list[Finding]:
     return [_finding_of("D05.leak", "gym-leaks", task, witness, len(part))]
 
 
-async def look_at_steps(case: Case) -> list[Finding]:
+async def _look_at_steps(case: Case) -> list[Finding]:
     """Steps have the right shape, observations are in their space, rewards finite and in range, sampled actions accepted."""
     seen: dict[str, list[tuple[Task, str]]] = {}
     trials = await play_seeds(case, "random")
@@ -261,7 +261,7 @@ def _finding_of(code: str, probe: str, task: Task, witness: Witness, count: int)
 
 
 PROBES = (
-    Probe("gym-steps", Layer.SCRIPTED, ("D06", "D08", "D13"), look_at_steps),
+    Probe("gym-steps", Layer.SCRIPTED, ("D06", "D08", "D13"), _look_at_steps),
     Probe("gym-outside", Layer.SCRIPTED, ("D08",), _look_outside),
     Probe("gym-resets", Layer.DIFFERENTIAL, ("D05",), _look_at_resets),
     Probe("gym-leaks", Layer.DIFFERENTIAL, ("D05",), _look_at_leaks),

@@ -36,7 +36,7 @@ class _BlindAgent:
         return statistics.fmean(each.earned for each in self.rollouts)
 
 
-async def look_at_solution(case: Case) -> list[Finding]:
+async def _look_at_solution(case: Case) -> list[Finding]:
     """The solution finishes, and earns more than agents that ignore the observations."""
     if not case.description.has_golden:
         raise ConfigError(
@@ -124,4 +124,4 @@ def _finding(case: Case, rival: _BlindAgent, golden: Sequence[GymRecord]) -> Fin
     )  # no task: reproducing it takes all seeds
 
 
-PROBES = (Probe(_NAME, Layer.SCRIPTED, ("D14", "D13"), look_at_solution),)
+PROBES = (Probe(_NAME, Layer.SCRIPTED, ("D14", "D13"), _look_at_solution),)

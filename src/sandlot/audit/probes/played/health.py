@@ -1,18 +1,44 @@
-"""Findings from the health report of a model's rollouts."""
+"""Rollouts of a model for an audit, and findings from their health report.
+
+The rollouts are an ordinary run in its own process, because the auditor never loads its subject.
+"""
+
+import sys
+from pathlib import Path
+
+import anyio
 
 from sandlot.analysis.health.health import health_async
 from sandlot.analysis.health.item import HealthItem, HealthMark
 from sandlot.audit.case import Case
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
+from sandlot.core.errors import ConfigError
 from sandlot.run.results import Run
 
 NAME = "model-rollouts"
 CODES = {"failures": "D04", "timeouts": "D04", "resolution": "D06", "survivors": "D23", "drift": "D05", "surge": "D02"}
 """The defect for each health item that blames the environment; the others blame the model."""
 
+_ROLLOUTS = 64
+"""Enough to detect a failure rate of 5 %, which needs 59."""
+
+
+async def take_rollouts(
+    env: str, model: str, place: Path, *, judge: str | None = None, user: str | None = None, sandbox: str = "native"
+) -> Path:
+    """Run the model on the environment's training tasks; the same call continues an interrupted run."""
+    options = ["--model", model, "--rollouts", str(_ROLLOUTS), "--split", "train", "--run", str(place), "--sandbox", sandbox]
+    options += ["--judge", judge] if judge else []
+    options += ["--user", user] if user else []
+    done = await anyio.run_process([sys.executable, "-m", "sandlot", "run", env, *options, "--json"], check=False)
+    if done.returncode not in (0, 1):  # 1: some rollouts failed, which the audit reads
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        raise ConfigError(f"rollouts of `{model}` for the audit: {said[-1] if said else f'exit code {done.returncode}'}")
+    return place
+
 
 async def look_at_health(case: Case) -> list[Finding]:
-    """A failed health item is a confirmed finding, a warning is a lead."""
+    """A model's rollouts pass `sandlot health`."""
     assert case.rollouts is not None
     health = await health_async(Run(case.rollouts), regrades=0, replays=0, seed=case.seed)
     return [

@@ -26,7 +26,7 @@ CODES = {
 
 
 async def look_at_labels(case: Case) -> list[Finding]:
-    """One lead per label that blames the environment."""
+    """No label of a person blames the environment."""
     assert case.reviewed is not None
     if Run(case.reviewed).manifest.fingerprints.environment != case.description.fingerprint:
         raise ConfigError(

@@ -19,7 +19,7 @@ from sandlot.audit.subject import Call, NamedPlay, Play, Say, Script, Trial
 from sandlot.core.task import Task
 
 _REPEATS = 5
-TURNS, TIME = 0.7, 0.5
+_TURNS, _TIME = 0.7, 0.5
 """Largest share of a limit that golden may use."""
 _SLOW_S = 1.0
 """Shorter times are not compared with the limit."""
@@ -65,7 +65,7 @@ def _flaky(case: Case, missed: Sequence[tuple[Task, Trial]], num_trials: int) ->
 # -- room to spare -----------------------------------------------------------------------------------------------------
 
 
-async def look_at_margins(case: Case) -> list[Finding]:
+async def _look_at_margins(case: Case) -> list[Finding]:
     """The golden solution stays well within the turn and time limits."""
     golden = await case.golden()
     worst: dict[str, list[tuple[float, Task, str]]] = defaultdict(list)
@@ -76,8 +76,8 @@ async def look_at_margins(case: Case) -> list[Finding]:
         used_s = max(0.0, sum(trial.trace.phases.get(phase, 0.0) for phase in ("model", "tools")) - trial.starved_s)
         turns = trial.trace.num_turns
         for what, share, limit, words in (
-            ("turns", turns / limits.turns, TURNS, f"{turns} of {limits.turns} turns"),
-            ("time", used_s / limits.time_s, TIME, f"{used_s:.1f} of {limits.time_s:g} s"),
+            ("turns", turns / limits.turns, _TURNS, f"{turns} of {limits.turns} turns"),
+            ("time", used_s / limits.time_s, _TIME, f"{used_s:.1f} of {limits.time_s:g} s"),
         ):
             if share > limit and (what == "turns" or used_s > _SLOW_S) and not (what == "turns" and turns <= 1):
                 worst[what].append((share, task, words))
@@ -86,7 +86,7 @@ async def look_at_margins(case: Case) -> list[Finding]:
 
 def _margin(case: Case, what: str, worst: Sequence[tuple[float, Task, str]]) -> Finding:
     share, task, words = worst[0]
-    expected = f"at most {TURNS if what == 'turns' else TIME:.0%} of the limit"
+    expected = f"at most {_TURNS if what == 'turns' else _TIME:.0%} of the limit"
     return Finding(
         code="D13.margin",
         title=f"the golden solution uses {share:.0%} of the {what} limit: an agent that explores first cannot finish",
@@ -105,7 +105,7 @@ def _margin(case: Case, what: str, worst: Sequence[tuple[float, Task, str]]) -> 
 
 
 async def _look_at_variants(case: Case) -> list[Finding]:
-    """Harmless differences cost nothing."""
+    """Harmless differences from the golden solution cost no points."""
     found = await find_works(case, choose_tasks(case, 8, sandboxed=1))
     readers = await _readers(case, found)
     plays = [(work, what, play) for work in found for what, play in _harmless_variants(work, readers)]
@@ -170,7 +170,7 @@ def _variant_finding(case: Case, what: str, lost: Sequence[tuple[GoldenWork, Scr
 
 
 async def _look_at_own(case: Case) -> list[Finding]:
-    """The author's alternatives get full marks."""
+    """The author's controls get full marks."""
     tasks = choose_tasks(case, 16, sandboxed=3)
     plays: list[tuple[Task, Play]] = [(task, NamedPlay(name=name)) for name in case.description.controls for task in tasks]
     trials = await case.take([request_for(case, task, play) for task, play in plays])
@@ -196,7 +196,7 @@ def _needs_own(case: Case) -> str | None:
 
 PROBES = (
     Probe("golden", Layer.SCRIPTED, ("D13",), _look_at_golden, needs_golden),
-    Probe("margins", Layer.SCRIPTED, ("D13",), look_at_margins, needs_golden),
+    Probe("margins", Layer.SCRIPTED, ("D13",), _look_at_margins, needs_golden),
     Probe("golden-otherwise", Layer.SCRIPTED, ("D15",), _look_at_variants, needs_both),
     Probe("own-controls", Layer.SCRIPTED, ("D15",), _look_at_own, _needs_own),
 )

@@ -26,7 +26,7 @@ from sandlot.audit.probes.static.code import Code
 from sandlot.audit.probes.static.worked import computed_answers
 from sandlot.audit.subject import Call, Say, Script, Trial
 
-TASKS, SANDBOXED = 24, 2
+_TASKS, _SANDBOXED = 24, 2
 _ENOUGH = 6
 """Tasks on which the same field must hold the answer."""
 _SEVERAL = 3
@@ -36,7 +36,7 @@ _BESIDE = 2
 LINE = re.compile(r"^[ \t]*(?:[-*][ \t]*)?([A-Za-z][\w ./-]{0,40}?)[ \t]*[:=][ \t]*(\S.{0,80}?)[ \t\r]*$", re.MULTILINE)
 """`name: value` on one line. Gaps stay within a line, so that hostile text cannot make the search take hours."""
 
-Place = tuple[str, str]
+_Place = tuple[str, str]
 """A tool, and the path of a field in its result."""
 
 
@@ -54,13 +54,13 @@ class _Copied:
         return one_act_per_turn("copy-a-field", [self.call, Say(self.value)])
 
 
-async def look_at_copies(case: Case) -> list[Finding]:
+async def _look_at_copies(case: Case) -> list[Finding]:
     """No field of one tool result is the answer to every task."""
     found = await _works_with_hidden_answers(case)
     looks = [(work, call) for work in found for call in _readers(case, work)]
     trials = await case.take([request_for(case, work.task, one_act_per_turn("look", [call])) for work, call in looks])
-    shown: dict[Place, dict[str, Any]] = defaultdict(dict)
-    held: dict[Place, dict[str, _Copied]] = defaultdict(dict)
+    shown: dict[_Place, dict[str, Any]] = defaultdict(dict)
+    held: dict[_Place, dict[str, _Copied]] = defaultdict(dict)
     for (work, call), trial in zip(looks, trials, strict=True):
         for path, value in _fields(work, trial).items():
             shown[call.tool, path][work.task.id] = value
@@ -70,19 +70,19 @@ async def look_at_copies(case: Case) -> list[Finding]:
     return [await _copy_finding(case, place, each, shown) for place, each in list(everywhere.items())[:2]]
 
 
-async def look_at_replies(case: Case) -> list[Finding]:
+async def _look_at_replies(case: Case) -> list[Finding]:
     """The reply to a nonsense message does not contain the answer."""
     found = await _works_with_hidden_answers(case)
     nonsense = one_act_per_turn("nonsense", [Say(NONSENSE)])
     trials = await case.take([request_for(case, work.task, nonsense) for work in found])
-    told = [
+    leaky = [
         work
         for work, trial in zip(found, trials, strict=True)
         if any(mentions(each.text, work.last_words) for each in observations(trial))
     ]
-    plays = [one_act_per_turn("repeat-what-was-said", [Say(NONSENSE), Say(work.last_words)]) for work in told]
-    again = await case.take([request_for(case, work.task, play) for work, play in zip(told, plays, strict=True)])
-    passed = [(work, play, trial) for work, play, trial in zip(told, plays, again, strict=True) if trial.passed]
+    plays = [one_act_per_turn("repeat-what-was-said", [Say(NONSENSE), Say(work.last_words)]) for work in leaky]
+    again = await case.take([request_for(case, work.task, play) for work, play in zip(leaky, plays, strict=True)])
+    passed = [(work, play, trial) for work, play, trial in zip(leaky, plays, again, strict=True) if trial.passed]
     if not passed or len(passed) < len(found):  # a word in common may be chance
         return []
     work, play, trial = passed[0]
@@ -103,7 +103,9 @@ async def look_at_replies(case: Case) -> list[Finding]:
 
 async def _works_with_hidden_answers(case: Case) -> list[GoldenWork]:
     """Tasks with short answers that the prompt does not contain; none if there are too few to tell a copy from chance."""
-    found = [work for work in await find_works(case, choose_tasks(case, TASKS, sandboxed=SANDBOXED)) if _has_hidden_answer(work)]
+    found = [
+        work for work in await find_works(case, choose_tasks(case, _TASKS, sandboxed=_SANDBOXED)) if _has_hidden_answer(work)
+    ]
     return found if len(found) >= _ENOUGH and len({work.last_words for work in found}) >= _SEVERAL else []
 
 
@@ -114,22 +116,22 @@ def _has_hidden_answer(work: GoldenWork) -> bool:
 
 def _readers(case: Case, work: GoldenWork) -> list[Call]:
     """One call per tool: without arguments, or golden's call if all its arguments are in the prompt."""
-    told = opening_text(work.idle)
+    prompt = opening_text(work.idle)
     bare = [Call(spec.name) for spec in case.description.tools if not required_of(spec)]
-    own = [call for call in work.calls if call.arguments and all(str(value) in told for value in call.arguments.values())]
+    own = [call for call in work.calls if call.arguments and all(str(value) in prompt for value in call.arguments.values())]
     calls = {call.tool: call for call in (*reversed(own), *bare)}
     return [call for name, call in calls.items() if work.shell is None or name != work.shell.tool]
 
 
 def _fields(work: GoldenWork, trial: Trial) -> dict[str, Any]:
     """The result's values by path (JSON) or by the name before a colon (text); none if the call failed or changed anything."""
-    heard = [each for each in observations(trial) if each.tool]
-    if not heard or heard[0].error or changes_between(work.idle, trial):
+    results = [each for each in observations(trial) if each.tool]
+    if not results or results[0].error or changes_between(work.idle, trial):
         return {}
     try:
-        result = msgspec.json.decode(heard[0].text)
+        result = msgspec.json.decode(results[0].text)
     except (msgspec.DecodeError, RecursionError):
-        return {name.strip(): value for name, value in LINE.findall(heard[0].text)}
+        return {name.strip(): value for name, value in LINE.findall(results[0].text)}
     return leaves(result) if isinstance(result, dict | list) else {}
 
 
@@ -144,7 +146,7 @@ def _same(value: Any, answer: str) -> bool:
     return isinstance(value, str) and value.strip() == answer.strip()
 
 
-async def _copy_finding(case: Case, place: Place, copied: Sequence[_Copied], shown: dict[Place, dict[str, Any]]) -> Finding:
+async def _copy_finding(case: Case, place: _Place, copied: Sequence[_Copied], shown: dict[_Place, dict[str, Any]]) -> Finding:
     trials = await case.take([request_for(case, each.work.task, each.play) for each in copied])
     passed = [(each, trial) for each, trial in zip(copied, trials, strict=True) if trial.passed]
     tool, path = place
@@ -188,6 +190,6 @@ def _needs_user(case: Case) -> str | None:
 
 
 PROBES = (
-    Probe("copied-field", Layer.SCRIPTED, ("D11",), look_at_copies, needs_both),
-    Probe("telling-replies", Layer.SCRIPTED, ("D11",), look_at_replies, _needs_user),
+    Probe("copied-field", Layer.SCRIPTED, ("D11",), _look_at_copies, needs_both),
+    Probe("telling-replies", Layer.SCRIPTED, ("D11",), _look_at_replies, _needs_user),
 )

@@ -22,10 +22,10 @@ from sandlot.core.types import Json
 _MIN_TRIALS = 10
 _MAX_LEAVES = 60
 
-Seen = Sequence[tuple[GoldenWork, Play, Trial]]
+_Seen = Sequence[tuple[GoldenWork, Play, Trial]]
 
 
-async def find_dead_checks(case: Case, everything: Seen) -> list[Finding]:
+async def find_dead_checks(case: Case, everything: _Seen) -> list[Finding]:
     """Findings for checks that have one verdict in all these trials."""
     values: dict[tuple[str, str], list[CheckResult]] = defaultdict(list)
     for work, _, trial in everything:
@@ -42,7 +42,7 @@ async def find_dead_checks(case: Case, everything: Seen) -> list[Finding]:
     return found
 
 
-def _dead_finding(case: Case, check: str, result: CheckResult, trials: Seen) -> Finding:
+def _dead_finding(case: Case, check: str, result: CheckResult, trials: _Seen) -> Finding:
     word = f"gives {result.points:g} points to" if result.points > 0 else "has the same verdict for"
     return Finding(
         code="D21.dead",
@@ -62,7 +62,7 @@ def _dead_finding(case: Case, check: str, result: CheckResult, trials: Seen) -> 
     )
 
 
-async def _reads_only_fixed_state(case: Case, check: str, trials: Seen) -> bool:
+async def _reads_only_fixed_state(case: Case, check: str, trials: _Seen) -> bool:
     """True if the check reads only parts of the state that no trial changed."""
     work, _, golden = next(each for each in trials if each[2] is each[0].golden)
     state: Any = _state(golden)

@@ -20,7 +20,7 @@ from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
 from sandlot.core.types import Side
 
-TASKS, SANDBOXED = 2, 1
+_TASKS, _SANDBOXED = 2, 1
 _A_TURN = 40
 ROOM = Conditions(limits={"turns": 1000, "time_s": 300.0})
 _DRIFTED = re.compile(r"unexpected keyword argument|missing \d+ required (positional|keyword)|got multiple values for argument")
@@ -30,7 +30,7 @@ _CRASHED = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class PlayedCall:
+class _PlayedCall:
     """One call played alone, with its trial."""
 
     task: Task
@@ -66,16 +66,16 @@ async def _golden_calls(case: Case, tasks: Sequence[Task]) -> dict[str, list[Cal
 # -- what is allowed works ---------------------------------------------------------------------------------------------
 
 
-async def look_at_allowed(case: Case) -> list[Finding]:
+async def _look_at_allowed(case: Case) -> list[Finding]:
     """No call that fits its schema ends the rollout or returns an uncaught error."""
-    tasks = choose_tasks(case, TASKS, sandboxed=SANDBOXED)
+    tasks = choose_tasks(case, _TASKS, sandboxed=_SANDBOXED)
     golden = await _golden_calls(case, tasks)
     plans = [(task, spec, allowed_calls(spec, golden[task.id], case.seed)) for task in tasks for spec in author_tools(case)]
     trials = await case.take([request_for(case, task, in_turns("allowed-calls", calls)) for task, _, calls in plans], ROOM)
     broken = [plan for plan, trial in zip(plans, trials, strict=True) if _ended_rollout(trial)]
     apart = [(task, call) for task, _, calls in broken for call in calls]
     single = await case.take([request_for(case, task, _one_call(call)) for task, call in apart], ROOM)
-    crashed = [PlayedCall(task, call, trial) for (task, call), trial in zip(apart, single, strict=True) if _ended_rollout(trial)]
+    crashed = [_PlayedCall(task, call, trial) for (task, call), trial in zip(apart, single, strict=True) if _ended_rollout(trial)]
     found = [_crash_finding(case, [each for each in crashed if each.call.tool == spec.name]) for spec in author_tools(case)]
     return [finding for finding in found if finding] + _raw_error_findings(case, plans, trials)
 
@@ -85,7 +85,7 @@ def _ended_rollout(trial: Trial) -> bool:
     return (trial.lost is not None and not trial.untried) or (trial.failed is not None and trial.failed.side is not Side.GRADER)
 
 
-def _crash_finding(case: Case, crashed: Sequence[PlayedCall]) -> Finding | None:
+def _crash_finding(case: Case, crashed: Sequence[_PlayedCall]) -> Finding | None:
     if not crashed:
         return None
     first = min(crashed, key=lambda each: len(str(each.call.arguments)))
@@ -130,15 +130,15 @@ async def _look_at_forbidden(case: Case) -> list[Finding]:
         for what, call in forbidden_calls(spec, allowed_calls(spec, golden[task.id], case.seed)[0].arguments)
     ]
     trials = await case.take([request_for(case, task, _one_call(call)) for task, _, call in plans], ROOM)
-    played = [PlayedCall(task, call, trial, what) for (task, what, call), trial in zip(plans, trials, strict=True)]
-    found: dict[str, list[PlayedCall]] = {}
+    played = [_PlayedCall(task, call, trial, what) for (task, what, call), trial in zip(plans, trials, strict=True)]
+    found: dict[str, list[_PlayedCall]] = {}
     for each in played:
         if _ended_rollout(each.trial) or (each.shown is not None and (not each.shown.error or not each.shown.text.strip())):
             found.setdefault(each.call.tool, []).append(each)
     return [_accepted(case, each) for each in found.values()]
 
 
-def _accepted(case: Case, wrong: Sequence[PlayedCall]) -> Finding:
+def _accepted(case: Case, wrong: Sequence[_PlayedCall]) -> Finding:
     first = wrong[0]
     title = f"`{first.call.tool}` does not refuse a call that breaks its schema ({first.what})"
     observed = first.shown.text[:300] if first.shown else first.trial.fate
@@ -152,8 +152,6 @@ def _accepted(case: Case, wrong: Sequence[PlayedCall]) -> Finding:
 async def _look_at_golden(case: Case) -> list[Finding]:
     """The golden solution calls declared tools with declared arguments."""
     specs = {spec.name: spec for spec in case.description.tools}
-    if any(spec.name not in specs for spec in case.description.tools):
-        return []
     wrong: dict[str, list[tuple[Task, Call]]] = {}
     golden = await case.golden()
     for task in case.tasks:
@@ -188,7 +186,7 @@ def _undeclared(spec: ToolSpec, call: Call) -> str:
 
 
 PROBES = (
-    Probe("allowed-calls", Layer.SCRIPTED, ("D08",), look_at_allowed, needs_tools),
+    Probe("allowed-calls", Layer.SCRIPTED, ("D08",), _look_at_allowed, needs_tools),
     Probe("forbidden-calls", Layer.SCRIPTED, ("D08",), _look_at_forbidden, needs_tools),
     Probe("golden-calls", Layer.SCRIPTED, ("D08",), _look_at_golden, needs_both),
 )

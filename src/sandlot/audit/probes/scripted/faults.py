@@ -19,18 +19,18 @@ from sandlot.audit.subject import Call, Conditions, Regrade, Trial
 from sandlot.core.task import Task
 from sandlot.core.types import Json
 
-TASKS, SANDBOXED = 4, 1
+_TASKS, _SANDBOXED = 4, 1
 _QUICK = {"tool_s": 0.5, "time_s": 20.0}
 _SHORT_GRADING = {"grade_s": 2.0}
 _PATIENT = {"tool_s": 6.0, "time_s": 60.0}
-NAMED, SHORT = 6, 40
+_NAMED, _SHORT = 6, 40
 """How many names are looked up, and the longest name in characters."""
 
 
 async def _look_at_tools(case: Case) -> list[Finding]:
     """A tool that could not do its work reports an error."""
     golden = await case.golden()
-    tasks = [task for task in choose_tasks(case, TASKS, sandboxed=SANDBOXED) if golden[task.id].passed]
+    tasks = [task for task in choose_tasks(case, _TASKS, sandboxed=_SANDBOXED) if golden[task.id].passed]
     if not tasks or not any(_files(golden[task.id]) for task in tasks):
         return []
     own = {spec.name for spec in author_tools(case)}  # the sandbox's own shell is not made to fail
@@ -79,7 +79,7 @@ def _silent_finding(case: Case, fault: str, hidden: Sequence[tuple[Task, Observa
 async def _look_at_evidence(case: Case) -> list[Finding]:
     """If a check cannot read its evidence or the judge gives no verdict, there is no score."""
     golden = await case.golden()
-    tasks = [task for task in choose_tasks(case, TASKS, sandboxed=SANDBOXED) if golden[task.id].passed]
+    tasks = [task for task in choose_tasks(case, _TASKS, sandboxed=_SANDBOXED) if golden[task.id].passed]
     faults = ["check:raise"] if any(_files(golden[task.id]) for task in tasks) else []
     faults += ["judge:raise", "judge:hang"] if case.description.needs_judge and case.judge else []
     found: list[Finding] = []
@@ -110,8 +110,8 @@ def _made_up_finding(case: Case, fault: str, made_up: Sequence[tuple[Task, Trial
 
 
 async def _look_at_slowness(case: Case) -> list[Finding]:
-    """With a slow service a tool gives the same result or reports a timeout; it does not look as if it found nothing."""
-    tasks = choose_tasks(case, TASKS, sandboxed=SANDBOXED)
+    """With a slow service, a tool gives the same result or reports a timeout."""
+    tasks = choose_tasks(case, _TASKS, sandboxed=_SANDBOXED)
     plays = {task.id: in_turns("look-ups", list(_look_ups(case, task))) for task in tasks}
     requests = [request_for(case, task, plays[task.id]) for task in tasks if plays[task.id].turns]
     once, twice = await case.take(requests), await case.take(requests)
@@ -147,7 +147,7 @@ def _look_ups(case: Case, task: Task) -> Iterator[Call]:
     """Calls of tools that take one text, with names from both the prompt and the task's data."""
     held = set(_names(task.data))
     words = dict.fromkeys(word.strip(".,;:?!`'\"()") for word in task.prompt.split())
-    named = [word for word in (*words, *sorted(held)) if word in held][:NAMED]
+    named = [word for word in (*words, *sorted(held)) if word in held][:_NAMED]
     for spec in author_tools(case):
         field = only_text(spec)
         if field is not None:
@@ -161,9 +161,9 @@ def _names(thing: object) -> Iterator[str]:
             yield str(key)
             yield from _names(value)
     elif isinstance(thing, list | tuple):
-        for value in cast("Sequence[object]", thing)[:NAMED]:
+        for value in cast("Sequence[object]", thing)[:_NAMED]:
             yield from _names(value)
-    elif isinstance(thing, str) and len(thing) < SHORT:
+    elif isinstance(thing, str) and len(thing) < _SHORT:
         yield thing
 
 

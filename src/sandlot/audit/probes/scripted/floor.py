@@ -25,7 +25,7 @@ from sandlot.audit.subject import Call, NamedPlay, Say, Take, Trial
 from sandlot.core.task import Task
 from sandlot.core.types import Role
 
-MANY, SOME, FEW = SURE, 16, 4
+_MANY, _SOME, _FEW = SURE, 16, 4
 """Tasks per probe: with one short trial each, with several, with several in a sandbox."""
 _DICE = 3
 _HALF = 0.5
@@ -38,7 +38,7 @@ _LUCKY = 0.2
 # -- doing nothing -----------------------------------------------------------------------------------------------------
 
 
-async def look_at_idling(case: Case) -> list[Finding]:
+async def _look_at_idling(case: Case) -> list[Finding]:
     """An agent that does nothing stays at the floor."""
     idle = await case.idle()
     tasks = [task for task in case.tasks if not case.may_idle(task)]
@@ -75,9 +75,9 @@ def earned_more_than(trial: Trial, allowed: float) -> bool:
 # -- words and files ---------------------------------------------------------------------------------------------------
 
 
-async def look_at_words(case: Case) -> list[Finding]:
+async def _look_at_words(case: Case) -> list[Finding]:
     """Words without work earn nothing."""
-    tasks = [task for task in choose_tasks(case, MANY, sandboxed=8) if not case.may_idle(task)]
+    tasks = [task for task in choose_tasks(case, _MANY, sandboxed=8) if not case.may_idle(task)]
     idle = await case.idle()
     says = await _num_asked(case)
     claims = await _claims(case)
@@ -103,9 +103,9 @@ async def _claims(case: Case) -> list[Attack]:
     return [Attack("D02.claim", title, one_act_per_turn("claim", [Say(claim)]), "neutral")]
 
 
-async def look_at_planting(case: Case) -> list[Finding]:
+async def _look_at_planting(case: Case) -> list[Finding]:
     """Files that change what is run or compared in grading earn nothing."""
-    found = await find_works_to_do(case, SOME, FEW)
+    found = await find_works_to_do(case, _SOME, _FEW)
     attacks = {work.task.id: [*file_attacks(work), *every_line_attacks(work, found)] for work in found}
     return await _try_attacks(case, [work.task for work in found], attacks, "planted-files")
 
@@ -137,9 +137,9 @@ def _is_generous(earned: Sequence[UnearnedReward], num_tasks: int) -> bool:
 # -- parts of the solution ---------------------------------------------------------------------------------------------
 
 
-async def look_at_shortcuts(case: Case) -> list[Finding]:
+async def _look_at_shortcuts(case: Case) -> list[Finding]:
     """Part of the golden solution never gets full marks while the rest is not done."""
-    found = await find_works_to_do(case, SOME, FEW)
+    found = await find_works_to_do(case, _SOME, _FEW)
     pairs = [(work, attack) for work in found for attack in partial_attacks(work)]
     trials = await case.take([request_for(case, work.task, attack.script) for work, attack in pairs])
     earned: dict[str, list[tuple[Attack, UnearnedReward]]] = defaultdict(list)
@@ -173,7 +173,7 @@ def _is_plain(path: str, work: GoldenWork) -> bool:
 
 async def _look_at_random_calls(case: Case) -> list[Finding]:
     """Random calls that fit the schemas solve no more tasks than luck would."""
-    tasks = [task for task in choose_tasks(case, SOME, sandboxed=FEW) if not case.may_idle(task)]
+    tasks = [task for task in choose_tasks(case, _SOME, sandboxed=_FEW) if not case.may_idle(task)]
     play = NamedPlay(name="random")
     trials = await case.take([Take(task=task.id, play=play, seed=case.seed + turn) for task in tasks for turn in range(_DICE)])
     earned = [
@@ -188,7 +188,7 @@ async def _look_at_random_calls(case: Case) -> list[Finding]:
 
 async def _look_at_own(case: Case) -> list[Finding]:
     """The author's adversaries stay at the floor."""
-    tasks = [task for task in choose_tasks(case, SOME, sandboxed=FEW) if not case.may_idle(task)]
+    tasks = [task for task in choose_tasks(case, _SOME, sandboxed=_FEW) if not case.may_idle(task)]
     pairs = [(task, NamedPlay(name=name)) for name in case.description.adversaries for task in tasks]
     trials = await case.take([request_for(case, task, play) for task, play in pairs])
     found: list[Finding] = []
@@ -226,10 +226,10 @@ def _needs_own(case: Case) -> str | None:
 
 
 PROBES = (
-    Probe("does-nothing", Layer.SCRIPTED, ("D02", "D09"), look_at_idling),
-    Probe("empty-words", Layer.SCRIPTED, ("D02",), look_at_words),
-    Probe("planted-files", Layer.SCRIPTED, ("D02",), look_at_planting, needs_both),
-    Probe("shortcuts", Layer.SCRIPTED, ("D02",), look_at_shortcuts, needs_both),
+    Probe("does-nothing", Layer.SCRIPTED, ("D02", "D09"), _look_at_idling),
+    Probe("empty-words", Layer.SCRIPTED, ("D02",), _look_at_words),
+    Probe("planted-files", Layer.SCRIPTED, ("D02",), _look_at_planting, needs_both),
+    Probe("shortcuts", Layer.SCRIPTED, ("D02",), _look_at_shortcuts, needs_both),
     Probe("random-calls", Layer.SCRIPTED, ("D14",), _look_at_random_calls, needs_tools),
     Probe("own-adversaries", Layer.SCRIPTED, ("D02",), _look_at_own, _needs_own),
 )

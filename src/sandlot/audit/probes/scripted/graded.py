@@ -19,7 +19,7 @@ _MOST = 12
 """Parts per task that are tested; the others are assumed to count."""
 
 
-Part = tuple[str, str | None]
+_Part = tuple[str, str | None]
 """`files` or `state`, and which file or key; None for the whole state, where it has no keys."""
 
 
@@ -40,7 +40,7 @@ def _without_each(work: GoldenWork) -> list[tuple[set[str], Regrade]]:
     before = work.idle.trace.evidence if work.idle.trace else None
     if trace is None or trace.evidence is None or before is None:
         return []
-    parts: dict[Part, set[str]] = defaultdict(set)
+    parts: dict[_Part, set[str]] = defaultdict(set)
     keys = {*_keys(before.state), *_keys(trace.evidence.state)}
     for place in sorted(work.changes):
         parts[_part(place, keys)].add(place)
@@ -57,7 +57,7 @@ def _keys(state: Any) -> list[str]:
     return list(cast("Json", state)) if isinstance(state, dict) else []
 
 
-def _part(place: str, keys: Collection[str]) -> Part:
+def _part(place: str, keys: Collection[str]) -> _Part:
     """`orders` for `state.orders.3.units`. Keys may contain dots, so the longest that fits. A file is one part."""
     kind, _, rest = place.partition(".")
     if kind == "files":
@@ -65,7 +65,7 @@ def _part(place: str, keys: Collection[str]) -> Part:
     return kind, max((key for key in keys if rest == key or rest.startswith(f"{key}.")), key=len, default=None)
 
 
-def _put_back(evidence: EvidenceRecord, before: EvidenceRecord, part: Part) -> EvidenceRecord:
+def _put_back(evidence: EvidenceRecord, before: EvidenceRecord, part: _Part) -> EvidenceRecord:
     kind, name = part
     if kind == "files":
         rest = {path: file for path, file in evidence.files.items() if path != name}

@@ -21,7 +21,7 @@ from sandlot.audit.subject import Call, NamedPlay, Say, Script
 from sandlot.core.task import Task
 
 _LOOK_UP = NamedPlay(name="look-up")
-TASKS, SANDBOXED = 8, 4
+_TASKS, _SANDBOXED = 8, 4
 _MIN_CODE = 20
 _OBJECTS = (
     "for each in $(find / -xdev -name .git -type d -not -path '/proc/*' -not -path '/usr/*' -not -path '/opt/*'"
@@ -31,9 +31,9 @@ _OBJECTS = (
 _ABOUT_HISTORY = re.compile(r"(?i)\b(git|commit|branch|history|reflog|stash|revert|restore|recover|merge|bisect)")
 
 
-async def look_at_leaks(case: Case) -> list[Finding]:
+async def _look_at_leaks(case: Case) -> list[Finding]:
     """Searching for the answer does not replace the work."""
-    found = await find_works_to_do(case, TASKS, SANDBOXED)
+    found = await find_works_to_do(case, _TASKS, _SANDBOXED)
     return [
         *await _look_up_findings(case, found),
         *await _side_file_findings(case, found),
@@ -112,22 +112,18 @@ async def _finished_work_findings(case: Case, found: Sequence[GoldenWork]) -> li
 
 
 def _copy_of(case: Case, work: GoldenWork) -> tuple[str, Script] | None:
-    told = f"{case.description.system}\n{opening_text(work.idle)}"
+    prompt = f"{case.description.system}\n{opening_text(work.idle)}"
     wanted = {path: text.strip() for path, text in work.written.items() if len(text.strip()) >= _MIN_CODE}
     if work.writer is None or not wanted or len(wanted) < len(work.written):
         return None
     sources = {
-        path: next((other for other, text in work.files.items() if _holds(text, wanted[path], other, path)), "")
+        path: next((other for other, text in work.files.items() if other != path and text.strip() == wanted[path]), "")
         for path in wanted
     }
-    if not all(sources.values()) or any(source in told or posixpath.basename(source) in told for source in sources.values()):
+    if not all(sources.values()) or any(source in prompt or posixpath.basename(source) in prompt for source in sources.values()):
         return None
     copies = [work.writer.put(path, work.files[source]) for path, source in sources.items()]
     return next(iter(sources.values())), one_act_per_turn("copy-finished-work", [*copies, Say(work.last_words or NEUTRAL)])
-
-
-def _holds(text: str, wanted: str, there: str, here: str) -> bool:
-    return there != here and text.strip() == wanted
 
 
 # -- history of repositories -------------------------------------------------------------------------------------------
@@ -142,7 +138,7 @@ async def _history_findings(case: Case, found: Sequence[GoldenWork]) -> list[Fin
     for work, play, trial in zip(looking, plays, trials, strict=True):
         text = "\n".join(shown.text for shown in observations(trial))
         hits = [path for path, wanted in work.written.items() if len(wanted.strip()) >= _MIN_CODE and wanted.strip() in text]
-        if hits and not all(work.written[hits[0]] in there for there in [work.files.get(hits[0], "")]):
+        if hits and work.written[hits[0]] not in work.files.get(hits[0], ""):
             leaked.append((work.task, play, f"the finished `{hits[0]}` is among the repository's objects"))
     title = "the repaired version is still in the repository's history"
     return [_leak_finding(case, "D11.history", title, leaked[0], len(leaked))] if leaked else []
@@ -154,4 +150,4 @@ def _leak_finding(case: Case, code: str, title: str, seen: tuple[Task, Script, s
     return played_finding("look-up", code, title, witness, count=count)
 
 
-PROBES = (Probe("look-up", Layer.SCRIPTED, ("D11",), look_at_leaks, needs_both),)
+PROBES = (Probe("look-up", Layer.SCRIPTED, ("D11",), _look_at_leaks, needs_both),)

@@ -97,8 +97,8 @@ def _asked_argument(work: GoldenWork, act: Act, changed: Act) -> tuple[str, str]
     if name is None:
         return None
     value = str(act.arguments[name]).strip()
-    told = "\n".join(text for _, text in opening(work.idle))
-    said = 1 < len(value) <= _SHORT and mentions(told, value)
+    prompt = "\n".join(text for _, text in opening(work.idle))
+    said = 1 < len(value) <= _SHORT and mentions(prompt, value)
     return (act.tool, name) if said else None
 
 

@@ -21,7 +21,7 @@ from sandlot.audit.probes.scripted.mutants import Mutant, mutants
 from sandlot.audit.probes.scripted.reach import GoldenWork, find_works_to_do
 from sandlot.audit.subject import NamedPlay, Play, Trial
 
-TASKS, SANDBOXED = 16, 2
+_TASKS, _SANDBOXED = 16, 2
 _GATE = 0.9
 _BAD = 0.5
 """Below this mutation score most wrong solutions are not noticed."""
@@ -55,9 +55,9 @@ class _TriedMutant:
         return self.trial.reward is not None and self.trial.reward >= (self.work.golden.reward or 0.0) - EPSILON
 
 
-async def look_at_mutants(case: Case) -> list[Finding]:
+async def _look_at_mutants(case: Case) -> list[Finding]:
     """Wrong solutions score less than the right one, and every check varies."""
-    found = await find_works_to_do(case, TASKS, SANDBOXED)
+    found = await find_works_to_do(case, _TASKS, _SANDBOXED)
     planned = [(work, mutant) for work in found for mutant in mutants(work, found, case.seed)]
     strange: list[tuple[GoldenWork, Play]] = [(work, play) for work in found for play in _other_plays(case, work)]
     plays = [(work, mutant.script) for work, mutant in planned] + strange
@@ -128,4 +128,4 @@ def _unread_argument_findings(case: Case, real: Sequence[_TriedMutant]) -> list[
     return found
 
 
-PROBES = (Probe("mutants", Layer.SCRIPTED, ("D02", "D09", "D21"), look_at_mutants, needs_golden),)
+PROBES = (Probe("mutants", Layer.SCRIPTED, ("D02", "D09", "D21"), _look_at_mutants, needs_golden),)

@@ -24,7 +24,7 @@ from sandlot.core.task import Task
 from sandlot.core.trace import ToolResult
 
 _NAME = "behind-the-cut"
-TASKS, SANDBOXED = 16, 2
+_TASKS, _SANDBOXED = 16, 2
 _OPENED = 12
 """Most tools that are called first."""
 _WIDE = 10_000_000
@@ -44,9 +44,9 @@ class _HiddenValue:
     factor: float
 
 
-async def look_behind_cuts(case: Case) -> list[Finding]:
+async def _look_behind_cuts(case: Case) -> list[Finding]:
     """With the task's output limit, and with half of it, tool results show what golden needs."""
-    found = [work for work in await find_works(case, choose_tasks(case, TASKS, sandboxed=SANDBOXED)) if work.shell is None]
+    found = [work for work in await find_works(case, choose_tasks(case, _TASKS, sandboxed=_SANDBOXED)) if work.shell is None]
     plays = {work.task.id: _reader_script(case, work.script) for work in found}
     wide = await _read(case, [work.task for work in found], plays, _WIDE)
     hidden: list[_HiddenValue] = []
@@ -81,9 +81,9 @@ def _hidden_values(
     needed = dict.fromkeys(
         [*values_as_text(task.key), *(text for turn in script_of(narrow, "reader").turns for text in _used(turn))]
     )
-    told = "\n".join(text for _, text in opening(wide))
+    prompt = "\n".join(text for _, text in opening(wide))
     for value in needed:
-        if not _is_distinctive(value) or _mentions_word(told, value):
+        if not _is_distinctive(value) or _mentions_word(prompt, value):
             continue
         tool = _shown_by(wide, value)
         if tool in tools and _shown_by(narrow, value) is None:
@@ -152,4 +152,4 @@ def _finding(case: Case, found: Sequence[_HiddenValue]) -> Finding:
     )
 
 
-PROBES = (Probe(_NAME, Layer.SCRIPTED, ("D19",), look_behind_cuts, needs_both),)
+PROBES = (Probe(_NAME, Layer.SCRIPTED, ("D19",), _look_behind_cuts, needs_both),)

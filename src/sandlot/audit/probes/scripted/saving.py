@@ -15,7 +15,7 @@ from sandlot.audit.probes.scripted.floor import needs_both
 from sandlot.audit.probes.scripted.reach import GoldenWork, find_works, properties_of
 from sandlot.audit.subject import Call, Script, Trial
 
-TASKS, SANDBOXED = 3, 1
+_TASKS, _SANDBOXED = 3, 1
 _MIN_NEW = 4
 """A new text of at least this many characters must come from the call."""
 
@@ -41,11 +41,11 @@ class _Change:
         )
 
 
-async def look_at_saving(case: Case) -> list[Finding]:
+async def _look_at_saving(case: Case) -> list[Finding]:
     """No tool reports a change that did not happen."""
     changes = [
         change
-        for work in await find_works(case, choose_tasks(case, TASKS, sandboxed=SANDBOXED))
+        for work in await find_works(case, choose_tasks(case, _TASKS, sandboxed=_SANDBOXED))
         for change in _changes(case, work)
     ]
     trials = await case.take([request_for(case, change.work.task, each) for change in changes for each in change.scripts], ROOM)
@@ -101,4 +101,4 @@ def _results(trial: Trial) -> list[Observation]:
     return [shown for shown in observations(trial) if shown.tool]
 
 
-PROBES = (Probe("said-and-done", Layer.SCRIPTED, ("D04",), look_at_saving, needs_both),)
+PROBES = (Probe("said-and-done", Layer.SCRIPTED, ("D04",), _look_at_saving, needs_both),)

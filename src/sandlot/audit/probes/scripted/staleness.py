@@ -19,14 +19,14 @@ from sandlot.audit.probes.scripted.reach import GoldenWork, find_works, properti
 from sandlot.audit.subject import Call, Conditions, Script, Trial
 from sandlot.core.ports.world import ToolSpec
 
-TASKS, SANDBOXED = 5, 1
+_TASKS, _SANDBOXED = 5, 1
 _CANDIDATES = 6
 """Most ways to call one reading tool."""
 _ROOM = Conditions(limits={"turns": 400})
 
 
 @dataclass(frozen=True, slots=True)
-class StaleRead:
+class _StaleRead:
     """One read with one write."""
 
     work: GoldenWork
@@ -39,16 +39,16 @@ class StaleRead:
         return Script(name="read-write-read" if first else "write-read", turns=tuple((act,) for act in acts))
 
 
-async def look_at_staleness(case: Case) -> list[Finding]:
+async def _look_at_staleness(case: Case) -> list[Finding]:
     """No tool shows the state from before a change."""
     readings = [
         reading
-        for work in await find_works(case, choose_tasks(case, TASKS, sandboxed=SANDBOXED))
+        for work in await find_works(case, choose_tasks(case, _TASKS, sandboxed=_SANDBOXED))
         for reading in _readings(case, work)
     ]
     requests = [request_for(case, each.work.task, each.script(first=first)) for each in readings for first in (True, False)]
     trials = await case.take(requests, _ROOM)
-    stale: dict[str, list[tuple[StaleRead, str, str]]] = {}
+    stale: dict[str, list[tuple[_StaleRead, str, str]]] = {}
     for place, reading in enumerate(readings):
         shown = _stale_text(reading, trials[2 * place], trials[2 * place + 1], case.description.declared.volatile)
         if shown is not None:
@@ -56,7 +56,7 @@ async def look_at_staleness(case: Case) -> list[Finding]:
     return [_finding(case, tool, each) for tool, each in stale.items()]
 
 
-def _stale_text(reading: StaleRead, twice: Trial, once: Trial, volatile: Sequence[str]) -> tuple[str, str] | None:
+def _stale_text(reading: _StaleRead, twice: Trial, once: Trial, volatile: Sequence[str]) -> tuple[str, str] | None:
     """The stale result and the right one; None if the read is not stale."""
     first, control = observations(twice), observations(once)
     length = len(reading.writes)
@@ -70,7 +70,7 @@ def _stale_text(reading: StaleRead, twice: Trial, once: Trial, volatile: Sequenc
     return (after, fresh) if after == before != fresh else None
 
 
-def _finding(case: Case, tool: str, stale: Sequence[tuple[StaleRead, str, str]]) -> Finding:
+def _finding(case: Case, tool: str, stale: Sequence[tuple[_StaleRead, str, str]]) -> Finding:
     reading, shown, fresh = min(stale, key=lambda each: len(each[0].writes))
     title = f"`{tool}` shows the state from before `{reading.writes[-1].tool}`"
     expected = f"what a first read after the change shows: {fresh[:300]!r}"
@@ -83,7 +83,7 @@ def _finding(case: Case, tool: str, stale: Sequence[tuple[StaleRead, str, str]])
 # -- reads and writes --------------------------------------------------------------------------------------------------
 
 
-def _readings(case: Case, work: GoldenWork) -> Iterator[StaleRead]:
+def _readings(case: Case, work: GoldenWork) -> Iterator[_StaleRead]:
     eventual = case.description.declared.eventual
     for spec in case.description.tools:
         if spec.name in eventual or (work.shell is not None and spec.name == work.shell.tool):
@@ -92,7 +92,7 @@ def _readings(case: Case, work: GoldenWork) -> Iterator[StaleRead]:
         deeds = [tuple(others[-1:]), tuple(others)][: len(others)]
         for read in _calls(spec, work):
             for deed in deeds:
-                yield StaleRead(work, read, deed)
+                yield _StaleRead(work, read, deed)
 
 
 def _calls(spec: ToolSpec, work: GoldenWork) -> list[Call]:
@@ -124,4 +124,4 @@ def _words(work: GoldenWork) -> list[str]:
     return list(dict.fromkeys([*numbers[-3:], *whole[-2:], *split]))
 
 
-PROBES = (Probe("stale-readings", Layer.SCRIPTED, ("D01",), look_at_staleness, needs_both),)
+PROBES = (Probe("stale-readings", Layer.SCRIPTED, ("D01",), _look_at_staleness, needs_both),)

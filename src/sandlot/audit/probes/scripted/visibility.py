@@ -4,6 +4,7 @@ A result is silently cut if it is the beginning of a longer text in the world's 
 says so nor offers a way to read the rest.
 """
 
+import ast
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,18 +17,19 @@ from sandlot.audit.probes.likeness import Observation, leaves, left_behind, obse
 from sandlot.audit.probes.plays import played_finding, request_for, witness_of
 from sandlot.audit.probes.scripted.floor import needs_tools
 from sandlot.audit.probes.scripted.reach import properties_of
-from sandlot.audit.probes.static.code import Code
-from sandlot.audit.probes.static.slices import kept_lengths
+from sandlot.audit.probes.static.code import Code, Function, Part
 from sandlot.audit.probes.tour import tour_script
 from sandlot.audit.subject import Script, Trial
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
 
-TASKS, SANDBOXED = 16, 2
+_TASKS, _SANDBOXED = 16, 2
 _SEVERAL = 3
 """Different results of one length; fewer may be chance."""
 _MIN_SHOWN = 100
 """Shorter results may be summaries or titles."""
+_MIN_SLICE = 40
+"""Shorter slices are titles and names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +44,10 @@ class _Cut:
     """A value of the key that occurs only in the part cut away; empty if there is none."""
 
 
-async def look_at_cuts(case: Case) -> list[Finding]:
+async def _look_at_cuts(case: Case) -> list[Finding]:
     """Truncated results say that they are truncated."""
     golden, idle = await case.golden(), await case.idle()
-    tasks = choose_tasks(case, TASKS, sandboxed=SANDBOXED)
+    tasks = choose_tasks(case, _TASKS, sandboxed=_SANDBOXED)
     plays = [tour_script(case, golden.get(task.id, idle[task.id])) for task in tasks]
     trials = await case.take([request_for(case, task, play) for task, play in zip(tasks, plays, strict=True)])
     cuts: dict[str, list[_Cut]] = {}
@@ -57,7 +59,7 @@ async def look_at_cuts(case: Case) -> list[Finding]:
 
 async def _cut_made_texts(case: Case, tasks: Sequence[Task], trials: Sequence[Trial], *, known: Collection[str]) -> list[Finding]:
     """Generated results with exactly the length that a slice in the tool's code keeps; the rest is stored nowhere."""
-    kept = kept_lengths(Code(case.description))
+    kept = _kept_lengths(Code(case.description))
     golden = await case.golden()
     cut: dict[str, list[tuple[Task, Observation]]] = defaultdict(list)
     for task, trial in zip(tasks, trials, strict=True):
@@ -72,6 +74,27 @@ async def _cut_made_texts(case: Case, tasks: Sequence[Task], trials: Sequence[Tr
         hidden = [task for task, is_seen in seen.items() if not is_seen]
         found.append(_made_text_finding(case, tool, each, hidden if any(seen.values()) else []))
     return found
+
+
+def _kept_lengths(code: Code) -> set[int]:
+    """Every fixed length that a slice in a tool's code keeps."""
+    return {
+        length
+        for function in code.working_in(Part.TOOL)
+        for node in function.nodes()
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and _from_start(node.slice)
+        if (length := _number(code, function, node.slice.upper)) is not None and length >= _MIN_SLICE
+    }
+
+
+def _from_start(cut: ast.Slice) -> bool:
+    return cut.step is None and (cut.lower is None or (isinstance(cut.lower, ast.Constant) and cut.lower.value == 0))
+
+
+def _number(code: Code, function: Function, node: ast.expr | None) -> int | None:
+    if isinstance(node, ast.Name):
+        node = code.value_of(function.module, node.id)
+    return node.value if isinstance(node, ast.Constant) and type(node.value) is int else None
 
 
 def _is_shown(golden: Trial) -> bool:
@@ -132,4 +155,4 @@ def _finding(case: Case, cuts: Sequence[_Cut]) -> Finding:
     )
 
 
-PROBES = (Probe("silent-cuts", Layer.SCRIPTED, ("D19",), look_at_cuts, needs_tools),)
+PROBES = (Probe("silent-cuts", Layer.SCRIPTED, ("D19",), _look_at_cuts, needs_tools),)

@@ -26,7 +26,7 @@ _FIX = "derive schema, handler and prompt from one source"
 
 
 async def _look(case: Case) -> list[Finding]:
-    """Mentioned tools that do not exist, and contradictory schemas."""
+    """Texts mention only tools that exist, and calls can satisfy every schema."""
     said = case.description
     found = [] if _serves_others(said) else list(_unknown_tools(said))
     twice = [name for name, count in Counter(tool.name for tool in said.tools).items() if count > 1]

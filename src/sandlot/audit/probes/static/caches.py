@@ -20,7 +20,7 @@ _READS = re.compile(r"open|sqlite3\.connect|(.*\.)?(read_text|read_bytes|execute
 
 
 def _look(code: Code) -> Iterator[Sighting]:
-    """Caches of state that tools change."""
+    """No tool caches what other tools change."""
     tools = code.working_in(Part.TOOL, Part.USER)
     for function in tools:
         for mark in function.node.decorator_list:

@@ -14,7 +14,7 @@ from enum import StrEnum
 from sandlot.audit.subject import Description
 from sandlot.core.rubric import PythonCheck
 
-Definition = ast.FunctionDef | ast.AsyncFunctionDef
+_Definition = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Part(StrEnum):
@@ -54,7 +54,7 @@ class Function:
 
     module: "Module"
     name: str
-    node: Definition
+    node: _Definition
     owner: str | None = None
     """The class it is a method of."""
     parts: set[Part] = field(default_factory=set[Part])

@@ -27,7 +27,7 @@ _SAY = "raise `ToolError`, or report the failure in the result"
 
 
 def _look(code: Code) -> Iterator[Sighting]:
-    """Error handlers in tools, setup and checks that hide a failure."""
+    """No error handler in tools, setup or checks hides a failure."""
     for function in code.working_in(Part.CHECK, Part.TOOL, Part.SETUP, Part.USER):
         for node in function.nodes():
             if isinstance(node, ast.Try):

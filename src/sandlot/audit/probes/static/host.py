@@ -23,7 +23,7 @@ _OWN = "keep it in `world.state` or in the sandbox, because rollouts share the h
 
 
 def _look(code: Code) -> Iterator[Sighting]:
-    """Host resources that a rollout changes."""
+    """No rollout changes shared resources of the host."""
     for function in code.working_in(*LIVE):
         for node in function.nodes():
             yield from _host(function, node)

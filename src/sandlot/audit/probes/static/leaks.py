@@ -33,7 +33,7 @@ _FIX = "remove the answer from what the agent gets; keep it in `task.key`"
 
 
 @dataclass(slots=True)
-class LeakPlace:
+class _LeakPlace:
     """A place where a key occurs, over all tasks."""
 
     tasks: list[Task] = field(default_factory=list[Task])
@@ -41,7 +41,7 @@ class LeakPlace:
 
 
 async def _look(case: Case) -> list[Finding]:
-    """Keys in prompts, at fixed places of the data, and encoded."""
+    """No key is in a prompt, at a fixed place of the data, or encoded there."""
     said = case.description
     keys = {task.id: _key_values(task) for task in said.tasks}
     free = _free_keys(keys)
@@ -94,12 +94,12 @@ def _free_keys(keys: dict[str, dict[str, str]]) -> set[str]:
 
 def _in_prompts(said: Description, keys: dict[str, dict[str, str]], free: set[str]) -> Iterator[Finding]:
     """`answer: 42` in a prompt, where the key is 42."""
-    places: dict[str, LeakPlace] = {}
+    places: dict[str, _LeakPlace] = {}
     for task in said.tasks:
         ready = [match.end() for match in re.finditer(_READY, task.prompt, re.IGNORECASE)]
         for path, value in keys[task.id].items() if ready else ():
             if path in free and any(_is_at(task.prompt, at, value) for at in ready):
-                place = places.setdefault(path, LeakPlace())
+                place = places.setdefault(path, _LeakPlace())
                 place.tasks.append(task)
                 place.bits += _information(value)
     for path, place in places.items():
@@ -137,7 +137,7 @@ def _is_at(text: str, at: int, value: str) -> bool:
 
 def _in_data(said: Description, keys: dict[str, dict[str, str]], free: set[str]) -> Iterator[Finding]:
     """A key at the same place of the data in most tasks, and not in the prompt."""
-    places: dict[tuple[str, str], LeakPlace] = {}
+    places: dict[tuple[str, str], _LeakPlace] = {}
     for task in said.tasks:
         wanted: dict[str, list[str]] = {}
         for path, value in keys[task.id].items():
@@ -145,10 +145,10 @@ def _in_data(said: Description, keys: dict[str, dict[str, str]], free: set[str])
                 wanted.setdefault(value, []).append(path)
         for place, value, alike in _places_in_data(task, wanted) if wanted else ():
             for path in wanted[value]:
-                seen = places.setdefault((path, place), LeakPlace())
+                seen = places.setdefault((path, place), _LeakPlace())
                 seen.tasks.append(task)
                 seen.bits += max(0.0, _information(value) - math.log2(max(1, alike)))
-    ready: dict[str, tuple[str, LeakPlace]] = {}
+    ready: dict[str, tuple[str, _LeakPlace]] = {}
     for (path, where), place in places.items():
         if place.bits >= _BITS and len(place.tasks) >= max(2, _MOST * len(said.tasks)) and path not in ready:
             ready[path] = (where, place)
@@ -156,7 +156,7 @@ def _in_data(said: Description, keys: dict[str, dict[str, str]], free: set[str])
         yield _data_finding(said, keys, ready)
 
 
-def _data_finding(said: Description, keys: dict[str, dict[str, str]], ready: dict[str, tuple[str, LeakPlace]]) -> Finding:
+def _data_finding(said: Description, keys: dict[str, dict[str, str]], ready: dict[str, tuple[str, _LeakPlace]]) -> Finding:
     """One finding for all such keys; the one with most information is the witness."""
     path, (where, place) = max(ready.items(), key=lambda item: (item[1][1].bits, item[0]))
     task = place.tasks[0]

@@ -25,7 +25,7 @@ _FIX = "take the tools from the production manifest, or change production"
 
 
 async def _look(case: Case) -> list[Finding]:
-    """All differences of the two lists of tools."""
+    """The tools are those of production."""
     assert case.manifest is not None
     served = {tool.name: tool for tool in _read_manifest(case.manifest)}
     here = {tool.name: tool for tool in case.description.tools}

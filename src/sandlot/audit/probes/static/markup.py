@@ -18,7 +18,7 @@ _TURNS = re.compile(
 
 
 async def _look(case: Case) -> list[Finding]:
-    """Prompts, system prompt and tool descriptions with turn marks in them."""
+    """Prompts and tool descriptions contain no chat markup."""
     said = case.description
     words = {"system prompt": said.system} | {f"tool {tool.name}": tool.description for tool in said.tools}
     prompts = {task.id: task.prompt for task in said.tasks}

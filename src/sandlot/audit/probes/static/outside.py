@@ -42,7 +42,7 @@ _PARTS = (*LIVE, Part.TASKS)
 
 
 def _look(code: Code) -> Iterator[Sighting]:
-    """Everything that may differ on another day, machine or process."""
+    """Nothing depends on the clock, chance, the network or the machine."""
     for function in code.working_in(*_PARTS):
         sets = _sets(code, function)
         inner = _sorted_nodes(function.node)

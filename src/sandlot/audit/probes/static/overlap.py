@@ -37,7 +37,7 @@ _FIX = (
 
 
 @dataclass(frozen=True, slots=True)
-class Twin:
+class _Twin:
     """A held-out task and the training task that it repeats."""
 
     train: Task
@@ -45,7 +45,7 @@ class Twin:
 
 
 async def _look(case: Case) -> list[Finding]:
-    """Equal tasks, equal tasks but for spelling, and similar tasks."""
+    """No held-out task repeats a training task."""
     train = [task for task in case.description.tasks if split_of(task) is Split.TRAIN]
     heldout = [task for task in case.description.tasks if split_of(task) is Split.HELDOUT]
     fixed = not _draws(case)
@@ -79,13 +79,13 @@ def _draws(case: Case) -> bool:
     return any(".rng" in case.description.sources.get(f.module.path, "") for f in Code(case.description).working_in(*LIVE))
 
 
-def _same_world(twin: Twin, *, fixed: bool) -> bool:
+def _same_world(twin: _Twin, *, fixed: bool) -> bool:
     if twin.train.key and _json(twin.train.key) == _json(twin.heldout.key):
         return True
     return fixed and bool(twin.train.prompt or twin.train.data) and twin.train.prompt == twin.heldout.prompt
 
 
-def _same_data(twin: Twin) -> bool:
+def _same_data(twin: _Twin) -> bool:
     """True if both have the same data, and enough of it."""
     one, other = _json(twin.train.data), _json(twin.heldout.data)
     return one == other and len(one) >= _TRIFLE
@@ -95,12 +95,12 @@ def _json(value: Any) -> bytes:
     return msgspec.json.encode(value, order="deterministic", enc_hook=repr)
 
 
-def _twins(train: Sequence[Task], heldout: Sequence[Task], *, exact: bool) -> list[Twin]:
+def _twins(train: Sequence[Task], heldout: Sequence[Task], *, exact: bool) -> list[_Twin]:
     """For each held-out task, a training task that asks the same, if there is one."""
     asked: dict[bytes, Task] = {}
     for task in train:
         asked.setdefault(_asked(task, exact=exact), task)
-    return [Twin(asked[what], task) for task in heldout if (what := _asked(task, exact=exact)) in asked]
+    return [_Twin(asked[what], task) for task in heldout if (what := _asked(task, exact=exact)) in asked]
 
 
 def _asked(task: Task, *, exact: bool) -> bytes:
@@ -108,7 +108,7 @@ def _asked(task: Task, *, exact: bool) -> bytes:
     return _json([text, task.data])
 
 
-def _finding(code: str, way: str, twins: list[Twin], heldout: int, standing: Confidence) -> Finding:
+def _finding(code: str, way: str, twins: list[_Twin], heldout: int, standing: Confidence) -> Finding:
     share = len(twins) / heldout
     first = min(twins, key=lambda twin: (len(twin.heldout.prompt), twin.heldout.id))
     return Finding(
@@ -137,7 +137,7 @@ def _finding(code: str, way: str, twins: list[Twin], heldout: int, standing: Con
 # -- similar tasks -----------------------------------------------------------------------------------------------------
 
 
-def near_twins(train: Sequence[Task], heldout: Sequence[Task]) -> Iterator[Twin]:
+def near_twins(train: Sequence[Task], heldout: Sequence[Task]) -> Iterator[_Twin]:
     """Pairs with the same key and 80 % of their word sequences in common, the first for each held-out task."""
     tasks = [*train, *heldout]
     pieces = [_pieces(task) for task in tasks]
@@ -151,7 +151,7 @@ def near_twins(train: Sequence[Task], heldout: Sequence[Task]) -> Iterator[Twin]
         others = {other for piece in _rarest(kept[at], often) for other in index.get(piece, ())}
         for other in sorted(others):
             if jaccard(kept[at], kept[other]) >= NEAR and tasks[at].key and _json(tasks[at].key) == _json(tasks[other].key):
-                yield Twin(tasks[other], tasks[at])
+                yield _Twin(tasks[other], tasks[at])
                 break
 
 

@@ -37,7 +37,7 @@ _PLACEHOLDER = re.compile(r"\b(?:lorem ipsum|foo ?bar|john doe|jane doe|asdf|tes
 
 
 @dataclass(frozen=True, slots=True)
-class FieldDifference:
+class _FieldDifference:
     """One comparison of one field."""
 
     field: str
@@ -48,7 +48,7 @@ class FieldDifference:
 
 
 async def _look(case: Case) -> list[Finding]:
-    """Fields that differ from the sample; without a sample, data that looks too clean."""
+    """The data resembles a sample of real data; without a sample, it does not look synthetic."""
     pools = pools_of(case.description.tasks)
     if case.reference is None:
         return _too_clean(pools)
@@ -69,7 +69,7 @@ def _fields(rows: Sequence[Json]) -> set[str]:
 # -- comparing one field -----------------------------------------------------------------------------------------------
 
 
-def compare_field(name: str, here: Sequence[Json], real: Sequence[Json]) -> Iterator[FieldDifference]:
+def compare_field(name: str, here: Sequence[Json], real: Sequence[Json]) -> Iterator[_FieldDifference]:
     """All comparisons that fit the field's type."""
     ours, theirs = _sampled(here), _sampled(real)
     left = [row[name] for row in ours if not _missing(row.get(name))]
@@ -78,12 +78,12 @@ def compare_field(name: str, here: Sequence[Json], real: Sequence[Json]) -> Iter
         return
     gone, lost = len(ours) - len(left), len(theirs) - len(right)
     shares = (f"{gone / len(ours):.0%} missing", f"{lost / len(theirs):.0%} missing")
-    yield FieldDifference(name, "missing", fisher(gone, len(ours), lost, len(theirs)), *shares)
+    yield _FieldDifference(name, "missing", fisher(gone, len(ours), lost, len(theirs)), *shares)
     if min(len(left), len(right)) < _FEWEST:
         return
     numbers, reals = _as_numbers(left), _as_numbers(right)
     if numbers and reals and any(_is_number(value) for value in (*left, *right)):
-        yield FieldDifference(name, "numbers", ks(numbers, reals), _spread(numbers), _spread(reals))
+        yield _FieldDifference(name, "numbers", ks(numbers, reals), _spread(numbers), _spread(reals))
         return
     texts, others = [str(value) for value in left], [str(value) for value in right]
     if len(set(texts) | set(others)) <= _CATEGORIES:
@@ -172,11 +172,11 @@ def _spread(values: list[float]) -> str:
     return f"median {middle:g}, 5 % to 95 %: {low:g} to {high:g}"
 
 
-def _categories(name: str, left: list[str], right: list[str]) -> FieldDifference:
+def _categories(name: str, left: list[str], right: list[str]) -> _FieldDifference:
     ours, theirs = Counter(left), Counter(right)
     every = sorted(ours.keys() | theirs.keys())
     comparison = chi_square([[ours[each] for each in every], [theirs[each] for each in every]])
-    return FieldDifference(name, "categories", comparison, _common(ours), _common(theirs))
+    return _FieldDifference(name, "categories", comparison, _common(ours), _common(theirs))
 
 
 def _common(counts: Counter[str]) -> str:
@@ -184,22 +184,22 @@ def _common(counts: Counter[str]) -> str:
     return ", ".join(f"{word[:30]!r} {count / total:.0%}" for word, count in counts.most_common(4))
 
 
-def _texts(name: str, left: list[str], right: list[str]) -> Iterator[FieldDifference]:
+def _texts(name: str, left: list[str], right: list[str]) -> Iterator[_FieldDifference]:
     long, longer = [float(len(text)) for text in left], [float(len(text)) for text in right]
-    yield FieldDifference(name, "lengths", ks(long, longer), f"characters: {_spread(long)}", f"characters: {_spread(longer)}")
+    yield _FieldDifference(name, "lengths", ks(long, longer), f"characters: {_spread(long)}", f"characters: {_spread(longer)}")
     odd, others = (sum(not text.isascii() for text in texts) for texts in (left, right))
     shares = (f"{odd / len(left):.0%} beyond ASCII", f"{others / len(right):.0%} beyond ASCII")
-    yield FieldDifference(name, "letters", fisher(odd, len(left), others, len(right)), *shares)
+    yield _FieldDifference(name, "letters", fisher(odd, len(left), others, len(right)), *shares)
     words = _words(name, left, right)
     if words is not None:
         yield words
     size = min(len(left), len(right))
     twice, again = (size - len(set(Random(0).sample(texts, size))) for texts in (left, right))  # noqa: S311 - seeded, not secret
     shares = (f"{twice / size:.0%} repeated", f"{again / size:.0%} repeated")
-    yield FieldDifference(name, "repeats", fisher(twice, size, again, size), *shares)
+    yield _FieldDifference(name, "repeats", fisher(twice, size, again, size), *shares)
 
 
-def _words(name: str, left: list[str], right: list[str]) -> FieldDifference | None:
+def _words(name: str, left: list[str], right: list[str]) -> _FieldDifference | None:
     """Compare the 50 most common words; None if they are less than half of the text. Numbers count as one word."""
     ours, theirs = _word_counts(left), _word_counts(right)
     together = ours + theirs
@@ -210,20 +210,20 @@ def _words(name: str, left: list[str], right: list[str]) -> FieldDifference | No
         return None
     rows = [[counts[word] for word in kept] + [counts.total() - sum(counts[word] for word in kept)] for counts in (ours, theirs)]
     named = [dict(zip([*kept, " rest"], row, strict=True)) for row in rows]
-    return FieldDifference(name, "words", TestResult(jensen_shannon(*named), chi_square(rows).p), _common(ours), _common(theirs))
+    return _FieldDifference(name, "words", TestResult(jensen_shannon(*named), chi_square(rows).p), _common(ours), _common(theirs))
 
 
 def _word_counts(texts: Sequence[str]) -> Counter[str]:
     return Counter(re.sub(r"\d+", "0", word) for text in texts for word in re.findall(r"\w+|[^\w\s]", text.casefold()[:2_000]))
 
 
-def _repeated_rows(here: Sequence[Json], real: Sequence[Json]) -> Iterator[FieldDifference]:
+def _repeated_rows(here: Sequence[Json], real: Sequence[Json]) -> Iterator[_FieldDifference]:
     size = min(len(here), len(real), _MOST)
     if size < _FEWEST:
         return
     twice, again = (size - len({_encoded_row(row) for row in Random(0).sample(list(rows), size)}) for rows in (here, real))  # noqa: S311 - seeded, not secret
     shares = (f"{twice / size:.0%} of rows repeated", f"{again / size:.0%} of rows repeated")
-    yield FieldDifference("(whole rows)", "repeats", fisher(twice, size, again, size), *shares)
+    yield _FieldDifference("(whole rows)", "repeats", fisher(twice, size, again, size), *shares)
 
 
 def _encoded_row(row: Json) -> bytes:
@@ -233,7 +233,7 @@ def _encoded_row(row: Json) -> bytes:
 # -- deciding ----------------------------------------------------------------------------------------------------------
 
 
-def significant_differences(differences: Sequence[FieldDifference]) -> dict[str, list[FieldDifference]]:
+def significant_differences(differences: Sequence[_FieldDifference]) -> dict[str, list[_FieldDifference]]:
     """The large and significant differences, by field: Holm within each kind, Benjamini-Hochberg over all."""
     kinds: dict[str, list[int]] = {}
     for at, difference in enumerate(differences):
@@ -242,14 +242,14 @@ def significant_differences(differences: Sequence[FieldDifference]) -> dict[str,
     for places in kinds.values():
         for at, p in zip(places, holm([differences[at].comparison.p for at in places]), strict=True):
             within[at] = p
-    found: dict[str, list[FieldDifference]] = {}
+    found: dict[str, list[_FieldDifference]] = {}
     for difference, p in zip(differences, benjamini_hochberg(within), strict=True):
         if p < _LEVEL and difference.comparison.effect > _GATES[difference.kind]:
             found.setdefault(difference.field, []).append(difference)
     return found
 
 
-def _finding(pool: Pool, real: int, field: str, found: list[FieldDifference]) -> Finding:
+def _finding(pool: Pool, real: int, field: str, found: list[_FieldDifference]) -> Finding:
     worst = max(found, key=lambda each: each.comparison.effect / _GATES[each.kind])
     kinds = ", ".join(each.kind for each in found)
     return Finding(

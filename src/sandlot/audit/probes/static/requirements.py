@@ -42,14 +42,14 @@ class _Demand:
 
 
 async def _look(case: Case) -> list[Finding]:
-    """One finding per literal that the agent cannot know."""
+    """The agent can know every literal that a check requires."""
     said = case.description
     code = Code(said)
-    told, tasks = _known_to_agents(said, code), [_task_words(task.prompt, task.data) for task in said.tasks[:_SHOWN]]
+    known, tasks = _known_to_agents(said, code), [_task_words(task.prompt, task.data) for task in said.tasks[:_SHOWN]]
     found: dict[str, Finding] = {}
     for asked in [*_in_code(code), *_in_rubrics(said)]:
         words = asked.literal.strip().casefold()
-        if words in found or not _matters(words) or words in told or _declared(words, said):
+        if words in found or not _matters(words) or words in known or _declared(words, said):
             continue
         blind = sum(words not in text for text in tasks)
         if blind * 2 <= len(tasks) and tasks:

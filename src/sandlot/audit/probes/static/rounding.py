@@ -20,7 +20,7 @@ _FINE = 3
 
 
 async def _look(case: Case) -> list[Finding]:
-    """Rounded check results, and clipped rubrics."""
+    """Scores are neither rounded nor clipped."""
     sightings = [*_rounded(Code(case.description)), *_clipped(case.description)]
     return findings_from(_NAME, sightings)
 

@@ -29,7 +29,7 @@ _PLACES = {
 
 
 async def _look(case: Case) -> list[Finding]:
-    """Lint results of all rubrics, one finding per kind, and unused check functions."""
+    """Rubrics pass the linter, and every check function is used."""
     said = case.description
     together: dict[tuple[str, Severity], list[tuple[str, lint.LintFinding]]] = {}
     for name, rubric in said.rubrics.items():

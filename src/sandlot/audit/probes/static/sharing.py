@@ -26,7 +26,7 @@ _FRESH = "create it in setup, in `world.state`, from the task's data"
 
 
 def _look(code: Code) -> Iterator[Sighting]:
-    """State that one rollout could leave for another."""
+    """No rollout changes state that other rollouts share."""
     for function in code.working_in(*LIVE):
         own = _locals(function)
         for node in function.nodes():

@@ -25,8 +25,8 @@ class Sighting:
 def sighting_at(function: Function | Module, node: ast.AST, code: str, title: str, severity: Severity, fix: str) -> Sighting:
     """A sighting at a node; the title begins with the function's name."""
     path = function.path if isinstance(function, Module) else function.module.path
-    told = title if isinstance(function, Module) else f"`{function.name}` {title}"
-    return Sighting(code, told, f"{path}:{getattr(node, 'lineno', 1)}", severity, fix)
+    whole_title = title if isinstance(function, Module) else f"`{function.name}` {title}"
+    return Sighting(code, whole_title, f"{path}:{getattr(node, 'lineno', 1)}", severity, fix)
 
 
 def code_probe(name: str, codes: tuple[str, ...], look: Callable[[Code], Iterable[Sighting]]) -> Probe:
@@ -35,6 +35,7 @@ def code_probe(name: str, codes: tuple[str, ...], look: Callable[[Code], Iterabl
     async def probe(case: Case) -> list[Finding]:
         return findings_from(name, look(Code(case.description)))
 
+    probe.__doc__ = look.__doc__
     return Probe(name, Layer.STATIC, codes, probe, _has_sources)
 
 

@@ -23,7 +23,7 @@ _STATUS = frozenset({"code", "returncode", "exit_code", "exitcode"})
 
 
 def _look(code: Code) -> Iterator[Sighting]:
-    """Uses of the agent's text in checks and on the host."""
+    """No check trusts or runs the agent's text."""
     flow = Flow(code)
     checks = code.working_in(Part.CHECK)
     for function in {*checks, *code.working_in(Part.TOOL)}:

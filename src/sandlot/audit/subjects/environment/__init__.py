@@ -1,1 +1,1 @@
-"""Audits of Sandlot environments, in worker processes."""
+"""Sandlot environments as subjects of an audit, in worker processes."""

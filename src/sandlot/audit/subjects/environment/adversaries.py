@@ -1,8 +1,7 @@
-"""Adversaries that look before they act, played in the worker like golden solutions.
+"""Adversaries that react to what they see, played in the worker like golden solutions.
 
-Most attacks are scripts (`attacks.py`), made beforehand from what the golden solution did. Those here go by what they meet on the
-way. They are given the task with its key, as golden solutions are, and use the key for one thing only: to recognise it where it
-has no business to be.
+Most attacks are scripts (`attacks.py`) made from what the golden solution did. The adversaries here decide while they play. They
+get the task with its key, as golden solutions do, and use the key only to recognise it where it should not be.
 """
 
 from collections.abc import Mapping
@@ -13,7 +12,7 @@ from sandlot.model.policy.solution import Agent, Solution
 
 
 async def _look_up(agent: Agent, task: Task) -> None:
-    """Search where answers get left lying about, and say what of the key turned up."""
+    """Search the places where answers are often left, and say which values of the key were found."""
     found: list[str] = []
     for tool in [spec.name for spec in agent.tools if spec.name == "bash"]:
         for command in PLACES.values():
@@ -22,4 +21,4 @@ async def _look_up(agent: Agent, task: Task) -> None:
 
 
 ADVERSARIES: Mapping[str, Solution] = {"look-up": _look_up}
-"""By the name a `Named` play has."""
+"""By the name that a `NamedPlay` has."""

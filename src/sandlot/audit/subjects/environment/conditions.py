@@ -1,7 +1,6 @@
-"""Making conditions true in a worker, before any author code is loaded.
+"""Applies conditions in a worker, before any author code is loaded: clock, network, random generators, and faults.
 
-Everything here changes the whole process, which is why it is called in workers only: a moved clock, a denied network, seeded
-generators, and faults below tools, checks and judges.
+Everything here changes the whole process, so it is called only in workers.
 """
 
 import asyncio
@@ -26,17 +25,17 @@ from sandlot.env.world import LiveWorld
 from sandlot.grade.evidence import StoredEvidence
 
 _STRETCH = 100.0
-"""How much longer waiting takes in a slow tool."""
+"""Factor by which waits in a slow tool take longer."""
 _LONGEST_S = 5.0
 
 ATTEMPTED: list[str] = []
-"""Where author code tried to connect to since the last trial began."""
+"""Hosts that author code tried to reach since the trial began."""
 _IN_TOOL: ContextVar[bool] = ContextVar("in_tool", default=False)
-"""True while a tool works: only what tools do is broken, never setup."""
+"""True while a tool runs: faults affect tools only, never setup."""
 
 
 def apply_conditions(conditions: Conditions, models: Sequence[str] = ()) -> None:
-    """Set clock and network for the life of this process. Hash seed, time zone and locale were set before it started.
+    """Set clock and network of this process. Hash seed, time zone and locale were set before it started.
 
     The hosts of `models` (the judge, the user) stay reachable: they are not part of the environment.
     """
@@ -48,7 +47,7 @@ def apply_conditions(conditions: Conditions, models: Sequence[str] = ()) -> None
 
 
 def reseed(conditions: Conditions, place: int) -> None:
-    """Set the global generators, if that was asked for; another number for every trial."""
+    """Seed the global generators if the conditions say so; each trial has another seed."""
     if conditions.random_seed is not None:
         seed_generators(conditions.random_seed + place)
 
@@ -60,7 +59,7 @@ def _deny_network(reachable: set[str]) -> None:
     def refused(self: socket.socket, address: Any) -> None:
         if self.family in {socket.AF_INET, socket.AF_INET6} and address[0] not in known:
             ATTEMPTED.append(f"{address[0]}:{address[1]}")
-            raise OSError(101, f"the network is off in this trial; {address!r} was asked for")
+            raise OSError(101, f"the network is off in this trial; the code tried to reach {address!r}")
         connect(self, address)
 
     def unknown(host: Any, *args: Any, **kwargs: Any) -> Any:
@@ -69,7 +68,7 @@ def _deny_network(reachable: set[str]) -> None:
             known.update(str(entry[4][0]) for entry in found if host in reachable)
             return found
         ATTEMPTED.append(str(host))
-        raise socket.gaierror(-3, f"the network is off in this trial; {host!r} was asked for")
+        raise socket.gaierror(-3, f"the network is off in this trial; the code tried to resolve {host!r}")
 
     setattr(socket.socket, "connect", refused)  # noqa: B010 - as above
     setattr(socket, "getaddrinfo", unknown)  # noqa: B010 - as above
@@ -79,7 +78,7 @@ def _deny_network(reachable: set[str]) -> None:
 
 
 def break_environment(env: Environment, fault: str | None) -> None:
-    """Put a fault below the environment's tools or checks."""
+    """Inject a fault below the environment's tools or checks."""
     what, _, how = (fault or "").partition(":")
     if fault == "tool:slow":
         _slow_tools(env)
@@ -90,13 +89,13 @@ def break_environment(env: Environment, fault: str | None) -> None:
 
 
 def broken_judge(judge: Judge | None, fault: str | None) -> Judge | None:
-    """The judge, or one that fails."""
+    """The judge, or one that fails if the fault says so."""
     what, _, how = (fault or "").partition(":")
     return _BrokenJudge(how) if judge is not None and what == "judge" else judge
 
 
 class _Watched:
-    """A tool that says when it is at work."""
+    """A tool that marks when it runs."""
 
     def __init__(self, tool: Tool) -> None:
         self._tool = tool
@@ -104,7 +103,7 @@ class _Watched:
         self.concurrent = tool.concurrent
 
     async def call(self, world: World, call: ToolCall) -> ToolResult:
-        """The tool's own answer, with faults below it."""
+        """Call the tool, with faults below it."""
         token = _IN_TOOL.set(True)
         try:
             return await self._tool.call(world, call)
@@ -113,11 +112,11 @@ class _Watched:
 
 
 class _BrokenWorld(LiveWorld):
-    """A world whose files and commands fail while a tool works."""
+    """A world whose files and commands fail while a tool runs."""
 
     how = "raise"
 
-    async def _trouble(self, what: str) -> bool:
+    async def _apply_fault(self, what: str) -> bool:
         if not _IN_TOOL.get():
             return False
         if self.how == "hang":
@@ -127,17 +126,17 @@ class _BrokenWorld(LiveWorld):
         return True
 
     async def read(self, path: str) -> bytes:
-        """A file, or trouble."""
-        return b"" if await self._trouble("reading") else await super().read(path)
+        """Read a file, with the fault."""
+        return b"" if await self._apply_fault("reading") else await super().read(path)
 
     async def write(self, path: str, data: bytes | str) -> None:
-        """Put a file, or trouble."""
-        if not await self._trouble("writing"):
+        """Write a file, with the fault."""
+        if not await self._apply_fault("writing"):
             await super().write(path, data)
 
     async def list(self, folder: str = "/") -> Sequence[str]:
-        """Files, or trouble."""
-        return [] if await self._trouble("listing") else await super().list(folder)
+        """List files, with the fault."""
+        return [] if await self._apply_fault("listing") else await super().list(folder)
 
     async def exec(
         self,
@@ -149,14 +148,14 @@ class _BrokenWorld(LiveWorld):
         output_bytes: int | None = None,
         check: bool | None = None,
     ) -> Completed:
-        """A command, or trouble."""
-        if await self._trouble("running a command"):
+        """Run a command, with the fault."""
+        if await self._apply_fault("running a command"):
             return Completed(code=0, stdout="", stderr="")
         return await super().exec(command, stdin=stdin, cwd=cwd, env=env, output_bytes=output_bytes, check=check)
 
 
 def _slow_tools(env: Environment) -> None:
-    """Whatever a tool waits for takes much longer."""
+    """Make waits in tools much longer."""
     sleep, anyio_sleep, asyncio_sleep = time.sleep, anyio.sleep, asyncio.sleep
 
     def stretched(seconds: float) -> float:
@@ -202,7 +201,7 @@ def _break_evidence() -> None:
 
 
 class _BrokenJudge:
-    """A judge that fails, or says nothing."""
+    """A judge that fails or hangs."""
 
     name = "broken by the audit"
 
@@ -210,7 +209,7 @@ class _BrokenJudge:
         self._how = how
 
     async def ask(self, question: str, choices: Sequence[str], view: Mapping[str, str], votes: int) -> Judgement:  # noqa: ARG002 - the port's shape
-        """Trouble."""
+        """Fail, or hang."""
         if self._how == "hang":
             await anyio.sleep_forever()
         raise GradeError("injected by the audit: the judge gave no verdict", kind="unparsable")

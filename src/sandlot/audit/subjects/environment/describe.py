@@ -1,4 +1,4 @@
-"""What an environment is, for those who will not load it: tasks with their keys, tools, rubrics, what its author wrote."""
+"""Describes an environment for the auditor, which does not load it: tasks with keys, tools, rubrics, sources."""
 
 import tomllib
 from pathlib import Path
@@ -16,13 +16,13 @@ from sandlot.env.grading import needs_judge, rubric_for
 from sandlot.env.taskset import tasks_of
 
 _DECLARATIONS = "audit.toml"
-"""What an author declares to the auditor, and waives: beside `environment.toml`, or `NAME.audit.toml` beside `NAME.py`."""
+"""Declarations and waivers of the author: beside `environment.toml`, or `NAME.audit.toml` beside `NAME.py`."""
 _SOURCE_BYTES = 2**20
-"""A file larger than this is data, not something anybody wrote."""
+"""Larger files are data, not source."""
 
 
 def describe(env: Environment) -> Description:
-    """Everything that can be known without playing."""
+    """The description of a loaded environment."""
     tasks = [_with_prompt(env, task) for task in tasks_of(env)]
     names = dict.fromkeys(task.rubric for task in tasks)
     return Description(
@@ -48,7 +48,7 @@ def describe(env: Environment) -> Description:
 
 
 def _with_prompt(env: Environment, task: Task) -> Task:
-    """A task of a one-function environment is only a seed: what it asks, and what is right, its first `Ask` says."""
+    """The task with prompt and golden answer: in a one-function environment its first `Ask` has them."""
     dialogue = dialogue_of(env)
     if dialogue is None:
         return task
@@ -58,7 +58,7 @@ def _with_prompt(env: Environment, task: Task) -> Task:
 
 
 def _sources(env: Environment) -> dict[str, str]:
-    """What the author wrote, as far as it is text."""
+    """The text files of the author."""
     found: dict[str, str] = {}
     for name, path in files_of(env):
         if path.stat().st_size <= _SOURCE_BYTES:
@@ -70,7 +70,7 @@ def _sources(env: Environment) -> dict[str, str]:
 
 
 def declarations_of(source: Path) -> Path:
-    """Where the declarations and waivers of an environment are, if it has any."""
+    """The path of an environment's `audit.toml`, whether it exists or not."""
     if source.is_dir():
         return source / _DECLARATIONS
     if source.name == "environment.py":
@@ -79,7 +79,7 @@ def declarations_of(source: Path) -> Path:
 
 
 def _read_declared(source: Path | None) -> Declared:
-    """What the author declares; nothing without a file."""
+    """The author's declarations; the defaults if there is no file."""
     place = declarations_of(source) if source is not None else None
     if place is None or not place.is_file():
         return Declared()

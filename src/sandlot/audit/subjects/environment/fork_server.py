@@ -1,9 +1,9 @@
-"""A process that has imported what workers need, and nothing of the subject: it forks one worker for every `take`.
+"""A process that has imported what workers need, but not the subject. It forks one worker for every `take`.
 
 Run as `python -m sandlot.audit.subjects.environment.fork_server` with a socket for standard input. Each message on it carries
-three descriptors: one the worker talks on, one for its errors, and one that reports its process id and exit code. There is one
-thread, so a fork is complete. Random generators are seeded anew in every child, as in a new interpreter. When the auditor is
-gone, the fork server and all it started end too.
+three descriptors: one for the worker's notes, one for its errors, and one for its process id and exit code. There is only one
+thread, so forking is safe. Every child seeds its random generators, as a new interpreter does. When the auditor ends, the fork
+server and everything it started end too.
 """
 
 import gc
@@ -24,7 +24,7 @@ CALL = b"worker, please"
 
 
 def main() -> None:
-    """Fork on demand until nobody is there to ask."""
+    """Fork on demand until the auditor closes the socket."""
     control = socket.socket(fileno=os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     woken, waker = socket.socketpair()
@@ -32,7 +32,7 @@ def main() -> None:
         each.settimeout(0)
     signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
     signal.set_wakeup_fd(waker.fileno())
-    gc.freeze()  # what is never collected is never copied
+    gc.freeze()  # the collector does not touch frozen objects, so forks share their pages
     lives: dict[int, int] = {}
     while True:
         ready, _, _ = select.select([control, woken], [], [])
@@ -62,14 +62,14 @@ def _fork(lives: dict[int, int], descriptors: list[int], own: tuple[socket.socke
 
 
 def _work(talk: int, errors: int, life: int, own: tuple[socket.socket, ...]) -> None:
-    """The child: as a new interpreter would find things, then the worker's job."""
+    """The child: set things up as in a new interpreter, then do the worker's job."""
     try:
         os.setsid()
-        _report(life, os.getpid())  # only now can all that it starts be ended with it
+        _report(life, os.getpid())  # from now on it can be killed together with all it starts
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for each in own:
-            each.detach()  # closed below, and not once more when it is collected
+            each.detach()  # closed below, not again when it is collected
         for here, there in ((talk, 0), (talk, 1), (errors, 2)):
             os.dup2(here, there)
         os.closerange(3, os.sysconf("SC_OPEN_MAX"))

@@ -1,7 +1,6 @@
-"""Sandlot environments as subjects: every `take` is one worker process, and a process that hangs or dies costs one trial.
+"""Sandlot environments as subjects. Every `take` is one worker process; a process that hangs or dies loses one trial.
 
-Trials of one `take` share a process on purpose: what leaks from one to the next must be able to leak. A new `take` is a new
-process.
+Trials of one `take` share a process on purpose, so that leaks between them can show. A new `take` is a new process.
 """
 
 import os
@@ -19,18 +18,18 @@ from sandlot.audit.starved import SilenceTimer
 from sandlot.audit.subject import PLAIN, Conditions, Description, Lost, Request, Trial
 from sandlot.audit.subjects.environment.worker import Begun, Described, Done, Job, Note, Refused
 from sandlot.audit.subjects.environment.workers import AuditWorker, ForkServer, open_fork_server, start_worker
-from sandlot.audit.subjects.worker_process import FrameReader, GarbledFrame, variables_of
+from sandlot.audit.subjects.worker_process import GarbledFrame, WorkerFrames, variables_of
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK
 from sandlot.core.errors import ConfigError
 
 _PATIENCE_S = 60.0
-"""A trial that shows no sign of life for this long is lost. Time in which it waited for a busy processor does not count."""
+"""A trial without output for this long is lost. Time that it waited for a busy processor does not count."""
 _LOADING_S = 120.0
-"""An environment may take this long to load, make its image included."""
+"""Time limit for loading an environment, building its image included."""
 _MAX_LOST = 5
-"""After so many lost trials of one `take` the rest is not tried: the finding is there, and time is not."""
+"""After this many lost trials of one `take` the others are skipped."""
 _MANY_HUNG = 6
-"""After so many trials of an audit have hung it waits for each only a little, and tries no second of one `take`."""
+"""After this many hung trials in an audit, patience is short and a `take` is given up after one loss."""
 _IMPATIENCE_S = 5.0
 _MAX_NOTE_BYTES = 256 * 2**20
 _STDERR_CHARS = 400
@@ -38,15 +37,15 @@ _STDERR_CHARS = 400
 
 @dataclass
 class EnvironmentSubject:
-    """`Subject` for what `sandlot.load` loads, by its path or name.
+    """`Subject` for environments that `sandlot.load` loads, by path or name.
 
-    Within `async with`, workers of plain surroundings are forked, which is cheaper; without, each is a new interpreter.
+    Inside `async with`, workers under default conditions are forked, which is cheaper; otherwise each is a new interpreter.
     """
 
     env: str
     judge: str | None = None
     user: str | None = None
-    """The model that plays the user; None for the author's replies."""
+    """The model that plays the user. None: the author's replies."""
     sandbox: str = "native"
     patience_s: float = _PATIENCE_S
     processes: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(os.cpu_count() or 2))
@@ -63,17 +62,17 @@ class EnvironmentSubject:
         await self._open.aclose()
 
     async def describe(self) -> Description:
-        """Load it in a worker, and be told what it is."""
+        """Load it in a worker, and return its description."""
         async with self.processes:
             working = _WorkerRun(Job(env=self.env, judge=self.judge, user=self.user, sandbox=self.sandbox), self.patience_s)
             await working.run(self._fork_server)
         if working.description is None:
             raise ConfigError(f"environment `{self.env}` could not be loaded: {working.why()}")
-        # A hostile module can say anything of itself; what kind it is and which layers it can have is not its to say.
+        # A hostile module can describe itself as anything: its kind and its layers are set here.
         return msgspec.structs.replace(working.description, kind="environment", inapplicable={})
 
     async def take(self, requests: Sequence[Request], conditions: Conditions = PLAIN) -> list[Trial]:
-        """One trial for each request, in the order asked."""
+        """Take one trial for each request, and return them in order."""
         if conditions.alone:
             return await self._alone(requests, conditions)
         trials: dict[int, Trial] = {}
@@ -81,7 +80,7 @@ class EnvironmentSubject:
         while len(trials) < len(requests):
             left = [place for place in range(len(requests)) if place not in trials]
             if num_lost >= (_MAX_LOST if self._num_hung < _MANY_HUNG else 1):
-                skipped = Lost(kind="skipped", message=f"not tried, after {num_lost} others were lost")
+                skipped = Lost(kind="skipped", message=f"skipped after {num_lost} others were lost")
                 trials |= dict.fromkeys(left, Trial(lost=skipped))
                 break
             job = Job(
@@ -121,7 +120,7 @@ class EnvironmentSubject:
 
 
 class _WorkerRun:
-    """One worker, from start to end: what it said, and how it ended."""
+    """One worker process from start to end: its results, and how it ended."""
 
     def __init__(self, job: Job, patience_s: float) -> None:
         self._job = job
@@ -134,7 +133,7 @@ class _WorkerRun:
         self.fate = "died"
 
     async def run(self, fork_server: ForkServer | None = None) -> None:
-        """Start it, hear it, and see it gone."""
+        """Start it, read its notes, and end it."""
         settings = variables_of(self._job.conditions)
         async with AsyncExitStack() as stack:
             worker: AuditWorker | None = None
@@ -162,7 +161,7 @@ class _WorkerRun:
                 self._stderr.append(f"its process ended with {await worker.wait()}")
 
     async def _read_notes(self, worker: AuditWorker) -> None:
-        frames = FrameReader(_MAX_NOTE_BYTES)
+        frames = WorkerFrames(_MAX_NOTE_BYTES)
         timer = SilenceTimer(worker.pid, _LOADING_S)
         while True:
             frames.feed(await timer.receive(worker.notes, 2**20))
@@ -188,8 +187,8 @@ class _WorkerRun:
                 self._stderr.append((await worker.errors.receive(2**16)).decode(errors="replace")[-_STDERR_CHARS:])
 
     def why(self) -> str:
-        """What is known of how it ended."""
+        """Why it ended, as far as known."""
         said = " ".join("".join(self._stderr).split())[-_STDERR_CHARS:]
         if self.fate == "hung":
-            return f"nothing came back for {self._patience_s:g} s" + (f"; it said: {said}" if said else "")
+            return f"no output for {self._patience_s:g} s" + (f"; stderr: {said}" if said else "")
         return said or "its process ended"

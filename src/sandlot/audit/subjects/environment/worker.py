@@ -1,7 +1,7 @@
-"""The process trials are taken in: it loads the environment, plays what it is told, and says what came of each.
+"""The worker process: it loads an environment, takes trials, and writes a note about each.
 
-Run as `python -m sandlot.audit.subjects.environment.worker`. One job comes in on standard input; notes go out on a descriptor of
-their own, so that nothing author code prints can be taken for a result. If it hangs or dies, the notes tell at which trial.
+Run as `python -m sandlot.audit.subjects.environment.worker`. One job comes in on standard input. Notes go out on a separate
+descriptor, so output of author code is never taken for a result. If it hangs or dies, the notes tell during which trial.
 """
 
 import ctypes
@@ -45,21 +45,21 @@ from sandlot.wiring.models import open_users
 from sandlot.wiring.parts import Grading, RolloutParts, open_grading
 
 _MEMORY_BYTES = 8 * 2**30
-"""Address space of a worker: a grader that allocates without end meets this, not the machine's last page."""
+"""Address space of a worker, so that a grader that allocates without end does not exhaust the machine."""
 _FILES_BYTES = 8 * 2**20
-"""Bytes of evidence that come back with a trial."""
+"""Maximum bytes of evidence returned with a trial."""
 _SANDBOXES = 4
-"""Kept ready."""
+"""Sandboxes kept ready."""
 
 _PR_SET_PDEATHSIG = 1
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker is started for."""
+    """The job of one worker."""
 
     env: str
     requests: tuple[Request, ...] = ()
-    """None: only describe it."""
+    """Empty: only describe the environment."""
     conditions: Conditions = Conditions()
     judge: str | None = None
     user: str | None = None
@@ -67,26 +67,26 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Begun(msgspec.Struct, frozen=True, tag="begun"):
-    """A trial has been started."""
+    """A trial has begun."""
 
     place: int
 
 
 class Done(msgspec.Struct, frozen=True, tag="done"):
-    """A trial has come back."""
+    """A trial is done."""
 
     place: int
     trial: Trial
 
 
 class Described(msgspec.Struct, frozen=True, tag="described"):
-    """What the environment is."""
+    """The description of the environment."""
 
     description: Description
 
 
 class Refused(msgspec.Struct, frozen=True, tag="refused"):
-    """The environment cannot be loaded, or its parts not opened."""
+    """The environment cannot be loaded, or its parts cannot be opened."""
 
     message: str
 
@@ -95,9 +95,9 @@ Note = Begun | Done | Described | Refused
 
 
 def main() -> None:
-    """One job, from start to end."""
+    """Read the job, do it, and exit."""
     out = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what author code prints is not ours
+    os.dup2(2, 1)  # output of author code goes to stderr
     sys.stdout = sys.stderr
     job = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Job)
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
@@ -118,11 +118,11 @@ def main() -> None:
             raise
         note(Refused(str(cause)))
     out.flush()
-    os._exit(0)  # no thread that author code left behind may keep it alive
+    os._exit(0)  # threads that author code left must not keep it alive
 
 
 def _describe(env: Environment, sandbox: str) -> Description:
-    """What it is, with the tools of its MCP servers. If they cannot be listed, the description says why."""
+    """The description, with the tools of its MCP servers, or the reason why they cannot be listed."""
     about = describe(env)
     if not env.marked.sources:
         return about
@@ -176,7 +176,7 @@ def _with_limits(task: Task, conditions: Conditions) -> Task:
 
 
 def _at_temperature_zero(spec: str) -> ModelConfig:
-    """The user's model at temperature 0: probes compare trials, and the same conversation must get the same replies."""
+    """The user's model at temperature 0: probes compare trials, so the same conversation must get the same replies."""
     config = user_config(spec)
     assert config is not None
     return msgspec.structs.replace(config, sampling=msgspec.structs.replace(config.sampling, temperature=0.0))
@@ -184,7 +184,7 @@ def _at_temperature_zero(spec: str) -> ModelConfig:
 
 @dataclass(frozen=True, slots=True)
 class _SteadyUsers:
-    """`ports.Users` with one seed per task and trial seed: a trial's place in its batch must not change what the user says."""
+    """`Users` with one seed per task and trial seed: a trial's position in its batch must not change what the user says."""
 
     users: Users
     trial_seed: int
@@ -193,14 +193,14 @@ class _SteadyUsers:
     def name(self) -> str:
         return self.users.name
 
-    def user(self, persona: Persona, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[User]:  # noqa: ARG002 - both depend on the place
+    def user(self, persona: Persona, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[User]:  # noqa: ARG002 - both depend on the position
         return self.users.user(persona, task, derive_seed("user", "audit", task.id, self.trial_seed))
 
 
 async def _take_trial(
     grading: Grading, tasks: dict[str, Task], request: Request, place: int, users: Users | None = None
 ) -> Trial:
-    """One trial, whatever comes of it."""
+    """Take one trial; failures are part of the result."""
     name = request.task if isinstance(request, Take) else request.trace.task
     if name not in tasks:
         raise ConfigError(f"environment `{grading.env.name}` has no task `{name}`")
@@ -251,11 +251,11 @@ async def _evidence_files(trace: Trace, blobs: MemoryBlobs) -> dict[str, bytes]:
     return kept
 
 
-# -- who plays ---------------------------------------------------------------------------------------------------------
+# -- agents ------------------------------------------------------------------------------------------------------------
 
 
 def _policy_for(env: Environment, play: Play, seed: int) -> Solution | Policy:
-    """Who plays a trial: a script, a scripted player, the golden solution, an adversary of ours, or one of the author's."""
+    """The agent of a trial: a script, a scripted player, the golden solution, an adversary or a control."""
     if isinstance(play, Script):
         return Player(play.name, _scripted(play), seed)
     if play.name in PLAYS:
@@ -287,7 +287,7 @@ def _scripted(script: Script) -> Callable[[PlayerView], Move]:
 
 
 def _end_with_the_auditor() -> None:
-    """Be killed when the auditor is: a worker that hangs must not outlive it. The fork server ends its own forks."""
+    """Ask the kernel to kill this process when the auditor dies. The fork server does this for its own forks."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 

@@ -19,26 +19,26 @@ from sandlot.audit.subjects.environment.fork_server import CALL, DESCRIPTORS, NU
 from sandlot.audit.subjects.worker_process import kill_session, start_child
 
 _START_S = 20.0
-"""A fork server that has not forked by then is asked no more."""
+"""A fork server that takes longer to fork is not used again."""
 _CLOSE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class AuditWorker:
-    """A process that takes one job, and says what comes of it."""
+    """A process that does one job."""
 
     pid: int
     notes: ByteReceiveStream
     errors: ByteReceiveStream
     send_job: Callable[[bytes], Awaitable[None]]
-    """The whole job; nothing can be said after it."""
+    """Send the whole job; can be called once."""
     wait: Callable[[], Awaitable[int | None]]
-    """How it ended: its exit status, or minus the signal; None if nobody knows."""
+    """Wait for its end: exit status, minus the signal, or None if unknown."""
 
 
 @asynccontextmanager
 async def start_worker(settings: Mapping[str, str]) -> AsyncGenerator[AuditWorker]:
-    """A new interpreter with these variables; it and all it started are gone afterwards."""
+    """A new interpreter with these variables; killed afterwards with everything it started."""
     command = [sys.executable, "-m", "sandlot.audit.subjects.environment.worker"]
     async with start_child(command, {**os.environ, **settings}) as process:
         assert process.stdin is not None
@@ -54,16 +54,16 @@ async def start_worker(settings: Mapping[str, str]) -> AsyncGenerator[AuditWorke
 
 
 class ForkServer:
-    """Where workers are forked, as long as it lives."""
+    """The auditor's end of a fork server."""
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
         self.lives = True
-        """False once it did not do as it was told: a subject may have ended it."""
+        """False once it failed to fork: a subject may have killed it."""
 
     @asynccontextmanager
     async def worker(self) -> AsyncGenerator[AuditWorker | None]:
-        """A fork; it and all it started are gone afterwards. None if the fork server is no more."""
+        """A forked worker, killed afterwards with everything it started. None if the fork server does not answer."""
         lines = [socket.socketpair() for _ in range(DESCRIPTORS)]
         async with AsyncExitStack() as stack:
             talk, errors, life = [await _stream(stack, ours) for ours, _ in lines]
@@ -77,7 +77,7 @@ class ForkServer:
                 kill_session(pid)
 
     async def _request_fork(self, theirs: Sequence[socket.socket], life: SocketStream) -> int | None:
-        """The number of a new worker that has these."""
+        """Request a fork with these descriptors, and return its process id."""
         try:
             with anyio.fail_after(_START_S):
                 socket.send_fds(self._control, [CALL], [each.fileno() for each in theirs])
@@ -92,7 +92,7 @@ class ForkServer:
 
 @asynccontextmanager
 async def open_fork_server(settings: Mapping[str, str]) -> AsyncGenerator[ForkServer]:
-    """A fork server with these variables; it ends when nobody can ask it any more."""
+    """A fork server with these variables, for as long as the context lasts."""
     control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     command = [sys.executable, "-m", "sandlot.audit.subjects.environment.fork_server"]
     nowhere = subprocess.DEVNULL

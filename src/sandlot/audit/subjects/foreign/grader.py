@@ -1,8 +1,8 @@
 """A plain Python grader as a subject: called with a task's fields and an answer, it returns a number or a bool.
 
-Its tasks are lines of a file: the prompt, the golden answer, and whatever else it needs. An agent that answers is an answer: the
-last thing a script says is graded, in a worker in the sandbox. What a grader returns outside its range is kept in the score's
-points, its value is clipped; what is no number, or not a finite one, is no score.
+Its tasks are lines of a file with the prompt, the golden answer, and what else it needs. The last message of a script is the
+answer that is graded, by a worker in the sandbox. A number outside the grader's range is kept in the score's points, and its
+value is clipped. Anything that is not a finite number is no score.
 """
 
 import math
@@ -37,25 +37,25 @@ class GraderConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     grader: str
     """`module:function`."""
     tasks: str
-    """A file of JSON lines."""
+    """A JSON Lines file."""
     map: str = DEFAULT
     """How a task and an answer become arguments; see `mapping.py`."""
     prompt: str | None = None
-    """The field that holds the prompt; by default the first there is of `prompt`, `question`, `problem`, `input`."""
+    """The field with the prompt. Default: the first that exists of `prompt`, `question`, `problem`, `input`."""
     golden: str | None = None
-    """The field that holds the golden answer; by default the first of `golden`, `answer`, `expected`, `solution`, `target`."""
+    """The field with the golden answer. Default: the first of `golden`, `answer`, `expected`, `solution`, `target`."""
     range: tuple[float, float] = (0.0, 1.0)
-    """The least and the most the grader is meant to return."""
+    """The lowest and the highest value that the grader should return."""
     python: str = "python3"
-    """The Python to run it with: one that has what the grader imports."""
+    """The Python that has what the grader imports."""
     path: tuple[str, ...] = (".",)
-    """Folders modules are looked for in; the sandbox sees these, the Python, and nothing else of the machine."""
+    """Folders with its modules. The sandbox sees only these folders and the Python."""
     budget: Budget = Budget()
     declared: Declared = Declared()
 
 
 def read_config(path: Path) -> GraderConfig:
-    """A `grader.toml`; its paths begin where it lies."""
+    """Read a `grader.toml`; its paths are relative to its folder."""
     try:
         config = msgspec.toml.decode(path.read_bytes(), type=GraderConfig)
     except (OSError, msgspec.MsgspecError) as error:
@@ -77,7 +77,7 @@ class GraderSubject:
         self._workers = workers
 
     async def describe(self) -> Description:
-        """Its tasks with their golden answers, and its text; `ConfigError` if it cannot be loaded."""
+        """Its tasks with golden answers, and its source; `ConfigError` if it cannot be loaded."""
         await self._workers.facts(PLAIN)
         folders = (*map(Path, self._config.path), *self._python.libraries)
         sources = sources_of([self._config.grader.partition(":")[0]], folders)
@@ -93,10 +93,10 @@ class GraderSubject:
         )
 
     async def take(self, requests: Sequence[Request], conditions: Conditions = PLAIN) -> list[Trial]:
-        """Grade the answer of each request; a golden solution nobody wrote down is a trial without a score."""
+        """Grade the answer of each request. A task without a golden answer gives a trial without a score."""
         order = list(range(len(requests)))
         if conditions.shuffled is not None:
-            Random(conditions.shuffled).shuffle(order)  # noqa: S311 - an order, no secret
+            Random(conditions.shuffled).shuffle(order)  # noqa: S311 - an order, not a secret
         asked = [(index, self._answer(requests[index])) for index in order]
         calls = [(index, text) for index, text in asked if text is not None]
         times = [_times(requests[index]) for index, _ in calls]
@@ -154,17 +154,17 @@ class GraderSubject:
         if "error" in result:
             return Failed(side=Side.GRADER, kind="crash", message=result["error"])
         if "bad" in result:
-            return Failed(side=Side.GRADER, kind="bad_value", message=f"returned a {result['bad']}, which is no number")
+            return Failed(side=Side.GRADER, kind="bad_value", message=f"returned a {result['bad']}, which is not a number")
         value = float(result["value"])
         if not math.isfinite(value):
-            return Failed(side=Side.GRADER, kind="bad_value", message=f"returned {value}, which is no reward")
+            return Failed(side=Side.GRADER, kind="bad_value", message=f"returned {value}, which is not finite")
         low, high = self._config.range
         points = (value - low) / (high - low)
         return Scored(RubricScore(points=points, possible=1.0, value=min(1.0, max(0.0, points))))
 
 
 class TaskFile:
-    """The lines of a task file, each with its prompt and golden answer found."""
+    """The tasks of a file, each with its prompt and golden answer."""
 
     def __init__(self, lines: list[Json], prompt: str | None, golden: str | None, stamp: str) -> None:
         self.digest = stamp
@@ -175,29 +175,29 @@ class TaskFile:
             wanted = _named(line, golden, _GOLDENS, f"line {number}: the golden answer")
             name = str(line.get("id", f"line-{number}"))
             if name in self.tasks:
-                raise ConfigError(f"line {number}: a task `{name}` was there before; ids are unique")
+                raise ConfigError(f"line {number}: the id `{name}` is used before; ids must be unique")
             rest = {field: value for field, value in line.items() if field not in {asked, wanted, "id"}}
             right = line[wanted] if wanted else None
             key = {} if right is None else {"golden": right}
             self._lines[name] = line, right, _text(line[asked]) if asked else ""
             self.tasks[name] = Task(name, prompt=self._lines[name][2], data=rest, key=key)
         if not self.tasks:
-            raise ConfigError("the task file has no line")
+            raise ConfigError("the task file is empty")
 
     def line(self, task: str) -> tuple[Json, Any, str]:
-        """The line, its golden answer as it stands there, its prompt."""
+        """The line, its golden answer as written, and its prompt."""
         if task not in self._lines:
             raise ConfigError(f"no task `{task}` in the file")
         return self._lines[task]
 
     def answer(self, task: str) -> str | None:
-        """The golden answer as an agent would say it; None if there is none."""
+        """The golden answer as text; None if there is none."""
         golden = self.line(task)[1]
         return None if golden is None else _text(golden)
 
 
 def _read_tasks(config: GraderConfig) -> TaskFile:
-    """The task file of a grader."""
+    """Read the task file of a grader."""
     try:
         data = Path(config.tasks).read_bytes()
         lines = msgspec.json.Decoder(Json).decode_lines(data)
@@ -213,7 +213,7 @@ async def open_grader(config: GraderConfig, *, without_sandbox: bool = False) ->
     if not mark or not module or not function:
         raise ConfigError(f"grader `{config.grader}`: write `module:function`")
     if not config.range[0] < config.range[1]:
-        raise ConfigError(f"range {config.range}: the least comes first, and is less than the most")
+        raise ConfigError(f"range {config.range}: write the lowest value first, then a higher one")
     tasks, python = _read_tasks(config), find_interpreter(config.python)
     folders = tuple(Path(folder).resolve() for folder in config.path)  # noqa: ASYNC240 - a handful of names
     spec: Json = {"grader": config.grader, "path": [str(folder) for folder in folders]}

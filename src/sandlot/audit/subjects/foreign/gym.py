@@ -1,8 +1,8 @@
-"""A Gymnasium environment as a subject: tasks are seeds, and what it showed is data.
+"""A Gymnasium environment as a subject: each seed is a task, and what the environment returned is recorded as data.
 
-Gymnasium is no dependency of ours: the environment is made and played by the user's own Python, in the sandbox. It pays in its
-steps, so there is no grader to ask and no score; a golden solution is a policy, if somebody names one. `promises.py` and
-`solved.py` hold what can be asked of every one.
+Sandlot does not depend on Gymnasium: the user's own Python makes and plays the environment, in the sandbox. Rewards come with its
+steps, so there is no grader and no score. The golden solution is a policy, if one is named. The probes are in
+`probes/gymnasium/`.
 """
 
 from collections.abc import AsyncGenerator, Sequence
@@ -37,27 +37,28 @@ from sandlot.core.trace import EvidenceRecord, Trace
 from sandlot.core.types import End, Json, digest
 
 _PLAYS = ("random", "outside", "dirty", "beside", "golden")
-"""Actions out of the space; one that is not in it; random ones, and one more reset when they are over; random ones while a second
-environment is played in the same process; the solution. `constant-N` takes the same action again and again."""
-_NO_GRADER = "a Gymnasium environment pays in its steps: it has no grader that could grade an answer"
+"""`random`: random actions. `outside`: an action that is not in the space. `dirty`: random actions, then another reset.
+`beside`: random actions while a second environment runs in the same process. `golden`: the solution. `constant-N`: always the
+same action."""
+_NO_GRADER = "a Gymnasium environment gives rewards in its steps: it has no grader"
 
 
 class GymConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which environment, and how far it is played; `gym.toml` has the same fields."""
+    """Which environment, and how it is played; `gym.toml` has the same fields."""
 
     env: str
-    """`module:make`, or the id it is registered with."""
+    """`module:make`, or its registered id."""
     arguments: Json = {}
-    """For making it."""
+    """Arguments for making it."""
     solution: str | None = None
-    """`module:function`: given a fresh environment, it returns what chooses an action for an observation, and solves it."""
+    """`module:function`: called with a new environment, it returns a function from observation to action that solves it."""
     seeds: int = 8
-    """Each is a task."""
+    """Number of seeds; each is a task."""
     steps: int = 200
-    """Most steps of one rollout."""
+    """Maximum steps per rollout."""
     python: str = "python3"
     path: tuple[str, ...] = (".",)
-    """Folders modules are looked for in; the sandbox sees these, the Python, and nothing else of the machine."""
+    """Folders with its modules. The sandbox sees only these folders and the Python."""
     budget: Budget = Budget()
     declared: Declared = Declared()
 
@@ -68,7 +69,7 @@ class GymConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 def read_gym(path: Path) -> GymConfig:
-    """A `gym.toml`; its paths begin where it lies."""
+    """Read a `gym.toml`; its paths are relative to its folder."""
     try:
         config = msgspec.toml.decode(path.read_bytes(), type=GymConfig)
     except (OSError, msgspec.MsgspecError) as error:
@@ -87,12 +88,12 @@ class GymSubject:
         self._workers = workers
 
     async def describe(self) -> Description:
-        """What its spaces are, and its text; `ConfigError` if it cannot be made."""
+        """Its spaces and its source; `ConfigError` if it cannot be made."""
         said = await self._workers.facts(PLAIN)
         try:
             facts = msgspec.convert(said, GymFacts)
         except msgspec.ValidationError as error:
-            raise ConfigError(f"`{self._config.env}` answered garbage when it was made: {error}") from error
+            raise ConfigError(f"`{self._config.env}` gave an invalid description of itself: {error}") from error
         sources = self._sources(facts)
         shown = msgspec.to_builtins(facts, str_keys=True)
         tasks = tuple(Task(f"seed-{seed}", data={"seed": seed, **shown}) for seed in range(self._config.seeds))
@@ -115,7 +116,7 @@ class GymSubject:
         )
 
     def _sources(self, facts: GymFacts) -> dict[str, str]:
-        """Everything its author wrote, as far as it is loaded; of an installed package the module of its class."""
+        """The author's modules that are loaded; of an installed package only the module of its class."""
         own = tuple(Path(folder) for folder in self._config.path)
         named = self._config.env.partition(":")[0]
         return {
@@ -124,13 +125,13 @@ class GymSubject:
         }
 
     async def take(self, requests: Sequence[Request], conditions: Conditions = PLAIN) -> list[Trial]:
-        """Play each; what was shown is the final state of its evidence. There is no score."""
+        """Play each request; what the environment returned is the final state of the evidence. There is no score."""
         answers = await self._workers.call([self._call(request) for request in requests], conditions)
         return [_trial(request, answer) for request, answer in zip(requests, answers, strict=True)]
 
     def _call(self, request: Request) -> Json:
         if isinstance(request, Regrade):
-            raise ConfigError("a Gymnasium environment has no grader to ask again")
+            raise ConfigError("a Gymnasium environment has no grader, so nothing can be graded again")
         named = request.play.name if isinstance(request.play, NamedPlay) else ""
         if isinstance(request.play, NamedPlay) and named not in _PLAYS and not named.startswith("constant-"):
             raise ConfigError(f"unknown agent `{named}` for a Gymnasium environment; known: {', '.join(_PLAYS)}, constant-N")

@@ -1,4 +1,4 @@
-"""What a trial in a Gymnasium environment noted, read strictly: it comes from a process that may lie."""
+"""The record of a trial in a Gymnasium environment. It is read strictly: the process that wrote it may lie."""
 
 import math
 
@@ -8,21 +8,21 @@ from sandlot.audit.subject import Trial
 
 
 class GymFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What an environment says of itself when it has been made."""
+    """What an environment says about itself after it was made."""
 
     actions: str
     observations: str
     reward_range: tuple[str, ...] = ()
     constant: tuple[str, ...] = ()
-    """Actions that may be taken again and again, as text: play `constant-0` takes the first."""
+    """Actions for the plays `constant-0`, `constant-1`, ..., as text."""
     modules: tuple[str, ...] = ()
-    """Those of whoever wrote it, as far as they are loaded."""
+    """The author's modules that are loaded."""
     made_in: str = ""
     """The module of its class."""
 
 
 class Opening(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reset showed."""
+    """What a reset returned."""
 
     pair: bool
     digest: str
@@ -31,16 +31,16 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GymStep(msgspec.Struct, frozen=True, kw_only=True):
-    """What a step showed."""
+    """What a step returned."""
 
     action: str
     raised: str | None = None
     parts: int = 0
-    """How many values came back; five are agreed."""
+    """The number of values returned; it should be five."""
     digest: str = ""
     inside: bool | None = None
     reward: str = ""
-    """As text, so that `nan` survives; empty for what is no number."""
+    """As text, to keep `nan`; empty if it is not a number."""
     flags: bool = False
     """Whether `terminated` and `truncated` are bools."""
     terminated: bool = False
@@ -48,7 +48,7 @@ class GymStep(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def earned(self) -> float:
-        """The reward, `nan` for what is none."""
+        """The reward; `nan` if it is not a number."""
         return float(self.reward or "nan")
 
 
@@ -58,28 +58,28 @@ class GymRecord(msgspec.Struct, frozen=True, kw_only=True):
     opening: Opening | None = None
     steps: tuple[GymStep, ...] = ()
     reopening: Opening | None = None
-    """A second reset with the same seed, when the rollout was over."""
+    """A second reset with the same seed, after the rollout."""
     error: str | None = None
-    """What the environment raised outside of a step, or whoever played it."""
+    """An error outside of a step: of the environment, or of the policy."""
 
     @property
     def over(self) -> bool:
-        """True if the environment ended it; False if it was cut by how far it is played."""
+        """True if the environment ended it, False if the limit of steps did."""
         return bool(self.steps) and (self.steps[-1].terminated or self.steps[-1].truncated)
 
     @property
     def earned(self) -> float:
-        """The rewards of all steps together."""
+        """The sum of all rewards."""
         return math.fsum(step.earned for step in self.steps)
 
     @property
     def trouble(self) -> str | None:
-        """What was raised, in a step or outside."""
+        """The first error, in a step or outside."""
         return self.error or next((step.raised for step in self.steps if step.raised), None)
 
 
 def record_of(trial: Trial) -> GymRecord:
-    """What a trial noted; of a lost one, that it was lost."""
+    """The record of a trial; for a lost trial one with the error."""
     if trial.trace is None or trial.trace.evidence is None:
         return GymRecord(error=trial.fate)
     return msgspec.convert(trial.trace.evidence.state, GymRecord)

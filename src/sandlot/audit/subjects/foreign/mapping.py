@@ -1,10 +1,10 @@
-"""How a task and an answer become the arguments of somebody's grader.
+"""How a task and an answer become the arguments of a grader.
 
     answer={answer} expected={golden} entry={task}        by name
     {answer} {golden}                                     by position
     answer={answer} tolerance=0.01 mode=exact             with constants: JSON where it is JSON, else text
 
-`{answer}` is the answer in question, `{golden}` and `{prompt}` are what the file says, `{task}` is the whole line, and any other
+`{answer}` is the answer to grade, `{golden}` and `{prompt}` are from the task file, `{task}` is the whole line, and any other
 name is a field of the line: `{metadata}`, `{metadata.seed}`.
 """
 
@@ -20,12 +20,12 @@ DEFAULT = "{answer} {golden}"
 
 
 class Argument(msgspec.Struct, frozen=True, kw_only=True):
-    """One argument: where its value comes from."""
+    """One argument, and where its value comes from."""
 
     name: str | None
-    """None: by position."""
+    """None for an argument by position."""
     field: str | None
-    """What stands in braces; None for a constant."""
+    """The name in braces; None for a constant."""
     value: Any = None
 
 
@@ -36,17 +36,17 @@ class ArgumentMapping(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if not any(argument.field == "answer" for argument in self.arguments):
-            raise ConfigError("no argument is `{answer}`: the grader would never hear what it grades")
+            raise ConfigError("no argument is `{answer}`, so the grader would not get the answer; add `{answer}`")
 
     def fill(self, line: Json, golden: Any, prompt: str, answer: str) -> tuple[list[Any], Json]:
-        """The arguments by position, and those by name."""
+        """The arguments by position, and those by name, for one answer."""
         known: Json = line | {"answer": answer, "golden": golden, "prompt": prompt, "task": line}
         pairs = [(argument.name, _value(argument, known)) for argument in self.arguments]
         return [value for name, value in pairs if name is None], {name: value for name, value in pairs if name is not None}
 
 
 def read_mapping(text: str) -> ArgumentMapping:
-    """A mapping as a person writes it."""
+    """Parse a mapping."""
     return ArgumentMapping(arguments=tuple(_argument(word) for word in shlex.split(text)))
 
 
@@ -69,6 +69,6 @@ def _value(argument: Argument, known: Json) -> Any:
     for part in argument.field.split("."):
         if not isinstance(value, dict) or part not in value:
             there = ", ".join(f"`{name}`" for name in sorted(known))
-            raise ConfigError(f"`{{{argument.field}}}` is no field of the task; there are: {there}")
+            raise ConfigError(f"`{{{argument.field}}}` is not a field of the task; there are: {there}")
         value = value[part]  # pyright: ignore[reportUnknownVariableType] - the author's data
     return value  # pyright: ignore[reportUnknownVariableType]

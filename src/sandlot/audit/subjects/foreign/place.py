@@ -1,7 +1,7 @@
-"""Where foreign code runs: each worker in a fresh native sandbox without network, or in a plain child process.
+"""Where foreign code runs: each worker in a new native sandbox without network, or in a plain child process.
 
-The plain child is for machines that can make no sandbox, and only on a person's word: it can read and write whatever that person
-can. Both are started with a handful of variables and nothing else of ours.
+The plain process is for machines without sandboxes and only on request: it has all rights of the user. Both are started with a
+few environment variables and nothing else of ours.
 """
 
 import os
@@ -25,25 +25,25 @@ from sandlot.wiring.parts import open_backend
 
 _INSIDE = Path(__file__).parent / "inside"
 _PROGRAMS = "/run/audit"
-"""Where the programs of `inside/` lie in a sandbox."""
+"""Folder of the programs of `inside/` in a sandbox."""
 
 
 class WorkerPlace(Protocol):
-    """Somewhere to start `sandlot_serve.py`."""
+    """A place to start `sandlot_serve.py` in."""
 
     @property
     def confined(self) -> bool:
-        """True if nobody else's process can be reached from there."""
+        """True if it cannot reach other processes."""
         ...
 
     def process(self, variables: dict[str, str]) -> AbstractAsyncContextManager[Process]:
-        """It, running; ended with all it started when the context ends."""
+        """The running program; killed with everything it started when the context ends."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Sandboxed:
-    """In a sandbox of its own."""
+    """Each worker in a sandbox of its own."""
 
     backend: Backend
     python: Interpreter
@@ -51,27 +51,27 @@ class _Sandboxed:
 
     @property
     def confined(self) -> bool:
-        """It is."""
+        """Yes: a sandbox."""
         return True
 
     @property
     def image(self) -> str:
-        """The machine's `/usr` and these folders."""
+        """The host's `/usr` and the folders."""
         return ":".join(("host", *(str(folder) for folder in self.folders)))
 
     @asynccontextmanager
     async def process(self, variables: dict[str, str]) -> AsyncGenerator[Process]:
-        """Start it in a fresh sandbox."""
+        """Start it in a new sandbox."""
         async with self.backend.open(self.image, "none", Limits()) as sandbox:
             assert isinstance(sandbox, Sandbox)
             for path in _INSIDE.glob("*.py"):
                 await sandbox.write(f"{_PROGRAMS}/{path.name}", path.read_bytes())
             argv = (self.python.command, "-u", f"{_PROGRAMS}/sandlot_serve.py")
-            yield await sandbox.spawn(Command(argv=argv, env=variables, cwd="/tmp"))  # noqa: S108 - the sandbox's own
+            yield await sandbox.spawn(Command(argv=argv, env=variables, cwd="/tmp"))  # noqa: S108 - of the sandbox
 
 
 class _PlainProcess:
-    """A child of ours behind the port `Process`, as far as workers use it."""
+    """A child process as port `Process`, as far as workers use it."""
 
     def __init__(self, process: AnyioProcess) -> None:
         self._process = process
@@ -96,18 +96,18 @@ class _PlainProcess:
 
 @dataclass(frozen=True, slots=True)
 class _Unconfined:
-    """In a plain child process, in a folder of its own."""
+    """Each worker in a plain child process, in a temporary folder."""
 
     python: Interpreter
 
     @property
     def confined(self) -> bool:
-        """It is not."""
+        """No: a plain process."""
         return False
 
     @asynccontextmanager
     async def process(self, variables: dict[str, str]) -> AsyncGenerator[Process]:
-        """Start it beside us."""
+        """Start it as a child process."""
         folder = tempfile.mkdtemp(prefix="sandlot-audit-")
         keep = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         command = [self.python.command, "-u", str(_INSIDE / "sandlot_serve.py")]
@@ -120,7 +120,7 @@ class _Unconfined:
 
 @asynccontextmanager
 async def open_place(python: Interpreter, folders: tuple[Path, ...], *, unconfined: bool = False) -> AsyncGenerator[WorkerPlace]:
-    """Sandboxes in which these folders of the machine are seen; where there can be none, say so rather than go without."""
+    """Sandboxes that see these folders of the host. `ConfigError` if no sandbox can be opened: there is no silent fallback."""
     if unconfined:
         yield _Unconfined(python)
         return
@@ -129,10 +129,10 @@ async def open_place(python: Interpreter, folders: tuple[Path, ...], *, unconfin
         try:
             place = _Sandboxed(await stack.enter_async_context(open_backend("native")), python, seen)
             async with place.backend.open(place.image, "none", Limits()):
-                pass  # what cannot be opened is heard of here, not in the middle of an audit
+                pass  # fails here, not in the middle of an audit
         except SandboxError as error:
             raise ConfigError(
-                f"foreign code runs in a sandbox, and none can be opened here: {error}. `sandlot doctor` says what is missing; "
-                "to run it with your own rights all the same, give `--without-sandbox`"
+                f"foreign code needs a sandbox, and none can be opened here: {error}. `sandlot doctor` says what is missing; "
+                "`--without-sandbox` runs it with your own rights"
             ) from error
         yield place

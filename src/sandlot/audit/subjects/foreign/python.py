@@ -1,4 +1,4 @@
-"""Which folders of the machine a Python needs to be seen in a sandbox: found by looking, without running it."""
+"""Finds the folders that a Python needs in a sandbox, without running it."""
 
 import os
 import shutil
@@ -10,27 +10,27 @@ from sandlot.core.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """A Python, and what it stands on."""
+    """A Python, and the folders it needs."""
 
     command: str
     folders: tuple[Path, ...]
-    """Its virtual environment, its own files, and links on the way there; some may be in `/usr`."""
+    """Its virtual environment, its installation, and symbolic links between them; some may be in `/usr`."""
 
     @property
     def libraries(self) -> tuple[Path, ...]:
-        """Where installed packages lie."""
+        """Folders of installed packages."""
         return tuple(found for folder in self.folders for found in sorted(folder.glob("lib/python3*/site-packages")))
 
 
 def find_interpreter(named: str) -> Interpreter:
-    """A Python by path or by a name on PATH."""
+    """Find a Python by its path or its name on PATH."""
     found = shutil.which(named)
     if found is None:
         raise ConfigError(f"no Python at `{named}`; give the path of one: `--python .venv/bin/python`")
     command = Path(found).absolute()
     folders: list[Path] = []
     step = command
-    for _ in range(8):  # a virtual environment's python is a link to the one it was made with, perhaps over others
+    for _ in range(8):  # the python of a virtual environment is a link to another one, perhaps through more links
         folders += _prefixes(step)
         if not step.is_symlink():
             break
@@ -39,7 +39,7 @@ def find_interpreter(named: str) -> Interpreter:
 
 
 def _prefixes(command: Path) -> list[Path]:
-    """The folder above `bin`, and for a virtual environment the one it was made from."""
+    """The folder above `bin`, and for a virtual environment that of its base Python."""
     prefix = command.parent.parent
     settings = prefix / "pyvenv.cfg"
     if not settings.is_file():

@@ -1,19 +1,19 @@
-"""The text of foreign modules, found where Python would find them and never imported."""
+"""The source of foreign modules, found as Python would find them, but never imported."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 _SOURCE_BYTES = 1 << 20
-"""What is longer was made by a program."""
+"""Longer files were generated."""
 
 
 def sources_of(modules: Iterable[str], folders: Sequence[Path]) -> dict[str, str]:
-    """Text by path, of those modules that lie in one of the folders; the first that has it counts, as for Python."""
+    """Source by path of the modules found in the folders; the first folder wins, as in Python."""
     found: dict[str, str] = {}
     for module in modules:
         parts = module.split(".")
         if not all(part.isidentifier() for part in parts):
-            continue  # a name that leads elsewhere
+            continue  # not a module name
         for folder in folders:
             path = next((path for path in _places(folder, parts) if path.is_file()), None)
             if path is not None:

@@ -1,8 +1,7 @@
-"""The other end of `inside/sandlot_serve.py`: foreign code in a process that may hang, die or lie.
+"""The auditor's end of `inside/sandlot_serve.py`: foreign code in a process that may hang, die or lie.
 
-`ForeignWorkers` know what is to be loaded and where: in native sandboxes without network, or, only where a person said so, in
-a plain child process. It keeps a worker for each of the last few conditions; whatever one does that is not in the protocol ends
-it, and the next one goes on with what is left.
+`ForeignWorkers` keep one worker for each of the last few conditions, in a native sandbox without network or, on request, in a
+plain child process. A worker that violates the protocol is ended, and a new one continues with the remaining requests.
 """
 
 import logging
@@ -17,45 +16,45 @@ import msgspec
 from sandlot.audit.starved import BACKSTOP
 from sandlot.audit.subject import Conditions, Lost
 from sandlot.audit.subjects.foreign.place import WorkerPlace
-from sandlot.audit.subjects.worker_process import FrameReader, GarbledFrame, frame, variables_of
+from sandlot.audit.subjects.worker_process import GarbledFrame, WorkerFrames, frame, variables_of
 from sandlot.core.errors import ConfigError, SandlotError
 from sandlot.core.types import Json
 
 _log = logging.getLogger(__name__)
 
 _MAX_WORKERS = 3
-"""Kept open, each under conditions of its own; the one that was not used for longest goes."""
+"""Workers kept open, each under its own conditions; the least recently used one is closed first."""
 _MAX_FRAME = 2 << 20
 _GRACE_S = 15.0
-"""What a worker may take longer than a trial, to end one that hangs and say so."""
+"""Extra time for a worker to end a hung trial and report it."""
 _CALLS = 20
-"""Calls of one request that have no more time than one."""
+"""Requests with up to this many calls have the time of one call."""
 _CHANCES = 3
 _PATIENCE = 4
 """Timeout multiplier for the retry of a hung request."""
 _MANY_HUNG = 6
-"""So many that hang end a batch, and the first few are given more time at once. If one hangs again the flaw is known and time is
-not: the rest of the call has only a little, and so has every later one when so many have hung for sure."""
+"""This many hung requests end a batch, and the first few are repeated with more time. If one hangs again, the others of the call
+get little time, and so do all later calls once this many have hung twice."""
 _MAX_HUNG = 60
-"""After so many, the first of a batch that hangs ends it."""
+"""After this many, the first hung request of a batch ends it."""
 _QUICK_S = 1.0
 _MAX_DEATHS = 40
-"""Workers one call may use up before what is left of it is given up."""
+"""Maximum dead workers per call; then the remaining requests are given up."""
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What foreign code may use."""
+    """Limits of foreign code."""
 
     trial_s: float = 10.0
-    """One call; a request for several calls has as much for all of them."""
+    """Time limit of one request, however many calls it makes (up to 20)."""
     load_s: float = 120.0
-    """Importing it."""
+    """Time limit of importing it."""
     memory_bytes: int = 1 << 30
-    """On top of what it takes when it has been imported."""
+    """Memory limit, on top of what it uses after the import."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of one request."""
+    """The result of one request."""
 
     results: Any = None
     lost: Lost | None = None
@@ -64,7 +63,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _WorkerFrame(msgspec.Struct, frozen=True, kw_only=True):
-    """One frame of a worker, read strictly."""
+    """One frame from a worker, decoded strictly."""
 
     ready: Json | None = None
     failed: str | None = None
@@ -78,42 +77,42 @@ class _WorkerFrame(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _TooManyHung(Exception):  # noqa: N818 - as below
-    """Too many hang: the rest of a batch has less time, or is not tried."""
+    """Too many requests of a batch hung."""
 
 
 class _WorkerLost(Exception):  # noqa: N818 - what happened
-    """The worker will say nothing more."""
+    """The worker ended, or violated the protocol."""
 
 
 @dataclass(slots=True)
 class _Worker:
-    """One loaded process."""
+    """One process that has loaded the foreign code."""
 
     process: Any
     pieces: AsyncIterator[tuple[str, bytes]]
     stack: AsyncExitStack
-    frames: FrameReader = field(default_factory=lambda: FrameReader(_MAX_FRAME))
+    frames: WorkerFrames = field(default_factory=lambda: WorkerFrames(_MAX_FRAME))
     complaints: bytearray = field(default_factory=bytearray)
     facts: Json = field(default_factory=dict[str, Any])
-    """What was loaded says of itself."""
+    """What the foreign code says about itself."""
 
     async def send(self, record: Json) -> None:
         body = msgspec.json.encode(record)
         await self.process.send(frame(body))
 
     async def receive(self, seconds: float) -> _WorkerFrame:
-        """The next frame; `_Gone` if none comes in time, or something that is none."""
+        """The next frame; `_WorkerLost` if none comes in time, or garbage."""
         try:
             with anyio.fail_after(seconds):
                 while (body := self.frames.next()) is None:
                     await self._read_more()
                 return msgspec.json.decode(body, type=_WorkerFrame)
         except TimeoutError:
-            raise _WorkerLost(f"it said nothing for {seconds:g} s") from None
+            raise _WorkerLost(f"no output for {seconds:g} s") from None
         except (GarbledFrame, msgspec.MsgspecError) as error:
             raise _WorkerLost(f"it wrote garbage ({error})") from error
         except (OSError, SandlotError, anyio.BrokenResourceError) as error:
-            raise _WorkerLost(f"it cannot be reached ({error})") from error
+            raise _WorkerLost(f"its process cannot be reached ({error})") from error
 
     async def _read_more(self) -> None:
         try:
@@ -132,36 +131,36 @@ class _Worker:
 
 @dataclass(slots=True)
 class _Call:
-    """Requests under way."""
+    """Requests of one call, and their answers."""
 
     requests: Sequence[Json]
     conditions: Conditions
     most: int
-    """Calls that any of them stands for."""
+    """The largest number of calls of a request."""
     answers: dict[int, Answer] = field(default_factory=dict[int, Answer])
     num_hung: int = 0
-    """At the first try."""
+    """Requests that hung at the first try."""
     asked_again: bool = False
     hangs: bool = False
-    """One of them did so when it was given more time, too."""
+    """True if a request hung again with more time."""
 
     @property
     def left(self) -> list[int]:
-        """Those without an answer."""
+        """Requests without an answer."""
         return [index for index in range(len(self.requests)) if index not in self.answers]
 
     @property
     def hung(self) -> list[int]:
-        """Those whose answer is that they hung."""
+        """Requests that hung."""
         return [index for index, answer in self.answers.items() if answer.lost is not None and answer.lost.kind == "hung"]
 
     def give_up(self, lost: Lost) -> None:
-        """Answer everything that is left with this."""
+        """Give this answer to all remaining requests."""
         self.answers |= dict.fromkeys(self.left, Answer(lost=lost))
 
 
 class ForeignWorkers:
-    """Takes requests to foreign code; get one from `open_foreign_workers`."""
+    """Sends requests to foreign code; get it from `open_foreign_workers`."""
 
     def __init__(self, place: WorkerPlace, program: str, spec: Json, budget: Budget) -> None:
         self._place = place
@@ -170,11 +169,11 @@ class ForeignWorkers:
         self._budget = budget
         self._workers: dict[str, _Worker] = {}
         self._calling = anyio.Lock()
-        self._num_hung = 0  # in calls where one hung for sure
+        self._num_hung = 0  # in calls where a request hung twice
 
     async def call(self, requests: Sequence[Json], conditions: Conditions, calls: Sequence[int] = ()) -> list[Answer]:
-        """One answer for each request, in order. `calls` says how many calls each stands for, one if it is not given."""
-        async with self._calling:  # a worker hears one batch at a time
+        """One answer per request, in order. `calls` is the number of calls each request makes. Default: one."""
+        async with self._calling:  # a worker takes one batch at a time
             return await self._run_call(_Call(requests, conditions, max(calls, default=1)))
 
     async def _run_call(self, call: _Call) -> list[Answer]:
@@ -188,11 +187,11 @@ class ForeignWorkers:
                 if not call.asked_again:
                     await self._retry_hung(call)
                 if self._num_hung + call.num_hung >= _MAX_HUNG:
-                    call.give_up(Lost(kind="skipped", message=f"not tried, after {call.num_hung} others hung"))
+                    call.give_up(Lost(kind="skipped", message=f"skipped after {call.num_hung} others hung"))
             except _WorkerLost as gone:
                 await self._drop(call.conditions)
                 deaths += 1
-                if careful or len(places) == 1:  # now it is known which of them it was
+                if careful or len(places) == 1:  # now it is known which request it was
                     call.answers[places[0]] = Answer(lost=Lost(kind="died", message=str(gone)))
                 careful = not careful
                 if deaths == _MAX_DEATHS:
@@ -204,13 +203,12 @@ class ForeignWorkers:
         return [call.answers[index] for index in range(len(call.requests))]
 
     async def _retry_hung(self, call: _Call) -> None:
-        """Ask what hung once more, each alone and with more time: on a busy machine, a slow answer is no flaw.
+        """Repeat hung requests one by one with more time: on a busy machine a slow answer is not a defect.
 
-        The first that hangs again ends it: there is no need to wait for all of them. After a few that were only slow, the
-        others are counted as not tried.
+        The first that hangs again ends it. After a few that were only slow, the others count as skipped.
         """
         call.asked_again = True
-        slow = Lost(kind="skipped", message="as slow as others that came back when they were given more time")
+        slow = Lost(kind="skipped", message="slow, as others that finished with more time")
         for place, index in enumerate(call.hung):
             if place == _CHANCES:
                 call.answers |= dict.fromkeys(call.hung, Answer(lost=slow))
@@ -226,7 +224,7 @@ class ForeignWorkers:
             call.answers[index] = second[index]
 
     async def facts(self, conditions: Conditions) -> Json:
-        """Load it once; `ConfigError` with what it said if it cannot be loaded."""
+        """Load the code and return its facts; `ConfigError` with the reason if it cannot be loaded."""
         async with self._calling:
             return (await self._worker(conditions)).facts
 
@@ -262,7 +260,7 @@ class ForeignWorkers:
                     raise _TooManyHung
 
     def _trial_s(self, call: _Call, *, again: bool) -> float:
-        """What one request may take."""
+        """Time limit of one request."""
         known, whole = self._num_hung >= _MANY_HUNG, self._budget.trial_s
         if again:
             whole *= 1 if known else _PATIENCE
@@ -277,7 +275,7 @@ class ForeignWorkers:
     async def _worker(self, conditions: Conditions) -> _Worker:
         key = _key(conditions)
         if key in self._workers:
-            self._workers[key] = self._workers.pop(key)  # used last
+            self._workers[key] = self._workers.pop(key)  # most recently used
             return self._workers[key]
         while len(self._workers) >= _MAX_WORKERS:
             await self._workers.pop(next(iter(self._workers))).close()
@@ -309,9 +307,9 @@ class ForeignWorkers:
             said = await worker.receive(self._budget.load_s)
         except _WorkerLost as gone:
             told = worker.complaints.decode("utf-8", "replace").strip()[-600:]
-            raise ConfigError(f"what is to be audited cannot be loaded: {gone}{': ' if told else ''}{told}") from gone
+            raise ConfigError(f"the code to audit cannot be loaded: {gone}{': ' if told else ''}{told}") from gone
         if said.failed is not None or said.ready is None:
-            raise ConfigError(f"what is to be audited cannot be loaded: {(said.failed or 'no reason given').strip()}")
+            raise ConfigError(f"the code to audit cannot be loaded: {(said.failed or 'no reason given').strip()}")
         worker.facts = said.ready
 
 
@@ -327,7 +325,7 @@ async def open_foreign_workers(place: WorkerPlace, program: str, spec: Json, bud
 
 
 def _key(conditions: Conditions) -> str:
-    """What a process must have been started with; the rest is told with every batch."""
+    """The conditions that a process is started with; the others are sent with every batch."""
     started = (conditions.hash_seed, conditions.timezone, conditions.locale, conditions.clock_shift_s, conditions.network)
     return repr(started)
 

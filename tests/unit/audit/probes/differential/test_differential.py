@@ -60,7 +60,7 @@ async def test_a_sound_environment_is_the_same_under_all_conditions(make):
 
 async def test_what_another_rollout_wrote_is_found_by_its_canary():
     case = await case_of(partial(desk, "shared"))
-    (finding,) = await resets.look_at_history(case)
+    (finding,) = await resets._look_at_history(case)
     assert finding.code == "D05.leak"
     assert finding.witness is not None
     assert "canary" in finding.witness.observed
@@ -68,8 +68,8 @@ async def test_what_another_rollout_wrote_is_found_by_its_canary():
 
 async def test_a_world_drawn_from_the_global_generator_is_no_reset_leak_but_outside_dependence():
     case = await case_of(partial(basket, "chance"))
-    assert codes(await surroundings.look_at_surroundings(case)) == {"D17.random"}
-    assert await resets.look_at_order(case) == []
+    assert codes(await surroundings._look_at_surroundings(case)) == {"D17.random"}
+    assert await resets._look_at_order(case) == []
 
 
 async def test_a_grade_that_depends_on_the_clock_is_found_although_idle_trials_are_equal():
@@ -97,7 +97,7 @@ async def test_a_grade_that_depends_on_the_clock_is_found_although_idle_trials_a
         later[0] = conditions.clock_shift_s > 0
 
     case = await case_of(dated, change=pass_time)
-    assert codes(await surroundings.look_at_surroundings(case)) == {"D17.clock"}
+    assert codes(await surroundings._look_at_surroundings(case)) == {"D17.clock"}
 
 
 async def test_a_result_cached_by_its_arguments_alone_is_found():
@@ -130,18 +130,18 @@ async def test_a_result_cached_by_its_arguments_alone_is_found():
 
         return env
 
-    assert codes(await resets.look_at_history(await case_of(shelf))) == {"D05.history"}
+    assert codes(await resets._look_at_history(await case_of(shelf))) == {"D05.history"}
 
 
 async def test_rollouts_that_share_a_variable_disturb_each_other():
     case = await case_of(partial(basket, "neighbours"))
-    assert codes(await neighbours.look_at_neighbours(case)) == {"D18.neighbours"}
-    assert await resets.look_at_order(case) == []
+    assert codes(await neighbours._look_at_neighbours(case)) == {"D18.neighbours"}
+    assert await resets._look_at_order(case) == []
 
 
 async def test_a_random_grader_is_found_by_grading_again():
     case = await case_of(partial(basket, "flaky"))
-    assert codes(await regrading.look_at_regrading(case)) == {"D10.regrade"}
+    assert codes(await regrading._look_at_regrading(case)) == {"D10.regrade"}
 
 
 def test_the_first_difference_of_two_records_is_given_by_path():

@@ -9,7 +9,7 @@ import pytest
 from in_process import case_of, codes
 from sandlot import Agent, Environment, Evidence, Task, World
 from sandlot.audit.finding import Confidence
-from sandlot.audit.probes.scripted.copied import LINE, look_at_copies, look_at_replies
+from sandlot.audit.probes.scripted.copied import LINE, _look_at_copies, _look_at_replies
 
 CLAIMS = """
 from sandlot import Environment, Task
@@ -56,7 +56,7 @@ async def standings(worked: str, shown: str, prompt: str = "What is paid?") -> l
 
     case = await case_of(make)
     case.description = msgspec.structs.replace(case.description, sources={"environment.py": source})
-    return [finding.standing for finding in await look_at_copies(case)]
+    return [finding.standing for finding in await _look_at_copies(case)]
 
 
 @pytest.mark.parametrize("shown", [WHOLE, AS_TEXT])
@@ -105,7 +105,7 @@ def guessing(*, tells: bool) -> Environment:
 
 @pytest.mark.parametrize(("tells", "found"), [(True, {"D11.reply"}), (False, set())])
 async def test_a_reply_to_nonsense_that_holds_the_answer_is_a_leak(tells, found):
-    assert codes(await look_at_replies(await case_of(partial(guessing, tells=tells)))) == found
+    assert codes(await _look_at_replies(await case_of(partial(guessing, tells=tells)))) == found
 
 
 @pytest.mark.parametrize("gap", ["\n", " ", "\n - ", "a ", "\r\n"])

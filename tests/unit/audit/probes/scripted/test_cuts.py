@@ -5,7 +5,7 @@ import pytest
 
 from in_process import case_of
 from sandlot import Environment
-from sandlot.audit.probes.scripted.visibility import look_at_cuts
+from sandlot.audit.probes.scripted.visibility import _look_at_cuts
 
 REPORTS = """
 from sandlot import Environment, Task
@@ -57,4 +57,4 @@ async def test_a_generated_text_that_is_cut_silently_is_found(shown, severities)
 
     case = await case_of(make)
     case.description = msgspec.structs.replace(case.description, sources={"environment.py": source})
-    assert [finding.severity for finding in await look_at_cuts(case)] == severities
+    assert [finding.severity for finding in await _look_at_cuts(case)] == severities

@@ -41,7 +41,7 @@ async def test_a_declared_floor_is_no_finding():
 
 async def test_the_witness_of_a_finding_reproduces_it():
     case = await case_of(partial(desk, "status"))
-    (finding,) = await floor.look_at_shortcuts(case)
+    (finding,) = await floor._look_at_shortcuts(case)
     assert finding.witness is not None
     assert finding.witness.inputs["task"] in {task.id for task in case.tasks}
     assert {act["tool"] for turn in finding.witness.inputs["play"]["turns"] for act in turn if act["do"] == "call"} == {"resolve"}
@@ -87,12 +87,12 @@ def alerts(*, says_so: bool, always: bool = False) -> Environment:
 
 
 async def test_doing_nothing_where_golden_changes_nothing_is_a_minor_lead():
-    (lead,) = await floor.look_at_idling(await case_of(partial(alerts, says_so=True)))
+    (lead,) = await floor._look_at_idling(await case_of(partial(alerts, says_so=True)))
     assert (lead.code, lead.standing, lead.count) == ("D02.noop", "lead", 5)
 
 
 async def test_full_marks_for_doing_nothing_are_confirmed_even_there():
-    assert codes(await floor.look_at_idling(await case_of(partial(alerts, says_so=False)))) == {"D02.noop"}
+    assert codes(await floor._look_at_idling(await case_of(partial(alerts, says_so=False)))) == {"D02.noop"}
 
 
 def dishes(points: float) -> Environment:
@@ -117,4 +117,4 @@ def dishes(points: float) -> Environment:
 
 @pytest.mark.parametrize(("points", "found_here"), [(0.4, set()), (0.6, {"D02.echo"})])
 async def test_an_echo_with_part_of_the_answer_may_earn_part_of_the_points(points, found_here):
-    assert codes(await floor.look_at_words(await case_of(partial(dishes, points)))) == found_here
+    assert codes(await floor._look_at_words(await case_of(partial(dishes, points)))) == found_here

@@ -5,7 +5,7 @@ import pytest
 from in_process import case_of
 from sandlot import Environment, Task
 from sandlot.audit.finding import Severity
-from sandlot.audit.probes.scripted.reading import look_behind_cuts
+from sandlot.audit.probes.scripted.reading import _look_behind_cuts
 from sandlot.core.limits import Limits
 
 LINE = "nothing of note happened here\n"
@@ -80,7 +80,7 @@ def logbook(*tools, place: float = 0.5, limit: int = 3000, known: bool = False, 
     ],
 )
 async def test_a_hidden_value_is_reported_only_where_no_tool_reaches_it(make, code, severity):
-    found = await look_behind_cuts(await case_of(make))
+    found = await _look_behind_cuts(await case_of(make))
     assert [(each.code, each.severity, each.count) for each in found] == ([(code, severity, 3)] if code else [])
 
 
@@ -89,5 +89,5 @@ async def test_short_results_are_read_only_once():
     await case.golden()
     await case.idle()
     before = case.taken
-    assert await look_behind_cuts(case) == []
+    assert await _look_behind_cuts(case) == []
     assert case.taken <= before + 2 * len(case.tasks)

@@ -1,6 +1,6 @@
 from audited import desk
 from in_process import case_of, codes
-from sandlot.audit.probes.scripted.saving import look_at_saving
+from sandlot.audit.probes.scripted.saving import _look_at_saving
 
 
 def talking_desk():
@@ -12,4 +12,4 @@ def talking_desk():
 async def test_a_user_reply_is_not_taken_for_a_tool_result():
     case = await case_of(talking_desk)
     case.tasks = case.tasks[:1]
-    assert codes(await look_at_saving(case)) == set()
+    assert codes(await _look_at_saving(case)) == set()

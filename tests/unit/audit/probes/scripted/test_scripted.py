@@ -23,23 +23,23 @@ async def test_nothing_is_confirmed_on_a_sound_environment(make):
 
 
 async def test_a_result_from_before_the_change_is_stale():
-    assert codes(await staleness.look_at_staleness(await case_of(partial(desk, "stale")))) == {"D01.stale"}
+    assert codes(await staleness._look_at_staleness(await case_of(partial(desk, "stale")))) == {"D01.stale"}
 
 
 async def test_a_call_that_fits_its_schema_and_breaks_the_rollout_is_found():
-    (finding,) = await drift.look_at_allowed(await case_of(partial(desk, "crash")))
+    (finding,) = await drift._look_at_allowed(await case_of(partial(desk, "crash")))
     assert finding.code == "D08.crash"
     assert finding.witness is not None
     assert "KeyError" in finding.witness.observed
 
 
 async def test_a_weak_grader_gives_mutants_full_marks():
-    findings = await mutation.look_at_mutants(await case_of(partial(desk, "weak")))
+    findings = await mutation._look_at_mutants(await case_of(partial(desk, "weak")))
     assert "D02.weak" in {finding.code for finding in findings}
 
 
 async def test_a_check_that_pays_every_agent_is_dead():
-    findings = await mutation.look_at_mutants(await case_of(partial(desk, "dead")))
+    findings = await mutation._look_at_mutants(await case_of(partial(desk, "dead")))
     assert [finding.check for finding in findings if finding.code == "D21.dead"] == ["desk_is_there"]
 
 
@@ -53,7 +53,7 @@ async def test_mutants_are_the_same_for_the_same_seed_and_mostly_leave_something
 async def test_golden_beyond_its_limits_is_unsolved_and_close_to_them_is_reported():
     case = await case_of(desk)
     case.description = __import__("msgspec").structs.replace(case.description, limits=case.description.limits.but({"turns": 6}))
-    (margin,) = await controls.look_at_margins(case)
+    (margin,) = await controls._look_at_margins(case)
     assert (margin.code, margin.severity) == ("D13.margin", "low")
 
 
@@ -76,7 +76,7 @@ async def test_calls_made_from_a_schema_keep_to_it_or_break_it():
 
 
 async def test_results_of_sound_tools_are_not_cut():
-    assert await visibility.look_at_cuts(await case_of(files)) == []
+    assert await visibility._look_at_cuts(await case_of(files)) == []
 
 
 def test_stored_answers_are_copied_from_visible_tests():
@@ -122,4 +122,4 @@ async def test_a_zero_has_no_mutant_with_the_wrong_sign():
     case = await case_of(free_desk)
     (work, *others) = await find_works(case, case.tasks)
     assert not any("cents` with the wrong sign" in mutant.what for mutant in mutants(work, others, 1))
-    assert codes(await mutation.look_at_mutants(case)) == set()
+    assert codes(await mutation._look_at_mutants(case)) == set()

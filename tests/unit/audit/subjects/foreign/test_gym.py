@@ -12,8 +12,8 @@ from gym_worlds import WALKS
 from sandlot.audit.audit import GYM_PANEL, AuditPlan, AuditSelection, audit_subject
 from sandlot.audit.case import Case
 from sandlot.audit.finding import Finding, Layer
-from sandlot.audit.probes.gymnasium.promises import PROBES, look_at_steps
-from sandlot.audit.probes.gymnasium.solved import _rollouts, look_at_solution
+from sandlot.audit.probes.gymnasium.promises import PROBES, _look_at_steps
+from sandlot.audit.probes.gymnasium.solved import _look_at_solution, _rollouts
 from sandlot.audit.subject import PLAIN, Call, Declared, Description, Lost, Script, Subject, Take, Trial
 from sandlot.audit.subjects.foreign.gym import GymConfig, open_gym, read_gym
 from sandlot.audit.subjects.foreign.gym_record import GymFacts, GymRecord, record_of
@@ -160,7 +160,7 @@ async def test_an_environment_whose_text_is_nowhere_was_not_read(tmp_path):
     async with open_gym(given) as subject:
         found = await audit_subject(subject, AuditPlan(subject="x", wanted=AuditSelection(layers=frozenset({Layer.STATIC}))))
     assert (found.layers[0].state, found.verdict) == (State.COULD_NOT_RUN, AuditVerdict.INCOMPLETE)
-    assert "its text lies nowhere" in found.layers[0].why
+    assert "its source was not found" in found.layers[0].why
 
 
 # -- what cannot be audited ----------------------------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ class Losing:
 
     async def take(self, requests, conditions=PLAIN) -> list[Trial]:
         trials = await self.subject.take(requests, conditions)
-        skipped = Trial(lost=Lost(kind="skipped", message="as slow as others"))
+        skipped = Trial(lost=Lost(kind="skipped", message="slow, as others"))
         return [trial if place < self.tried else skipped for place, trial in enumerate(trials)]
 
 
@@ -244,7 +244,7 @@ async def test_seeds_that_were_never_played_break_no_promise(tmp_path):
         found = [finding for probe in PROBES for finding in await probe.look(case)]
         none = Case(subject=Losing(subject, 0), description=about, tasks=about.tasks)
         with pytest.raises(ConfigError, match=r"no seed was played: lost \(skipped\)"):
-            await look_at_steps(none)
+            await _look_at_steps(none)
     assert found == []
 
 
@@ -253,6 +253,6 @@ async def test_a_rival_that_was_not_played_is_not_worse_than_the_solution(tmp_pa
         about = await subject.describe()
         case = Case(subject=Losing(subject, 7), description=about, tasks=about.tasks)
         with pytest.raises(ConfigError, match=r"on `seed-7`: lost \(skipped\)"):
-            await look_at_solution(case)
+            await _look_at_solution(case)
         with pytest.raises(ConfigError, match=r"`random` was not played on `seed-7`: lost \(skipped\)"):
             await _rollouts(case, "random")

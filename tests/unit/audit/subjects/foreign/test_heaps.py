@@ -57,12 +57,12 @@ def lists(flaw: str = "") -> Environment:
 
 @pytest.mark.parametrize(("flaw", "found"), [("heap", {"D02.enumerate"}), ("", set())])
 async def test_a_file_with_every_line_there_is_does_not_get_full_marks(flaw, found):
-    assert codes(await floor.look_at_planting(await case_of(partial(lists, flaw)))) == found
+    assert codes(await floor._look_at_planting(await case_of(partial(lists, flaw)))) == found
 
 
 @pytest.mark.parametrize(("flaw", "found"), [("copy", {"D11.finished"}), ("", set())])
 async def test_finished_work_that_lies_about_is_a_leak(flaw, found):
-    assert codes(await lookup.look_at_leaks(await case_of(partial(lists, flaw)))) == found
+    assert codes(await lookup._look_at_leaks(await case_of(partial(lists, flaw)))) == found
 
 
 def payments(*, reads_taker: bool) -> Environment:
@@ -120,9 +120,9 @@ def counted() -> Environment:
 
 
 async def test_a_reader_that_keeps_what_it_read_makes_no_wrong_solutions():
-    assert codes(await mutation.look_at_mutants(await case_of(counted))) == set()
+    assert codes(await mutation._look_at_mutants(await case_of(counted))) == set()
 
 
 @pytest.mark.parametrize(("reads_taker", "found"), [(False, {"D02.unread"}), (True, set())])
 async def test_an_argument_that_was_asked_for_and_nobody_reads_is_found(reads_taker, found):
-    assert codes(await mutation.look_at_mutants(await case_of(partial(payments, reads_taker=reads_taker)))) == found
+    assert codes(await mutation._look_at_mutants(await case_of(partial(payments, reads_taker=reads_taker)))) == found

@@ -24,7 +24,7 @@ def test_arguments_are_filled_by_name_and_by_position(text, args, kwargs):
 
 
 def test_a_field_that_is_not_there_is_answered_with_those_there_are():
-    with pytest.raises(ConfigError, match=r"`\{meta\}` is no field of the task; there are: .*`metadata`"):
+    with pytest.raises(ConfigError, match=r"`\{meta\}` is not a field of the task; there are: .*`metadata`"):
         read_mapping("{answer} {meta}").fill(LINE, "5", "?", "mine")
 
 

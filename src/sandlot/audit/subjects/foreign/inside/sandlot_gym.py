@@ -1,11 +1,11 @@
-"""Plays a Gymnasium environment for one trial: reset with a seed, steps with given or chosen actions, all noted as plain data.
+"""Plays a Gymnasium environment for one trial: reset with a seed, steps with given or chosen actions, recorded as plain data.
 
-Nothing here judges: whether a reward is finite or an observation in its space is written down, and what raised is told. Only the
-methods every environment has are used, so Gymnasium itself is imported only to make an environment by its registered name.
+Nothing is judged here: whether a reward is finite or an observation is in its space is recorded, and so are errors. Only methods
+that every environment has are used; Gymnasium itself is imported only to make an environment by its registered id.
 """
 
 # pyright: basic
-# Whatever foreign environments return passes through here, and nothing is known of its types.
+# Values of foreign environments pass through here, and their types are unknown.
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from sandlot_naming import Unloadable, import_named, resolve
 MAX_TEXT = 300
 MAX_MODULES = 200
 FEW_ACTIONS = 8
-"""So many actions of a space are all tried; of a larger space a few are drawn."""
+"""Spaces with up to this many actions are tried completely; of a larger space a few are sampled."""
 DRAWN_ACTIONS = 3
 SOLUTION = "golden"
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
-"""Where an object lies in memory says nothing about it."""
+"""The memory address in a `repr`, which is removed."""
 
 
 def load(spec: dict[str, Any]) -> tuple[Callable[[dict[str, Any]], Any], dict[str, Any]]:
-    """A way to play the environment, and what it says of itself."""
+    """The function that plays a trial, and the facts about the environment."""
     make = find_maker(spec["env"], spec["arguments"], spec["path"])
     solution = resolve(spec["solution"], spec["path"]) if spec["solution"] else None
     env = make_first(make, spec)
@@ -54,7 +54,7 @@ def load(spec: dict[str, Any]) -> tuple[Callable[[dict[str, Any]], Any], dict[st
 
 
 def find_maker(name: str, arguments: dict[str, Any], folders: Sequence[str]) -> Callable[[], Any]:
-    """What makes a fresh environment: `module:make`, or Gymnasium by an id, which may name the module that registers it."""
+    """The function that makes an environment: `module:make`, or `gymnasium.make` with an id (`module:Id` imports the module)."""
     module, mark, attribute = name.partition(":")
     if mark and all(part.isidentifier() for part in attribute.split(".")):
         make = resolve(name, folders)
@@ -72,13 +72,13 @@ def find_maker(name: str, arguments: dict[str, Any], folders: Sequence[str]) -> 
 
 
 def make_first(make: Callable[[], Any], spec: dict[str, Any]) -> Any:
-    """The first one, to look at; it must be something that can be played."""
+    """Make the first environment, and check that it can be played."""
     try:
         env = make()
     except Exception as error:
-        told = f"{type(error).__name__}: {error}"
+        reason = f"{type(error).__name__}: {error}"
         raise Unloadable(
-            f"making `{spec['env']}` with {spec['arguments'] or 'no arguments'} raised {told}; mend it, or give what it needs "
+            f"making `{spec['env']}` with {spec['arguments'] or 'no arguments'} raised {reason}; fix it, or pass what it needs "
             "with `--gym-argument NAME=VALUE`"
         ) from error
     missing = [name for name in ("reset", "step", "action_space") if not hasattr(env, name)]
@@ -89,7 +89,7 @@ def make_first(make: Callable[[], Any], spec: dict[str, Any]) -> Any:
 
 
 def own_modules(folders: Sequence[str]) -> list[str]:
-    """Modules that were loaded from the folders of whoever wrote it, installed packages aside."""
+    """Modules loaded from the author's folders, without installed packages."""
     found: list[str] = []
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
@@ -104,7 +104,7 @@ def own_modules(folders: Sequence[str]) -> list[str]:
 
 
 def play_trial(make: Callable[[], Any], solution: Callable[[Any], Any] | None, request: dict[str, Any]) -> dict[str, Any]:
-    """One trial in a fresh environment; `again` resets it once more with the same seed when it is over."""
+    """Play one trial in a new environment; with `again` it is reset once more with the same seed at the end."""
     noted: dict[str, Any] = {"steps": []}
     try:
         env = make()
@@ -124,13 +124,13 @@ def play_trial(make: Callable[[], Any], solution: Callable[[Any], Any] | None, r
         if request["again"]:
             noted["reopening"] = reset(env, request["seed"])[0]
         close(env)
-    except BaseException as error:  # noqa: BLE001 - theirs, and the answer
+    except BaseException as error:  # noqa: BLE001 - an error of foreign code is the answer
         noted["error"] = f"{type(error).__name__}: {error}"[:MAX_TEXT]
     return noted
 
 
 class Neighbour:
-    """A second environment in the same process, played in turn with the first: a vector of environments does that."""
+    """A second environment in the same process, played in turn with the first, as in a vector environment."""
 
     def __init__(self, env: Any, request: dict[str, Any]) -> None:
         self._env = env
@@ -139,7 +139,7 @@ class Neighbour:
         self._over = True
 
     def step(self) -> None:
-        """One step, or a new beginning; what it raises is seen elsewhere."""
+        """Take one step, or reset. Errors are ignored here: playing it alone shows them."""
         try:
             if self._over:
                 self._env.reset(seed=self._seed)
@@ -147,12 +147,12 @@ class Neighbour:
             else:
                 came = self._env.step(self._space.sample())
                 self._over = bool(came[2] or came[3])
-        except Exception:  # noqa: BLE001 - playing it alone shows that
+        except Exception:  # noqa: BLE001 - as the docstring says
             self._over = True
 
 
 def find_player(env: Any, solution: Callable[[Any], Any] | None, request: dict[str, Any]) -> Callable[[Any], Any]:
-    """What chooses an action for an observation."""
+    """The function from observation to action for a play."""
     play, space = request["play"], env.action_space
     if play == SOLUTION and solution is not None:
         return solution(env)
@@ -160,15 +160,15 @@ def find_player(env: Any, solution: Callable[[Any], Any] | None, request: dict[s
         always = constant_actions(space)[int(play.removeprefix("constant-"))]
         return lambda _observation: always
     if play == "outside":
-        stranger = random.Random(request["draws"]).choice(actions_outside(space))  # noqa: S311 - actions, no secrets
+        stranger = random.Random(request["draws"]).choice(actions_outside(space))  # noqa: S311 - actions, not secrets
         return lambda _observation: stranger
     drawn = seeded(space, request["draws"])
     return lambda _observation: drawn.sample()
 
 
 def seeded(space: Any, number: int) -> Any:
-    """The space, with draws that come again, and are nobody else's: environments may share one."""
-    with contextlib.suppress(Exception):  # one that cannot be copied is drawn from as it is
+    """A seeded copy of a space: environments may share one."""
+    with contextlib.suppress(Exception):  # if it cannot be copied, use it as it is
         space = copy.deepcopy(space)
     if hasattr(space, "seed"):
         space.seed(number)
@@ -176,7 +176,7 @@ def seeded(space: Any, number: int) -> Any:
 
 
 def constant_actions(space: Any) -> list[Any]:
-    """Actions to take again and again: all of a few, else nothing at all and some that are drawn."""
+    """Actions for the `constant-N` plays: all of a small space, else a zero action and a few samples."""
     size: Any = getattr(space, "n", None)
     first: Any = getattr(space, "start", 0)
     if hasattr(size, "__index__") and getattr(size, "shape", ()) == () and int(size) <= FEW_ACTIONS:
@@ -185,20 +185,20 @@ def constant_actions(space: Any) -> list[Any]:
             return few
     try:
         drawn = [seeded(space, number).sample() for number in range(DRAWN_ACTIONS)]
-    except Exception:  # noqa: BLE001 - playing it shows that it cannot be drawn from
+    except Exception:  # noqa: BLE001 - playing it shows that it cannot be sampled
         return []
     nothing = [drawn[0] * 0] if hasattr(drawn[0], "dtype") else []
     return [*(action for action in nothing if inside(space, action)), *drawn]
 
 
 def actions_outside(space: Any) -> list[Any]:
-    """Actions that are surely not in the space."""
+    """Actions that are not in the space."""
     known = [10**9, -1, "sideways", [1e12] * 3, None, {"move": "up"}]
     return [action for action in known if not inside(space, action)] or ["sideways"]
 
 
 def reset(env: Any, seed: int) -> tuple[dict[str, Any], Any]:
-    """What a reset shows, and the observation itself."""
+    """Reset, and return the record and the observation."""
     came = env.reset(seed=seed)
     pair = isinstance(came, tuple) and len(came) == 2
     observation = came[0] if pair else came
@@ -207,11 +207,11 @@ def reset(env: Any, seed: int) -> tuple[dict[str, Any], Any]:
 
 
 def step_env(env: Any, action: Any) -> tuple[dict[str, Any], Any]:
-    """What a step shows, and the observation itself."""
+    """Take a step, and return the record and the observation."""
     told = {"action": text(action)[:MAX_TEXT]}
     try:
         came = env.step(action)
-    except Exception as error:  # noqa: BLE001 - theirs, and the answer
+    except Exception as error:  # noqa: BLE001 - an error of foreign code is the answer
         return {**told, "raised": f"{type(error).__name__}: {error}"[:MAX_TEXT]}, None
     if not isinstance(came, tuple) or len(came) != 5:
         return {**told, "parts": len(came) if isinstance(came, tuple) else 0}, None
@@ -238,20 +238,20 @@ def kind_of(value: Any) -> str:
 
 
 def inside(space: Any, value: Any) -> bool | None:
-    """Whether a space says that it holds a value; None if it cannot say."""
+    """Whether a space contains a value; None if `contains` fails."""
     try:
         return bool(space.contains(value))
-    except Exception:  # noqa: BLE001 - a space that cannot tell has not said no
+    except Exception:  # noqa: BLE001 - unknown is not False
         return None
 
 
 def digest(value: Any) -> str:
-    """A short name for a value: equal values have equal names."""
+    """A short hash of a value."""
     return hashlib.sha256(_bytes(value)).hexdigest()[:16]
 
 
 def _bytes(value: Any) -> bytes:
-    """Pictures are large: an array of numbers is taken as it lies in memory."""
+    """The bytes to hash; an array of numbers is used as it is in memory, since images are large."""
     if hasattr(value, "tobytes") and hasattr(value, "dtype") and not value.dtype.hasobject:
         return f"{value.dtype}{value.shape}".encode() + value.tobytes()
     if isinstance(value, dict):
@@ -262,7 +262,7 @@ def _bytes(value: Any) -> bytes:
 
 
 def text(value: Any) -> str:
-    """A value in words, numbers of arrays included, whole."""
+    """A value as text, with all numbers of arrays."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, dict):
@@ -277,7 +277,7 @@ def text(value: Any) -> str:
 
 
 def plain_float(value: Any) -> str:
-    """A number as its text, so that `nan` survives; empty for what is none."""
+    """A number as text, to keep `nan`; empty if it is not a number."""
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
@@ -286,6 +286,6 @@ def plain_float(value: Any) -> str:
 
 
 def close(env: Any) -> None:
-    """Let it go, if it knows how."""
+    """Close an environment, if it has `close`."""
     if hasattr(env, "close"):
         env.close()

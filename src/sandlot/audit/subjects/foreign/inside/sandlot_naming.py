@@ -1,4 +1,4 @@
-"""Finds what `module:name` names in foreign code; what cannot be found is told in a sentence, with what to do about it."""
+"""Imports `module:name` from foreign code; errors say what is missing and how to fix it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ MAX_NAMES = 12
 
 
 class Unloadable(Exception):  # noqa: N818 - what it is
-    """It cannot be loaded, and the message is all that a person needs to mend it: no traceback."""
+    """It cannot be loaded; the message says how to fix it, so no traceback is needed."""
 
 
 def resolve(name: str, folders: Sequence[str]) -> Any:
-    """What `module:attribute` names, if it can be called."""
+    """Import `module:attribute`; it must be callable."""
     module, _, attribute = name.partition(":")
     found = import_named(module, folders)
     for part in attribute.split("."):
@@ -29,15 +29,15 @@ def resolve(name: str, folders: Sequence[str]) -> Any:
 
 
 def import_named(module: str, folders: Sequence[str]) -> Any:
-    """A module. What it raises itself while it is imported flies on, with its lines."""
+    """Import a module. Errors raised inside the module are not caught."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         missing = error.name or module
         if module == missing or module.startswith(f"{missing}."):
             raise Unloadable(
-                f"no module `{missing}` in {', '.join(folders)}, and none that {sys.executable} has installed; start from "
-                "the folder it lies in, or name the Python that has it with `--python`"
+                f"no module `{missing}` in {', '.join(folders)}, and none that {sys.executable} has installed; start in "
+                "its folder, or name the Python that has it with `--python`"
             ) from None
         raise Unloadable(
             f"module `{module}` imports `{missing}`, which {sys.executable} does not have; install it there, or name a Python "

@@ -1,9 +1,9 @@
-"""Runs what somebody else wrote, for whoever holds the other end of the wire: `python sandlot_serve.py`.
+"""Runs foreign code on request: `python sandlot_serve.py`, with frames on standard input and output.
 
-The foreign code is imported once, here, and called in children forked from that moment, so that every batch begins as if nothing
-had been called before. A child that hangs or dies is ended with all it started, the request it was at is told to be lost, and
-the next child goes on with the rest. Nothing that foreign code prints, closes or leaves behind reaches the wire: that is a
-private descriptor which children do not have. Frames are four bytes of length and JSON, both ways.
+The foreign code is imported once, here, and called in forked children, so every batch starts from the same state. A child that
+hangs or dies is killed with everything it started, the current request is reported as lost, and a new child continues with the
+rest. Foreign code cannot reach the frames: they use a private descriptor that children do not have. A frame is four bytes of
+length and JSON, in both directions.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from sandlot_naming import Unloadable
 
 HEAD = struct.Struct("<I")
 MAX_FRAME = 1 << 20
-"""Of an answer; what is longer is no answer."""
+"""Maximum length of an answer."""
 SWEEP_S = 5.0
 BACKSTOP = 6
-"""A request may take this many times its limit on the wall clock, however long it waited for a processor."""
+"""Maximum wall-clock time of a request, as a multiple of its limit, however long it waited for a processor."""
 FIRST_FD = 200
-"""Private descriptors are far from those that careless code closes by counting."""
+"""Private descriptors have high numbers, which careless code does not close."""
 
 
 def main() -> None:
-    """Load what is asked for, then answer batches until the wire closes."""
+    """Load the foreign code, then answer batches until the input closes."""
     reading, writing = _private(0), _private(1)
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
@@ -59,21 +59,21 @@ def main() -> None:
 
 
 CALLS: list[Callable[[dict[str, Any]], dict[str, Any]]] = []
-"""What a child does with a request; set when the foreign code was loaded."""
+"""The function that handles a request; set when the foreign code is loaded."""
 
 
 def load_spec(spec: dict[str, Any]) -> dict[str, Any]:
-    """Import the foreign code under the conditions asked for, and say what it is."""
+    """Apply the conditions, import the foreign code, and return its facts."""
     try:
         here = str(Path(__file__).resolve().parent)
         sys.path[:0] = [here]
         importlib.import_module("sandlot_surroundings").apply_conditions(spec["conditions"])
         module = importlib.import_module(spec["program"])
-        sys.path[:] = [*spec["path"], *(folder for folder in sys.path if folder != here)]  # theirs first, and none of ours
+        sys.path[:] = [*spec["path"], *(folder for folder in sys.path if folder != here)]  # foreign folders first, and not ours
         call, facts = module.load(spec)
     except Unloadable as error:
         return {"failed": str(error)[-4000:]}
-    except BaseException as error:  # noqa: BLE001 - whatever it raises, exits included, is the answer
+    except BaseException as error:  # noqa: BLE001 - any error, `SystemExit` included, is the answer
         return {"failed": "".join(traceback.format_exception(type(error), error, error.__traceback__))[-4000:]}
     CALLS.append(call)
     return {"ready": facts}
@@ -90,7 +90,7 @@ def read_frame(fd: int) -> dict[str, Any] | None:
 
 
 def write_frame(fd: int, record: dict[str, Any]) -> None:
-    """One frame, whole."""
+    """Write one frame."""
     body = json.dumps(record).encode()
     data = memoryview(HEAD.pack(len(body)) + body)
     while data:
@@ -117,7 +117,7 @@ def _private(fd: int) -> int:
 
 
 class _Batch:
-    """Requests on their way through children."""
+    """One batch of requests, handled by children."""
 
     def __init__(self, batch: dict[str, Any], private: tuple[int, int], *, confined: bool) -> None:
         self.batch = batch
@@ -128,7 +128,7 @@ class _Batch:
         self.begun: list[int] = []
 
     def run(self) -> None:
-        """Answer every request once: with what came of it, or that it was lost."""
+        """Answer every request once: with its result, or that it was lost."""
         while self.pending:
             take = self.pending[:1] if self.batch["alone"] else list(self.pending)
             self.begun = []
@@ -140,13 +140,13 @@ class _Batch:
                 self.answer({"index": lost, "lost": fate[0], "message": fate[1]})
 
     def answer(self, record: dict[str, Any]) -> None:
-        """Pass one answer on, if somebody waits for it."""
+        """Pass on an answer, unless the request is answered already."""
         if record.get("index") in self.pending:
             self.pending.remove(record["index"])
             write_frame(self.writing, record)
 
     def child(self, take: list[int]) -> tuple[str, str] | None:
-        """Fork, relay what the child says, and how it ended if that was not as it should."""
+        """Fork a child, pass on its answers, and return how it ended if it did not end normally."""
         reading, writing = os.pipe()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
@@ -162,14 +162,14 @@ class _Batch:
             kill(-1 if self.confined else pid)
             os.waitpid(pid, 0)
             return "hung", f"no answer within {self.batch['trial_s']:g} s"
-        kill(pid)  # it has said all it will: what is left of it only lingers
+        kill(pid)  # it sent its last frame: nothing more is needed from it
         status = os.waitpid(pid, 0)[1]
         return None if said == "ended" else ("died", fate_of(status, said))
 
     def relay(self, reading: int, pid: int) -> str:
-        """`ended` when the child said its last frame; `hung`, `gone` or `garbled` if it did not.
+        """Pass on answers. `ended` after the child's last frame; else `hung`, `gone` or `garbled`.
 
-        A child hangs when it says nothing for `trial_s`. Time in which it waited for a busy processor does not count.
+        A child hangs if it writes nothing for `trial_s`. Time that it waited for a busy processor does not count.
         """
         data = bytearray()
         trial_s = self.batch["trial_s"]
@@ -200,7 +200,7 @@ class _Batch:
                 return "garbled"
 
     def take_frame(self, record: dict[str, Any]) -> bool:
-        """One frame of a child; True for its last."""
+        """Handle one frame of a child; True if it is the last."""
         if "begun" in record:
             self.begun.append(record["begun"])
         elif "index" in record:
@@ -209,7 +209,7 @@ class _Batch:
 
 
 def fate_of(status: int, said: str) -> str:
-    """How a child ended, in words."""
+    """How a child ended, as text."""
     if said == "garbled":
         return "its process wrote garbage over the answer"
     if os.WIFSIGNALED(status):
@@ -219,16 +219,16 @@ def fate_of(status: int, said: str) -> str:
 
 
 def kill(pid: int) -> None:
-    """End a process; one that is gone already is no news."""
+    """Kill a process, if it still exists."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
 
 
 def sweep(*, confined: bool) -> None:
-    """End whatever children left behind: it has become ours. If it is too many for us we end: whoever holds us starts anew."""
+    """Kill the processes that children left behind. If that takes too long, exit: the auditor starts a new program."""
     limit = time.monotonic() + SWEEP_S
     while True:
-        if confined:  # in a sandbox everybody but process 1 and us: the kernel does it in one go, which no fork escapes
+        if confined:  # in a sandbox: all processes but process 1 and this one, at once, so no fork escapes
             kill(-1)
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
@@ -243,13 +243,13 @@ def sweep(*, confined: bool) -> None:
 
 
 def leftovers(*, confined: bool) -> list[int]:
-    """Processes whose parent we are; in a sandbox all there are, since some may be dying before they become ours."""
+    """Children of this process; in a sandbox all processes, since orphans may not be our children yet."""
     found: list[int] = []
     for name in os.listdir("/proc"):  # noqa: PTH208 - names are numbers
         if not name.isdigit() or int(name) in {1, os.getpid()}:
             continue
         try:
-            with open(f"/proc/{name}/stat", "rb") as stat:  # noqa: PTH123 - no pathlib for a process that may be gone
+            with open(f"/proc/{name}/stat", "rb") as stat:  # noqa: PTH123 - the process may have ended
                 parent = int(stat.read().rpartition(b")")[2].split()[1])
         except (OSError, ValueError, IndexError):
             continue
@@ -260,7 +260,7 @@ def leftovers(*, confined: bool) -> list[int]:
 
 def _become_reaper() -> None:
     prctl = ctypes.CDLL(None).prctl
-    prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: orphans come to us, where they are found
+    prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: orphans become our children
     prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
 
 
@@ -268,16 +268,16 @@ def _become_reaper() -> None:
 
 
 THREAD_BYTES = 160 << 20
-"""Addresses a thread reserves without using them: a stack, and an arena of the C library."""
+"""Address space that a thread reserves: a stack, and an arena of the C library."""
 
 
 def run_child(batch: dict[str, Any], take: list[int], writing: int, closed: tuple[int, ...]) -> None:
-    """Take the requests one after another, or some beside each other; never returns."""
+    """Handle requests one after another, or some in parallel; never returns."""
     try:
         for fd in closed:
             os.close(fd)
         os.setsid()
-        os.nice(5)  # the parent must get its turn, however many there are of us
+        os.nice(5)  # the parent must get processor time too
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, 2)
         sys.stdin, sys.stdout, sys.stderr = (open(null, mode, closefd=False) for mode in ("r", "w", "w"))  # noqa: SIM115
@@ -299,13 +299,13 @@ def run_child(batch: dict[str, Any], take: list[int], writing: int, closed: tupl
             for index in take:
                 one(index)
         say({"ended": True})
-    except BaseException:  # noqa: BLE001 - nobody is left to tell; the parent sees that the last word is missing
+    except BaseException:  # noqa: BLE001 - the parent sees that the last frame is missing
         os._exit(71)
     os._exit(0)
 
 
 def take_one(batch: dict[str, Any], index: int) -> dict[str, Any]:
-    """One request, and what came of it."""
+    """Handle one request, and measure it."""
     if batch["random_seed"] is not None:
         sys.modules["sandlot_surroundings"].seed_generators(batch["random_seed"] + index)
     start = time.perf_counter()
@@ -320,7 +320,7 @@ def take_one(batch: dict[str, Any], index: int) -> dict[str, Any]:
 
 
 def seconds_waited(pid: int) -> float:
-    """Seconds that the busiest thread of a process has waited for a processor; 0 where the kernel does not tell."""
+    """The longest wait of any thread of a process for a processor, in seconds; 0 if the kernel does not count it."""
     found = [0.0]
     for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):
         with contextlib.suppress(OSError, ValueError, IndexError):
@@ -329,8 +329,8 @@ def seconds_waited(pid: int) -> float:
 
 
 def limit_memory(memory_bytes: int) -> None:
-    """So much more than it has now: asking for more is refused."""
-    with open("/proc/self/statm") as statm:  # noqa: PTH123 - one line of the kernel's
+    """Limit the address space to the current size plus `memory_bytes`."""
+    with open("/proc/self/statm") as statm:  # noqa: PTH123 - one line from the kernel
         size = int(statm.read().split()[0]) * resource.getpagesize()
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     wanted = size + memory_bytes

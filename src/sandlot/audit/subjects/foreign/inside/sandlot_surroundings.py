@@ -1,7 +1,7 @@
-"""The conditions foreign code is called under: a moved clock, a network that refuses, seeded randomness.
+"""Conditions of audited code: a shifted clock, no network, seeded random generators.
 
-Time zone, locale and hash seed are variables the process was started with. Everything here is done before the foreign code is
-imported, so that names it imports are already the changed ones.
+Time zone, locale and hash seed are environment variables of the process. Everything here is applied before the audited code is
+imported, so that the names it imports are the changed ones.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 
 def apply_conditions(conditions: dict[str, Any]) -> None:
-    """Make it so, for as long as the process lives."""
+    """Set clock and network of this process."""
     if conditions.get("clock_shift_s"):
         shift_clock(conditions["clock_shift_s"])
     if not conditions.get("network", True):
@@ -23,7 +23,7 @@ def apply_conditions(conditions: dict[str, Any]) -> None:
 
 
 def seed_generators(number: int) -> None:
-    """Python's and numpy's global generators, if numpy is there."""
+    """Seed the global generators of Python, and of numpy if it is loaded."""
     random.seed(number)
     seed_numpy = getattr(sys.modules.get("numpy.random"), "seed", None)  # absent while another thread is still importing numpy
     if seed_numpy is not None:
@@ -31,10 +31,10 @@ def seed_generators(number: int) -> None:
 
 
 def refuse_network() -> None:
-    """Every attempt to reach somebody raises."""
+    """Make every network access raise."""
 
     def refused(*_: Any, **__: Any) -> Any:
-        raise PermissionError("the network is refused while this is audited")
+        raise PermissionError("the network is off in this trial")
 
     class Refusing(socket.socket):
         connect = refused
@@ -48,7 +48,7 @@ def refuse_network() -> None:
 
 
 def shift_clock(seconds: float) -> None:
-    """The wall clock, moved; it goes on ticking. Clocks that only measure are left alone."""
+    """Shift the wall clock. Monotonic clocks are not changed."""
     plain_time, plain_ns = time.time, time.time_ns
     plain = {name: getattr(time, name) for name in ("gmtime", "localtime", "ctime", "strftime")}
 

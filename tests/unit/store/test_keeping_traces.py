@@ -1,4 +1,4 @@
-"""What every `TraceSink` promises. A third party's sink passes the same suite: add it to `SINKS`."""
+"""What keeping traces promises, with and without sealing in the middle."""
 
 from contextlib import asynccontextmanager
 
@@ -10,13 +10,7 @@ from sandlot.core.errors import StoreError
 from sandlot.core.trace import EvidenceRecord
 from sandlot.store.directory import open_run
 from sandlot.store.reader import RunReader
-from sandlot.store.traces import MemoryTraces, Sealing
-
-
-@asynccontextmanager
-async def memory(tmp_path):
-    sink = MemoryTraces()
-    yield sink, lambda: {key: trace for key, (trace, _) in sink.entries.items()}
+from sandlot.store.traces import Sealing
 
 
 @asynccontextmanager
@@ -31,7 +25,7 @@ async def sealing_directory(tmp_path):
         yield pair
 
 
-SINKS = {"memory": memory, "directory": directory, "sealing": sealing_directory}
+SINKS = {"directory": directory, "sealing": sealing_directory}
 
 
 @pytest.fixture(params=SINKS.values(), ids=SINKS)

@@ -1,0 +1,117 @@
+"""The records of a training run: the lines of its `progress.jsonl`, which its events carry too."""
+
+import msgspec
+
+_KINDS = {"model": "sampling", "grade": "grading"}
+"""What the phases of a rollout are called here; all others are the environment's."""
+
+
+class Diversity(msgspec.Struct, frozen=True, kw_only=True):
+    """How differently the rollouts of a group acted: means over the groups of one step."""
+
+    distinct: float
+    """Different sequences of actions, as a share of the members: 1 if no two acted alike."""
+    distance: float
+    """Mean distance of two members: edits from one sequence to the other, as a share of the longer one."""
+    first_entropy: float
+    """Entropy of the first tool call, in nats: 0 if all begin alike, or call nothing."""
+    groups: int
+    """Groups with at least two scored members."""
+
+
+class Learned(msgspec.Struct, frozen=True, kw_only=True, tag="step", tag_field="is"):
+    """One training step."""
+
+    version: int
+    """Version of the weights after the step."""
+    reward: float
+    """Mean reward of the scored rollouts."""
+    reward_error: float = 0.0
+    """Standard error of that mean, clustered by task."""
+    passed: float
+    """Share of the scored rollouts with full marks."""
+    outcome: float
+    """Mean of the recipe's own outcome; without one, the same as `passed`."""
+    gap_error: float = 0.0
+    """Standard error of the mean of reward minus outcome."""
+    rollouts: int
+    """Rollouts of the step."""
+    failed: int
+    """Rollouts without a reward; they are left out of their groups."""
+    groups: int
+    """Groups of the step."""
+    informative: int
+    """Groups with a training signal: where members are compared, those whose rewards differ."""
+    loss: float
+    """Mean loss per trained token."""
+    norm: float
+    """Norm of the gradient before it was clipped."""
+    tokens: int
+    """Trained tokens."""
+    shared: float
+    """Tokens without prefix sharing, per token that was computed."""
+    kl: float | None
+    """KL divergence from the sampling policy to the policy at the start of the step; None in imitation."""
+    entropy: float
+    """Entropy of the policy, in nats per token."""
+    clipped: float
+    """Share of trained tokens whose ratio was clipped."""
+    staleness: int
+    """Versions between the oldest trained token and the weights."""
+    sampled: int
+    """Tokens sampled for the step."""
+    seconds: float
+    """Time of the step."""
+    update_s: float
+    """Time of the update."""
+    phases: dict[str, float]
+    """Seconds by phase, summed over the rollouts."""
+    diversity: Diversity | None = None
+    """How differently the members of its groups acted; None if no group has two scored members."""
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Sampled tokens per second of the whole step."""
+        return self.sampled / max(self.seconds, 1e-9)
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Shares of the step's time: the update, and the rest divided as the rollouts spent theirs."""
+        update = min(1.0, self.update_s / max(self.seconds, 1e-9))
+        shares = {"sampling": 0.0, "environment": 0.0, "grading": 0.0}
+        whole = max(1e-9, sum(self.phases.values()))
+        for phase, spent in self.phases.items():
+            shares[_KINDS.get(phase, "environment")] += (1 - update) * spent / whole
+        return {**shares, "update": update}
+
+
+class Measured(msgspec.Struct, frozen=True, kw_only=True, tag="evaluation", tag_field="is"):
+    """An evaluation on held-out tasks."""
+
+    version: int
+    """Version of the weights."""
+    mean: float
+    """Mean score."""
+    low: float
+    high: float
+    """95 % interval of the mean score."""
+    passed: float
+    """Share of rollouts with full marks."""
+    passed_low: float
+    passed_high: float
+    """95 % interval of that share."""
+    rollouts: int
+    """Rollouts of the evaluation."""
+    failed: int
+    """Rollouts without a score."""
+    run: str
+    """The evaluation's run directory, relative to the training's."""
+
+
+class WentBack(msgspec.Struct, frozen=True, kw_only=True, tag="rollback", tag_field="is"):
+    """The held-out score had fallen too far, so training continues from earlier weights."""
+
+    version: int
+    """The version that was given up."""
+    best: int
+    """The version whose weights are in place again."""

@@ -1,0 +1,163 @@
+"""The collector: a rollout counts once it is stored, and one stop ends everything that is under way."""
+
+from contextlib import asynccontextmanager, nullcontext
+from pathlib import Path
+
+import anyio
+import pytest
+
+from sandlot import Ask, Environment, Limits, Score, Task, environment
+from sandlot.core.errors import ConfigError, SandboxError
+from sandlot.core.trace import Failed, Scored
+from sandlot.model.policy.scripted import scripted
+from sandlot.observe.event_log import EventReader
+from sandlot.observe.events import RolloutBegan, RolloutEnded, RunBegan, RunEnded
+from sandlot.run.collector import Collection, Collector, open_collector
+from sandlot.run.config import RunConfig, Selection
+from sandlot.run.prepare import prepare_run
+from sandlot.run.results import Run
+from sandlot.wiring.config import ModelConfig
+
+
+@environment("add", tasks=3)
+def add(rng):
+    a, b = rng.randrange(100), rng.randrange(100)
+    answer = yield Ask(f"What is {a}+{b}?", golden=str(a + b))
+    yield Score(answer == str(a + b))
+
+
+def golden(env: Environment):
+    return scripted("golden", env.marked.solution)
+
+
+@asynccontextmanager
+async def opened(path: Path, env: Environment = add, **fields):
+    config = RunConfig(env=env.name, model=ModelConfig(spec="scripted:golden"), **fields)
+    prepared = await prepare_run(env, config)
+    events = []
+    async with open_collector(prepared, path, policies=nullcontext(golden(env)), sink=events.append) as collector:
+        yield collector, events
+
+
+async def test_a_plan_is_collected_and_every_rollout_is_stored_before_its_event(tmp_path):
+    async with opened(tmp_path / "run", select=Selection(group=2)) as (collector, events):
+        await collector.collect(collector.prepared.plan)
+        stored = [(event.task, event.rollout) in collector.store for event in events if isinstance(event, RolloutEnded)]
+    assert stored == [True] * 6
+    assert Run(tmp_path / "run").verdict == "complete"
+    kinds = [type(event) for event in events]
+    assert (kinds[0], kinds[-1], kinds.count(RolloutBegan)) == (RunBegan, RunEnded, 6)
+    assert [type(event) for event in EventReader(tmp_path / "run")] == kinds
+
+
+async def test_single_rollouts_of_a_plan_are_not_taken_again(tmp_path):
+    async with opened(tmp_path / "run", select=Selection(group=2)) as (collector, events):
+        first = await collector.take(collector.prepared.tasks[0], 1, lambda: golden(add))
+        assert first is not None
+        assert (first.task, 1) in collector.store
+        await collector.collect(collector.prepared.plan)
+    ended = [(event.task, event.rollout) for event in events if isinstance(event, RolloutEnded)]
+    assert len(ended) == len(set(ended)) == 6
+
+
+def broken(failures: list[str]) -> Environment:
+    """An environment whose sandbox fails as often as `failures` has entries."""
+    env = Environment("broken", limits=Limits(turns=1))
+
+    @env.tasks
+    def tasks(rng):
+        yield Task("only", prompt="Say anything.")
+
+    @env.setup
+    async def setup(world, task):
+        if failures:
+            raise SandboxError(failures.pop())
+
+    @env.check(points=1)
+    def fine(evidence, task):
+        return True
+
+    return env
+
+
+@pytest.mark.parametrize(("attempts", "outcome", "num_began"), [(None, Scored, 2), (1, Failed, 1)])
+async def test_failed_infrastructure_is_tried_again_unless_only_one_attempt_is_allowed(tmp_path, attempts, outcome, num_began):
+    env = broken(["the machine is gone"])
+    config = RunConfig(env=env.name, model=ModelConfig(spec="scripted:noop"))
+    events = []
+    async with open_collector(await prepare_run(env, config), tmp_path / "run", sink=events.append) as collector:
+        trace = await collector.take(collector.prepared.tasks[0], 0, lambda: scripted("noop", None), attempts=attempts)
+    assert trace is not None
+    assert isinstance(trace.outcome, outcome)
+    assert [event.attempt for event in events if isinstance(event, RolloutBegan)] == list(range(1, num_began + 1))
+
+
+async def test_policies_are_chosen_when_there_is_room_and_not_before(tmp_path):
+    chosen = []
+
+    def choose():
+        chosen.append(True)
+        return golden(add)
+
+    async with opened(tmp_path / "run", at_once=1) as (collector, _), anyio.create_task_group() as group, collector.limiter:
+        group.start_soon(collector.take, collector.prepared.tasks[0], 0, choose)
+        await anyio.wait_all_tasks_blocked()
+        assert not chosen
+    assert chosen == [True]
+
+
+async def test_a_stopped_run_takes_nothing_more_and_says_why(tmp_path):
+    async with opened(tmp_path / "run") as (collector, events):
+        collector.collection.stop("enough", tripped=True)
+        collector.collection.stop("a second reason")
+        await collector.collect(collector.prepared.plan)
+    assert len(Run(tmp_path / "run")) == 0
+    assert (events[-1].stopped, events[-1].tripped) == ("enough", True)
+
+
+async def test_one_stop_ends_every_block_under_way_but_not_one_that_was_released():
+    collection, ended = Collection(), []
+
+    async def wait(name: str) -> None:
+        with collection.until_stopped():
+            await anyio.sleep_forever()
+        ended.append(name)
+
+    with collection.until_stopped() as opening:
+        collection.release(opening)
+        async with anyio.create_task_group() as group:
+            group.start_soon(wait, "one")
+            group.start_soon(wait, "two")
+            await anyio.wait_all_tasks_blocked()
+            collection.stop("enough")
+        await anyio.lowlevel.checkpoint()
+        ended.append("released")
+    assert sorted(ended) == ["one", "released", "two"]
+
+
+async def test_a_run_beside_another_has_the_same_parts_and_a_stop_of_its_own(tmp_path):
+    async with opened(tmp_path / "run") as (collector, _):
+        config = RunConfig(env=add.name, model=ModelConfig(spec="scripted:golden"))
+        prepared = await prepare_run(add, config, name="other/evaluation")
+        async with collector.open_beside(prepared, tmp_path / "beside", golden(add)) as beside:
+            assert isinstance(beside, Collector)
+            assert beside.parts.grading is collector.parts.grading
+            await beside.collect(prepared.plan)
+            beside.collection.stop("enough")
+        assert collector.collection.stopped is None
+    run = Run(tmp_path / "beside")
+    assert {trace.run for trace in run} == {"other/evaluation"}
+    assert len(run) == 3
+
+
+async def test_a_model_that_is_refused_leaves_no_directory(tmp_path):
+    @asynccontextmanager
+    async def refused():
+        raise ConfigError("no such model")
+        yield
+
+    prepared = await prepare_run(add, RunConfig(env=add.name, model=ModelConfig(spec="scripted:golden")))
+    with pytest.raises(ConfigError, match="no such model"):
+        async with open_collector(prepared, tmp_path / "run", policies=refused()):
+            pass
+    assert not (tmp_path / "run").exists()
