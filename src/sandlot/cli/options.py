@@ -215,7 +215,7 @@ def print_json(value: Any) -> None:
     sys.stdout.flush()
 
 
-class Finished(Protocol):
+class _Finished(Protocol):
     """The result of a command that takes rollouts."""
 
     @property
@@ -233,7 +233,7 @@ class Finished(Protocol):
         ...
 
 
-def print_finished(work: Callable[[], Finished], *, json: bool) -> NoReturn:
+def print_finished(work: Callable[[], _Finished], *, json: bool) -> NoReturn:
     """Do the work, print its result and exit; if the store fails, say that finished rollouts are kept."""
     try:
         finished = work()

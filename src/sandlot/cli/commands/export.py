@@ -11,7 +11,7 @@ from sandlot.cli.options import RUNS, Json, RunPath, Runs, find_run, print_json
 _Option = typer.Option
 
 
-class As(StrEnum):
+class _As(StrEnum):
     """What is written."""
 
     SFT = "sft"
@@ -19,7 +19,7 @@ class As(StrEnum):
     ROLLOUTS = "rollouts"
 
 
-class Which(StrEnum):
+class _Which(StrEnum):
     """Which tasks."""
 
     TRAIN = "train"
@@ -35,7 +35,7 @@ def add_to(app: typer.Typer) -> None:
 def _export(
     run: RunPath,
     kind: Annotated[
-        As,
+        _As,
         _Option(
             "--as",
             help="`sft`: rollouts with a high reward. `pairs`: a better and a worse one of each task. `rollouts`: exact tokens.",
@@ -44,7 +44,7 @@ def _export(
     out: Annotated[
         Path | None, _Option("--out", metavar="FILE", help="A .jsonl or .parquet file. [default: RUN/exports/KIND.parquet]")
     ] = None,
-    split: Annotated[Which, _Option("--split", help="Which tasks to export.")] = Which.TRAIN,
+    split: Annotated[_Which, _Option("--split", help="Which tasks to export.")] = _Which.TRAIN,
     least: Annotated[float, _Option("--least", help="Minimum reward of a rollout, for `sft`.")] = 1.0,
     runs: Runs = RUNS,
     json: Json = False,
@@ -57,7 +57,7 @@ def _export(
     from sandlot.interop.export import ExportKind, export_run  # noqa: PLC0415 - as above
     from sandlot.run.results import Run  # noqa: PLC0415 - help does not need it
 
-    wanted = None if split is Which.ALL else Split(split.value)
+    wanted = None if split is _Which.ALL else Split(split.value)
     written = export_run(Run(find_run(run, runs)), ExportKind(kind.value), out, split=wanted, least=least)
     if json:
         print_json(written)

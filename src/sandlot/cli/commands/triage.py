@@ -9,7 +9,7 @@ import typer
 from sandlot.cli.options import RUNS, Json, RunPath, Runs, find_run, print_json
 
 
-class Export(StrEnum):
+class _Export(StrEnum):
     """What can be written out."""
 
     LABELS = "labels"
@@ -29,7 +29,7 @@ def _triage(
     by: Annotated[str | None, typer.Option("--by", help="Name of the person who labels. [default: your user name]")] = None,
     note: Annotated[str, typer.Option("--note", help="The reason, in your words.")] = "",
     review: Annotated[bool, typer.Option("--review", help="Show proposed rollouts one by one and ask for labels.")] = False,
-    export: Annotated[Export | None, typer.Option("--export", help="Print every label as JSON Lines.")] = None,
+    export: Annotated[_Export | None, typer.Option("--export", help="Print every label as JSON Lines.")] = None,
     traces: Annotated[int, typer.Option("--traces", min=1, help="Maximum traces to read.")] = 3000,
     seed: Annotated[int, typer.Option("--seed", help="Seed for the random choices.")] = 0,
     runs: Runs = RUNS,
