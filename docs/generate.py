@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import typer
-from python_names import prose, python_page
+from python_names import prose, python_page, train_page
 
 from sandlot.analysis.health import item
 from sandlot.analysis.taxonomy import LABELS, VERSION
@@ -36,6 +36,7 @@ def pages() -> dict[str, str]:
     """Every generated page by file name."""
     return {
         "python.md": HEADER + python_page(_fields),
+        "train.md": HEADER + train_page(_fields),
         "commands.md": HEADER + commands(),
         "config.md": HEADER + records("Configuration", [folder, limits, config, wiring_config]),
         "records.md": HEADER
@@ -133,6 +134,8 @@ def _fields(record: type) -> list[tuple[str, str, str, str]]:
         body = ast.parse(inspect.cleandoc("\n" + inspect.getsource(owner))).body[0].body
         for place, statement in enumerate(body):
             if not isinstance(statement, ast.AnnAssign) or statement.target.id.startswith("_"):
+                continue
+            if "ClassVar" in ast.unparse(statement.annotation):
                 continue
             following = body[place + 1] if place + 1 < len(body) else None
             doc = following.value.value if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant) else ""

@@ -220,15 +220,15 @@ def test_the_served_model_answers_drains_and_ends_well(folder, tmp_path):
 @pytest.mark.parametrize(
     ("words", "said_so"),
     [
-        (["serve"], "say what to serve"),
+        (["serve"], "give what to serve"),
         (["serve", "--model", "gpt-9"], "unknown model"),
         (["serve", "--model", "hf:/nowhere"], "no folder"),
         (["run", ENVIRONMENTS / "arithmetic", "--model", "vllm:m@http://127.0.0.1:9"], "--tokenizer FOLDER"),
         (["run", ENVIRONMENTS / "arithmetic", "--model", "hf:/nowhere"], "no folder"),
-        (["serve", "--model", "rookie", "--task", "t"], "--task means nothing where a model is served"),
+        (["serve", "--model", "rookie", "--task", "t"], "`--task` cannot be used when a model is served"),
         (
             ["serve", ENVIRONMENTS / "arithmetic", "--mcp", "--kv-gib", "2"],
-            "--kv-gib means nothing where an environment is served",
+            "`--kv-gib` cannot be used when an environment is served",
         ),
         (
             ["run", ENVIRONMENTS / "arithmetic", "--model", "scripted:golden", "--kv-gib", "2"],

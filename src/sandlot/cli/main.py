@@ -1,7 +1,8 @@
-"""`sandlot`: verbs, quiet, scriptable.
+"""The `sandlot` command.
 
-stdout is the result, stderr is progress; exit 0 fine, 1 findings or failures, 2 wrong use, 3 incomplete. Nothing is possible here
-that is not one call in Python. Commands import what they need when they are called: `sandlot --help` must not wait for numpy.
+Results go to stdout, progress to stderr; exit code 0 fine, 1 findings or failures, 2 wrong use, 3 incomplete. A command parses
+its options, makes one call that Python users can make too, and prints the result. Each imports what it needs when it is called,
+so that `sandlot --help` is fast.
 """
 
 import importlib.metadata
@@ -21,6 +22,7 @@ from sandlot.cli.commands import (
     health,
     images,
     judge,
+    list,  # noqa: A004 - the command's name
     new,
     play,
     regrade,
@@ -46,7 +48,7 @@ app = typer.Typer(
 
 
 def _print_version(wanted: bool) -> None:
-    """Print the version and exit, if that was asked."""
+    """Print the version and exit, if `--version` was given."""
     if wanted:
         print(importlib.metadata.version("sandlot"))
         raise typer.Exit
@@ -60,21 +62,23 @@ def options(
 ) -> None:
     """Reinforcement-learning environments for language-model agents: write, run, audit, train.
 
-    New here? `sandlot doctor`, then `sandlot new NAME`, then follow what it prints. `sandlot COMMAND --help` explains each.
+    New here? Run `sandlot doctor`, then `sandlot new NAME`, and follow what it prints.
+
+    Results go to stdout, progress to stderr. Exit codes: 0 fine, 1 findings or failures, 2 wrong use, 3 incomplete.
     """
 
 
 _COMMANDS = (
-    doctor, new, show, play, run, compare, regrade, replay, shell, audit, health, triage, tokens, calibrate, judge, simulator,
-    train, rubric, serve, export, images, gc,
+    doctor, new, list, show, play, run, compare, regrade, replay, shell, audit, health, triage, tokens, calibrate, judge,
+    simulator, train, rubric, serve, export, images, gc,
 )  # fmt: skip
 for module in _COMMANDS:
     module.add_to(app)
 
 
 def main() -> None:
-    """Run one command; the user's mistakes are a sentence, not a traceback."""
-    logs.to_stderr()
+    """Run one command. A user's mistake is printed as one sentence, without a traceback."""
+    logs.send_to_stderr()
     try:
         app(prog_name="sandlot")
     except SandlotError as error:
@@ -83,9 +87,9 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:
-        # The reader of our output has gone, as in `sandlot show RUN --json | head`; that is its right.
+        # The reader of our output has closed it, as in `sandlot show RUN --json | head`.
         sys.stderr.close()
         sys.exit(0)
-    except OSError as error:  # a place that was named cannot be read or written
+    except OSError as error:  # a path that was given cannot be read or written
         print(f"sandlot: {error}", file=sys.stderr)
         sys.exit(2)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import RUNS, Json, RunPath, Runs, print_json, run_path
+from sandlot.cli.options import RUNS, Json, RunPath, Runs, find_run, print_json
 
 
 def add_to(app: typer.Typer) -> None:
@@ -27,7 +27,7 @@ def _compare(
     from sandlot.cli.views.compare import print_comparison  # noqa: PLC0415 - help does not need it
     from sandlot.run.results import Run  # noqa: PLC0415 - as above
 
-    comparison = Run(run_path(before, runs)).compare(Run(run_path(after, runs)), despite_setting=despite)
+    comparison = Run(find_run(before, runs)).compare(Run(find_run(after, runs)), despite_setting=despite)
     if json:
         print_json(comparison)
     else:

@@ -1,4 +1,4 @@
-"""`sandlot doctor`: what works on this machine."""
+"""`sandlot doctor`: check this machine."""
 
 import typer
 
@@ -15,9 +15,9 @@ def _doctor(json: Json = False) -> None:
 
     `ok` works, `NO` is needed and missing, `--` is optional and missing. Exit code 1 if something needed is missing.
     """
-    from sandlot.wiring.doctor import examined  # noqa: PLC0415 - help does not need it
+    from sandlot.wiring.doctor import examine_machine  # noqa: PLC0415 - help does not need it
 
-    findings = examined()
+    findings = examine_machine()
     if json:
         print_json(findings)
     else:

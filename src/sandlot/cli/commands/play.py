@@ -18,9 +18,9 @@ def _play(
     user: User = None,
     judge: Judge = None,
 ) -> None:
-    """Play the agent yourself, and be graded.
+    """Play the agent yourself, and see your grade.
 
-    Type a message to speak, `/TOOL {"argument": "value"}` to call a tool, `/help` for the tools, Ctrl-D to leave.
+    Type a message to send it, `/TOOL {"argument": "value"}` to call a tool, `/help` to list the tools, Ctrl-D to leave.
     """
     import anyio  # noqa: PLC0415 - help does not need it
 

@@ -17,10 +17,13 @@ def add_to(app: typer.Typer) -> None:
 
 @_commands.command("lint")
 def lint(
-    path: Annotated[Path, typer.Argument(help="A rubric, `rubrics/default.json`; refs are looked up in the folder above it.")],
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="A rubric, such as `rubrics/default.json`.")],
     json: Json = False,
 ) -> None:
-    """Find mistakes and bad habits in a rubric. Exit code 1 if there is an error among them."""
+    """Find mistakes in a rubric.
+
+    Exit code 1 if there is an error among them.
+    """
     from sandlot.env.folder import lint_rubric  # noqa: PLC0415 - help does not need it
 
     with authors_on_stderr():
