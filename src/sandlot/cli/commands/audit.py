@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from sandlot.audit.finding import Layer
-from sandlot.cli.options import RUNS, Json, Judge, Runs, User, find_run
+from sandlot.cli.options import RUNS, Json, Judge, Runs, User, app, find_run
 
 _Option = typer.Option
 
@@ -72,9 +72,7 @@ _Reference = Annotated[
     Path | None,
     _Option("--reference", metavar="FILE", help="Real records (jsonl, csv, parquet) to compare the tasks' data with."),
 ]
-_Manifest = Annotated[
-    Path | None, _Option("--manifest", metavar="FILE", help="Tools in production: a JSON list of MCP tools.")
-]
+_Manifest = Annotated[Path | None, _Option("--manifest", metavar="FILE", help="Tools in production: a JSON list of MCP tools.")]
 _Model = Annotated[str | None, _Option("--model", "-m", help="Let this model play too, and check the health of its rollouts.")]
 _Reviewed = Annotated[str | None, _Option("--reviewed", metavar="RUN", help="Use this run's labels from `sandlot triage`.")]
 _Waivers = Annotated[
@@ -100,11 +98,7 @@ _Patience = Annotated[
 _ListProbes = Annotated[bool, _Option("--list-probes", help="List the probes and exit.")]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("audit")(_audit)
-
-
+@app.command("audit")
 def _audit(
     env: _Env = None,
     grader: _Grader = None,

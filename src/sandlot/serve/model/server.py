@@ -36,7 +36,7 @@ _STATUS = {"context": 400, "bad_request": 400, "request": 400, "rate_limit": 429
 """The HTTP status of a model's failure, by kind; 500 for the others."""
 
 
-class ServedTokenizer(Protocol):
+class _ServedTokenizer(Protocol):
     """A tokenizer: text to ids and back, special tokens and all."""
 
     @property
@@ -60,7 +60,7 @@ class ModelServer:
         self,
         model: TokenModel,
         renderer: Renderer,
-        words: ServedTokenizer,
+        words: _ServedTokenizer,
         *,
         at_once: int = _AT_ONCE,
         gauges: Callable[[], Mapping[str, float]] | None = None,
