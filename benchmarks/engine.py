@@ -87,11 +87,11 @@ AGENTS_ON_CPU = Agents(groups=2, members=8, turns=4, system=512, task=64, observ
 def folders() -> dict[str, Path]:
     """The models this machine has."""
     from sandlot.core.errors import ConfigError
-    from sandlot.model.engine.weights import folder_of
+    from sandlot.model.engine.weights import model_folder
 
-    found = {"smollm2": folder_of("smollm2")}
+    found = {"smollm2": model_folder("smollm2")}
     try:
-        found["rookie"] = folder_of("rookie")
+        found["rookie"] = model_folder("rookie")
     except ConfigError as missing:
         say(f"without rookie: {missing}")
     return found

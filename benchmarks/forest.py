@@ -20,7 +20,7 @@ import torch
 from report import Report, publish, say
 from report import Row as Line
 
-from sandlot.model.nn.attention import forest as dense_forest
+from sandlot.model.nn.attention import dense_forest_attend as dense_forest
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.shape import Rope, Shape
 from sandlot.train.algorithms.algorithms import TokenLoss, TrainingRow

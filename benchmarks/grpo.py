@@ -22,7 +22,7 @@ from sandlot import Run
 from sandlot.core.types import Split
 from sandlot.env.load import load
 from sandlot.env.taskset import tasks_of
-from sandlot.model.engine.weights import folder_of
+from sandlot.model.engine.weights import model_folder
 from sandlot.model.nn.folder import COMPANIONS
 
 NAME = "grpo"
@@ -137,7 +137,7 @@ def compared(job: Job, folder: Path, seed: int) -> tuple[dict[str, Any], dict[st
     sides = {"sandlot": by_sandlot(job, folder, seed), "trl": by_trl(job, folder, seed)}
     figures: dict[str, dict[str, Any]] = {name: side.figures() for name, side in sides.items()}
     if job.heldout:
-        before = measured(job, Path(folder_of(job.model)), folder / job.name / "before" / "heldout")
+        before = measured(job, Path(model_folder(job.model)), folder / job.name / "before" / "heldout")
         for name, side in sides.items():
             after = measured(job, side.weights, folder / job.name / f"after-{name}" / "heldout")
             figures[name] |= {"heldout_before": before, "heldout_after": after}
@@ -171,7 +171,7 @@ def by_sandlot(job: Job, folder: Path, seed: int) -> Side:
 
 
 def by_trl(job: Job, folder: Path, seed: int) -> Side:
-    model = folder_of(job.model)
+    model = model_folder(job.model)
     runs: list[Measured] = []
     for steps in (job.few, job.steps):
         place = folder / job.name / f"trl-{steps}"

@@ -24,6 +24,7 @@ from sandlot.core.ports import grading, model, sandbox, session, store, world
 from sandlot.env import folder
 from sandlot.grade.library import LIBRARY
 from sandlot.grade.loading import rubric_schema
+from sandlot.observe import events, training_records
 from sandlot.run import config
 from sandlot.wiring import config as wiring_config
 
@@ -38,7 +39,8 @@ def pages() -> dict[str, str]:
         "train.md": HEADER + train_page(_fields),
         "commands.md": HEADER + commands(),
         "config.md": HEADER + records("Configuration", [folder, limits, config, wiring_config]),
-        "records.md": HEADER + records("Records", [task, rubric, trace, item, labels, finding, verdict, waivers]),
+        "records.md": HEADER
+        + records("Records", [task, rubric, trace, events, training_records, item, labels, finding, verdict, waivers]),
         "ports.md": HEADER + protocols(),
         "errors.md": HEADER + "# Errors\n\n```text\n" + inspect.cleandoc(errors.__doc__ or "") + "\n```\n",
         "checks.md": HEADER + ready_checks(),
@@ -112,11 +114,17 @@ def records(title: str, modules: list[ModuleType]) -> str:
                 and value.__module__ == module.__name__
                 and not name.startswith("_")
             ):
-                lines += [f"## {name}", "", f"`{module.__name__}.{name}`: {prose(value)}", ""]
+                tag = f" Tagged `{value.__struct_config__.tag_field}`: `{value.__struct_config__.tag}`." if _tagged(value) else ""
+                lines += [f"## {name}", "", f"`{module.__name__}.{name}`: {prose(value)}{tag}", ""]
                 lines += ["| field | type | default | meaning |", "|---|---|---|---|"]
                 lines += [f"| `{field}` | {kind} | {default} | {meaning} |" for field, kind, default, meaning in _fields(value)]
                 lines.append("")
     return "\n".join(lines)
+
+
+def _tagged(record: type[msgspec.Struct]) -> bool:
+    """True for a record that its JSON names; not for a base that is never written."""
+    return record.__struct_config__.tag is not None and not record.__subclasses__()
 
 
 def _fields(record: type) -> list[tuple[str, str, str, str]]:
@@ -133,7 +141,7 @@ def _fields(record: type) -> list[tuple[str, str, str, str]]:
             doc = following.value.value if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant) else ""
             default = f"`{ast.unparse(statement.value)}`" if statement.value else "required"
             if "default_factory" in default:
-                default = "empty"
+                default = "now" if "time.time" in default else "empty"
             kind = ast.unparse(statement.annotation).replace("|", "or").strip("'\"")
             docs[statement.target.id] = (f"`{kind}`", default.replace("|", "or"), " ".join(str(doc).split()))
     names = getattr(record, "__struct_fields__", docs)

@@ -121,14 +121,14 @@ def train_tokenizer(texts: list[str], folder: Path) -> None:
 def spoken_texts(played: dict[str, tuple[list[Any], list[Any]]]) -> list[str]:
     """What stands between control tokens, wherever it stands: the tokenizer learns its words from it."""
     from sandlot.model.render.families.rookie import rookie  # noqa: PLC0415 - as above
-    from sandlot.model.render.family import spelled  # noqa: PLC0415 - as above
+    from sandlot.model.render.family import turn_pieces  # noqa: PLC0415 - as above
 
     family = rookie()
     texts = []
     for conversations, tools in played.values():
         for messages in conversations:
             head = family.head(messages, tools)
-            pieces = [*head.pieces, *spelled(family, head.messages)]
+            pieces = [*head.pieces, *turn_pieces(family, head.messages)]
             texts += "".join(piece if isinstance(piece, str) else "\0" for piece in pieces).split("\0")
     return [text for text in texts if text]
 

@@ -6,7 +6,7 @@ import torch
 from sandlot.model.engine.engine import Engine
 from sandlot.model.engine.plain import PlainRunner
 from sandlot.model.engine.request import Completion, Request
-from sandlot.model.nn.attention import causal
+from sandlot.model.nn.attention import causal_attend
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.shape import Shape
 
@@ -65,7 +65,7 @@ def finish(it: Engine, *, most: int = 10_000) -> dict[int, Completion]:
 def scores(model: Decoder, ids: list[int]) -> torch.Tensor:
     """Logits of the next token, by a whole forward pass."""
     with torch.inference_mode():
-        hidden = model(torch.tensor(ids), torch.arange(len(ids)), causal())
+        hidden = model(torch.tensor(ids), torch.arange(len(ids)), causal_attend())
         return model.logits(hidden[-1])
 
 
@@ -90,7 +90,7 @@ def redrawn(models: dict[int, Decoder], request: Request, answer: Completion) ->
     known, versions = [*request.ids, *answer.ids.tolist()], answer.versions.tolist()
     with torch.inference_mode():
         logits = {
-            version: models[version].logits(models[version](torch.tensor(known), torch.arange(len(known)), causal()))
+            version: models[version].logits(models[version](torch.tensor(known), torch.arange(len(known)), causal_attend()))
             for version in set(versions)
         }
     first = len(request.ids)

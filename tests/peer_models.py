@@ -8,7 +8,7 @@ from transformers.models.llama.modeling_llama import LlamaForCausalLM  # here, s
 from transformers.models.qwen2.modeling_qwen2 import Qwen2ForCausalLM
 from transformers.models.qwen3.modeling_qwen3 import Qwen3ForCausalLM
 
-from sandlot.model.nn.attention import causal
+from sandlot.model.nn.attention import causal_attend
 from sandlot.model.nn.decoder import Decoder
 
 PEERS = {"llama": LlamaForCausalLM, "qwen2": Qwen2ForCausalLM, "qwen3": Qwen3ForCausalLM}
@@ -62,7 +62,7 @@ def peer(variant: dict[str, Any], seed: int = 0) -> Any:
 
 def logits(decoder: Decoder, ids: torch.Tensor) -> torch.Tensor:
     with torch.no_grad():
-        return decoder.logits(decoder(ids, torch.arange(len(ids)), causal()))
+        return decoder.logits(decoder(ids, torch.arange(len(ids)), causal_attend()))
 
 
 def peer_logits(model: Any, ids: torch.Tensor) -> torch.Tensor:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from sandlot.model.nn.decoder import Decoder
-from sandlot.model.nn.lora import adapted, summed_state
+from sandlot.model.nn.lora import add_adapters, merged_state
 from sandlot.model.nn.shape import Shape
 from sandlot.train.algorithms.algorithms import TokenLoss, TrainingRow
 from sandlot.train.algorithms.losses import Clip, Entropy, Gspo, Kl, Value
@@ -120,7 +120,7 @@ def batches(case: Case) -> list[list[list[TrainingRow]]]:
 def trainer_of(case: Case, ranks: Ranks = ALONE) -> Trainer:
     model = decoder(case.family, 1)
     if case.lora:
-        adapted(model, case.lora, seed=3).double()
+        add_adapters(model, case.lora, seed=3).double()
     return Trainer(
         model,
         Optimisation(learning_rate=1e-2, weight_decay=0.1, **{"tokens": 60, **case.optimisation}),
@@ -138,7 +138,7 @@ def outcome(trainer: Trainer, updates: list) -> dict[str, Any]:
         "updates": [
             {"loss": each.loss, "norm": each.norm, "tokens": each.tokens, "flat": each.flat, **each.figures} for each in updates
         ],
-        "weights": {name: tensor.clone() for name, tensor in summed_state(whole).items()},
+        "weights": {name: tensor.clone() for name, tensor in merged_state(whole).items()},
         "state": state,
     }
 

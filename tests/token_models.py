@@ -9,7 +9,7 @@ from sandlot.core.errors import ModelError
 from sandlot.core.ports.model import Sampled, Sampling
 from sandlot.core.tokens import packed_ids
 from sandlot.model.engine.logprobs import distribution, token_logprobs
-from sandlot.model.nn.attention import causal
+from sandlot.model.nn.attention import causal_attend
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.shape import Shape
 
@@ -51,7 +51,7 @@ class TinyModel:
         while len(chosen) < (sampling.max_tokens or 16) and not (chosen and chosen[-1] in stop_ids):
             so_far = torch.tensor(ids + chosen)
             with torch.no_grad():
-                hidden = self.decoder(so_far, torch.arange(len(so_far)), causal())
+                hidden = self.decoder(so_far, torch.arange(len(so_far)), causal_attend())
                 logits = self.decoder.logits(hidden[-1:]).float()
             likely = distribution(logits, sampling.temperature, sampling.top_p, sampling.top_k).exp()
             chosen.append(int(torch.multinomial(likely, 1, generator=random)))

@@ -14,7 +14,7 @@ from sandlot.core.trace import Message, Text, ToolCall, ToolResult, text_message
 from sandlot.core.types import Role
 from sandlot.model.endpoint.chat import OpenAIConfig, open_openai
 from sandlot.model.endpoint.retry import Patience
-from sandlot.model.endpoint.spend import Prices, Spend, capped
+from sandlot.model.endpoint.spend import Prices, Spend, capped_chat
 
 KEY = "sk-contract-canary-0123456789"
 ADD = ToolSpec(name="add", description="Adds.", parameters={"type": "object"})
@@ -35,7 +35,7 @@ def over_http(endpoint):
 @asynccontextmanager
 async def with_caps(endpoint):
     async with over_http(endpoint) as model:
-        yield capped(model, Spend(), Prices(prompt=1, completion=2))
+        yield capped_chat(model, Spend(), Prices(prompt=1, completion=2))
 
 
 OPENED = {"openai": over_http, "capped": with_caps}

@@ -10,7 +10,7 @@ from sandlot.core.types import End, Role
 from sandlot.env.environment import Environment
 from sandlot.env.session import open_session
 from sandlot.harness.tool_loop import ToolLoop
-from sandlot.model.policy.scripted import scripted
+from sandlot.model.policy.scripted import scripted_policies
 
 TASK = Task("one", prompt="Knock twice.")
 
@@ -55,7 +55,7 @@ def harness(request):
 
 async def played(harness, model, solution=None):
     trace = Trace(run="r", task="one", rollout=0, seed=0)
-    async with open_session(door(), TASK) as session, scripted(model, solution).policy(TASK, 7) as policy:
+    async with open_session(door(), TASK) as session, scripted_policies(model, solution).policy(TASK, 7) as policy:
         return await harness.play(session, policy, trace), trace
 
 

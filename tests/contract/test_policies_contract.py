@@ -16,10 +16,10 @@ from sandlot.core.task import Task
 from sandlot.core.trace import Message, Node, ToolResult, Trace, text_message
 from sandlot.core.types import Role
 from sandlot.model.endpoint.chat import OpenAIConfig, open_openai
-from sandlot.model.policy.rendered import rendered
-from sandlot.model.policy.replay import replayed
-from sandlot.model.policy.scripted import scripted
-from sandlot.model.policy.spoken import spoken
+from sandlot.model.policy.chat import chat_policies
+from sandlot.model.policy.replay import replay_policies
+from sandlot.model.policy.scripted import scripted_policies
+from sandlot.model.policy.tokens import token_policies
 from sandlot.model.render.open import open_renderer
 from token_models import TinyModel
 
@@ -38,25 +38,25 @@ async def speaking(calls):
         FakeEndpoint(then=lambda request: says(f"seed {request.body['seed']}")) as endpoint,
         open_openai(OpenAIConfig(model="m", url=endpoint.url), environ={}) as model,
     ):
-        yield spoken(model, Sampling(), calls=calls)
+        yield chat_policies(model, Sampling(), calls=calls)
 
 
 @asynccontextmanager
 async def by_script(spec):
-    yield scripted(spec, solve)
+    yield scripted_policies(spec, solve)
 
 
 @asynccontextmanager
 async def from_recording():
     recorded = opening()
     recorded.append(Node(message=text_message(Role.ASSISTANT, "recorded"), parent=0, sampled=True, stop="stop", model="old"))
-    yield replayed(lambda task, seed: recorded, then=scripted("echo"))
+    yield replay_policies(lambda task, seed: recorded, then=scripted_policies("echo"))
 
 
 @asynccontextmanager
 async def by_tokens():
     with TemporaryDirectory() as folder:
-        yield rendered(TinyModel(), open_renderer(FAMILIES["rookie"](Path(folder))), Sampling(max_tokens=8))
+        yield token_policies(TinyModel(), open_renderer(FAMILIES["rookie"](Path(folder))), Sampling(max_tokens=8))
 
 
 SCRIPTED = ["golden", "noop", "refuse", "echo", "constant:x", "random", "mixed:0.5", "malformed", "loop", "flood"]

@@ -15,7 +15,7 @@ from sandlot.model.endpoint.retry import Patience
 from sandlot.model.endpoint.tokens import RemoteConfig, open_remote
 from sandlot.model.engine.local import LocalConfig, open_local
 from sandlot.model.nn.decoder import Decoder
-from sandlot.model.wire.listening import listening
+from sandlot.model.wire.listening import serve_app
 from sandlot.serve.model.routes import model_app
 from sandlot.serve.model.server import ModelServer
 from tiny_models import VOCABULARY, tiny_shape
@@ -42,7 +42,7 @@ async def behind_our_server(opening, tmp_path):
     path = tmp_path / "m.sock"
     async with opening as inner:
         app = model_app(ModelServer(inner, ToyRenderer(), Words()))
-        async with listening(app, unix=path, drain_s=5), open_remote(RemoteConfig(unix=path, name="toy")) as model:
+        async with serve_app(app, unix=path, drain_s=5), open_remote(RemoteConfig(unix=path, name="toy")) as model:
             yield model
 
 

@@ -6,8 +6,9 @@
 import pytest
 
 from gallery import PLACE, defect
-from sandlot.audit.audit import PANEL, AuditPlan, AuditSelection, audit_subject
+from sandlot.audit.audit import PANEL, AuditPlan, audit_subject
 from sandlot.audit.finding import Confidence, Finding
+from sandlot.audit.layers import AuditSelection
 from sandlot.audit.subjects.environment.subject import EnvironmentSubject
 
 PLANTS = {

@@ -292,7 +292,7 @@ def test_tokens_of_a_run_without_ids_are_named_as_such(sandlot, made):
     assert "no ids" in looked.out
     as_json = sandlot("tokens", "golden", "--json", cwd=made).json
     assert (as_json["verdict"], as_json["traces"], len(as_json["without_ids"])) == ("no ids", 8, 8)
-    assert "there is no folder" in refused(sandlot("tokens", "golden", "--model", "hf:/nowhere", cwd=made))
+    assert "no folder" in refused(sandlot("tokens", "golden", "--model", "hf:/nowhere", cwd=made))
 
 
 # -- again -------------------------------------------------------------------------------------------------------------
@@ -400,7 +400,7 @@ def test_the_doctor_looks(sandlot, tmp_path):
         (("run", NOTES, "-m", "hf:"), "write `hf:FOLDER`"),
         (("run", NOTES, "-m", "openai:m@localhost:8000"), "write `openai:NAME@http://localhost:8000`"),
         (("run", NOTES, "-m", "scripted:noop", "--agent-command", "x"), "run it in one with `--image host`"),
-        (("run", NOTES, "-m", "scripted:nope"), "there are: golden"),
+        (("run", NOTES, "-m", "scripted:nope"), "known: golden"),
         (("run", NOTES, "-m", "scripted:mixed:7"), "between 0 and 1"),
         (("run", NOTES, "-m", "openai:"), "no name"),
         (("run", NOTES, "-m", "openai:x@ftp://there"), "ftp"),

@@ -221,7 +221,7 @@ def test_the_served_model_answers_drains_and_ends_well(folder, tmp_path):
     ("words", "said_so"),
     [
         (["serve"], "give what to serve"),
-        (["serve", "--model", "gpt-9"], "no model named"),
+        (["serve", "--model", "gpt-9"], "unknown model"),
         (["serve", "--model", "hf:/nowhere"], "no folder"),
         (["run", ENVIRONMENTS / "arithmetic", "--model", "vllm:m@http://127.0.0.1:9"], "--tokenizer FOLDER"),
         (["run", ENVIRONMENTS / "arithmetic", "--model", "hf:/nowhere"], "no folder"),
@@ -250,8 +250,8 @@ def test_what_others_put_into_a_shared_folder_is_neither_waited_for_nor_removed(
     os.utime(trap, (0, 0))
     with monkeypatch.context() as other:
         other.setattr(os, "getuid", lambda: trap.stat().st_uid + 1)
-        engines._own_folder()[1].close()  # pyright: ignore[reportPrivateUsage] - who opens an engine waits for nothing else
+        engines._make_folder()[1].close()  # pyright: ignore[reportPrivateUsage] - who opens an engine waits for nothing else
     assert trap.exists()
     os.utime(trap, (0, 0))
-    engines._own_folder()[1].close()  # pyright: ignore[reportPrivateUsage] - as above; its own it does not wait for either
+    engines._make_folder()[1].close()  # pyright: ignore[reportPrivateUsage] - as above; its own it does not wait for either
     assert not trap.exists()

@@ -54,7 +54,7 @@ def test_images_are_made_listed_and_removed(sandlot, place):
 
 
 def test_a_wrong_image_is_one_sentence(sandlot, place):
-    assert "there are: `host`" in refused(sandlot("images", "--make", "hots", cwd=place))
+    assert "image specs are: `host`" in refused(sandlot("images", "--make", "hots", cwd=place))
     assert "no file at" in refused(sandlot("images", "--make", "archive:nothing.tar", cwd=place))
     (place / "box.tar").write_bytes(docker_archive(tar_of(file("../../x", b"x"))))
     assert "leads out of the image" in refused(sandlot("images", "--make", "archive:box.tar", cwd=place))

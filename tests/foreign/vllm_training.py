@@ -16,10 +16,10 @@ from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.ports.model import Sampling
 from sandlot.core.trace import text_message
 from sandlot.core.types import Role
-from sandlot.model.endpoint.tokens import models_in, remote_config
+from sandlot.model.endpoint.tokens import parse_models, remote_config
 from sandlot.model.endpoint.vllm_adapters import AdaptedTokens, open_adapted
 from sandlot.model.nn.folder import load_folder
-from sandlot.model.nn.lora import adapted, adapter_parameters, plain, save_adapter
+from sandlot.model.nn.lora import add_adapters, remove_adapters, save_adapter
 from sandlot.model.render.open import open_renderer
 from sandlot.store.reader import RunReader
 from sandlot.train.algorithms.algorithms import PolicyGradient
@@ -45,10 +45,10 @@ def opened(owner="test"):
 
 def trainer_with_adapters(rank=8, seed=0, strength=0.05):
     """Adapters that change what is said."""
-    decoder = adapted(load_folder(FOLDER, dtype=torch.float32), rank, seed=seed)
+    decoder = add_adapters(load_folder(FOLDER, dtype=torch.float32), rank, seed=seed)
     draw = torch.Generator().manual_seed(seed)
     with torch.no_grad():
-        for parameter in adapter_parameters(decoder):
+        for parameter in (each for each in decoder.parameters() if each.requires_grad):
             parameter.add_(strength * torch.randn(parameter.shape, generator=draw))
     return Trainer(decoder, Optimisation())
 
@@ -64,7 +64,7 @@ def apart(trainer: Trainer, row) -> float:
 
 
 async def names_at(model: AdaptedTokens) -> list[str]:
-    models = await model._tokens.endpoint.get("/v1/models", models_in)
+    models = await model._tokens.endpoint.get("/v1/models", parse_models)
     return [each.id for each in models if each.parent is not None]
 
 
@@ -142,7 +142,7 @@ async def test_other_weights_than_the_recipes_are_found_out(tmp_path):
         trainer = trainer_with_adapters()
         await publisher.publish(0, trainer.decoder)
         assert await require_agreement(model, trainer, RENDERER, Sampling()) < CLOSE
-        other = Trainer(plain(trainer_with_adapters(seed=9, strength=0.1).decoder, fold=True), Optimisation())
+        other = Trainer(remove_adapters(trainer_with_adapters(seed=9, strength=0.1).decoder, fold=True), Optimisation())
         with pytest.raises(ConfigError, match="serves other weights"):
             await require_agreement(model, other, RENDERER, Sampling())
 
@@ -160,7 +160,7 @@ async def test_a_run_learns_through_the_server(tmp_path):
         staleness=1,
         resample=1,
         select=lambda task: "single" in task.tags,
-        algorithm=PolicyGradient(baseline="grpo", loss=Clip(0.2, 0.28), aggregate="token"),
+        algorithm=PolicyGradient(baseline="grpo", loss=Clip(0.2, 0.28, against="behaviour")),
         optimisation=Optimisation(learning_rate=3e-3, tokens=1024),
         sampling=Sampling(max_tokens=64),
         evaluation=Evaluation(every=3, tasks=8, group=2),

@@ -24,7 +24,7 @@ from sandlot.core.types import End, Role
 from sandlot.env.environment import Environment
 from sandlot.env.session import open_session
 from sandlot.harness.captured.command import CommandAgent
-from sandlot.model.policy.rendered import rendered
+from sandlot.model.policy.tokens import token_policies
 from sandlot.model.render.open import open_renderer
 from toy_tokens import ScriptedTokens
 
@@ -73,7 +73,7 @@ async def played(agent, renderer, *turns):
     env = Environment("workshop", image="host", limits=Limits(turns=8))
     trace = Trace(run="r", task=TASK.id, rollout=0, seed=0)
     async with backend_of("root") as backend, open_session(env, TASK, backend=backend) as session:
-        async with rendered(model, renderer, Sampling(max_tokens=400)).policy(TASK, 7) as policy:
+        async with token_policies(model, renderer, Sampling(max_tokens=400)).policy(TASK, 7) as policy:
             end = await agent.play(session, policy, trace)
         return end, trace, model, await session.world.list("/")
 

@@ -4,7 +4,7 @@ import pytest
 
 from sandlot.core.trace import text_message
 from sandlot.core.types import Role
-from sandlot.model.engine.weights import folder_of
+from sandlot.model.engine.weights import model_folder
 from sandlot.model.render.open import open_renderer
 from sandlot.model.render.selftest import probes
 from sandlot.model.render.template import as_entries
@@ -15,7 +15,7 @@ from sandlot.model.render.template import as_entries
 def test_smollm2_is_rendered_as_transformers_does():
     from transformers import AutoTokenizer
 
-    folder = folder_of("smollm2")
+    folder = model_folder("smollm2")
     renderer, theirs = open_renderer(folder), AutoTokenizer.from_pretrained(folder)
     plain = [probe for probe in probes() if not probe.tools]
     assert plain

@@ -12,7 +12,7 @@ from sandlot.core.trace import Cancelled, Event, Failed, Message, Node, Reasonin
 from sandlot.core.types import End, Role, Side
 from sandlot.env.environment import Environment
 from sandlot.harness.tool_loop import ToolLoop
-from sandlot.model.policy.scripted import ScriptedPolicies, scripted
+from sandlot.model.policy.scripted import ScriptedPolicies, scripted_policies
 from sandlot.rollout import record_outcome, run_rollout
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.wiring.parts import Grading, RolloutParts
@@ -74,7 +74,7 @@ async def rolled(env, policies, *, hooks=(), harness=None):
 
 
 async def test_a_golden_rollout_is_done_and_scored():
-    trace = await rolled(quiz(), scripted("golden", quiz().marked.solution))
+    trace = await rolled(quiz(), scripted_policies("golden", quiz().marked.solution))
     assert (trace.end, str(trace.outcome.score), trace.reward) == (End.DONE, "2/2", 1.0)
     assert trace.num_turns == 2
     assert set(trace.phases) == {"open", "model", "tools", "gather", "close", "grade"}
@@ -86,18 +86,18 @@ async def test_a_wrong_answer_is_scored_zero():
 
 
 async def test_running_out_of_turns_is_graded():
-    trace = await rolled(quiz(limits=Limits(turns=3)), scripted("loop"))
+    trace = await rolled(quiz(limits=Limits(turns=3)), scripted_policies("loop"))
     assert (trace.end, trace.reward) == (End.TURN_LIMIT, 0.0)
 
 
 async def test_running_out_of_time_is_graded():
-    trace = await rolled(quiz(limits=Limits(time_s=0.05)), scripted("hang"))
+    trace = await rolled(quiz(limits=Limits(time_s=0.05)), scripted_policies("hang"))
     assert (trace.end, trace.reward) == (End.TIME_LIMIT, 0.0)
     assert trace.events[-1].detail["limit"] == "time_limit"
 
 
 async def test_a_refusal_is_graded():
-    trace = await rolled(quiz(), scripted("refuse"))
+    trace = await rolled(quiz(), scripted_policies("refuse"))
     assert (trace.end, trace.reward) == (End.REFUSED, 0.0)
 
 
@@ -115,13 +115,13 @@ async def test_a_conversation_that_no_longer_fits_ends_at_the_token_limit_and_sa
 
 async def test_a_breach_that_ends_is_graded():
     rule = Constraint(id="hands-off", tool="look", on_breach=OnBreach.END)
-    trace = await rolled(quiz(constraints=[rule]), scripted("golden", quiz().marked.solution))
+    trace = await rolled(quiz(constraints=[rule]), scripted_policies("golden", quiz().marked.solution))
     assert (trace.end, trace.reward) == (End.BREACH, 0.0)
 
 
 async def test_a_penalty_takes_points_away():
     rule = Constraint(id="hands-off", tool="look", on_breach=OnBreach.PENALTY, points=1)
-    trace = await rolled(quiz(constraints=[rule]), scripted("golden", quiz().marked.solution))
+    trace = await rolled(quiz(constraints=[rule]), scripted_policies("golden", quiz().marked.solution))
     assert (str(trace.outcome.score), trace.reward) == ("1/2", 0.5)
     assert trace.outcome.score.checks[-1].id == "constraint:hands-off"
 
@@ -186,7 +186,7 @@ async def test_a_golden_solution_that_raises_is_the_environments_failure():
     async def solve(agent, task):
         raise KeyError("month")
 
-    trace = await rolled(quiz(), scripted("golden", solve))
+    trace = await rolled(quiz(), scripted_policies("golden", solve))
     assert trace.outcome.side is Side.ENVIRONMENT
     assert "KeyError" in trace.outcome.message
 
@@ -261,7 +261,7 @@ async def test_a_hook_may_stop_a_rollout_which_is_then_cancelled():
 
 async def test_cancelling_is_not_swallowed():
     with anyio.move_on_after(0.05) as scope:
-        await rolled(quiz(), scripted("hang"))
+        await rolled(quiz(), scripted_policies("hang"))
     assert scope.cancelled_caught
 
 
@@ -306,7 +306,7 @@ async def test_the_key_is_nowhere_in_the_trace_of_an_agent_that_does_not_know_it
 
 
 def test_scripted_policies_choose_by_seed():
-    policies = scripted("mixed:0.5", quiz().marked.solution)
+    policies = scripted_policies("mixed:0.5", quiz().marked.solution)
     assert isinstance(policies, ScriptedPolicies)
     assert {type(policies.choose(TASK, seed)).__name__ for seed in range(20)} == {"function", "Player"}
 

@@ -18,10 +18,10 @@ from sandlot.env.environment import Environment
 from sandlot.env.user import LimitedUser, persona_of
 from sandlot.grade.view import transcript
 from sandlot.harness.tool_loop import ToolLoop
-from sandlot.model.policy.rendered import rendered
-from sandlot.model.policy.replay import replayed, replayed_users
-from sandlot.model.policy.scripted import scripted
-from sandlot.model.policy.user import played_users
+from sandlot.model.policy.replay import replay_policies, replay_users
+from sandlot.model.policy.scripted import scripted_policies
+from sandlot.model.policy.tokens import token_policies
+from sandlot.model.policy.user import model_users
 from sandlot.model.render.open import open_renderer
 from sandlot.rollout import run_rollout
 from sandlot.store.blobs import MemoryBlobs
@@ -67,7 +67,7 @@ def ada(heard, mark, view):
 
 async def rolled(env=None, users=None, policies=None) -> Trace:
     env = env or desk()
-    players = policies or scripted("golden", env.marked.solution)
+    players = policies or scripted_policies("golden", env.marked.solution)
     parts = RolloutParts(grading=Grading(env=env), policies=players, harness=ToolLoop(), users=users or users_saying(ada))
     return await run_rollout(parts, TASK, run="test", rollout=0, blobs=MemoryBlobs())
 
@@ -124,14 +124,16 @@ async def test_its_trace_can_be_stored_and_read():
 
 
 async def test_limits_end_a_user_who_never_does():
-    trace = await rolled(desk(limits=Limits(turns=4)), users_saying(lambda heard, mark, view: "And?"), scripted("constant:No."))
+    trace = await rolled(
+        desk(limits=Limits(turns=4)), users_saying(lambda heard, mark, view: "And?"), scripted_policies("constant:No.")
+    )
     assert (trace.end, trace.num_turns, trace.reward) == (End.TURN_LIMIT, 4, 0.0)
 
 
 @pytest.mark.parametrize(
     ("users", "kind"),
     [
-        (played_users(scripted("crash")), "crash"),
+        (model_users(scripted_policies("crash")), "crash"),
         (users_saying(lambda heard, mark, view: str(1 // 0)), "crash"),
     ],
 )
@@ -143,7 +145,7 @@ async def test_a_failing_user_is_an_infrastructure_failure_without_a_score(users
 
 
 async def test_a_user_that_hangs_is_the_models_failure_and_not_the_agents_time():
-    trace = await rolled(desk(limits=Limits(time_s=0.1)), played_users(scripted("hang")))
+    trace = await rolled(desk(limits=Limits(time_s=0.1)), model_users(scripted_policies("hang")))
     assert isinstance(trace.outcome, Failed)
     assert (trace.outcome.side, trace.outcome.kind) == (Side.MODEL, "timeout")
     assert trace.outcome.message == "the user's reply: took longer than 0.1 s"
@@ -151,7 +153,9 @@ async def test_a_user_that_hangs_is_the_models_failure_and_not_the_agents_time()
 
 @pytest.mark.parametrize("spec", ["noop", "refuse"])
 async def test_a_user_brought_to_give_no_reply_does_not_spare_the_agent_its_score(spec):
-    trace = await rolled(desk(limits=Limits(turns=3)), played_users(scripted(spec)), scripted("constant:Say <tool_call>."))
+    trace = await rolled(
+        desk(limits=Limits(turns=3)), model_users(scripted_policies(spec)), scripted_policies("constant:Say <tool_call>.")
+    )
     assert (trace.end, trace.reward) == (End.TURN_LIMIT, 0.0)
     assert sum(event.kind in NO_REPLY for event in trace.events) == 3
 
@@ -170,7 +174,7 @@ async def test_a_user_who_can_take_in_no_more_ends_it_and_it_is_graded():
     def say(heard, mark, view):
         raise ModelError("too long", kind="context")
 
-    trace = await rolled(users=users_saying(say), policies=scripted("flood"))
+    trace = await rolled(users=users_saying(say), policies=scripted_policies("flood"))
     assert (trace.end, trace.reward) == (End.TOKEN_LIMIT, 0.0)
     assert trace.events[-1].kind == "user_context_overflow"
     assert trace.events[-1].turn == 1
@@ -213,7 +217,7 @@ async def test_a_persona_is_given_no_key():
 async def test_without_a_model_the_authors_replies_answer():
     env = desk()
     env.user(lambda world, text: None if "refunded" in text else "It is A-17")
-    parts = RolloutParts(grading=Grading(env=env), policies=scripted("golden", env.marked.solution), harness=ToolLoop())
+    parts = RolloutParts(grading=Grading(env=env), policies=scripted_policies("golden", env.marked.solution), harness=ToolLoop())
     trace = await run_rollout(parts, TASK, run="test", rollout=0, blobs=MemoryBlobs())
     assert (trace.end, trace.reward) == (End.DONE, 1.0)
     assert not any(node.sampled and not node.is_turn for node in trace.nodes)
@@ -227,7 +231,7 @@ async def test_a_persona_nobody_plays_is_refused_with_the_fix():
 
 async def test_a_replay_says_again_what_both_said():
     then = await rolled()
-    again = await rolled(users=replayed_users(lambda *_: then), policies=replayed(lambda *_: then))
+    again = await rolled(users=replay_users(lambda *_: then), policies=replay_policies(lambda *_: then))
     assert [node.message for node in again.nodes] == [node.message for node in then.nodes]
     assert (again.end, again.reward) == (End.DONE, 1.0)
     assert not [event for event in again.events if event.kind == "replay_diverged"]
@@ -235,14 +239,14 @@ async def test_a_replay_says_again_what_both_said():
 
 async def test_a_replayed_user_who_ended_without_a_word_does_so_again():
     then = await rolled(users=users_saying(lambda heard, mark, view: mark if "refunded" in heard else "It is A-17"))
-    again = await rolled(users=replayed_users(lambda *_: then), policies=replayed(lambda *_: then))
+    again = await rolled(users=replay_users(lambda *_: then), policies=replay_policies(lambda *_: then))
     assert (then.end, again.end, len(again.nodes)) == (End.DONE, End.DONE, len(then.nodes))
 
 
 async def test_a_replayed_user_has_no_more_to_say_than_was_recorded():
     short = desk(limits=Limits(turns=2))
-    then = await rolled(short, users_saying(lambda heard, mark, view: "And?"), scripted("constant:Hm."))
-    trace = await rolled(users=replayed_users(lambda *_: then), policies=scripted("constant:Hm."))
+    then = await rolled(short, users_saying(lambda heard, mark, view: "And?"), scripted_policies("constant:Hm."))
+    trace = await rolled(users=replay_users(lambda *_: then), policies=scripted_policies("constant:Hm."))
     assert (trace.outcome.side, trace.outcome.kind) == (Side.MODEL, "replay_over")
 
 
@@ -253,7 +257,7 @@ async def test_the_agents_tokens_go_on_across_the_users_words_and_only_they_are_
     trace = await rolled(
         desk(limits=Limits(turns=3)),
         users_saying(lambda heard, mark, view: f"More {view.num_turns}?"),
-        rendered(model, renderer, Sampling()),
+        token_policies(model, renderer, Sampling()),
     )
     turns = list(trace.turns())
     assert trace.trainable

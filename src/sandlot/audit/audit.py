@@ -11,18 +11,18 @@ import importlib.metadata
 import platform
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
-import anyio
 import msgspec
 
-from sandlot.audit.case import Case, Probe, count_trials
-from sandlot.audit.finding import MANDATORY, Confidence, Finding, Layer, Severity
+from sandlot.audit.case import Case, Probe
+from sandlot.audit.finding import MANDATORY, Layer
+from sandlot.audit.layers import AuditSelection, run_probes
 from sandlot.audit.probes.panel import DIFFERENTIAL, FINISHED_ROLLOUTS, GRADER, GYMNASIUM, GYMNASIUM_STATIC, SCRIPTED, STATIC
 from sandlot.audit.probes.played.health import take_rollouts
 from sandlot.audit.reports.folder import FOLDER, folder_of
@@ -30,174 +30,13 @@ from sandlot.audit.reports.formats import require_writable, write_audit, write_r
 from sandlot.audit.subject import Description, Subject
 from sandlot.audit.subjects.named import NamedSubject, SubjectOptions, find_subject
 from sandlot.audit.unfinished import UnfinishedAudit
-from sandlot.audit.verdict import FORMAT, Audit, LayerReport, ProbeReport, State, apply_waivers, verdict_of
+from sandlot.audit.verdict import FORMAT, Audit, apply_waivers, verdict_of
 from sandlot.audit.waivers import read_waivers
 from sandlot.core.concurrency.blocking import blocking
-from sandlot.core.errors import ConfigError, HarnessError, SandlotError, boundary
+from sandlot.core.errors import ConfigError
 from sandlot.core.task import Task
 from sandlot.env.environment import Environment
-from sandlot.observe.events import ProbeBegan, ProbeEnded, Sink, fan_out, ignore_event
-
-_PROBES_AT_ONCE = 2
-_ALONE = frozenset({Layer.DIFFERENTIAL})
-"""Layers whose probes run one at a time: trials of another probe in parallel would change the conditions."""
-_PLAYED = frozenset({Layer.GRADER, Layer.SCRIPTED, Layer.DIFFERENTIAL})
-"""Layers that take trials."""
-_PROBE_S = 3600.0
-"""Time limit of a probe. Trials have their own limits; this one is for probes that would never end."""
-
-
-@dataclass(frozen=True, slots=True)
-class AuditSelection:
-    """Which part of an audit to run. Default: the mandatory layers."""
-
-    layers: frozenset[Layer] = frozenset(MANDATORY)
-    probes: frozenset[str] | None = None
-    """Only these probes. None: all."""
-
-
-class ProbeMemory(Protocol):
-    """Stores finished probes, so that an interrupted audit can continue."""
-
-    def recall(self, probe: Probe) -> tuple[ProbeReport, list[Finding]] | None:
-        """The result of an earlier sitting of the same audit; None if the probe has to run."""
-        ...
-
-    def keep(self, probe: Probe, report: ProbeReport, findings: Sequence[Finding]) -> None:
-        """Store a finished probe."""
-        ...
-
-
-async def run_probes(
-    case: Case, probes: Sequence[Probe], wanted: AuditSelection, sink: Sink, memory: ProbeMemory | None = None
-) -> tuple[list[LayerReport], list[Finding]]:
-    """Run the wanted probes, a few at a time, layer by layer. Probes in `memory` are not run again. `sink` must not raise."""
-    layers: list[LayerReport] = []
-    findings: list[Finding] = []
-    unplayable: str | None = None
-    for layer in Layer:
-        if layer in wanted.layers and layer in case.description.inapplicable:
-            why = case.description.inapplicable[layer]
-            layers.append(LayerReport(layer=layer, state=State.DOES_NOT_APPLY, why=why))
-            continue
-        mine = [probe for probe in probes if probe.layer is layer and (wanted.probes is None or probe.name in wanted.probes)]
-        if layer not in wanted.layers or not mine:
-            why = "" if layer not in wanted.layers else "none of its probes was selected" if wanted.probes else "it has no probes"
-            layers.append(LayerReport(layer=layer, state=State.NOT_ASKED, why=why))
-            continue
-        obstacle = _obstacle(case, layer)
-        known = {probe.name: kept for probe in mine if memory and (kept := memory.recall(probe))}
-        if not obstacle and layer in _PLAYED and len(known) < len(mine):
-            unplayable = await case.obstacle() or "" if unplayable is None else unplayable
-            obstacle = unplayable
-        if obstacle:
-            layers.append(LayerReport(layer=layer, state=State.COULD_NOT_RUN, why=obstacle))
-            continue
-        reports, found = await _run_layer(case, mine, sink, known, memory)
-        why = _why_unfinished(reports)
-        state = State.COULD_NOT_RUN if why else State.RAN
-        layers.append(LayerReport(layer=layer, state=state, why=why, probes=tuple(reports)))
-        findings += found
-    return layers, sorted(findings, key=_gravity)
-
-
-def chosen_tasks(tasks: Sequence[Task], most: int, seed: int) -> tuple[Task, ...]:
-    """All tasks, or a seeded sample in the same order."""
-    if len(tasks) <= most:
-        return tuple(tasks)
-    kept = set(Random(seed).sample(range(len(tasks)), most))  # noqa: S311 - seeded, not secret
-    return tuple(task for place, task in enumerate(tasks) if place in kept)
-
-
-def _gravity(finding: Finding) -> tuple[bool, int, str, str]:
-    order = (Severity.BLOCKER, Severity.HIGH, Severity.LOW, Severity.INFO)
-    return (finding.standing is Confidence.LEAD, order.index(finding.severity), finding.code, finding.id)
-
-
-def _obstacle(case: Case, layer: Layer) -> str:
-    """Why a layer cannot run at all; empty if it can."""
-    about = case.description
-    if layer is Layer.STATIC:
-        return "" if about.kind == "environment" or about.sources else "its source was not found in the folders of modules"
-    if about.needs_user and case.user is None:
-        return "a model must play its user (`@env.persona`); name one with `--user MODEL`, such as `--user scripted:persona`"
-    if about.needs_judge and case.judge is None:
-        return "its rubric has judge checks, and nothing is graded without a judge; name one with `--judge MODEL`"
-    if layer in MANDATORY and not about.has_golden and about.kind != "gymnasium":  # all but one of its probes need none
-        return "it has no golden solution, so nothing shows that it can be solved; write one with `@env.solution`"
-    return ""
-
-
-def _why_unfinished(reports: Sequence[ProbeReport]) -> str:
-    """Why a layer did not run completely; empty if it did."""
-    broken = next((report for report in reports if report.state is State.COULD_NOT_RUN), None)
-    if broken is not None:
-        return f"probe `{broken.name}`: {broken.why}"
-    if all(report.state is State.DOES_NOT_APPLY for report in reports):
-        return f"none of its probes applies: {reports[0].why}"
-    return ""
-
-
-async def _run_layer(
-    case: Case,
-    probes: Sequence[Probe],
-    sink: Sink,
-    known: Mapping[str, tuple[ProbeReport, list[Finding]]],
-    memory: ProbeMemory | None,
-) -> tuple[list[ProbeReport], list[Finding]]:
-    reports: dict[str, ProbeReport] = {}
-    found: dict[str, list[Finding]] = {}
-    places = anyio.CapacityLimiter(1 if probes[0].layer in _ALONE else _PROBES_AT_ONCE)
-
-    async def look(probe: Probe) -> None:
-        async with places:
-            if probe.name not in known:
-                sink(ProbeBegan(layer=probe.layer, probe=probe.name))
-            report, findings = known.get(probe.name) or await _run_probe(case, probe)
-            reports[probe.name], found[probe.name] = report, findings
-            if memory is not None:
-                await anyio.to_thread.run_sync(memory.keep, probe, report, findings)
-            sink(
-                ProbeEnded(
-                    layer=probe.layer,
-                    probe=probe.name,
-                    state=report.state,
-                    why=report.why,
-                    num_findings=report.findings,
-                    seconds=report.seconds,
-                    earlier=report.earlier,
-                )
-            )
-
-    async with anyio.create_task_group() as group:
-        for probe in probes:
-            group.start_soon(look, probe)
-    return [reports[probe.name] for probe in probes], [finding for probe in probes for finding in found[probe.name]]
-
-
-async def _run_probe(case: Case, probe: Probe) -> tuple[ProbeReport, list[Finding]]:
-    reason = probe.applies(case)
-    if reason is not None:
-        return ProbeReport(name=probe.name, state=State.DOES_NOT_APPLY, codes=probe.codes, why=reason), []
-    started = time.monotonic()
-    counted = count_trials()
-    try:
-        with boundary(HarnessError, f"probe `{probe.name}`"), anyio.fail_after(_PROBE_S):
-            findings = await probe.look(case)
-    except SandlotError as error:
-        seconds = time.monotonic() - started
-        why = str(error)
-        return ProbeReport(name=probe.name, state=State.COULD_NOT_RUN, codes=probe.codes, why=why, seconds=seconds), []
-    report = ProbeReport(
-        name=probe.name,
-        state=State.RAN,
-        codes=probe.codes,
-        seconds=time.monotonic() - started,
-        findings=len(findings),
-        trials=counted.trials,
-    )
-    return report, findings
-
+from sandlot.observe.events import Sink, fan_out, ignore_event
 
 PANEL: tuple[Probe, ...] = (*STATIC, *GRADER, *SCRIPTED, *DIFFERENTIAL, *FINISHED_ROLLOUTS)
 """The probes for environments and plain graders."""
@@ -409,6 +248,14 @@ def _dependencies(about: Description, plan: AuditPlan) -> list[Any]:
     files = [hashlib.sha256(file.read_bytes()).hexdigest() if file else None for file in (plan.reference, plan.manifest)]
     options = [plan.seed, plan.most_tasks, plan.tasks, plan.judge, plan.user, plan.conditions, files]
     return [FORMAT, plan.place, msgspec.to_builtins(about), options, platform.python_version()]
+
+
+def chosen_tasks(tasks: Sequence[Task], most: int, seed: int) -> tuple[Task, ...]:
+    """All tasks, or a seeded sample in the same order."""
+    if len(tasks) <= most:
+        return tuple(tasks)
+    kept = set(Random(seed).sample(range(len(tasks)), most))  # noqa: S311 - seeded, not secret
+    return tuple(task for place, task in enumerate(tasks) if place in kept)
 
 
 def _tasks(about: Description, plan: AuditPlan) -> tuple[Task, ...]:

@@ -1,8 +1,7 @@
-"""Linting rubrics: what cannot be graded (errors), and what reinforcement learning will exploit (warnings).
+"""Linting rubrics: errors, which make grading impossible, and warnings about what training may exploit.
 
-The warnings follow what is known about rubrics that were gamed: compound criteria, presence instead of correctness, negations
-met by an empty answer, one check worth half the score, two checks that ask the same. They are leads for the author to read, not
-verdicts: only errors make a rubric unusable.
+The warnings are known ways in which rubrics are gamed: compound criteria, presence instead of correctness, negations that an
+empty answer meets, one check worth half the score, two checks that ask the same. Only errors make a rubric unusable.
 """
 
 import re
@@ -24,11 +23,11 @@ from sandlot.grade.loading import parse_rubric, read_rubric
 from sandlot.grade.rules import find_faults, possible_points
 
 _MAX_WEIGHT = 0.2
-"""Share of the points one check should have at most (in rubrics of ten checks or more)."""
+"""Maximum share of the points for one check, in rubrics of ten checks or more."""
 _MAX_PRESENCE = 0.6
-"""Share of the points that may be earned by mere presence."""
+"""Maximum share of the points for mere presence."""
 _MAX_OVERLAP = 0.8
-"""Share of words two prompts may have in common."""
+"""Maximum share of words that two prompts may have in common."""
 _MANY = 10
 
 _QUOTED = re.compile(r"\"[^\"]*\"|(?<!\w)'[^']*'(?!\w)|`[^`]*`|\([^)]*\)|\bbetween\b.{1,60}?\band\b")
@@ -42,15 +41,15 @@ _VARIABLE = re.compile(r"\$\w+\.")
 
 
 class LintSeverity(StrEnum):
-    """How much a finding matters."""
+    """The severity of a finding."""
 
     ERROR = "error"  # the rubric cannot be graded
-    WARNING = "warning"  # it can be gamed or misread
+    WARNING = "warning"  # the rubric may be gamed or misread
     INFO = "info"
 
 
 class LintFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing to look at in a rubric."""
+    """One problem of a rubric."""
 
     code: str
     severity: LintSeverity
@@ -60,9 +59,9 @@ class LintFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def lint(rubric: Rubric, *, functions: Functions | None = None, tasks: Sequence[Task] = ()) -> list[LintFinding]:
-    """Everything worth saying about a rubric, errors first.
+    """All findings about a rubric, errors first.
 
-    With `functions`, references and arguments are checked too; with `tasks`, that every `$key.x` and `$data.x` exists in them.
+    With `functions`, references and arguments are checked; with `tasks`, that every `$key.x` and `$data.x` exists in them.
     """
     broken = [
         LintFinding(code=fault.code, severity=LintSeverity.ERROR, check=fault.check, message=fault.message, fix=fault.fix)
@@ -76,16 +75,16 @@ def lint(rubric: Rubric, *, functions: Functions | None = None, tasks: Sequence[
 
 
 def lint_file(path: Path, functions: Functions | None = None, tasks: Sequence[Task] = ()) -> list[LintFinding]:
-    """The same for a file; one that is no rubric at all is one finding that says where."""
+    """Lint a file. If it is not a rubric, there is one finding that says where."""
     try:
         rubric = parse_rubric(read_rubric(path), str(path))
     except ConfigError as error:
-        return [LintFinding(code="schema", severity=LintSeverity.ERROR, check=None, message=str(error), fix="mend that first")]
+        return [LintFinding(code="schema", severity=LintSeverity.ERROR, check=None, message=str(error), fix="fix this first")]
     return lint(rubric, functions=functions, tasks=tasks)
 
 
 def require_gradable(rubric: Rubric, where: str, *, functions: Functions | None = None, tasks: Sequence[Task] = ()) -> None:
-    """Refuse a rubric with errors before the first rollout, naming all of them."""
+    """`ConfigError` that lists all errors of a rubric, before the first rollout."""
     errors = [finding for finding in lint(rubric, functions=functions, tasks=tasks) if finding.severity is LintSeverity.ERROR]
     if errors:
         raise ConfigError("\n".join(f"{where}: {finding.message}; {finding.fix}" for finding in errors))
@@ -100,7 +99,7 @@ def _error(code: str, check: Check, message: str, fix: str) -> LintFinding:
 
 
 def _references(rubric: Rubric, functions: Functions | None) -> Iterator[LintFinding]:
-    """References that lead nowhere and arguments that do not fit. Without `functions` only built-in checks can be looked up."""
+    """Unknown references and wrong arguments. Without `functions` only built-in checks are looked up."""
     for check in rubric.checks:
         if not isinstance(check, PythonCheck) or (functions is None and not check.ref.startswith("sandlot:")):
             continue
@@ -108,7 +107,7 @@ def _references(rubric: Rubric, functions: Functions | None) -> Iterator[LintFin
             function = resolve(check.ref, functions or _nothing)
         except (LookupError, AttributeError, ImportError, SandlotError) as error:
             yield _error(
-                "unknown-ref", check, f"`{check.ref}` leads nowhere: {error}", "write `module:function`, or `sandlot:NAME`"
+                "unknown-ref", check, f"`{check.ref}` is not found: {error}", "write `module:function`, or `sandlot:NAME`"
             )
             continue
         try:
@@ -119,11 +118,11 @@ def _references(rubric: Rubric, functions: Functions | None) -> Iterator[LintFin
             continue
         if check.isolate and is_async(function):
             yield _error(
-                "async-isolate", check, f"`{check.ref}` is async and isolated", "make it a plain `def`, or drop `isolate`"
+                "async-isolate", check, f"`{check.ref}` is async and isolated", "write a plain `def`, or remove `isolate`"
             )
         fault = pattern_fault(check.args["pattern"]) if check.ref == "sandlot:answer_matches" else None
         if fault is not None:
-            yield _error("bad-pattern", check, fault, "write a pattern that reads the text once")
+            yield _error("bad-pattern", check, fault, "write a pattern without nested repetitions")
 
 
 def _nothing(ref: str) -> Function:
@@ -137,12 +136,12 @@ def _variables(rubric: Rubric, tasks: Sequence[Task]) -> Iterator[LintFinding]:
         words = [word for word in _strings(check.args) if _VARIABLE.match(word)]
         for word in words:
             if not word.startswith(("$key.", "$data.")):
-                yield _warning("odd-variable", check, f"`{word}` is taken as it stands", "only `$key.` and `$data.` are replaced")
+                yield _warning("odd-variable", check, f"`{word}` is used literally", "only `$key.` and `$data.` are replaced")
         for task in tasks if words else ():
             try:
                 substitute_values(check.args, task)
             except LookupError as error:
-                yield _error("unknown-path", check, str(error.args[0]), "name what the task's key or data holds")
+                yield _error("unknown-path", check, str(error.args[0]), "use a name of the task's key or data")
                 break
 
 
@@ -163,10 +162,10 @@ def _weights(rubric: Rubric) -> Iterator[LintFinding]:
         share = check.points / total
         if share > _MAX_WEIGHT and len(rubric.checks) >= _MANY:
             message = f"`{check.id}` is worth {share:.0%} of the score"
-            yield _warning("heavy", check, message, f"split it; one check should be worth at most {_MAX_WEIGHT:.0%}")
+            yield _warning("heavy", check, message, f"split it; give one check at most {_MAX_WEIGHT:.0%}")
         if check.gate and check.points < 0:
-            message = f"`{check.id}` is a gate with negative points: it costs points when met and everything when not"
-            yield _warning("negative-gate", check, message, "turn the question round and give it 0 points or more")
+            message = f"`{check.id}` is a gate with negative points: met, it costs points; not met, the score is 0"
+            yield _warning("negative-gate", check, message, "invert the question and give it 0 points or more")
         if check.points == 0 and not check.gate and not any(check.id in other.requires for other in rubric.checks):
             yield _warning(
                 "worthless", check, f"`{check.id}` is worth 0 points and nothing requires it", "give it points or remove it"
@@ -175,7 +174,7 @@ def _weights(rubric: Rubric) -> Iterator[LintFinding]:
     if judged:
         message = f"{judged:.0%} of the points come from a judge"
         yield LintFinding(
-            code="judge-share", severity=LintSeverity.INFO, check=None, message=message, fix="keep deterministic what can be"
+            code="judge-share", severity=LintSeverity.INFO, check=None, message=message, fix="use Python checks where possible"
         )
 
 
@@ -186,18 +185,21 @@ def _prompts(rubric: Rubric) -> Iterator[LintFinding]:
         bare = _QUOTED.sub(" ", check.prompt)
         word = _COMPOUND.search(bare)
         if word:
-            message = f"`{check.id}` joins two facts with `{word.group()}`: half of it may earn all of it"
+            message = f"`{check.id}` joins two facts with `{word.group()}`: one of them may earn all points"
             yield _warning("compound", check, message, "make it two checks")
         if _NEGATED.search(bare):
-            message = f"`{check.id}` is put as a negation, " + (
-                "and costs points when true" if check.points < 0 else "which an empty answer meets"
+            message = f"`{check.id}` is a negation" + (
+                " with negative points" if check.points < 0 else ", which an empty answer meets"
             )
             yield _warning(
-                "negation", check, message, "say what must be there; for what must not, ask for it with negative points"
+                "negation",
+                check,
+                message,
+                "ask for what must be there; for what must not, ask for its presence with negative points",
             )
         if not {example.verdict for example in check.examples} >= {check.choices[0], check.choices[-1]}:
             message = f"`{check.id}` has no example of both `{check.choices[0]}` and `{check.choices[-1]}`"
-            yield _warning("no-examples", check, message, "give one that passes and one that fails")
+            yield _warning("no-examples", check, message, "add one that passes and one that fails")
 
 
 def _duplicates(rubric: Rubric) -> Iterator[LintFinding]:
@@ -208,7 +210,7 @@ def _duplicates(rubric: Rubric) -> Iterator[LintFinding]:
     ]
     for (one, left), (other, right) in combinations(words, 2):
         if one.view == other.view and len(left & right) > _MAX_OVERLAP * len(left | right):
-            yield _warning("near-duplicate", other, f"`{other.id}` asks nearly what `{one.id}` asks", "keep one of them")
+            yield _warning("near-duplicate", other, f"`{other.id}` asks nearly the same as `{one.id}`", "keep one of them")
     calls: dict[tuple[str, str], str] = {}
     for check in rubric.checks:
         if isinstance(check, PythonCheck):
@@ -224,9 +226,9 @@ def _presence(rubric: Rubric) -> Iterator[LintFinding]:
     total = sum(max(check.points, 0.0) for check in rubric.checks)
     present = sum(max(check.points, 0.0) for check in rubric.checks if _is_presence(check))
     if present > _MAX_PRESENCE * total:
-        message = f"{present / total:.0%} of the points are for something being there, not for its being right"
+        message = f"{present / total:.0%} of the points are for presence, not for correctness"
         yield _warning(
-            "presence", None, message, f"add checks of correctness; {_MAX_PRESENCE:.0%} is the most that training should see"
+            "presence", None, message, f"add checks of correctness; at most {_MAX_PRESENCE:.0%} should be for presence"
         )
 
 
@@ -241,5 +243,5 @@ def _groups(rubric: Rubric) -> Iterator[LintFinding]:
     for group in rubric.groups:
         together = sum(worth[name] for name in group.checks)
         if group.cap >= together:
-            message = f"group `{group.id}` caps at {group.cap:g}, and its checks give {together:g} at most"
+            message = f"group `{group.id}` has cap {group.cap:g}, but its checks give at most {together:g}"
             yield _warning("idle-cap", None, message, "lower the cap or remove the group")

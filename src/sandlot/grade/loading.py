@@ -1,7 +1,6 @@
-"""Rubrics from files: read, checked, and refused with file, line, value and fix.
+"""Loading rubrics from files. Errors name file, line, value and fix.
 
-Nothing is guessed: an unknown field, a doubled key, a NaN or a check that requires what does not exist is an error here, before
-the first rollout.
+An unknown field, a repeated key, a NaN or a check that requires an unknown one is an error here, before the first rollout.
 """
 
 import json
@@ -19,7 +18,7 @@ _MAX_BYTES = 16 * 2**20
 
 
 def load_rubric(path: Path) -> Rubric:
-    """The rubric in a JSON file. `ConfigError` lists everything that is wrong with it, line by line."""
+    """Load a rubric from a JSON file. `ConfigError` lists everything that is wrong, line by line."""
     text = read_rubric(path)
     rubric = parse_rubric(text, str(path))
     found = find_faults(rubric)
@@ -29,7 +28,7 @@ def load_rubric(path: Path) -> Rubric:
 
 
 def parse_rubric(text: str, where: str) -> Rubric:
-    """The rubric written in `text`, of the right shape; whether it is sound is asked by `find_faults`."""
+    """Parse a rubric. Its structure is checked here, its rules by `find_faults`."""
     try:
         data = json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
         json.dumps(data, ensure_ascii=False).encode()
@@ -37,7 +36,7 @@ def parse_rubric(text: str, where: str) -> Rubric:
         raise ConfigError(f"{where}:{error.lineno}: not JSON: {error.msg} (column {error.colno})") from error
     except UnicodeEncodeError as error:
         raise ConfigError(
-            f"{where}: a text has the escape \\u{ord(error.object[error.start]):04x}, half a character; write the whole"
+            f"{where}: a text has the escape \\u{ord(error.object[error.start]):04x}, half of a surrogate pair; write both halves"
         ) from error
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{where}: {error}") from error
@@ -55,17 +54,17 @@ def _describe(fault: Fault, text: str, where: str) -> str:
 
 
 def read_rubric(path: Path) -> str:
-    """The text of a rubric file; `ConfigError` says why there is none."""
+    """The text of a rubric file; `ConfigError` if it cannot be read."""
     try:
         data = path.read_bytes()
     except FileNotFoundError as error:
         there = sorted(file.stem for file in path.parent.glob("*.json"))
-        names = f"there are: {', '.join(there)}" if there else f"`{path.parent}` holds no .json file"
+        names = f"rubrics there: {', '.join(there)}" if there else f"`{path.parent}` has no .json file"
         raise ConfigError(f"no rubric at `{path}`; {names}") from error
     except OSError as error:
         raise ConfigError(f"the rubric `{path}` cannot be read: {error.strerror}") from error
     if len(data) > _MAX_BYTES:
-        raise ConfigError(f"the rubric `{path}` has {len(data):,} bytes; {_MAX_BYTES:,} is the most")
+        raise ConfigError(f"the rubric `{path}` has {len(data):,} bytes; the limit is {_MAX_BYTES:,}")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -78,17 +77,17 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     seen: set[str] = set()
     for name, _ in pairs:
         if name in seen:
-            raise ValueError(f"the key `{name}` appears twice in one object; the first would be lost, keep one")
+            raise ValueError(f"the key `{name}` appears twice in one object; keep one")
         seen.add(name)
     return dict(pairs)
 
 
 def _constant(word: str) -> Any:
-    raise ValueError(f"`{word}` is not a number of JSON; write a finite one")
+    raise ValueError(f"`{word}` is not valid JSON; write a finite number")
 
 
 def _fix(message: str, path: str) -> str:
-    """What the fields are called where the message is about fields."""
+    """The fix for a validation error: the names of the fields, if it is about fields."""
     if "kind" in path or "kind" in message:
         return "`kind` is `python` or `judge`"
     if "field" in message and path.startswith("$.checks["):
@@ -100,7 +99,7 @@ def _fix(message: str, path: str) -> str:
 
 
 def rubric_schema() -> dict[str, Any]:
-    """As published in `docs/reference/rubric.schema.json`."""
+    """The JSON Schema of a rubric, published as `docs/reference/rubric.schema.json`."""
     schema = msgspec.json.schema(Rubric)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Sandlot rubric, format 1", **schema}
 
@@ -115,7 +114,7 @@ _BLANK = re.compile(r"[ \t\r\n]*")
 
 
 def line_of(text: str, path: str) -> int:
-    """The line where the value at `path` begins, or where the last part of the path that exists does. Counts from 1."""
+    """The line of the value at `path`, or of the last part of the path that exists. Counts from 1."""
     position = _skip(text, 0)
     for name, index in _STEP.findall(path):
         found = _member(text, position, name) if name else _item(text, position, int(index))
@@ -149,7 +148,7 @@ def _item(text: str, position: int, index: int) -> int | None:
 
 
 def _next(text: str, position: int) -> int:
-    """Past the value that begins here, and the comma after it."""
+    """The position after the value that begins here and its comma."""
     _, position = _DECODER.raw_decode(text, position)
     position = _skip(text, position)
     return _skip(text, position + 1) if text[position : position + 1] == "," else position

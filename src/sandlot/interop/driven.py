@@ -21,7 +21,7 @@ from sandlot.core.task import Task
 from sandlot.core.trace import Message, Node, Part, Text, ToolCall, Trace
 from sandlot.core.types import Json
 from sandlot.interop.stage import Stage
-from sandlot.model.policy.player import assistant_node, heard
+from sandlot.model.policy.player import assistant_node, messages_since_turn
 
 _PATIENCE_S = 3600.0
 """Maximum time until the trainer's next move. A trainer drives many rollouts in turn: it is not the agent's time."""
@@ -55,7 +55,7 @@ class DrivenRollout:
     async def turn(self, trace: Trace, leaf: int, tools: Sequence[ToolSpec]) -> Node:  # noqa: ARG002 - the trainer knows them
         """Pass on the environment's messages, and wait for the next move."""
         with pause_limits(), deadline(_PATIENCE_S, ModelError, "the trainer's next move"):
-            await self._asks.send(heard(trace, leaf))
+            await self._asks.send(messages_since_turn(trace, leaf))
             return assistant_node(self.name, trace, leaf, await self._to_move.receive())
 
     # -- for the trainer's thread --------------------------------------------------------------------------------------

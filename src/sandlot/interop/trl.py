@@ -39,13 +39,13 @@ from sandlot.env.load import load
 from sandlot.interop.driven import DrivenRollout, environment_class
 from sandlot.interop.stage import Stage, StageConfig, open_stage
 from sandlot.model.engine.local import LocalConfig, LocalModel, open_local
-from sandlot.model.engine.weights import folder_of
+from sandlot.model.engine.weights import model_folder
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.folder import load_folder
 from sandlot.model.nn.layout import put_weights
 from sandlot.model.policy.player import Move, Player, PlayerView
-from sandlot.model.policy.rendered import rendered
 from sandlot.model.policy.scripted import ScriptedPolicies
+from sandlot.model.policy.tokens import token_policies
 from sandlot.model.render.open import open_renderer
 from sandlot.model.render.template import as_entries
 from sandlot.train.rows import rows_of
@@ -87,7 +87,7 @@ def open_for_trl(
     )
     with anyio.from_thread.start_blocking_portal() as portal, ExitStack() as stack:
         stage = stack.enter_context(portal.wrap_async_context_manager(open_stage(stage_config)))
-        opened = TrlEnvironment(portal, stack, stage, folder_of(model) if model else None)
+        opened = TrlEnvironment(portal, stack, stage, model_folder(model) if model else None)
         stack.callback(opened.drop)
         yield opened
 
@@ -143,7 +143,7 @@ class TrlEnvironment:
     def rollouts(self, prompts: Sequence[Sequence[Json]], trainer: Any) -> dict[str, list[Any]]:
         """TRL's `rollout_func`: one rollout for each prompt, with the trainer's current weights."""
         published = self._publish(trainer)
-        policies = rendered(published.model, published.renderer, _sampling(trainer))
+        policies = token_policies(published.model, published.renderer, _sampling(trainer))
         traces = self._portal.call(self._stage.play, [(str(prompt[-1]["task"]), policies) for prompt in prompts])
         sequences = [_sequence(trace, published.renderer.stop_ids[0]) for trace in traces]
         names = ("prompt_ids", "completion_ids", "logprobs", "env_mask")

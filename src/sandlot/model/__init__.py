@@ -1,8 +1,8 @@
-"""Where turns come from: a model endpoint, an engine of our own, a script, a recording.
+"""Models and policies: HTTP endpoints, the embedded engine, scripts and recordings.
 
-- `policy/`: what takes a turn in a rollout. Read `policy/spoken.py` first: it makes a policy of any chat model.
+- `policy/`: policies, which take the turns of a rollout. Read `policy/chat.py` first: a policy over any chat model.
 - `endpoint/`: models behind HTTP, with retries, secrets and spend caps.
 - `wire/`: the messages of OpenAI, Anthropic, vLLM and SGLang, both sides.
-- `render/`: chat templates and tokenizers; history is appended to and never rendered again.
+- `render/`: chat templates and tokenizers. A history is appended to, never rendered again.
 - `engine/` and `nn/`: the embedded engine and the decoder it shares with the trainer. Both need the `torch` extra.
 """

@@ -1,5 +1,5 @@
-"""Serving: an environment or a model offered to others.
+"""Servers for environments and models.
 
-Read `mcp.py` first (an environment as an MCP server, one world for each connection), then `connection.py` (what one client sees)
-and `http.py` (how many clients reach one port). For models: `model.py`, then `routes.py` with `completions.py` and `chat.py`.
+Environments: read `environment/mcp.py` first (an MCP server with one world per connection), then `connection.py` (one client) and
+`http.py` (many clients on one port). Models: `model/server.py`, then `routes.py` with `completions.py` and `chat.py`.
 """

@@ -1,5 +1,5 @@
-"""Keeping: everything a run produced, on disk, exactly once.
+"""The run directory: every rollout of a run on disk, exactly once.
 
-Read `directory.py` first (`open_run`: what a writer holds), then `frames.py` (how bytes become durable), `traces.py` (the log
-and when it is sealed), `segments.py` (what it is sealed into), `reader.py` (`RunReader`: looking at a live or finished run).
+Read `directory.py` first (`open_run`, for writing), then `frames.py` (how bytes become durable), `traces.py` (the log and when it
+is sealed), `segments.py` (the Parquet files it is sealed into), `reader.py` (`RunReader`, for a live or finished run).
 """

@@ -1,9 +1,9 @@
-"""Rollouts set aside: taken out of a run so that they are taken again, and kept beside it.
+"""Rollouts set aside: removed from a run to be taken again, and kept in its folder.
 
     set_aside/NNNNNN-DIGEST.parquet  rollouts that were in segment NNNNNN, in the same columns
 
-At any crash a rollout is in the run, or set aside, or both, never lost; the next call finishes what was begun. Readers and SQL
-over `segments/` see only what is in the run.
+After a crash a rollout is in the run, or set aside, or both, never lost; the next call finishes the work. Readers and SQL over
+`segments/` see only the rollouts of the run.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,24 +19,24 @@ from sandlot.store.segments import Segment, seal, write_segment
 
 
 def set_aside(run: Path, wanted: Callable[[TraceRow], bool], disk: Disk = DISK) -> int:
-    """Take every rollout that is `wanted` out of the run; how many. Blocking, and the caller holds the run's lock."""
+    """Set aside every rollout that is `wanted`, and return their number. Blocking; the caller holds the run's lock."""
     layout = layout_of(run)
     for number, log in (layout.logs | layout.shadowed).items():
         if number in layout.segments:
-            disk.remove(log)  # a crash left it behind its segment, which is whole
+            disk.remove(log)  # a crash left it; its segment is complete
         else:
             seal(log, segment_file(run, number), disk)
     return sum(_set_aside_of(run, number, path, wanted, disk) for number, path in layout_of(run).segments.items())
 
 
 def rows_set_aside(run: Path) -> Iterator[TraceRow]:
-    """The rows of everything that was set aside."""
+    """The rows of all rollouts set aside."""
     for path in sorted(aside_folder(run).glob("*.parquet")):
         yield from rows_of(Segment(path).table())
 
 
 def traces_set_aside(run: Path) -> Iterator[Trace]:
-    """The traces of everything that was set aside."""
+    """The traces of all rollouts set aside."""
     for path in sorted(aside_folder(run).glob("*.parquet")):
         yield from (decode_trace(data, str(path)) for data in Segment(path).traces())
 
@@ -60,5 +60,5 @@ def _set_aside_of(run: Path, number: int, path: Path, wanted: Callable[[TraceRow
 
 
 def _digest_of(entries: Sequence[LogEntry]) -> str:
-    """The same for the same rollouts: setting them aside twice, after a crash, keeps them once."""
+    """Equal for the same rollouts, so that setting them aside again after a crash keeps them once."""
     return digest(b"".join(entry.trace for entry in entries))[:12]

@@ -1,7 +1,7 @@
-"""Bytes kept by their hash: evidence, artifacts, whole tool outputs.
+"""Bytes stored by their hash: evidence, artifacts, whole tool outputs.
 
-The same bytes are kept once. `put` returns when they are durable: small ones share a pack file and its sync, large ones have a
-file of their own. `get` verifies the hash, so what comes back is what was kept or an error.
+The same bytes are stored once. `put` returns when they are durable: small blobs share a pack file and its sync, a large one has
+its own file. `get` verifies the hash.
 """
 
 from collections.abc import AsyncGenerator
@@ -20,34 +20,34 @@ from sandlot.store.layout import large_file, pack_file, pack_index_file, packs_o
 from sandlot.store.packs import BLOB_TAG, KEY_BYTES, BlobPlace, Packs, write_index
 
 LARGE_BYTES = 2**20
-"""A blob above this has a file of its own."""
+"""A larger blob has its own file."""
 _PACK_BYTES = 64 * 2**20
-"""A pack that has reached this is full."""
+"""A pack of this size is full."""
 
 
 class MemoryBlobs:
-    """Blobs in memory, for tests and for worlds nobody keeps."""
+    """Blobs in memory, for tests and for sessions outside a run."""
 
     def __init__(self) -> None:
         self._kept: dict[str, bytes] = {}
 
     async def put(self, data: bytes) -> str:
-        """Keep them and return their digest."""
+        """Store bytes and return their digest."""
         name = digest_of(data)
         self._kept[name] = bytes(data)
         return name
 
     async def get(self, digest: str) -> bytes:
-        """The bytes again; `KeyError` if they were never kept."""
+        """Read bytes by digest; `KeyError` if they were never stored."""
         return self._kept[digest]
 
     def drop_all_but(self, live: set[str]) -> None:
-        """Forget what nobody refers to."""
+        """Remove every blob that is not in `live`."""
         self._kept = {name: data for name, data in self._kept.items() if name in live}
 
 
 def key_of(digest: str) -> bytes:
-    """The raw bytes of a digest; `KeyError` if it is none, for then nothing was ever kept under it."""
+    """The raw bytes of a digest; `KeyError` if it is not a digest, since nothing can be stored under it."""
     try:
         key = bytes.fromhex(digest)
     except ValueError:
@@ -58,19 +58,19 @@ def key_of(digest: str) -> bytes:
 
 
 class KeptBlobs:
-    """The blobs of a run for reading, while it is written or later."""
+    """The blobs of a run for reading, also while it is written."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._packs = Packs(folder)
 
     async def get(self, digest: str) -> bytes:
-        """The bytes again, verified; `KeyError` if they were never kept."""
+        """Read bytes by digest, verified; `KeyError` if they were never stored."""
         return await anyio.to_thread.run_sync(self.read, digest)
 
     async def put(self, data: bytes) -> str:
-        """Not here: reading a run changes nothing."""
-        raise StoreError(f"`{self._folder}` is open for reading only; {len(data)} bytes were not kept", kind="read_only")
+        """`StoreError`: the run is open for reading only."""
+        raise StoreError(f"`{self._folder}` is open for reading only; {len(data)} bytes were not stored", kind="read_only")
 
     def read(self, digest: str) -> bytes:
         """The same as `get`, blocking."""
@@ -78,7 +78,7 @@ class KeptBlobs:
         try:
             return _read(self._folder, self._packs, key)
         except (KeyError, StoreError):
-            self._packs.refresh()  # a writer may have added it, or gc moved it, since we looked
+            self._packs.refresh()  # a writer may have added it, or `gc` moved it, since the last look
             return _read(self._folder, self._packs, key)
 
 
@@ -94,19 +94,21 @@ def _read(folder: Path, packs: Packs, key: bytes) -> bytes:
         except FileNotFoundError:
             raise KeyError(name) from None
     if digest_of(data) != name:
-        raise StoreError(f"blob {name} in `{where}` is corrupt: its bytes have another hash", kind="corrupt")
+        raise StoreError(
+            f"blob {name} in `{where}` is corrupt: its bytes have another hash; restore the file from a copy", kind="corrupt"
+        )
     return data
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What opening blobs for writing found."""
+    """The state of the blobs when opened for writing."""
 
     packs: Packs
     number: int
-    """The pack to go on with."""
+    """The pack to append to."""
     tail: Scan | None
-    """What that pack holds; None if it is new."""
+    """The content of that pack; None if it is new."""
 
 
 class DiskBlobs:
@@ -122,7 +124,7 @@ class DiskBlobs:
         self._thread = anyio.CapacityLimiter(4)
 
     async def put(self, data: bytes) -> str:
-        """Keep them, durably, and return their digest; keeping the same bytes twice keeps them once."""
+        """Store bytes durably and return their digest. The same bytes are stored once."""
         if len(data) > LARGE_BYTES:
             with anyio.CancelScope(shield=True):
                 return await anyio.to_thread.run_sync(self._put_large, data, limiter=self._thread)
@@ -136,7 +138,7 @@ class DiskBlobs:
         return name
 
     async def get(self, digest: str) -> bytes:
-        """The bytes again, verified; `KeyError` if they were never kept."""
+        """Read bytes by digest, verified; `KeyError` if they were never stored."""
         return await anyio.to_thread.run_sync(_read, self._folder, self._packs, key_of(digest), limiter=self._thread)
 
     async def _put_small(self, key: bytes, data: bytes) -> None:
@@ -149,9 +151,9 @@ class DiskBlobs:
             del self._writing[key]
             done.set()
         if current is self._log and current.size_bytes >= _PACK_BYTES:
-            await self._turn_over()
+            await self._start_next_pack()
 
-    async def _turn_over(self) -> None:
+    async def _start_next_pack(self) -> None:
         full = self._log
         self._number += 1
         self._log = FrameLog(pack_file(self._folder, self._number), disk=self._disk)
@@ -169,13 +171,13 @@ class DiskBlobs:
         return name
 
     async def close(self) -> None:
-        """Returns when every put is answered."""
+        """Returns when every `put` has finished."""
         await self._log.close()
 
 
 @asynccontextmanager
 async def open_blobs(folder: Path, disk: Disk = DISK) -> AsyncGenerator[DiskBlobs]:
-    """A run's blobs for writing; the caller holds the lock."""
+    """Open a run's blobs for writing; the caller holds the lock."""
     with boundary(StoreError, f"`{folder}` cannot be opened for writing"):
         found = await anyio.to_thread.run_sync(_recover, folder, disk)
     blobs = DiskBlobs(folder, found, disk)
@@ -186,7 +188,7 @@ async def open_blobs(folder: Path, disk: Disk = DISK) -> AsyncGenerator[DiskBlob
 
 
 def _recover(folder: Path, disk: Disk) -> _Found:
-    """Cut the torn tail of the newest pack, to go on in it unless it is full."""
+    """Cut off the torn tail of the newest pack, to append to it unless it is full."""
     make_folder(folder / "packs", disk)
     packs = packs_of(folder)
     number, tail = max(packs, default=1), None

@@ -1,8 +1,8 @@
-"""Rows as columns and back: the table that tables, summaries and SQL read.
+"""Rows as Arrow columns and back: what tables, summaries and SQL read.
 
-The columns are the fields of `TraceRow`, in order, with `phases` spread into one `phase_NAME` column a phase. The phases every
-rollout may have are always there, so that all segments of all runs have the same columns; others come after them. A phase a
-rollout did not have is null, and is absent again when read back. pyarrow is imported only when a table is made or read.
+The columns are the fields of `TraceRow`, in order, with one column `phase_NAME` per phase. The usual phases are always there, so
+that all segments of all runs have the same columns; others come after them. A phase that a rollout did not have is null, and
+absent again when read back. pyarrow is imported only when a table is made or read.
 """
 
 from collections.abc import Iterator, Sequence
@@ -45,7 +45,7 @@ def _arrow_type(hint: Any) -> Any:
 
 
 def schema_of(rows: Sequence[TraceRow]) -> Any:
-    """The columns these rows need."""
+    """The schema for these rows."""
     pa = arrow()
     others = sorted({phase for row in rows for phase in row.phases}.difference(_PHASES))
     return pa.schema(
@@ -55,7 +55,7 @@ def schema_of(rows: Sequence[TraceRow]) -> Any:
 
 
 def table_of(rows: Sequence[TraceRow], schema: Any) -> Table:
-    """Rows as columns of a given schema."""
+    """Rows as a table of this schema."""
     arrays = [
         [row.phases.get(name.removeprefix(_PHASE)) for row in rows]
         if name.startswith(_PHASE)
@@ -68,7 +68,7 @@ def table_of(rows: Sequence[TraceRow], schema: Any) -> Table:
 
 
 def rows_of(table: Table) -> Iterator[TraceRow]:
-    """Columns as rows."""
+    """The rows of a table."""
     values = {name: table.column(name).to_pylist() for name in table.column_names}
     phase_names = [name for name in values if name.startswith(_PHASE)]
     phases = [(name.removeprefix(_PHASE), values[name]) for name in phase_names]

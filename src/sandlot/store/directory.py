@@ -1,8 +1,8 @@
-"""A run directory, opened for writing: everything a run keeps, and the promise that nothing is lost and nothing doubled.
+"""A run directory, open for writing: no rollout is lost, none is stored twice.
 
-`async with open_run(path, manifest=...) as run:` makes or re-opens `runs/<id>/`, under a lock of one writer.
-`await run.add(trace, row)` returns when the rollout is on disk; after `kill -9` at any byte, opening again finds every rollout
-that was ever acknowledged, once, in `run.done_keys()`.
+`async with open_run(path, manifest=...) as run:` creates or opens `runs/<id>/`, with a lock for one writer.
+`await run.add(trace, row)` returns when the rollout is on disk. After `kill -9` at any point, `run.done_keys()` has every rollout
+whose `add` had returned, once.
 """
 
 from collections.abc import AsyncGenerator, Callable
@@ -31,19 +31,19 @@ class RunDirectory:
 
     path: Path
     manifest: bytes
-    """As it was first written: going on with a run does not change what was run."""
+    """The manifest as first written; continuing a run does not change it."""
     blobs: DiskBlobs
     traces: TraceLog
 
     async def add(self, trace: Trace, row: TraceRow) -> None:
-        """Returns when it is on disk: only then does the rollout count. A second trace of the same rollout is an error."""
+        """Returns when the trace is on disk. `StoreError` for a second trace of the same rollout."""
         await self.traces.add(trace, row)
 
     def __contains__(self, key: Key) -> bool:
         return key in self.traces
 
     def done_keys(self) -> set[Key]:
-        """The (task, rollout) of every rollout that is kept."""
+        """The (task, rollout) of every stored rollout."""
         return self.traces.done_keys()
 
 
@@ -56,15 +56,15 @@ async def open_run(
     sealing: Sealing | None = None,
     disk: Disk = DISK,
 ) -> AsyncGenerator[RunDirectory]:
-    """Make the run directory, or go on with it. `manifest` is needed to make one; an existing one keeps its own.
+    """Create the run directory, or continue it. A new one needs a `manifest`; an existing one keeps its own.
 
-    Rollouts for which `retake` is true are set aside first: they count as not taken.
+    Rollouts for which `retake` is true are set aside first, to be taken again.
     """
     with boundary(StoreError, f"run `{path}` cannot be written"):
-        await anyio.to_thread.run_sync(_make_place, path, manifest, disk)
+        await anyio.to_thread.run_sync(_create_folder, path, manifest, disk)
     with write_lock(path):
         with boundary(StoreError, f"run `{path}` cannot be written"):
-            kept = await anyio.to_thread.run_sync(_settle, path, manifest, disk)
+            kept = await anyio.to_thread.run_sync(_prepare, path, manifest, disk)
             if retake is not None:
                 await anyio.to_thread.run_sync(set_aside, path, retake, disk)
         async with open_blobs(blob_folder(path), disk) as blobs, open_traces(path, sealing or Sealing(), disk) as traces:
@@ -76,33 +76,33 @@ def read_manifest(path: Path) -> bytes:
     try:
         manifest = manifest_file(path).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
-        raise ConfigError(f"`{path}` is not a run: it has no manifest.json") from None
+        raise ConfigError(f"`{path}` is not a run: it has no manifest.json; name the folder of a run") from None
     _check_format(manifest, f"`{manifest_file(path)}`")
     return manifest
 
 
-def _make_place(path: Path, manifest: bytes | None, disk: Disk) -> None:
-    """The folder to lock, if this may become or already is a run."""
+def _create_folder(path: Path, manifest: bytes | None, disk: Disk) -> None:
+    """Create the folder; `ConfigError` if it is not a run and cannot become one."""
     if not manifest_file(path).exists():
         if manifest is None:
             raise ConfigError(f"`{path}` is not a run: it has no manifest.json")
         _check_format(manifest, "the manifest given")
         foreign = [item.name for item in path.iterdir() if not _ours(item)] if path.is_dir() else []
         if foreign:
-            raise ConfigError(f"`{path}` is not a run and not empty (it has `{foreign[0]}`); name a new directory")
+            raise ConfigError(f"`{path}` is neither a run nor empty (it has `{foreign[0]}`); name a new folder")
     try:
         make_folder(path, disk)
     except (NotADirectoryError, FileExistsError) as error:
-        raise ConfigError(f"there can be no run at `{path}`: {error.strerror or error}; name another place") from error
+        raise ConfigError(f"cannot create a run at `{path}`: {error.strerror or error}; name another folder") from error
 
 
 def _ours(item: Path) -> bool:
-    """What a run that died at birth leaves behind."""
+    """True for files that a crash while creating a run may leave."""
     return item.name.endswith(DRAFT) or item == lock_file(item.parent)
 
 
-def _settle(path: Path, manifest: bytes | None, disk: Disk) -> bytes:
-    """Under the lock: drafts gone, the manifest there, and only then the folders: what has them is a run."""
+def _prepare(path: Path, manifest: bytes | None, disk: Disk) -> bytes:
+    """Under the lock: remove drafts, write the manifest, then create the folders, which mark a complete run."""
     for draft in drafts_of(path):
         disk.remove(draft)
     if manifest is not None and not manifest_file(path).exists():
@@ -119,10 +119,10 @@ def _check_format(manifest: bytes, name: str) -> None:
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ConfigError(f"{name} is not a JSON object with a `format`: {error}") from error
     if version != _FORMAT:
-        raise ConfigError(f"{name} has `format` {version}; this Sandlot reads and writes `format` {_FORMAT}")
+        raise ConfigError(f"{name} has `format` {version}; this version of Sandlot uses `format` {_FORMAT}")
 
 
 class _Head(msgspec.Struct):
-    """What the store itself reads of a manifest."""
+    """The field of a manifest that the store reads."""
 
     format: int

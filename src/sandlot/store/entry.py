@@ -1,6 +1,6 @@
-"""A kept rollout as it is written: its row, for tables, and its trace, for everything else.
+"""A stored rollout: its row, for tables, and its trace.
 
-The trace stays as bytes until somebody asks for it: listing a run never opens a trace.
+The trace stays encoded until it is needed: listing a run decodes no traces.
 """
 
 from typing import Any, cast
@@ -28,20 +28,20 @@ _trace_decoder = msgspec.msgpack.Decoder(Trace)
 
 
 def encode_entry(trace: Trace, row: TraceRow) -> bytes:
-    """The record of a finished trace."""
+    """The log record of a finished trace."""
     if (row.task, row.rollout) != trace.key:
-        raise StoreError(f"row {row.task}/{row.rollout} given with trace {trace.task}/{trace.rollout}", kind="mismatch")
-    with boundary(StoreError, f"trace {trace.task}/{trace.rollout} cannot be written down"):
+        raise StoreError(f"row {row.task}/{row.rollout} does not belong to trace {trace.task}/{trace.rollout}", kind="mismatch")
+    with boundary(StoreError, f"trace {trace.task}/{trace.rollout} cannot be encoded"):
         return _encoded(LogEntry(row, encode_trace(trace)))
 
 
 def encode_trace(trace: Trace) -> bytes:
-    """A trace as it is kept."""
+    """The stored form of a trace."""
     return _encoded(trace)
 
 
 def _encoded(value: LogEntry | Trace) -> bytes:
-    """As msgpack. A lone surrogate, which a policy may say and no UTF-8 can hold, is spelled out: it must not stop the run."""
+    """Encode as msgpack. Lone surrogates, which a policy may produce and UTF-8 cannot hold, become escapes."""
     try:
         return _encoder.encode(value)
     except UnicodeEncodeError:
@@ -58,15 +58,15 @@ def _spelled_out(value: Any) -> Any:
 
 
 def decode_entry(data: memoryview | bytes, name: str) -> LogEntry:
-    """Back from the log; `name` is for the error."""
-    with boundary(StoreError, f"`{name}` holds a record that is no trace"):
+    """Decode a log record; `name` is for the error."""
+    with boundary(StoreError, f"`{name}` has a record that is not a trace"):
         return _entry_decoder.decode(data)
 
 
 def decode_trace(data: memoryview | bytes, name: str) -> Trace:
-    """A kept trace; `name` is for the error."""
+    """Decode a stored trace; `name` is for the error."""
     with boundary(StoreError, f"`{name}` cannot be read as a trace"):
         trace = _trace_decoder.decode(data)
     if trace.format != FORMAT:
-        raise StoreError(f"`{name}` has format {trace.format}; this Sandlot reads format {FORMAT}", kind="format")
+        raise StoreError(f"`{name}` has format {trace.format}; this version of Sandlot reads format {FORMAT}", kind="format")
     return trace

@@ -1,13 +1,13 @@
-"""An append-only file of records, durable before `append` returns, with many appends sharing one sync.
+"""An append-only file of records. `append` returns when the record is durable; many appends share one sync.
 
-The file is a 16-byte opening and then *frames*; a frame is everything one sync made durable: a head (magic, length, checksum of
-the body, checksum of the head) and a body of tagged records. A frame is written only after the one before it is durable, so
+The file has a 16-byte header and then *frames*; a frame is what one sync made durable: a head (magic, length, checksum of the
+body, checksum of the head) and a body of tagged records. A frame is written only after the one before it is durable, so
 
-- a bad frame with nothing after it is a torn tail: nobody was told it was kept, and it is cut off;
-- a bad frame with anything of ours after it is corruption, and refused by name and offset, never skipped.
+- a bad frame with nothing after it is a torn tail: its `append` never returned, and it is cut off;
+- a bad frame with another frame after it is corruption: an error with file name and offset.
 
-The head's checksum covers the file's random salt and the head's own offset: bytes of another log inside a record are never
-taken for a frame of this one.
+The head's checksum covers the file's random salt and the head's own offset, so the bytes of another log inside a record are never
+taken for a frame.
 """
 
 import os
@@ -34,13 +34,13 @@ _FRAME_MAGIC = b"\xf5SLF"
 _FORMAT = 1
 HEAD_BYTES = _HEAD.size + _CHECK.size
 FRAME_BYTES = 32 * 2**20
-"""A frame that has reached this takes no more records; the next ones wait for the next sync."""
+"""A frame of this size takes no more records; further ones go into the next frame."""
 _MAX_RECORD_BYTES = 2**31
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One payload, and where in the file it begins."""
+    """One payload and its offset in the file."""
 
     tag: int
     offset: int
@@ -49,29 +49,29 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What a file holds: the records of its good frames, where they end, and what was torn."""
+    """The content of a file: the records of its valid frames, where they end, and the torn bytes after them."""
 
     records: list[Record]
     salt: int | None
-    """None: not even the opening is there yet."""
+    """None if the header is not complete."""
     end: int
     torn_bytes: int
 
 
 def read_frames(path: Path) -> Scan:
-    """Read a file that may be growing or torn at its end; `StoreError` where it is broken in the middle."""
+    """Read a file that may be growing or torn at its end; `StoreError` if it is corrupt in the middle."""
     return scan(path.read_bytes(), str(path))
 
 
 def scan(data: bytes, name: str) -> Scan:
-    """The same of bytes in hand."""
+    """The same for bytes."""
     if len(data) < _OPENING.size or not any(data):
         return Scan(records=[], salt=None, end=0, torn_bytes=len(data))
     magic, version, salt = _OPENING.unpack_from(data)
     if magic != _FILE_MAGIC:
         raise StoreError(f"`{name}` is not a log of Sandlot: it begins with {data[:8]!r}", kind="corrupt")
     if version != _FORMAT:
-        raise StoreError(f"`{name}` has format {version}; this Sandlot reads format {_FORMAT}", kind="format")
+        raise StoreError(f"`{name}` has format {version}; this version of Sandlot reads format {_FORMAT}", kind="format")
     records: list[Record] = []
     view = memoryview(data)
     offset = _OPENING.size
@@ -89,8 +89,8 @@ def scan(data: bytes, name: str) -> Scan:
 
 def _corrupt(name: str, offset: int) -> StoreError:
     return StoreError(
-        f"`{name}` is corrupt at byte {offset}, and there are records after it: restore the file from a copy, "
-        "or move it away to lose what it holds",
+        f"`{name}` is corrupt at byte {offset}, with records after it; restore the file from a copy, "
+        "or move it away and lose its records",
         kind="corrupt",
     )
 
@@ -107,7 +107,7 @@ def _has_head(data: bytes, offset: int, salt: int) -> bool:
 
 
 def _frame_end(data: bytes, offset: int, salt: int) -> int | None:
-    """Where the frame at `offset` ends; None if there is no whole frame."""
+    """The end of the frame at `offset`; None if there is no complete frame."""
     if not _has_head(data, offset, salt):
         return None
     end = offset + HEAD_BYTES + _HEAD.unpack_from(data, offset)[1]
@@ -115,7 +115,7 @@ def _frame_end(data: bytes, offset: int, salt: int) -> int | None:
 
 
 def _head_after(data: bytes, offset: int, salt: int) -> bool:
-    """True if a frame was begun anywhere after a bad one at `offset`."""
+    """True if there is the head of a frame after a bad one at `offset`."""
     at = data.find(_FRAME_MAGIC, offset + 1)
     while at >= 0 and not _has_head(data, at, salt):
         at = data.find(_FRAME_MAGIC, at + 1)
@@ -143,7 +143,7 @@ def _frame_bytes(body: bytes, salt: int, offset: int) -> bytes:
 
 
 def encode_frames(records: Iterable[tuple[int, bytes]]) -> bytes:
-    """A whole file of these (tag, payload), for putting in the place of another."""
+    """The bytes of a file with these (tag, payload) records."""
     opening, salt = _new_opening()
     pieces, size = [opening], len(opening)
     for tag, payload in records:
@@ -153,13 +153,13 @@ def encode_frames(records: Iterable[tuple[int, bytes]]) -> bytes:
 
 
 def recover(path: Path, disk: Disk = DISK) -> Scan:
-    """Read a file for going on with it: the torn tail is cut off, and what is left is durable when this returns."""
+    """Read a file to append to it: cuts off the torn tail, and syncs the rest."""
     found = read_frames(path)
     fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         if found.torn_bytes:
             disk.truncate(fd, found.end)
-        disk.sync(fd)  # whole frames may have been written by a process that died before its own sync
+        disk.sync(fd)  # a process may have ended after its write and before its sync
     finally:
         os.close(fd)
     return found
@@ -167,13 +167,13 @@ def recover(path: Path, disk: Disk = DISK) -> Scan:
 
 @dataclass(eq=False, slots=True)
 class _Frame:
-    """Records that will share one sync; the one who opened it writes it."""
+    """Records that share one sync; the task that opened the frame writes it."""
 
     pieces: list[bytes] = field(default_factory=list[bytes])
     size: int = 0
     done: anyio.Event = field(default_factory=anyio.Event)
     offset: int | None = None
-    """Where its body begins, once it is durable."""
+    """The offset of its body, once durable."""
 
     def add(self, tag: int, payload: bytes) -> int:
         self.pieces += (_RECORD.pack(tag, len(payload)), payload)
@@ -183,38 +183,40 @@ class _Frame:
 
 
 class FrameLog:
-    """The writing end of one file, for one process. After a failed write nothing more is taken: the error is final."""
+    """Appends to one file, from one process. After a failed write every further append fails."""
 
     def __init__(self, path: Path, *, after: Scan | None = None, disk: Disk = DISK) -> None:
         self.path = path
         self.num_records = len(after.records) if after else 0
-        """Durable ones."""
+        """Durable records."""
         self._end = after.end if after else 0
         self._salt = after.salt if after else None
         self._disk = disk
         self._fd: int | None = None
         self._open: _Frame | None = None
         self._turn = anyio.Lock()
-        self._thread = anyio.CapacityLimiter(1)  # its own, so that author code can never starve the store of threads
+        self._thread = anyio.CapacityLimiter(1)  # its own, so that author code cannot take all threads
         self._failed: str | None = None
 
     @property
     def size_bytes(self) -> int:
-        """What is durable."""
+        """Durable bytes."""
         return self._end
 
     @property
     def failed(self) -> bool:
-        """True if a write failed: what was acknowledged is there, the rest is not promised."""
+        """True if a write failed. Records whose `append` returned are durable."""
         return self._failed is not None
 
     async def append(self, tag: int, payload: bytes) -> int:
-        """Returns where the payload begins in the file, when it is durable; `StoreError` if it is not.
+        """Append a record and return its offset when it is durable; `StoreError` if the write failed.
 
-        Cancellation waits until the answer is known: a record is never half promised.
+        Cancellation takes effect only when the result is known.
         """
         if len(payload) > _MAX_RECORD_BYTES:
-            raise StoreError(f"`{self.path}`: a record of {len(payload)} bytes; the most is {_MAX_RECORD_BYTES}", kind="too_big")
+            raise StoreError(
+                f"`{self.path}`: a record of {len(payload):,} bytes; the limit is {_MAX_RECORD_BYTES:,}", kind="too_big"
+            )
         if self._failed:
             raise StoreError(self._failed, kind="write")
         frame, first = self._open, False
@@ -232,7 +234,7 @@ class FrameLog:
         return frame.offset + start
 
     async def _write_in_turn(self, frame: _Frame) -> None:
-        """Wait for the frame before this one; whoever appends meanwhile joins."""
+        """Wait for the frame before this one, then write. Appends meanwhile join the frame."""
         try:
             async with self._turn:
                 if self._open is frame:
@@ -241,7 +243,7 @@ class FrameLog:
                     with boundary(StoreError, f"`{self.path}` could not be written"):
                         await anyio.to_thread.run_sync(self._write, frame, limiter=self._thread)
         except StoreError as error:
-            self._failed = f"{error}; nothing more is taken. Free the disk and run the same command again"
+            self._failed = f"{error}; nothing more is written. Free disk space and run the same command again"
         finally:
             frame.done.set()
 
@@ -266,9 +268,9 @@ class FrameLog:
         return self._fd
 
     async def close(self) -> None:
-        """Returns when every append made before is answered. Appending afterwards is an error."""
+        """Returns when every earlier append has finished. Appending afterwards is an error."""
         with anyio.CancelScope(shield=True):
-            async with self._turn:  # first come, first served: the frames opened before are written before
+            async with self._turn:  # a fair lock: frames opened before are written first
                 self._failed = self._failed or f"`{self.path}` is closed"
                 fd, self._fd = self._fd, None
                 if fd is not None:

@@ -1,8 +1,7 @@
-"""What can go: old runs, blobs nobody refers to, files a crash left half-written.
+"""Removing old runs, unreferenced blobs, and files that a crash left half-written.
 
-`collect` looks under the run's lock, so that no writer is relying on what it finds; with `dry_run` it only says what it would
-remove. Runs that are being written are left out, and named. A run goes in one rename before its files are removed, so it is never
-half there.
+`collect` holds the run's lock, so that no writer uses what it removes; with `dry_run` it only lists. Runs that are being written
+are skipped and listed. A run is renamed before its files are removed, so it never looks complete with files missing.
 """
 
 import shutil
@@ -25,7 +24,7 @@ from sandlot.store.reader import RunReader
 
 @dataclass(frozen=True, slots=True)
 class Removable:
-    """Something that can go, and why."""
+    """Something that can be removed, and why."""
 
     path: Path
     size_bytes: int
@@ -34,27 +33,27 @@ class Removable:
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What a collection found, or removed."""
+    """What `collect` found or removed."""
 
     removable: tuple[Removable, ...]
     busy: tuple[Path, ...]
-    """Runs that are being written, and were not looked at."""
+    """Runs that are being written, which were skipped."""
 
     @property
     def size_bytes(self) -> int:
-        """What is gained."""
+        """Bytes that removal frees."""
         return sum(item.size_bytes for item in self.removable)
 
 
 def collect(
     runs: Path, *, older_than_s: float | None = None, dry_run: bool, clock: Clock = SYSTEM_CLOCK, disk: Disk = DISK
 ) -> Collected:
-    """Look through a folder of runs. Without `dry_run`, what is listed is gone when this returns."""
+    """Find what can be removed in a folder of runs, and remove it unless `dry_run`."""
     removable: list[Removable] = []
     busy: list[Path] = []
     for left in sorted(runs.glob(f"*{DRAFT}")):
         if left.is_dir() and manifest_file(left).exists():
-            removable.append(Removable(left, _size_of(left), "a run that was being removed"))
+            removable.append(Removable(left, _size_of(left), "a run whose removal was interrupted"))
             if not dry_run:
                 shutil.rmtree(left)
     for run in sorted(path.parent for path in runs.glob("*/manifest.json") if not path.parent.name.endswith(DRAFT)):
@@ -72,13 +71,13 @@ def collect(
 
 
 def _collect_run(run: Path, *, dry_run: bool, also_live: Collection[str] = (), disk: Disk = DISK) -> list[Removable]:
-    """The same inside one run, whose lock the caller holds. `also_live`: digests that others than traces refer to."""
+    """The same inside one run; the caller holds its lock. `also_live`: digests referenced from outside its traces."""
     found = [Removable(draft, draft.stat().st_size, "half-written") for draft in drafts_of(run)]
-    found += [Removable(log, log.stat().st_size, "sealed already") for log in layout_of(run).shadowed.values()]
+    found += [Removable(log, log.stat().st_size, "already sealed") for log in layout_of(run).shadowed.values()]
     traces = chain(RunReader(run).traces(), traces_set_aside(run))
     live = {digest for trace in traces for digest in references(trace)}.union(also_live)
     large = [path for path in (blob_folder(run) / "large").glob("??/*") if not path.name.endswith(DRAFT)]
-    found += [Removable(path, path.stat().st_size, "a blob nobody refers to") for path in large if path.name not in live]
+    found += [Removable(path, path.stat().st_size, "an unreferenced blob") for path in large if path.name not in live]
     if not dry_run:
         for item in found:
             disk.remove(item.path)
@@ -91,7 +90,7 @@ def _collect_packs(run: Path, live: set[bytes], *, dry_run: bool, disk: Disk) ->
         if dead:
             if not dry_run:
                 repack(pack, live, disk)
-            yield Removable(pack, sum(dead.values()), f"{len(dead)} blobs nobody refers to")
+            yield Removable(pack, sum(dead.values()), f"{len(dead)} unreferenced blobs")
 
 
 def _remove_run(run: Path, *, dry_run: bool, disk: Disk) -> list[Removable]:
@@ -104,7 +103,7 @@ def _remove_run(run: Path, *, dry_run: bool, disk: Disk) -> list[Removable]:
 
 
 def last_change(run: Path) -> float:
-    """When something was last kept in a run, seconds since the epoch."""
+    """When a run was last written to, seconds since the epoch."""
     return max(path.stat().st_mtime for path in (manifest_file(run), run / "log", run / "segments") if path.exists())
 
 
@@ -113,7 +112,7 @@ def _size_of(folder: Path) -> int:
 
 
 def references(trace: Trace) -> Iterator[str]:
-    """The digests of every blob a trace refers to."""
+    """The digests of all blobs that a trace refers to."""
     for node in trace.nodes:
         for part in node.message.parts:
             if isinstance(part, (ImagePart, Tensor)):

@@ -1,14 +1,15 @@
-"""Where things lie in a run directory.
+"""The files of a run directory.
 
     manifest.json            what was run
-    lock                     held by the one writer, with its pid
+    events.jsonl             what happened while it ran (observe/event_log.py)
+    lock                     held by the writer, with its pid
     log/NNNNNN.log           traces as they finish (frames.py)
     segments/NNNNNN.parquet  a sealed log of the same number (segments.py)
     set_aside/*.parquet      rollouts that were taken again (aside.py)
     blobs/packs, blobs/large bytes by their hash (blobs.py)
 
-A number is either a log or a segment. Where a crash left both, the segment is whole and wins: it was renamed into place
-before its log was removed. Files with other names are not ours and are left alone.
+A number is either a log or a segment. If a crash left both, the segment is complete and counts: it is renamed into place before
+its log is removed. Files with other names are left alone.
 """
 
 import re
@@ -28,7 +29,7 @@ def manifest_file(run: Path) -> Path:
 
 
 def lock_file(run: Path) -> Path:
-    """Held by the writer."""
+    """The lock of the writer."""
     return run / "lock"
 
 
@@ -43,7 +44,7 @@ def segment_file(run: Path, number: int) -> Path:
 
 
 def aside_folder(run: Path) -> Path:
-    """Rollouts that were taken again; only a run that has some has it."""
+    """Rollouts that were taken again; the folder may not exist."""
     return run / "set_aside"
 
 
@@ -58,7 +59,7 @@ def pack_file(blobs: Path, number: int) -> Path:
 
 
 def pack_index_file(pack: Path) -> Path:
-    """Where each blob of a full pack lies; made from the pack, and made again if it is lost."""
+    """The index of a full pack; it can be rebuilt from the pack."""
     return pack.with_suffix(".index")
 
 
@@ -68,7 +69,7 @@ def large_file(blobs: Path, digest: str) -> Path:
 
 
 def folders(run: Path) -> list[Path]:
-    """All that a new run directory needs."""
+    """The folders of a new run directory."""
     blobs = blob_folder(run)
     return [run / "log", run / "segments", blobs / "packs", blobs / "large"]
 
@@ -93,16 +94,16 @@ class Layout:
     """Not sealed yet."""
     segments: dict[int, Path]
     shadowed: dict[int, Path]
-    """Logs that a crash left behind their segment."""
+    """Logs that a crash left although their segment is complete."""
 
     @property
     def next_number(self) -> int:
-        """The first number nothing has."""
+        """The first unused number."""
         return max((*self.logs, *self.segments, *self.shadowed), default=0) + 1
 
 
 def layout_of(run: Path) -> Layout:
-    """What is there now. Logs are listed first: one that is sealed meanwhile then shows as both, never as neither."""
+    """The files now. Logs are listed first, so that one sealed meanwhile shows as both, not as neither."""
     logs = _numbered(run / "log", _LOG)
     segments = _numbered(run / "segments", _SEGMENT)
     return Layout(

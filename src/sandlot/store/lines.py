@@ -1,6 +1,6 @@
-"""Files of lines that several people add to: append-only, durable before `append_line` returns, readable after any crash.
+"""Append-only files of lines for several writers; a line is durable when `append_line` returns.
 
-A line that a crash cut off stays where it is and never takes the next one with it: what is appended begins on a line of its own.
+If a crash cut off a line, the next one starts on a new line.
 """
 
 import fcntl
@@ -12,13 +12,13 @@ from sandlot.core.errors import StoreError, boundary
 
 
 def append_line(path: Path, line: bytes, disk: Disk = DISK) -> None:
-    """Add one line, on disk when this returns. Others who add at the same time wait their turn."""
+    """Append one line, durably. Concurrent writers wait for each other."""
     if b"\n" in line:
-        raise ValueError("a line holds no newline; encode it")
+        raise ValueError("the line has a newline in it; encode it")
     with boundary(StoreError, f"`{path}` could not be written"):
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX)  # goes with the descriptor; held for one write
+            fcntl.flock(fd, fcntl.LOCK_EX)  # released with the descriptor
             size = os.fstat(fd).st_size
             torn = size > 0 and os.pread(fd, 1, size - 1) != b"\n"
             write_all(fd, (b"\n" if torn else b"") + line + b"\n", disk)
@@ -30,6 +30,6 @@ def append_line(path: Path, line: bytes, disk: Disk = DISK) -> None:
 
 
 def read_lines(path: Path) -> list[bytes]:
-    """Every line there is, the last one also if a crash cut it off; none if there is no file."""
+    """All lines, the last one even if a crash cut it off; empty if there is no file."""
     with boundary(StoreError, f"`{path}` could not be read"):
         return path.read_bytes().split(b"\n") if path.exists() else []

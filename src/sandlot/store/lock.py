@@ -1,4 +1,4 @@
-"""One writer a run: an advisory lock that the system drops when its holder dies, however it dies."""
+"""One writer per run: an advisory lock, which the system releases when its holder ends."""
 
 import fcntl
 import os
@@ -12,7 +12,7 @@ from sandlot.store.layout import lock_file
 
 @contextmanager
 def write_lock(run: Path) -> Generator[None]:
-    """Hold the run for writing; `ConfigError` with the holder's pid if somebody else does."""
+    """Lock the run for writing; `ConfigError` with the holder's pid if it is locked."""
     with boundary(StoreError, f"run `{run}` cannot be locked"):
         fd = os.open(lock_file(run), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
@@ -28,4 +28,4 @@ def write_lock(run: Path) -> Generator[None]:
         os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
         yield
     finally:
-        os.close(fd)  # the lock goes with it; the file stays, for removing it would let two writers hold two files
+        os.close(fd)  # releases the lock; the file stays, since without it two writers could lock two files

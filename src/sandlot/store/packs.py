@@ -1,7 +1,7 @@
-"""Packs: many small blobs in one framed file, and where each of them lies.
+"""Packs: many small blobs in one framed file.
 
-A record is the 32 raw bytes of the hash and then the blob. A full pack has an index beside it, so that opening a run does not
-read every blob; an index that is missing or does not fit its pack is ignored, and the pack is read instead.
+A record is the 32 raw bytes of the hash, then the blob. A full pack has an index file, so that opening a run does not read every
+blob. If the index is missing or does not match, the pack is read instead.
 """
 
 import os
@@ -21,7 +21,7 @@ KEY_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class BlobPlace:
-    """Where a blob lies."""
+    """The place of a blob."""
 
     pack: int
     offset: int
@@ -29,7 +29,7 @@ class BlobPlace:
 
 
 class _PackIndex(msgspec.Struct, frozen=True, kw_only=True):
-    """Where each blob of a pack lies, as written."""
+    """The index file of a pack."""
 
     format: int = 1
     pack_bytes: int
@@ -39,7 +39,7 @@ class _PackIndex(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Packs:
-    """Every small blob of a run by its hash, for reading."""
+    """The small blobs of a run by hash, for reading."""
 
     def __init__(self, blobs: Path) -> None:
         self.blobs = blobs
@@ -51,11 +51,11 @@ class Packs:
         return len(self._places)
 
     def refresh(self) -> None:
-        """See what has been written since."""
+        """Read what has been written since."""
         packs = packs_of(self.blobs)
         sizes = {number: path.stat().st_size for number, path in packs.items()}
         shrunk = {number for number, size in self._sizes.items() if sizes.get(number, 0) < size}
-        if shrunk:  # gc was here: what it dropped is gone, not corrupt
+        if shrunk:  # `gc` removed blobs
             self._places = {key: place for key, place in self._places.items() if place.pack not in shrunk}
         known, self._sizes = self._sizes, sizes
         for number, path in packs.items():
@@ -66,15 +66,15 @@ class Packs:
             self._places.update(places if places is not None else _places_of(read_frames(path), number))
 
     def add(self, key: bytes, place: BlobPlace) -> None:
-        """A blob that has just become durable."""
+        """Add a blob that has become durable."""
         self._places[key] = place
 
     def find(self, key: bytes) -> BlobPlace | None:
-        """Where it lies."""
+        """The place of a blob; None if it is not stored."""
         return self._places.get(key)
 
     def read(self, place: BlobPlace) -> bytes:
-        """The bytes there, as they are now."""
+        """Read the bytes at a place."""
         path = pack_file(self.blobs, place.pack)
         with boundary(StoreError, f"`{path}` cannot be read"):
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -85,7 +85,7 @@ class Packs:
 
 
 def _places_of(found: Scan, number: int) -> dict[bytes, BlobPlace]:
-    """Where the blobs of a pack lie, from reading it."""
+    """The places of the blobs of a pack."""
     return {
         bytes(record.data[:KEY_BYTES]): BlobPlace(number, record.offset + KEY_BYTES, len(record.data) - KEY_BYTES)
         for record in found.records
@@ -94,7 +94,7 @@ def _places_of(found: Scan, number: int) -> dict[bytes, BlobPlace]:
 
 
 def write_index(pack: Path, disk: Disk) -> None:
-    """Put the index of a full pack beside it. Blocking: for a worker thread."""
+    """Write the index of a full pack. Blocking: for a worker thread."""
     found = read_frames(pack)
     places = _places_of(found, 0)
     index = _PackIndex(
@@ -110,7 +110,7 @@ def _indexed(pack: Path, number: int, size: int) -> dict[bytes, BlobPlace] | Non
     try:
         index = msgspec.msgpack.decode(pack_index_file(pack).read_bytes(), type=_PackIndex)
     except (OSError, msgspec.MsgspecError):
-        return None  # derived data: the pack itself is the truth
+        return None  # the pack is read instead
     if index.pack_bytes != size or len(index.keys) != KEY_BYTES * len(index.offsets):
         return None
     keys = (index.keys[at : at + KEY_BYTES] for at in range(0, len(index.keys), KEY_BYTES))
@@ -119,15 +119,15 @@ def _indexed(pack: Path, number: int, size: int) -> dict[bytes, BlobPlace] | Non
 
 
 def dead_blobs(pack: Path, live: set[bytes]) -> dict[bytes, int]:
-    """The blobs of a pack that nobody refers to, with their sizes."""
+    """The unreferenced blobs of a pack, with their sizes."""
     return {key: place.length for key, place in _places_of(read_frames(pack), 0).items() if key not in live}
 
 
 def repack(pack: Path, live: set[bytes], disk: Disk) -> None:
-    """Put a pack of the live blobs alone in its place, or remove it if none is left."""
+    """Rewrite a pack with only the live blobs, or remove it if there are none."""
     index = pack_index_file(pack)
     if index.exists():
-        disk.remove(index)  # first: an index never outlives its pack
+        disk.remove(index)  # first: an index must not outlive its pack
     kept = [(record.tag, bytes(record.data)) for record in read_frames(pack).records if bytes(record.data[:KEY_BYTES]) in live]
     if kept:
         write_file(pack, encode_frames(kept), disk)

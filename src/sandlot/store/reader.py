@@ -1,8 +1,8 @@
-"""Looking at a run, live or finished, without a lock and without changing anything.
+"""Reading a run, live or finished, without a lock.
 
-A `RunReader` is the run as it was at one moment: sealed segments, of which it holds only the footers, and then the open log,
-whose torn end it ignores. Rows are in the order the traces were kept, and keep their place while the run goes on: `refreshed`
-shows what came since, and reads only that. One million traces open in about a second.
+A `RunReader` is the run at one moment: sealed segments, of which only the footers are held, and the open log, without its torn
+end. Rows are in the order in which the traces were stored, and keep their position while the run goes on; `refreshed` reads only
+what is new. One million traces open in about a second.
 """
 
 from bisect import bisect_right
@@ -23,13 +23,13 @@ from sandlot.store.layout import blob_folder, layout_of
 from sandlot.store.segments import TRACE, Segment, read_entries
 
 _CHUNK_ROWS = 8192
-"""Rows decoded at a time where all of them stream by."""
+"""Rows decoded at a time when streaming."""
 _ATTEMPTS = 100
-"""Listings that may find a log gone, sealed under our hands, before that is taken for an error."""
+"""How often a log may vanish between listing and reading, because it was sealed, before it is an error."""
 
 
 class _Part(Protocol):
-    """A stretch of the run: a segment, or a log not sealed yet."""
+    """A part of the run: a segment, or an open log."""
 
     num_rows: int
 
@@ -40,7 +40,7 @@ class _Part(Protocol):
 
 
 class _OpenLog:
-    """A log that is still growing, as it was when read."""
+    """An open log, as it was when read."""
 
     def __init__(self, entries: Sequence[LogEntry]) -> None:
         self._entries = entries
@@ -68,7 +68,7 @@ class _OpenLog:
 
 @dataclass(frozen=True, slots=True)
 class _Index:
-    """Where each rollout is: sorted 64-bit keys of (task number, rollout), and the row each belongs to."""
+    """The row of each rollout, by sorted 64-bit keys of (task number, rollout)."""
 
     tasks: dict[str, int]
     keys: Any
@@ -83,7 +83,7 @@ class _Index:
         return int(self.rows[at]) if at < len(self.keys) and int(self.keys[at]) == key else None
 
     def rows_of(self, task: str) -> list[int]:
-        """Every row of a task, by rollout number."""
+        """The rows of a task, by rollout number."""
         number = self.tasks.get(task)
         if number is None:
             return []
@@ -92,7 +92,7 @@ class _Index:
 
 
 class RunReader:
-    """A run as it is now; `refreshed` is the run a moment later."""
+    """A run as it was when opened."""
 
     def __init__(self, path: Path, *, _known: dict[int, Segment] | None = None) -> None:
         self.path = path
@@ -106,7 +106,7 @@ class RunReader:
         return self._starts[-1]
 
     def refreshed(self) -> "RunReader":
-        """The run as it is by now; segments already open are not opened again."""
+        """The run as it is now; open segments are reused."""
         return RunReader(self.path, _known=self._segments)
 
     @cached_property
@@ -119,12 +119,12 @@ class RunReader:
         return _joined([part.table(columns) for part in self._parts], columns)
 
     def rows(self) -> Iterator[TraceRow]:
-        """Every row, a few thousand decoded at a time."""
+        """All rows, a few thousand decoded at a time."""
         for start in range(0, len(self), _CHUNK_ROWS):
             yield from self.page(start, _CHUNK_ROWS)
 
     def page(self, start: int, count: int) -> list[TraceRow]:
-        """Up to `count` rows from `start` on, reading no others."""
+        """Up to `count` rows from `start`; reads no others."""
         return list(rows_of(self.page_table(start, count)))
 
     def page_table(self, start: int, count: int, columns: Sequence[str] | None = None) -> Table:
@@ -153,13 +153,13 @@ class RunReader:
         return decode_trace(part.trace(index), f"row {row} of {self.path}")
 
     def traces(self) -> Iterator[Trace]:
-        """Every trace, in order, holding a few hundred at a time."""
+        """All traces in order, a few hundred in memory at a time."""
         for part in self._parts:
             for data in part.traces():
                 yield decode_trace(data, str(self.path))
 
     def traces_of(self, keys: Iterable[tuple[str, int]]) -> Iterator[Trace]:
-        """The traces of some rollouts, those the run has, in the order they lie: neighbours are read together."""
+        """The traces of those rollouts that the run has, in stored order, so that neighbours are read together."""
         found = (self._index.find(task, rollout) for task, rollout in keys)
         return (self.trace_at(row) for row in sorted(row for row in found if row is not None))
 
@@ -171,7 +171,7 @@ class RunReader:
         return [row for at in found for row in self.page(at, 1)]
 
     def done_keys(self) -> set[tuple[str, int]]:
-        """The (task, rollout) of every rollout that is kept."""
+        """The (task, rollout) of every stored rollout."""
         table = self.table(["task", "rollout"])
         return set(zip(table.column("task").to_pylist(), table.column("rollout").to_pylist(), strict=True))
 
@@ -198,7 +198,7 @@ class RunReader:
 
 
 def _gather(path: Path, known: dict[int, Segment]) -> dict[int, _Part]:
-    """Every part once, by number. A log that vanishes while we look has just been sealed: look again."""
+    """Every part once, by number. If a log vanishes meanwhile, it was sealed: list again."""
     for attempt in range(_ATTEMPTS):
         layout = layout_of(path)
         try:
@@ -215,7 +215,7 @@ def _gather(path: Path, known: dict[int, Segment]) -> dict[int, _Part]:
 
 
 def _joined(tables: list[Table], columns: Sequence[str] | None) -> Table:
-    """One table; a phase that only some parts have is null in the others."""
+    """One table; a phase that a part does not have is null there."""
     pa = arrow()
     if not tables:
         tables = [schema_of([]).empty_table()]
@@ -225,5 +225,5 @@ def _joined(tables: list[Table], columns: Sequence[str] | None) -> Table:
     missing = [name for name in columns if name not in joined.column_names]
     if missing:
         known = schema_of([]).names
-        raise ConfigError(f"no column `{missing[0]}`; there are: {', '.join(known)}, trace")
+        raise ConfigError(f"no column `{missing[0]}`; columns: {', '.join(known)}, trace")
     return joined.select(list(columns))

@@ -1,10 +1,9 @@
-"""A segment: a log sealed into one Parquet file that DuckDB, pandas, polars or anyone opens.
+"""Segments: logs sealed into Parquet files, which DuckDB, pandas or polars can open.
 
     select outcome, count(*), avg(score) from 'runs/x/segments/*.parquet' group by outcome
 
-Columns as in `columns.py`, then `trace`: msgpack of the whole trace. Row groups are small enough that fetching one trace takes
-milliseconds. Sealing is exactly-once at any crash: the segment is put whole under its name, then the log is removed; while both
-exist the segment counts.
+Columns as in `columns.py`, then `trace`: msgpack of the trace. Row groups are small, so reading one trace takes milliseconds.
+Sealing survives a crash at any point: the segment is written whole, then the log is removed; while both exist the segment counts.
 """
 
 from bisect import bisect_right
@@ -21,17 +20,17 @@ from sandlot.store.frames import read_frames
 TRACE = "trace"
 _GROUP_ROWS = 512
 _GROUP_BYTES = 2 * 2**20
-"""A row group is closed at whichever comes first: reading one trace reads one group of traces."""
+"""A row group ends at whichever limit comes first: reading one trace reads one group."""
 _REPEATED = ["task", "split", "end", "outcome", "side", "kind", "message", "tags"]
 
 
 def read_entries(log: Path) -> list[LogEntry]:
-    """The traces of a log, whole ones only."""
+    """The complete traces of a log."""
     return [decode_entry(record.data, str(log)) for record in read_frames(log).records]
 
 
 def seal(log: Path, segment: Path, disk: Disk = DISK) -> int:
-    """Turn a closed log into a segment and return how many traces it holds. Blocking: for a worker thread."""
+    """Turn a closed log into a segment; return the number of traces. Blocking: for a worker thread."""
     with boundary(StoreError, f"`{log}` could not be sealed"):
         entries = read_entries(log)
         if entries:
@@ -42,7 +41,7 @@ def seal(log: Path, segment: Path, disk: Disk = DISK) -> int:
 
 
 def write_segment(entries: Sequence[LogEntry], segment: Path, disk: Disk = DISK) -> None:
-    """Put a segment under its name, whole and durable."""
+    """Write a segment, whole and durable."""
     pa, pq = arrow(), parquet()
     schema = schema_of([entry.row for entry in entries])
     with_trace = schema.append(pa.field(TRACE, pa.binary()))
@@ -52,7 +51,7 @@ def write_segment(entries: Sequence[LogEntry], segment: Path, disk: Disk = DISK)
         with_trace,
         compression="zstd",
         use_dictionary=_REPEATED,
-        write_statistics=schema.names,  # of traces they would be two whole traces a group
+        write_statistics=schema.names,  # not of traces: minimum and maximum would be two whole traces per group
         write_page_checksum=True,
     ) as writer:
         for group in _groups(entries):
@@ -75,17 +74,19 @@ def _groups(entries: Sequence[LogEntry]) -> Iterator[Sequence[LogEntry]]:
 
 
 def _identity(path: Path) -> tuple[int, int, int]:
-    """The same as long as the same file lies there."""
+    """Equal as long as the file is the same."""
     state = path.stat()
     return state.st_ino, state.st_size, state.st_mtime_ns
 
 
 class Segment:
-    """A sealed log, opened for reading: only its footer is held, columns and traces are read when asked for."""
+    """A sealed log open for reading. Only its footer is held; columns and traces are read on demand."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with boundary(StoreError, f"segment `{path}` cannot be read: restore it from a copy, or move it away to run it again"):
+        with boundary(
+            StoreError, f"segment `{path}` cannot be read; restore it from a copy, or move it away to run its rollouts again"
+        ):
             self._file = _identity(path)
             self._metadata = parquet().read_metadata(path)
         sizes = [self._metadata.row_group(group).num_rows for group in range(self._metadata.num_row_groups)]
@@ -96,29 +97,29 @@ class Segment:
 
     @property
     def is_current(self) -> bool:
-        """False once another file lies under its name: some of its rollouts were set aside (`aside.py`)."""
+        """False once the file was replaced because some of its rollouts were set aside (`aside.py`)."""
         try:
             return _identity(self.path) == self._file
         except FileNotFoundError:
             return False
 
     def table(self, columns: Sequence[str] | None = None) -> Table:
-        """All rows; by default every column but the traces."""
+        """All rows; by default every column but `trace`."""
         return self._read(range(self._metadata.num_row_groups), columns, threads=True)
 
     def slice(self, start: int, stop: int, columns: Sequence[str] | None = None) -> Table:
-        """Some rows, reading only the groups they lie in."""
+        """Some rows; reads only their row groups."""
         first, last = self._group_of(start), self._group_of(stop - 1)
         table = self._read(range(first, last + 1), columns, threads=False)
         return table.slice(start - self._starts[first], stop - start)
 
     def traces(self) -> Iterator[bytes]:
-        """Every trace, a group at a time."""
+        """All traces, one row group at a time."""
         for group in range(self._metadata.num_row_groups):
             yield from self._read([group], [TRACE], threads=False).column(TRACE).to_pylist()
 
     def trace(self, index: int) -> bytes:
-        """One trace. The group it lies in is held: its neighbours come next more often than not."""
+        """One trace. Its row group is cached, since its neighbours are often read next."""
         group = self._group_of(index)
         if self._held is None or self._held[0] != group:
             self._held = (group, self._read([group], [TRACE], threads=False).column(TRACE))
@@ -130,8 +131,10 @@ class Segment:
     def _read(self, groups: Sequence[int], columns: Sequence[str] | None, *, threads: bool) -> Table:
         wanted = self._scalars if columns is None else [name for name in columns if name == TRACE or name in self._scalars]
         if not self.is_current:
-            raise StoreError(f"segment `{self.path}` has changed since the run was opened: the run was continued; open it again")
-        # Opened anew each time: a run may have more segments than a process may have files.
+            raise StoreError(
+                f"segment `{self.path}` has changed since the run was opened, because the run was continued; open it again"
+            )
+        # Opened each time: a run may have more segments than a process may open files.
         with (
             boundary(StoreError, f"segment `{self.path}` cannot be read"),
             parquet().ParquetFile(self.path, metadata=self._metadata, page_checksum_verification=True) as file,

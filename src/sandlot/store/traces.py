@@ -1,8 +1,8 @@
-"""Finished rollouts, kept exactly once.
+"""Finished rollouts, stored exactly once.
 
-`add` returns when the trace is durable in the log. A log that has grown enough is closed, and a worker thread seals it into a
-segment while the next one grows; the rest is sealed at close. Adding a second trace of the same (task, rollout) is always an
-error, even with the same content: a run that does so has lost count, and must hear of it. Ask with `in` first.
+`add` returns when the trace is durable in the log. A log that is large enough is closed, and a worker thread seals it into a
+segment while the next log grows; the last one is sealed at close. Adding a second trace of the same (task, rollout) is an error,
+even with the same content. Check with `in` first.
 """
 
 import logging
@@ -32,22 +32,22 @@ Key = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Sealing:
-    """When a log has grown enough."""
+    """When a log is large enough to be sealed."""
 
     traces: int = 8192
     size_bytes: int = 64 * 2**20
 
     def due(self, num_traces: int, size_bytes: int) -> bool:
-        """True if it has."""
+        """True if the log is large enough."""
         return num_traces >= self.traces or size_bytes >= self.size_bytes
 
 
-def _second(trace: Trace) -> StoreError:
-    return StoreError(f"rollout {trace.task}/{trace.rollout} is kept already; each is kept once", kind="doubled")
+def _doubled(trace: Trace) -> StoreError:
+    return StoreError(f"rollout {trace.task}/{trace.rollout} is already stored; each is stored once", kind="doubled")
 
 
 class TraceLog:
-    """The writing end of a run's traces."""
+    """Writes the traces of a run."""
 
     def __init__(self, run: Path, found: "_Found", sealing: Sealing, disk: Disk) -> None:
         self._run = run
@@ -61,27 +61,27 @@ class TraceLog:
         self._seals = [self._start_seal(number) for number in found.unsealed]
 
     async def add(self, trace: Trace, row: TraceRow) -> None:
-        """Returns when it is durable: only then does the rollout count."""
+        """Store a trace; returns when it is durable."""
         data = encode_entry(trace, row)
         key = trace.key
         if key in self._keys or key in self._claimed:
-            raise _second(trace)
+            raise _doubled(trace)
         self._claimed.add(key)
         current = self._log
         await current.append(ENTRY_TAG, data)
         self._keys.add(key)
         self._claimed.discard(key)
         if current is self._log and self._sealing.due(current.num_records, current.size_bytes):
-            await self._turn_over()
+            await self._start_next_log()
 
     def __contains__(self, key: Key) -> bool:
         return key in self._keys
 
     def done_keys(self) -> set[Key]:
-        """The rollouts that are durable."""
+        """The stored rollouts."""
         return set(self._keys)
 
-    async def _turn_over(self) -> None:
+    async def _start_next_log(self) -> None:
         full, number = self._log, self._number
         self._number += 1
         self._log = FrameLog(log_file(self._run, self._number), disk=self._disk)
@@ -92,7 +92,7 @@ class TraceLog:
         return self._sealer.submit(seal, log_file(self._run, number), segment_file(self._run, number), self._disk)
 
     async def close(self) -> None:
-        """Seal what is left. A seal that fails loses nothing: its log stays, and is sealed when the run is opened again."""
+        """Seal the rest. If sealing fails, the log stays and is sealed when the run is opened again."""
         with anyio.CancelScope(shield=True):
             broken = self._log.failed
             await self._log.close()
@@ -107,22 +107,22 @@ class TraceLog:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What opening a run for writing found."""
+    """The state of the traces when opened for writing."""
 
     keys: set[Key]
     number: int
-    """The log to go on with."""
+    """The log to append to."""
     tail: Scan | None
-    """What that log holds; None if it is new."""
+    """The content of that log; None if it is new."""
     unsealed: list[int]
 
 
 @asynccontextmanager
 async def open_traces(run: Path, sealing: Sealing, disk: Disk = DISK) -> AsyncGenerator[TraceLog]:
-    """The run's traces for writing; the caller holds the lock.
+    """Open a run's traces for writing; the caller holds the lock.
 
-    pyarrow, which sealing needs, is imported here: imported by the sealing thread in the middle of a run, it and numpy would be
-    half initialised while authors' code in other threads looks at them.
+    pyarrow, which sealing needs, is imported here: if the sealing thread imported it during the run, author code in other threads
+    could see it and numpy half initialised.
     """
     with boundary(StoreError, f"run `{run}` cannot be opened for writing"):
         await anyio.to_thread.run_sync(parquet)
@@ -135,7 +135,7 @@ async def open_traces(run: Path, sealing: Sealing, disk: Disk = DISK) -> AsyncGe
 
 
 def _recover(run: Path, sealing: Sealing, disk: Disk) -> _Found:
-    """Bring what a crash left to a state where every number is either a log or a segment and every rollout is there once."""
+    """Repair what a crash left: afterwards every number is either a log or a segment, and every rollout is there once."""
     layout = layout_of(run)
     _drop_shadowed(layout, disk)
     keys = _Keys()
@@ -155,7 +155,7 @@ def _recover(run: Path, sealing: Sealing, disk: Disk) -> _Found:
 
 
 class _Keys:
-    """Keys gathered from every part of a run, refusing one that is there twice."""
+    """The keys of all parts of a run; `StoreError` if one is there twice."""
 
     def __init__(self) -> None:
         self.found: set[Key] = set()
@@ -164,11 +164,11 @@ class _Keys:
         before = len(self.found)
         self.found.update(keys)
         if len(self.found) != before + len(keys):
-            raise StoreError(f"`{source}` holds rollouts that are kept elsewhere too; was a file copied in?", kind="doubled")
+            raise StoreError(f"`{source}` has rollouts that another file has too; remove the copy", kind="doubled")
 
 
 def _segment_keys(segment: Segment) -> list[Key]:
-    """The rollouts of a segment, in its order."""
+    """The rollouts of a segment, in order."""
     table = segment.table(["task", "rollout"])
     return list(zip(table.column("task").to_pylist(), table.column("rollout").to_pylist(), strict=True))
 
@@ -179,8 +179,8 @@ def _drop_shadowed(layout: Layout, disk: Disk) -> None:
         num_logged = len(read_entries(path))
         if segment.num_rows != num_logged:
             raise StoreError(
-                f"`{segment.path}` holds {segment.num_rows} traces and `{path}` {num_logged}; "
-                "one of them is not this run's: move it away",
+                f"`{segment.path}` has {segment.num_rows} traces and `{path}` {num_logged}; "
+                "one of them is not of this run: move it away",
                 kind="corrupt",
             )
         disk.remove(path)

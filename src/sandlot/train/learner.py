@@ -3,8 +3,8 @@
 from sandlot.core.errors import ConfigError
 from sandlot.core.types import derive_seed
 from sandlot.model.nn.decoder import Decoder
-from sandlot.model.nn.folder import empty
-from sandlot.model.nn.lora import adapted
+from sandlot.model.nn.folder import empty_decoder
+from sandlot.model.nn.lora import add_adapters
 from sandlot.train.algorithms.algorithms import needs_reference
 from sandlot.train.parallel.ranks import ALONE, Ranks
 from sandlot.train.recipe import Recipe
@@ -22,7 +22,7 @@ def build_trainer(decoder: Decoder, recipe: Recipe, ranks: Ranks = ALONE) -> Tra
                 f"recipe `{recipe.name}`: lora is {recipe.lora}, and `{recipe.model}` is {decoder.shape.hidden} wide: "
                 "adapters of that rank are larger than the layers they adapt; give a smaller rank, or leave `lora` out"
             )
-        adapted(decoder, recipe.lora, seed=derive_seed("adapters", recipe.seed))
+        add_adapters(decoder, recipe.lora, seed=derive_seed("adapters", recipe.seed))
     return Trainer(
         decoder,
         recipe.optimisation,
@@ -43,6 +43,6 @@ def copy_decoder(decoder: Decoder) -> Decoder:
 def _share_weights(decoder: Decoder) -> Decoder:
     """A decoder that shares the memory of another: for weights that do not change."""
     weight = decoder.embedding.weight
-    other = empty(decoder.shape, weight.dtype, weight.device)
+    other = empty_decoder(decoder.shape, weight.dtype, weight.device)
     other.load_state_dict(decoder.state_dict(), assign=True)
     return other.requires_grad_(requires_grad=False)

@@ -24,7 +24,7 @@ from sandlot.model.endpoint.tokens import RemoteConfig, remote_config
 from sandlot.model.endpoint.vllm_adapters import AdaptedTokens, open_adapted
 from sandlot.model.engine.local import LocalConfig, LocalModel, open_local
 from sandlot.model.nn.decoder import Decoder
-from sandlot.model.nn.lora import save_adapter, summed_state
+from sandlot.model.nn.lora import merged_state, save_adapter
 from sandlot.train.leader import Learner
 from sandlot.train.recipe import Recipe, without_secrets
 from sandlot.train.rows import Row
@@ -58,7 +58,7 @@ class _InProcess:
 
     async def publish(self, version: int, decoder: Decoder) -> None:
         """Copy the weights; with adapters, the merged ones."""
-        weights = await off_loop("weights", lambda: summed_state(decoder))
+        weights = await off_loop("weights", lambda: merged_state(decoder))
         await self.model.update(version, weights)
 
 

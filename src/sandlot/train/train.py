@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 import torch
 
-from sandlot.model.engine.weights import folder_of
+from sandlot.model.engine.weights import model_folder
 from sandlot.model.nn.folder import load_folder
 from sandlot.observe.events import Sink, fan_out, ignore_event
 from sandlot.run.results import Sitting, note_sitting
@@ -82,7 +82,7 @@ def _follow_training(recipe: Recipe, path: Path) -> TrainingProgress:
             signal.signal(ignored, signal.SIG_IGN)
         if recipe.threads is not None:
             torch.set_num_threads(recipe.threads)
-        decoder = load_folder(folder_of(recipe.model), dtype=torch.float32)
+        decoder = load_folder(model_folder(recipe.model), dtype=torch.float32)
         follow(build_trainer(decoder, recipe, ranks), ranks)
     return TrainingProgress.read(path)
 

@@ -24,11 +24,11 @@ from sandlot.core.types import Split, derive_seed
 from sandlot.env.environment import Environment
 from sandlot.env.function import dialogue_of
 from sandlot.env.load import load
-from sandlot.model.engine.weights import folder_of
+from sandlot.model.engine.weights import model_folder
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.folder import load_folder
 from sandlot.model.policy.demonstrated import DemonstratedPolicies, TurnRenderer
-from sandlot.model.policy.rendered import rendered
+from sandlot.model.policy.tokens import token_policies
 from sandlot.model.render.open import open_renderer
 from sandlot.observe.events import Sink
 from sandlot.observe.training_records import Measured
@@ -78,14 +78,9 @@ class Training:
         """Whether and why the training stops early."""
         return self.collector.collection
 
-    @property
-    def elsewhere(self) -> tuple[str, ...]:
-        """How this setting differs from the one the model was trained in before, where that is known."""
-        return self.collector.prepared.differences
-
     def policies(self, sampling: Sampling) -> Policies:
         """The model with the weights published last."""
-        return rendered(self.publisher.model, self.renderer, sampling)
+        return token_policies(self.publisher.model, self.renderer, sampling)
 
     def players(self) -> Policies:
         """The policies whose rollouts are learned from: the model, or its teacher in the model's tokens."""
@@ -165,7 +160,7 @@ async def open_training(recipe: Recipe, path: Path, collection: Collection, sink
     select = Selection(tasks=tasks, split=Split.TRAIN, group=recipe.group, training=True)
     config = _config(recipe, env, select, recipe.sampling)
     plan = _selected(plan_run(env, config), recipe)
-    folder = await off_loop("folder_of", lambda: folder_of(recipe.model))
+    folder = await off_loop("folder_of", lambda: model_folder(recipe.model))
     if recipe.threads is not None:
         torch.set_num_threads(recipe.threads)
     # The same recipe draws the same, wherever its run directory is.

@@ -8,7 +8,7 @@ import msgspec
 from sandlot.core.errors import ConfigError
 from sandlot.core.ports.model import Sampling
 from sandlot.core.types import Dtype
-from sandlot.model.endpoint.secret import shown_url
+from sandlot.model.endpoint.secret import public_url
 
 
 class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -56,7 +56,7 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def shown(self) -> str:
         """The spec without the secrets in its URL."""
         model, mark, rest = self.spec.partition("@http")
-        return f"{model}@{shown_url('http' + rest)}" if mark else self.spec
+        return f"{model}@{public_url('http' + rest)}" if mark else self.spec
 
     def __post_init__(self) -> None:
         least = {"connections": 1, "patience_s": 0, "max_total_tokens": 0, "max_usd": 0}

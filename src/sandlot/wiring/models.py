@@ -27,13 +27,13 @@ from sandlot.env.environment import Environment
 from sandlot.grade.cache import FolderCache
 from sandlot.grade.judge import ModelJudge
 from sandlot.model.endpoint.child import AT_ONCE, open_engine, open_engine_tokens
-from sandlot.model.endpoint.secret import shown_url
-from sandlot.model.endpoint.spend import Prices, Spend, SpendCaps, capped, capped_tokens
+from sandlot.model.endpoint.secret import public_url
+from sandlot.model.endpoint.spend import Prices, Spend, SpendCaps, capped_chat, capped_tokens
+from sandlot.model.policy.chat import chat_policies
 from sandlot.model.policy.faithful_user import FAITHFUL, FaithfulUsers
-from sandlot.model.policy.replay import FindTrace, replayed, replayed_users
-from sandlot.model.policy.scripted import scripted
-from sandlot.model.policy.spoken import spoken
-from sandlot.model.policy.user import played_users
+from sandlot.model.policy.replay import FindTrace, replay_policies, replay_users
+from sandlot.model.policy.scripted import scripted_policies
+from sandlot.model.policy.user import model_users
 from sandlot.store.reader import RunReader
 from sandlot.wiring.config import AgentConfig, ModelConfig
 from sandlot.wiring.plugins import find_opener
@@ -63,7 +63,7 @@ async def open_users(config: ModelConfig, env: Environment) -> AsyncGenerator[Us
     """Simulated users for the environment's persona: any model, a scripted one, or the users of a recorded run."""
     scheme, _, rest = config.spec.partition(":")
     if scheme == "replay":
-        yield replayed_users(_traces_of(rest))
+        yield replay_users(_traces_of(rest))
         return
     if config.spec == FAITHFUL:
         yield FaithfulUsers()
@@ -71,7 +71,7 @@ async def open_users(config: ModelConfig, env: Environment) -> AsyncGenerator[Us
     if scheme == "scripted" and rest.partition(":")[0] in {"golden", "mixed"}:
         raise ConfigError(f"user `{config.spec}`: the golden solution plays the agent, not the user; leave out `--user`")
     async with open_policies(config, AgentConfig(), env) as policies:
-        yield played_users(policies)
+        yield model_users(policies)
 
 
 @asynccontextmanager
@@ -120,7 +120,7 @@ async def _open_chat(rest: str, config: ModelConfig, spend: Spend, time_s: float
         )
     await require_listener(settings.url)
     async with open_openai(settings) as chat:
-        yield capped(chat, spend, prices)
+        yield capped_chat(chat, spend, prices)
 
 
 @asynccontextmanager
@@ -134,7 +134,7 @@ async def _open_engine_chat(config: ModelConfig, spend: Spend) -> AsyncGenerator
         named = OpenAIConfig(model=config.spec, url="http://sandlot/v1")
         settings = EndpointConfig(name=config.spec, url=named.url, unix=engine.socket, at_once=min(config.connections, AT_ONCE))
         async with open_endpoint(settings, environ={}) as endpoint:
-            yield capped(OpenAIChat(named, endpoint), spend)
+            yield capped_chat(OpenAIChat(named, endpoint), spend)
 
 
 def _options(config: ModelConfig) -> list[str]:
@@ -157,7 +157,7 @@ async def require_listener(url: str) -> None:
             await stream.aclose()
     except (OSError, TimeoutError) as error:
         raise ConfigError(
-            f"no model server answers at {shown_url(url)}: {error or 'time-out'}; start it, or correct the address in "
+            f"no model server answers at {public_url(url)}: {error or 'time-out'}; start it, or correct the address in "
             "`openai:NAME@URL`"
         ) from error
 
@@ -167,21 +167,21 @@ async def _open_openai(
     rest: str, model: ModelConfig, agent: AgentConfig, env: Environment, spend: Spend
 ) -> AsyncGenerator[Policies]:
     async with _open_chat(rest, model, spend, env.limits.time_s) as chat:
-        yield spoken(chat, model.sampling, calls=agent.calls, reasoning=agent.reasoning)
+        yield chat_policies(chat, model.sampling, calls=agent.calls, reasoning=agent.reasoning)
 
 
 @asynccontextmanager
 async def _open_scripted(
     rest: str, _model: ModelConfig, _agent: AgentConfig, env: Environment, _spend: Spend
 ) -> AsyncGenerator[Policies]:
-    yield scripted(rest, env.marked.solution)
+    yield scripted_policies(rest, env.marked.solution)
 
 
 @asynccontextmanager
 async def _open_replay(
     rest: str, _model: ModelConfig, _agent: AgentConfig, _env: Environment, _spend: Spend
 ) -> AsyncGenerator[Policies]:
-    yield replayed(_traces_of(rest))
+    yield replay_policies(_traces_of(rest))
 
 
 def _traces_of(run: str) -> FindTrace:
@@ -226,21 +226,21 @@ def _remote_opener(dialect: Literal["vllm", "sglang"]) -> Opener:
 def _render_policies(
     tokens: TokenModel, renderer: Renderer | None, model: ModelConfig, agent: AgentConfig, spend: Spend
 ) -> Policies:
-    from sandlot.model.policy.rendered import rendered  # noqa: PLC0415 - only token models need it
+    from sandlot.model.policy.tokens import token_policies  # noqa: PLC0415 - only token models need it
 
     if agent.calls == "text":
         raise ConfigError(f"model `{model.shown}` writes tool calls in its own format; leave `--calls text` out")
     assert renderer is not None
-    return rendered(capped_tokens(tokens, spend), renderer, model.sampling)
+    return token_policies(capped_tokens(tokens, spend), renderer, model.sampling)
 
 
 def folder_of_model(model: ModelConfig) -> Path | None:
     """The local folder of a model's files, or of the tokenizer of a remote model; None if there is none."""
     scheme = model.spec.partition(":")[0]
     if scheme in _ENGINES:
-        from sandlot.model.engine.weights import folder_of  # noqa: PLC0415 - as below
+        from sandlot.model.engine.weights import model_folder  # noqa: PLC0415 - as below
 
-        return folder_of(model.spec)
+        return model_folder(model.spec)
     return Path(model.tokenizer).expanduser() if scheme in _REMOTE and model.tokenizer is not None else None
 
 

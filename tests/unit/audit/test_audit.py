@@ -1,6 +1,7 @@
 """`sandlot.audit`: everything that `sandlot audit` does, as one call."""
 
 import inspect
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -10,9 +11,11 @@ from sandlot import load
 from sandlot.audit.audit import audit, audit_async
 from sandlot.audit.finding import Layer
 from sandlot.audit.reports.folder import folder_of, read_audit
+from sandlot.audit.subject import PLAIN, Conditions, Description, Request, Trial
 from sandlot.audit.subjects.named import SubjectOptions, find_subject, read_argument
-from sandlot.audit.verdict import State
+from sandlot.audit.verdict import AuditVerdict, State
 from sandlot.core.errors import ConfigError
+from sandlot.core.task import Task
 
 ADD = """
 from sandlot import Ask, Score, environment
@@ -40,9 +43,19 @@ def test_a_part_of_an_audit_is_returned_and_not_kept(add, tmp_path):
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_whole_audit_is_kept_where_its_name_and_place_say(add, tmp_path):
-    (tmp_path / "bare.py").write_text(ADD.replace(", golden=str(a + b)", ""))  # without a golden solution nothing is played
-    found = audit(tmp_path / "bare.py", runs=tmp_path / "runs", reports=[tmp_path / "x" / "found.sarif"])
+class Unsolved:
+    """A subject without a golden solution and without sources: nothing of it can be checked."""
+
+    async def describe(self) -> Description:
+        return Description(name="unsolved", kind="grader", fingerprint="f", tasks=(Task("a"),))
+
+    async def take(self, requests: Sequence[Request], conditions: Conditions = PLAIN) -> list[Trial]:
+        raise AssertionError
+
+
+def test_a_whole_audit_is_kept_where_its_name_and_place_say(tmp_path):
+    found = audit(Unsolved(), runs=tmp_path / "runs", reports=[tmp_path / "x" / "found.sarif"])
+    assert found.verdict is AuditVerdict.INCOMPLETE
     folder = folder_of(found.name, found.place, tmp_path / "runs")
     assert {path.name for path in folder.iterdir()} == {"audit.json", "report.md", "report.html"}
     assert read_audit(found.name, found.place, tmp_path / "runs") == found
@@ -69,7 +82,7 @@ async def test_the_blocking_form_works_inside_a_running_loop_and_says_the_same(a
         ({"reference": "no.jsonl"}, "no file `no.jsonl` to compare with"),
         ({"waivers": "no.toml"}, "no file `no.toml` with waivers"),
         ({"reports": ["found.pdf"]}, r"report `found.pdf`: unknown extension; known: .sarif"),
-        ({"user": "scripted:persona"}, "has no user for a model to play"),
+        ({"user": "scripted:persona"}, "has no persona for a model to play"),
     ],
 )
 def test_options_that_cannot_be_met_are_refused(add, options, message):

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from fake_endpoint import FakeEndpoint, says, status
-from sandlot.audit.audit import AuditPlan, AuditSelection, audit_subject
+from sandlot.audit.audit import AuditPlan, audit_subject
 from sandlot.audit.finding import Layer
+from sandlot.audit.layers import AuditSelection
 from sandlot.audit.subject import Conditions, NamedPlay, Take
 from sandlot.audit.subjects.environment.subject import EnvironmentSubject
 from sandlot.audit.verdict import Audit, AuditVerdict, State

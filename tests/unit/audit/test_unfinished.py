@@ -3,9 +3,9 @@
 import pytest
 
 from sandlot.audit import unfinished
-from sandlot.audit.audit import AuditSelection, run_probes
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import MANDATORY, Confidence, Finding, Layer, Severity, Witness
+from sandlot.audit.layers import AuditSelection, run_probes
 from sandlot.audit.subject import Description
 from sandlot.audit.unfinished import UnfinishedAudit
 from sandlot.audit.verdict import AuditVerdict, ProbeReport, State, verdict_of

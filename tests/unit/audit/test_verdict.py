@@ -3,9 +3,10 @@
 import msgspec
 import pytest
 
-from sandlot.audit.audit import AuditSelection, chosen_tasks, run_probes
+from sandlot.audit.audit import chosen_tasks
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import MANDATORY, Confidence, Finding, Layer, Severity, Witness
+from sandlot.audit.layers import AuditSelection, run_probes
 from sandlot.audit.subject import Description
 from sandlot.audit.verdict import AuditVerdict, LayerReport, State, apply_waivers, verdict_of
 from sandlot.audit.waivers import Waiver, read_waivers

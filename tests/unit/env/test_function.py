@@ -8,14 +8,14 @@ from sandlot.core.limits import Limits
 from sandlot.core.types import End, Side
 from sandlot.env.taskset import tasks_of
 from sandlot.harness.tool_loop import ToolLoop
-from sandlot.model.policy.scripted import scripted
+from sandlot.model.policy.scripted import scripted_policies
 from sandlot.rollout import run_rollout
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.wiring.parts import Grading, RolloutParts
 
 
 async def played(env, model="golden", task=None):
-    parts = RolloutParts(grading=Grading(env=env), policies=scripted(model, env.marked.solution), harness=ToolLoop())
+    parts = RolloutParts(grading=Grading(env=env), policies=scripted_policies(model, env.marked.solution), harness=ToolLoop())
     return await run_rollout(parts, task or tasks_of(env)[0], run="test", rollout=0, blobs=MemoryBlobs())
 
 

@@ -119,7 +119,7 @@ def test_variables_are_looked_up_in_the_tasks():
 
 def test_a_rubric_with_errors_is_refused_before_the_first_rollout_and_warnings_are_not():
     require_gradable(Rubric(checks=(judged("j", "x and y"),)), "default", functions={}.__getitem__)
-    with pytest.raises(ConfigError, match=r"(?s)default: .*`checks:a` leads nowhere.*default: .*task `t` has no `x`"):
+    with pytest.raises(ConfigError, match=r"(?s)default: .*`checks:a` is not found.*default: .*task `t` has no `x`"):
         require_gradable(
             Rubric(checks=(python("a", args={"n": "$key.x"}),)), "default", functions={}.__getitem__, tasks=[Task("t")]
         )

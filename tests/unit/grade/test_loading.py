@@ -40,7 +40,7 @@ BROKEN = {
     "an unknown kind": ('"kind": "judge"', '"kind": "llm"', r":5: Invalid value 'llm', .*; `kind` is `python` or `judge`"),
     "a missing field": ('"id": "b", ', "", r":5: .*missing required field `id`"),
     "a doubled key": ('"points": 5', '"points": 5, "points": 6', "`points` appears twice"),
-    "NaN": ('"points": 5', '"points": NaN', "`NaN` is not a number of JSON"),
+    "NaN": ('"points": 5', '"points": NaN', "`NaN` is not valid JSON"),
     "too large a number": ('"points": 5', '"points": 1e999', r":4: check `a`: points are inf"),
     "an unknown requirement": ('"requires": ["a"]', '"requires": ["c"]', r":6: check `b`: requires `c`, .*; checks: `a`, `b`"),
     "requiring itself": ('"requires": ["a"]', '"requires": ["b"]', "in a circle: `b` -> `b`"),
@@ -56,7 +56,7 @@ BROKEN = {
     "one choice": ('"prompt"', '"choices": ["yes"], "prompt"', r":5: check `b`: choices are \['yes'\]"),
     "no votes": ('"prompt"', '"votes": 0, "prompt"', "0 votes"),
     "a reserved id": ('"id": "b"', '"id": "constraint:b"', "not starting with `constraint:`"),
-    "half a character": ('"It is so."', '"\\ud800"', "half a character"),
+    "half a character": ('"It is so."', '"\\ud800"', "half of a surrogate pair"),
 }  # fmt: skip
 
 
@@ -96,7 +96,7 @@ def test_hostile_files_are_config_errors(data, tmp_path):
 
 def test_a_missing_rubric_lists_what_there_is(tmp_path):
     (tmp_path / "default.json").write_text(GOOD)
-    with pytest.raises(ConfigError, match=r"no rubric at .*judged.json`; there are: default"):
+    with pytest.raises(ConfigError, match=r"no rubric at .*judged.json`; rubrics there: default"):
         load_rubric(tmp_path / "judged.json")
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from sandlot.core.task import Task
 from sandlot.env.environment import Environment
 from sandlot.harness.tool_loop import ToolLoop
-from sandlot.model.policy.scripted import scripted
+from sandlot.model.policy.scripted import scripted_policies
 from sandlot.observe.events import RolloutGraded, RunEvent, ToolCalled, TurnTaken
 from sandlot.rollout import run_rollout
 from sandlot.store.blobs import MemoryBlobs
@@ -37,7 +37,7 @@ def quiz() -> Environment:
 
 async def events_of(env: Environment) -> list[RunEvent]:
     got: list[RunEvent] = []
-    parts = RolloutParts(grading=Grading(env), policies=scripted("golden", env.marked.solution), harness=ToolLoop())
+    parts = RolloutParts(grading=Grading(env), policies=scripted_policies("golden", env.marked.solution), harness=ToolLoop())
     await run_rollout(replace(parts, sink=got.append), TASK, run="r", rollout=3, blobs=MemoryBlobs())
     return got
 

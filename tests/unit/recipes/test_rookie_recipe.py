@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
 
-from sandlot.model.nn.attention import causal
+from sandlot.model.nn.attention import causal_attend
 
 RECIPE = Path(__file__).parents[3] / "recipes" / "rookie.py"
 
@@ -57,7 +57,7 @@ def test_the_loss_of_a_padded_batch_is_that_of_its_documents_one_by_one(recipe, 
     decoder = recipe.new_decoder(vocabulary)
     losses = []
     for document in documents:
-        hidden = decoder(document.ids, torch.arange(len(document.ids)), causal())
+        hidden = decoder(document.ids, torch.arange(len(document.ids)), causal_attend())
         each = F.cross_entropy(decoder.logits(hidden[:-1]), document.ids[1:], reduction="none")
         losses += each[document.mask[1:]].tolist()
     assert recipe.loss_of(decoder, documents).item() == pytest.approx(sum(losses) / len(losses), rel=1e-5)

@@ -9,7 +9,7 @@ import pytest
 from sandlot import Ask, Environment, Limits, Score, Task, environment
 from sandlot.core.errors import ConfigError, SandboxError
 from sandlot.core.trace import Failed, Scored
-from sandlot.model.policy.scripted import scripted
+from sandlot.model.policy.scripted import scripted_policies
 from sandlot.observe.event_log import EventReader
 from sandlot.observe.events import RolloutBegan, RolloutEnded, RunBegan, RunEnded
 from sandlot.run.collector import Collection, Collector, open_collector
@@ -27,7 +27,7 @@ def add(rng):
 
 
 def golden(env: Environment):
-    return scripted("golden", env.marked.solution)
+    return scripted_policies("golden", env.marked.solution)
 
 
 @asynccontextmanager
@@ -86,7 +86,7 @@ async def test_failed_infrastructure_is_tried_again_unless_only_one_attempt_is_a
     config = RunConfig(env=env.name, model=ModelConfig(spec="scripted:noop"))
     events = []
     async with open_collector(await prepare_run(env, config), tmp_path / "run", sink=events.append) as collector:
-        trace = await collector.take(collector.prepared.tasks[0], 0, lambda: scripted("noop", None), attempts=attempts)
+        trace = await collector.take(collector.prepared.tasks[0], 0, lambda: scripted_policies("noop", None), attempts=attempts)
     assert trace is not None
     assert isinstance(trace.outcome, outcome)
     assert [event.attempt for event in events if isinstance(event, RolloutBegan)] == list(range(1, num_began + 1))

@@ -27,7 +27,7 @@ async def test_a_run_goes_on_where_it_was(tmp_path):
         assert run.done_keys() == {("a", 0), ("a", 1)}
         assert ("a", 1) in run
         assert ("b", 0) not in run
-        with pytest.raises(StoreError, match="kept already"):
+        with pytest.raises(StoreError, match="already stored"):
             await run.add(make_trace("a", 1), make_row(make_trace("a", 1)))
         await run.add(make_trace("b", 0), make_row(make_trace("b", 0)))
     assert RunReader(tmp_path / "r").done_keys() == {("a", 0), ("a", 1), ("b", 0)}
@@ -74,7 +74,7 @@ async def test_what_is_not_a_run_is_refused(tmp_path):
     assert not (tmp_path / "missing").exists()
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "cat.png").write_bytes(b"cat")
-    with pytest.raises(ConfigError, match=r"not a run and not empty \(it has `cat\.png`\)"):
+    with pytest.raises(ConfigError, match=r"neither a run nor empty \(it has `cat\.png`\)"):
         async with open_run(tmp_path / "photos", manifest=MANIFEST):
             pass
     assert [path.name for path in (tmp_path / "photos").iterdir()] == ["cat.png"]
@@ -90,7 +90,7 @@ async def test_a_manifest_without_format_1_is_refused(tmp_path, manifest):
 
 async def test_a_place_that_cannot_be_written_is_an_error_with_its_name(tmp_path):
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(ConfigError, match="there can be no run at"):
+    with pytest.raises(ConfigError, match="cannot create a run at"):
         async with open_run(tmp_path / "file" / "r", manifest=MANIFEST):
             pass
 

@@ -93,7 +93,7 @@ async def test_a_full_disk_reaches_every_waiter_and_ends_the_log(tmp_path):
         for number in range(20):
             group.start_soon(one, number)
     assert len(errors) == 20
-    with pytest.raises(StoreError, match="nothing more is taken"):
+    with pytest.raises(StoreError, match="nothing more is written"):
         await log.append(1, b"later")
     await log.close()
     found = recover(tmp_path / "a.log")

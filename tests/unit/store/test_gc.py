@@ -36,7 +36,7 @@ async def test_a_dry_run_says_what_would_go_and_changes_nothing(tmp_path):
     await make_run(tmp_path / "r", b"live", b"dead", b"D" * (LARGE_BYTES + 1))
     before = files_of(tmp_path)
     found = collect(tmp_path, dry_run=True)
-    assert [item.why for item in found.removable] == ["a blob nobody refers to", "1 blobs nobody refers to"]
+    assert [item.why for item in found.removable] == ["an unreferenced blob", "1 unreferenced blobs"]
     assert found.size_bytes == LARGE_BYTES + 1 + 4
     assert files_of(tmp_path) == before
 
@@ -95,7 +95,7 @@ async def test_drafts_and_half_removed_runs_go(tmp_path):
     await make_run(tmp_path / "gone.tmp", b"live")
     (tmp_path / "r" / "segments" / "000009.parquet.tmp").write_bytes(b"half")
     found = collect(tmp_path, dry_run=False)
-    assert {item.why for item in found.removable} == {"half-written", "a run that was being removed"}
+    assert {item.why for item in found.removable} == {"half-written", "a run whose removal was interrupted"}
     assert [path.name for path in tmp_path.iterdir()] == ["r"]
     assert not (tmp_path / "r" / "segments" / "000009.parquet.tmp").exists()
 

@@ -55,7 +55,7 @@ async def test_a_second_trace_of_a_rollout_is_refused_and_changes_nothing(opened
     first, second = make_trace("a", 0, text="first"), make_trace("a", 0, text="second")
     await sink.add(first, make_row(first))
     for again in (second, first):
-        with pytest.raises(StoreError, match="a/0 is kept already"):
+        with pytest.raises(StoreError, match="a/0 is already stored"):
             await sink.add(again, make_row(again))
     assert kept() == {("a", 0): first}
 
@@ -79,7 +79,7 @@ async def test_of_two_at_the_same_time_one_is_kept(opened):
 
 async def test_a_row_of_another_rollout_is_refused(opened):
     sink, kept = opened
-    with pytest.raises(StoreError, match="row b/0 given with trace a/0"):
+    with pytest.raises(StoreError, match="row b/0 does not belong to trace a/0"):
         await sink.add(make_trace("a", 0), make_row(make_trace("b", 0)))
     assert kept() == {}
 
@@ -105,7 +105,7 @@ async def test_what_cannot_be_written_down_is_refused_and_harms_nothing(opened, 
     sink, kept = opened
     bad, good = make_trace("bad", 0), make_trace("a", 0)
     bad.evidence = EvidenceRecord(state=state)
-    with pytest.raises(StoreError, match="bad/0 cannot be written down"):
+    with pytest.raises(StoreError, match="bad/0 cannot be encoded"):
         await sink.add(bad, make_row(bad))
     await sink.add(good, make_row(good))
     assert kept() == {("a", 0): good}

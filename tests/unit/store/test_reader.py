@@ -103,7 +103,7 @@ async def test_phases_of_one_segment_alone_are_null_in_the_others(tmp_path):
 
 
 async def test_a_column_nobody_has_is_refused_by_name(live):
-    with pytest.raises(ConfigError, match="no column `scroe`; there are: task, rollout"):
+    with pytest.raises(ConfigError, match="no column `scroe`; columns: task, rollout"):
         RunReader(live.path).table(["scroe"])
 
 

@@ -154,7 +154,7 @@ async def test_when_log_and_segment_differ_nothing_is_thrown_away(tmp_path):
                 await run.add(make_trace("a", number), make_row(make_trace("a", number)))
             shutil.copy(tmp_path / name / "log" / "000001.log", tmp_path / f"{name}.log")
     shutil.copy(tmp_path / "other.log", tmp_path / "r" / "log" / "000001.log")
-    with pytest.raises(StoreError, match=r"holds 2 traces and .* 3"):
+    with pytest.raises(StoreError, match=r"has 2 traces and .* 3"):
         async with open_run(tmp_path / "r"):
             pass
     assert (tmp_path / "r" / "log" / "000001.log").exists()
@@ -164,6 +164,6 @@ async def test_a_segment_copied_in_twice_is_refused(tmp_path):
     async with open_run(tmp_path / "r", manifest=MANIFEST) as run:
         await run.add(make_trace(), make_row(make_trace()))
     shutil.copy(tmp_path / "r" / "segments" / "000001.parquet", tmp_path / "r" / "segments" / "000002.parquet")
-    with pytest.raises(StoreError, match=r"000002\.parquet` holds rollouts that are kept elsewhere"):
+    with pytest.raises(StoreError, match=r"000002\.parquet` has rollouts that another file has too"):
         async with open_run(tmp_path / "r"):
             pass

@@ -8,10 +8,10 @@ import torch
 from torch.func import functional_call
 
 from sandlot.model.nn.adapter import adapted_linears
-from sandlot.model.nn.attention import causal
+from sandlot.model.nn.attention import causal_attend
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.layout import projections
-from sandlot.model.nn.lora import adapted, adapter_parameters
+from sandlot.model.nn.lora import add_adapters
 from sandlot.model.nn.shape import Shape
 from sandlot.train.algorithms.algorithms import TokenLoss, TrainingRow
 from sandlot.train.algorithms.losses import Clip
@@ -35,10 +35,10 @@ def decoder() -> Decoder:
 
 def learner(**optimisation) -> Trainer:
     """Adapters that add something already: zeros would hide half of the gradients."""
-    model = adapted(decoder(), RANK, ALPHA).double()
+    model = add_adapters(decoder(), RANK, ALPHA).double()
     torch.manual_seed(4)
     with torch.no_grad():
-        for parameter in adapter_parameters(model):
+        for parameter in (each for each in model.parameters() if each.requires_grad):
             parameter.normal_(0, 0.1)
     return Trainer(model, Optimisation(learning_rate=RATE, max_norm=1e9, **optimisation))
 
@@ -83,7 +83,7 @@ class Twin:
         loss = torch.zeros((), dtype=torch.float64)
         for example in batch:
             ids = torch.from_numpy(example.row.ids.astype(np.int64))
-            hidden = functional_call(self.base, weights, (ids, torch.arange(len(ids)), causal()))
+            hidden = functional_call(self.base, weights, (ids, torch.arange(len(ids)), causal_attend()))
             chosen = torch.log_softmax(self.base.logits(hidden), -1)[:-1].gather(1, ids[1:, None])[:, 0]
             ratio = (chosen - chosen.detach()).exp()
             stream = example.streams[0]
@@ -112,6 +112,7 @@ def test_steps_are_those_of_dense_weights(recompute):
 
 def test_only_adapters_are_optimised():
     trainer = learner()
-    assert {id(parameter) for parameter in trainer.parameters} == {id(each) for each in adapter_parameters(trainer.decoder)}
+    adapters = {id(each) for name, each in trainer.decoder.named_parameters() if ".lora_" in name}
+    assert {id(parameter) for parameter in trainer.parameters} == adapters
     trainer.update([examples(0)])
     assert len(trainer.state()["optimiser"]["state"]) == len(trainer.parameters)

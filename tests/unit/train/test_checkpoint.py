@@ -10,7 +10,7 @@ import torch
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.folder import load_folder
 from sandlot.model.nn.layout import weights_of
-from sandlot.model.nn.lora import adapted, adapter_weights
+from sandlot.model.nn.lora import adapter_weights, add_adapters
 from sandlot.train.checkpoint import Checkpoints, TrainingState
 from sandlot.train.trainer import Optimisation, Trainer
 from tiny_models import tiny_shape, write_tiny
@@ -64,7 +64,9 @@ def test_the_newest_and_the_best_stay(kept):
 @pytest.fixture
 def adapters(tmp_path):
     base = write_tiny(tmp_path / "base")
-    return Checkpoints(tmp_path / "checkpoints", base), Trainer(adapted(load_folder(base), 2), Optimisation(learning_rate=0.1))
+    return Checkpoints(tmp_path / "checkpoints", base), Trainer(
+        add_adapters(load_folder(base), 2), Optimisation(learning_rate=0.1)
+    )
 
 
 def test_adapters_go_on_and_go_back_and_the_base_is_not_written_again(adapters):
@@ -75,7 +77,7 @@ def test_adapters_go_on_and_go_back_and_the_base_is_not_written_again(adapters):
         checkpoints.keep(trainer, TrainingState(version=version, groups=version))
         learned.append({name: tensor.clone() for name, tensor in adapter_weights(trainer.decoder).items()})
     assert sorted(path.name for path in checkpoints.place(2).iterdir()) == ["adapter", "loop.json", "trainer.pt"]
-    other = Trainer(adapted(load_folder(checkpoints._base), 2, seed=9), Optimisation())
+    other = Trainer(add_adapters(load_folder(checkpoints._base), 2, seed=9), Optimisation())
     checkpoints.restore(other, checkpoints.newest())
     assert str(other.optimiser.state_dict()["state"]) == str(trainer.optimiser.state_dict()["state"])
     assert all(torch.equal(tensor, learned[1][name]) for name, tensor in adapter_weights(other.decoder).items())

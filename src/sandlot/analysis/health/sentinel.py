@@ -20,7 +20,7 @@ from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import environment_fingerprint
 from sandlot.env.load import load
 from sandlot.env.taskset import tasks_of
-from sandlot.model.policy.replay import replayed, replayed_users
+from sandlot.model.policy.replay import replay_policies, replay_users
 from sandlot.rollout import run_rollout
 from sandlot.run.regrade import describe_outcome, regrade
 from sandlot.run.results import Run
@@ -115,8 +115,8 @@ async def _play_again(run: Run, environment: Environment, grading: Grading, trac
         for trace in can:
             if trace.task not in tasks:
                 raise ConfigError(f"the same environment no longer has task `{trace.task}`: its tasks are not stable")
-            policies = replayed(lambda _task, _rollout, trace=trace: trace)
-            users = replayed_users(lambda _task, _rollout, trace=trace: trace) if run.manifest.config.user else None
+            policies = replay_policies(lambda _task, _rollout, trace=trace: trace)
+            users = replay_users(lambda _task, _rollout, trace=trace: trace) if run.manifest.config.user else None
             parts = RolloutParts(grading=grading, policies=policies, harness=harness, users=users)
             again = await _play(parts, tasks[trace.task], trace)
             compared += 1

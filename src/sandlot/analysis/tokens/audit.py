@@ -121,10 +121,10 @@ def check_tokens(run: Run, model: str | None = None, *, gate: str | None = None)
         raise ConfigError(f"no gate `{gate}`; there are: {', '.join(_GATES)}")
     if model is None:
         return audit_tokens(run)
-    from sandlot.model.engine.weights import folder_of  # noqa: PLC0415 - not needed without a model
+    from sandlot.model.engine.weights import model_folder  # noqa: PLC0415 - not needed without a model
     from sandlot.model.render.open import open_renderer  # noqa: PLC0415 - as above
 
-    folder = folder_of(model)
+    folder = model_folder(model)
     renderer = open_renderer(folder)
     from sandlot.model.engine.logprobs import folder_logprobs, sampled_in_fp32  # noqa: PLC0415 - torch is imported after all refusals
 
@@ -133,8 +133,8 @@ def check_tokens(run: Run, model: str | None = None, *, gate: str | None = None)
     with boundary(ConfigError, f"the tokens of {run.path} with model `{model}`"):
         if gate is None:
             foreign = sampled_by.spec.startswith(("vllm:", "sglang:"))
-            told = _number_types(run)
-            exact = told == {"float32"} if told else sampled_in_fp32(folder)
+            types = _number_types(run)
+            exact = types == {"float32"} if types else sampled_in_fp32(folder)
             gate = (SAME_CODE if exact and not foreign else OTHER_KERNELS).name
         logprobs = folder_logprobs(folder, temperature=sampling.temperature, top_p=sampling.top_p, top_k=sampling.top_k)
         return audit_tokens(

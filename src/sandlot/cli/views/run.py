@@ -73,7 +73,7 @@ def run_watched(config: RunConfig, *, runs: Path, place: Path | None, quiet: boo
 
 
 class _Bar:
-    """Draws one line."""
+    """Draws the progress of a run."""
 
     def __init__(self, bars: Bars, console: Console) -> None:
         self._bars = bars

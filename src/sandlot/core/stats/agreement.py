@@ -1,7 +1,7 @@
-"""How far verdicts can be believed: agreement beyond chance, what moves them, and means corrected by a few human labels.
+"""The reliability of verdicts: agreement beyond chance, sensitivity to changes, and means corrected by a few human labels.
 
-Verdicts about one item resemble each other, so items are what is drawn again in a bootstrap, never single verdicts. A figure that
-does not exist, such as the agreement beyond chance of people who all said the same, is None and not 0 or 1.
+Verdicts about one item are alike, so the bootstrap resamples items, not verdicts. A figure that is not defined, such as agreement
+beyond chance if all verdicts are equal, is None.
 
 `flip_rate` and `fleiss_kappa` measure one rater asked several times, `cohen_kappa` two raters, `Confusion` a rater against the
 truth, `rank_change` verdicts before and after a change that should not matter, `prediction_powered` means.
@@ -18,19 +18,19 @@ from sandlot.core.stats.intervals import CONFIDENCE, Interval, Sums, clustered_m
 
 _RESAMPLES = 1_000
 _FEWEST = 5
-"""Items from which drawing again says anything."""
+"""Minimum number of items for a bootstrap."""
 
 Item = TypeVar("Item")
 
 
 def flip_rate(items: Sequence[Sequence[str]]) -> Interval:
-    """The chance that asking once more about the same item gives another verdict; items asked only once do not count."""
+    """The chance that asking again about the same item gives another verdict. Items asked once do not count."""
     flips = [1 - _agreement(verdicts) for verdicts in items if len(verdicts) > 1]
     return clustered_mean([Sums(1, flip) for flip in flips], bounds=(0, 1))
 
 
 def fleiss_kappa(items: Sequence[Sequence[str]]) -> float | None:
-    """Agreement within items beyond what the mix of verdicts alone would give; None if all verdicts are the same."""
+    """Fleiss' kappa: agreement within items beyond chance; None if all verdicts are equal."""
     repeated = [verdicts for verdicts in items if len(verdicts) > 1]
     everything = Counter(verdict for verdicts in repeated for verdict in verdicts)
     if len(everything) < 2:
@@ -41,13 +41,13 @@ def fleiss_kappa(items: Sequence[Sequence[str]]) -> float | None:
 
 
 def _agreement(verdicts: Sequence[str]) -> float:
-    """The share of pairs of verdicts that are the same."""
+    """The share of equal pairs of verdicts."""
     n = len(verdicts)
     return sum(count * (count - 1) for count in Counter(verdicts).values()) / (n * (n - 1))
 
 
 def cohen_kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
-    """Agreement of two beyond chance; None if both said one and the same thing throughout, or nothing."""
+    """Cohen's kappa: agreement of two raters beyond chance; None without pairs, or if all verdicts are equal."""
     if not pairs:
         return None
     first, second = Counter(a for a, _ in pairs), Counter(b for _, b in pairs)
@@ -60,22 +60,22 @@ def cohen_kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
 def bootstrap(
     items: Sequence[Item], figure: Callable[[Sequence[Item]], float | None], *, confidence: float = CONFIDENCE, seed: int = 0
 ) -> Interval:
-    """A figure with the interval of its values on items drawn again and again, with replacement. Seeded."""
+    """A figure with its bootstrap interval over items. Seeded."""
     value = figure(items)
     if value is None or len(items) < _FEWEST:
-        return Interval(value, -1.0, 1.0, "too little was labelled, or all of it alike")
+        return Interval(value, -1.0, 1.0, "too few labels, or all equal")
     rng = Random(seed)  # noqa: S311 - statistics, not secrets; the same answer every time
     drawn = [figure(rng.choices(items, k=len(items))) for _ in range(_RESAMPLES)]
     values = sorted(each for each in drawn if each is not None)
     if len(values) < _RESAMPLES / 2:
-        return Interval(value, -1.0, 1.0, "most draws came out all alike: there is too little variety for an interval")
+        return Interval(value, -1.0, 1.0, "most resamples are all equal: too little variety for an interval")
     tail = (1 - confidence) / 2
     return Interval(value, min(value, quantile(values, tail)), max(value, quantile(values, 1 - tail)))
 
 
 @dataclass(frozen=True, slots=True)
 class Confusion:
-    """One who says `met` or not, against one who is taken to be right."""
+    """A judge's verdicts, met or not, against the truth."""
 
     both: int = 0
     only_judge: int = 0
@@ -84,37 +84,37 @@ class Confusion:
 
     @classmethod
     def of(cls, pairs: Sequence[tuple[bool, bool]]) -> "Confusion":
-        """From (said so, is so)."""
+        """From pairs (verdict, truth)."""
         counts = Counter(pairs)
         return cls(counts[True, True], counts[True, False], counts[False, True], counts[False, False])
 
     @property
     def precision(self) -> Interval:
-        """Of what it called met, the share that is."""
+        """Of the verdicts `met`, the share that is right."""
         return wilson(self.both, self.both + self.only_judge)
 
     @property
     def recall(self) -> Interval:
-        """Of what is met, the share that it called so."""
+        """Of the items that are met, the share that was judged so."""
         return wilson(self.both, self.both + self.only_right)
 
 
 @dataclass(frozen=True, slots=True)
 class RankChange:
-    """What a change that should not matter did to verdicts."""
+    """The effect on verdicts of a change that should not matter."""
 
     asked: int
     up: int
     """Verdicts that became better."""
     down: int
     share: Interval
-    """Of verdicts that changed at all."""
+    """The share of verdicts that changed."""
     p_value: float
-    """The chance of so uneven a split between better and worse, if the change did not matter."""
+    """The chance of so uneven a split between better and worse if the change has no effect."""
 
 
 def rank_change(ranks: Sequence[tuple[int, int]]) -> RankChange:
-    """From the ranks of verdicts before and after."""
+    """From pairs of ranks, before and after."""
     up = sum(after > before for before, after in ranks)
     down = sum(after < before for before, after in ranks)
     return RankChange(len(ranks), up, down, wilson(up + down, len(ranks)), mcnemar(up, down))
@@ -123,20 +123,19 @@ def rank_change(ranks: Sequence[tuple[int, int]]) -> RankChange:
 def prediction_powered(
     judged: Sequence[float], labelled: Sequence[tuple[float, float]], *, confidence: float = CONFIDENCE
 ) -> Interval:
-    """The mean people would have given, from what a judge gave all and people gave some.
+    """Prediction-powered inference: the mean human label, from a judge's values for all items and labels for some.
 
-    `judged` are values the judge gave where nobody else did, `labelled` pairs of the judge's value and a person's. The judge's
-    mean over all, corrected by how far it was off where that is known: unbiased whatever the judge is worth, and narrow if it is
-    good.
+    `judged` are the judge's values of items without a label, `labelled` are pairs of the judge's value and the label. The judge's
+    mean is corrected by its mean error on labelled items: unbiased for any judge, and narrow for a good one.
     """
     n, whole = len(labelled), len(judged) + len(labelled)
     if n == 0:
-        return Interval(None, -math.inf, math.inf, "nothing was labelled")
+        return Interval(None, -math.inf, math.inf, "no labels")
     # what each labelled item adds: its share of the judge's mean, and the whole of the correction
     parts = [said / whole + (right - said) / n for said, right in labelled]
     value = math.fsum(parts) + math.fsum(judged) / whole
     if n == 1:
-        return Interval(value, -math.inf, math.inf, "one label says nothing about others")
+        return Interval(value, -math.inf, math.inf, "one label is too few for an interval")
     variance = n * _variance(parts) + (len(judged) * _variance(judged) / whole**2 if len(judged) > 1 else 0.0)
     half = normal_width(confidence) * math.sqrt(variance)
     return Interval(value, value - half, value + half)

@@ -1,8 +1,8 @@
-"""Intervals and tests: how sure a number is, with nothing but `math`.
+"""Confidence intervals and paired tests, with nothing but `math`.
 
-Rollouts of one task resemble each other, so means and differences are *clustered* by task: more rollouts of the same task
-narrow the answer for that task, not for the next one. Nothing here pretends to know more than the data say: with one task, or
-when every task came out alike, the interval is wide and its `note` says why. Every random draw is seeded.
+Rollouts of one task are alike, so means and differences are *clustered* by task: more rollouts of the same task say more about
+that task, not about others. With one task, or if all tasks have the same result, the interval is wide and its `note` says why.
+All random draws are seeded.
 
 Shares (`wilson`), Beta distributions (`beta_cdf`, `beta_quantile`), means (`clustered_mean`, `clustered_share`),
 comparisons (`sign_flip`, `mcnemar`), and `pass_at_k`, `quantile`.
@@ -19,21 +19,21 @@ CONFIDENCE = 0.95
 _UNBOUNDED = (-math.inf, math.inf)
 
 _EXACT_FLIPS = 14
-"""Up to this many non-zero differences every pattern of signs is tried."""
+"""Up to this many non-zero differences all sign patterns are tried."""
 _SAMPLED_FLIPS = 9_999
 _MAX_SAMPLED_SIZES = 1_000
-"""Above this many different sizes the sign-flip distribution is normal for every practical purpose."""
+"""Above this many different sizes the normal approximation is used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """An estimate and how far it may be off. `value` is None if there was nothing to estimate from."""
+    """An estimate with its confidence interval. `value` is None without data."""
 
     value: float | None
     low: float
     high: float
     note: str = ""
-    """Why the interval is wider than the data look, where it is."""
+    """Why the interval is wide, if it is."""
 
 
 # -- quantiles and distributions ---------------------------------------------------------------------------------------
@@ -42,7 +42,7 @@ class Interval:
 def quantile(ordered: Sequence[float], share: float) -> float:
     """The value below which `share` of sorted values lie, between neighbours by proportion."""
     if not ordered:
-        raise ValueError("no values: there is no quantile of nothing")
+        raise ValueError("no values; give at least one")
     if not 0 <= share <= 1:
         raise ValueError(f"share is {share}; give a number from 0 to 1")
     place = share * (len(ordered) - 1)
@@ -54,13 +54,13 @@ def quantile(ordered: Sequence[float], share: float) -> float:
 def beta_cdf(x: float, a: float, b: float) -> float:
     """The share of a Beta(a, b) distribution below `x`: the regularised incomplete beta function."""
     if a <= 0 or b <= 0:
-        raise ValueError(f"Beta({a}, {b}) does not exist; both numbers are positive")
+        raise ValueError(f"Beta({a}, {b}) does not exist; give positive numbers")
     if x <= 0:
         return 0.0
     if x >= 1:
         return 1.0
     scale = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x))
-    if x < (a + 1) / (a + b + 2):  # the fraction converges fast only on its own side of the mean
+    if x < (a + 1) / (a + b + 2):  # the continued fraction converges fast only on this side of the mean
         return min(1.0, scale * _beta_fraction(x, a, b) / a)
     return max(0.0, 1 - scale * _beta_fraction(1 - x, b, a) / b)
 
@@ -89,7 +89,7 @@ def _beta_fraction(x: float, a: float, b: float) -> float:
 
 
 def _solve(rising: Callable[[float], float], target: float, low: float, high: float) -> float:
-    """Where a rising function reaches the target, by halving until no float lies between."""
+    """Where an increasing function reaches the target, by bisection to the last float."""
     while low < (middle := (low + high) / 2) < high:
         if rising(middle) < target:
             low = middle
@@ -100,13 +100,13 @@ def _solve(rising: Callable[[float], float], target: float, low: float, high: fl
 
 @lru_cache(maxsize=64)
 def normal_width(confidence: float) -> float:
-    """How many standard deviations each side hold this much of a normal distribution: 1.96 for 95 %."""
+    """Half the width, in standard deviations, that holds this share of a normal distribution: 1.96 for 95 %."""
     return _solve(lambda z: math.erf(z / math.sqrt(2)), confidence, 0.0, 40.0)
 
 
 @lru_cache(maxsize=1024)
 def t_width(degrees: int, confidence: float) -> float:
-    """The same for Student's t: 12.7 for 95 % with one degree of freedom, near 1.96 with many."""
+    """The same for Student's t: 12.7 for 95 % with one degree of freedom, about 1.96 with many."""
     if degrees > 100_000:
         return normal_width(confidence)
     share = _solve(lambda y: beta_cdf(y, 0.5, degrees / 2), confidence, 0.0, 1.0)  # of t^2 / (degrees + t^2)
@@ -117,9 +117,9 @@ def t_width(degrees: int, confidence: float) -> float:
 
 
 def wilson(k: float, n: float, confidence: float = CONFIDENCE) -> Interval:
-    """A share k of n for display: close to the truth for small n, never outside 0 to 1."""
+    """Wilson's interval for a share k of n: good for small n, and within 0 to 1."""
     _require_share(k, n)
-    return _wilson(k / n, n, normal_width(confidence)) if n else Interval(None, 0.0, 1.0, "nothing was counted")
+    return _wilson(k / n, n, normal_width(confidence)) if n else Interval(None, 0.0, 1.0, "no data")
 
 
 def _wilson(share: float, n: float, z: float) -> Interval:
@@ -134,7 +134,7 @@ def _require_share(k: float, n: float) -> None:
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
-    """The chance that at least one of k rollouts passes, from c passes of n: unbiased, where 1 - (1 - c/n)^k is not."""
+    """The chance that at least one of k rollouts passes, from c passes of n. Unbiased, unlike 1 - (1 - c/n)^k."""
     if not 0 <= c <= n or not 1 <= k <= n:
         raise ValueError(f"pass@{k} from {c} of {n}: needs 0 <= c <= n and 1 <= k <= n")
     none = 1.0
@@ -148,7 +148,7 @@ def pass_at_k(n: int, c: int, k: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """What a cluster adds to a mean: all that is needed of it."""
+    """The count and total of one cluster."""
 
     count: int
     total: float
@@ -156,7 +156,7 @@ class Sums:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A mean and its standard error over clusters; no error from one cluster alone."""
+    """A mean and its standard error over clusters; the error is None for one cluster."""
 
     mean: float
     error: float | None
@@ -165,7 +165,7 @@ class Spread:
 
 
 def spread_of(clusters: Collection[Sums]) -> Spread | None:
-    """The mean over all values with its cluster-robust standard error; None of nothing."""
+    """The mean of all values with its cluster-robust standard error; None without values."""
     full = [sums for sums in clusters if sums.count]
     count = sum(sums.count for sums in full)
     if not count:
@@ -181,36 +181,36 @@ def spread_of(clusters: Collection[Sums]) -> Spread | None:
 def clustered_mean(
     clusters: Collection[Sums], *, bounds: tuple[float, float] = _UNBOUNDED, confidence: float = CONFIDENCE
 ) -> Interval:
-    """A mean with a t interval over clusters, kept inside `bounds`, which are what the values could have been."""
+    """A mean with a t interval over clusters, within `bounds`, the possible range of the values."""
     low, high = bounds
     spread = spread_of(clusters)
     if spread is None:
-        return Interval(None, low, high, "nothing was counted")
+        return Interval(None, low, high, "no data")
     mean = spread.mean
     if spread.error is None:
-        return Interval(mean, low, high, "one task says nothing about others")
+        return Interval(mean, low, high, "one task gives no spread over tasks")
     if spread.error <= 1e-12 * max(1.0, abs(mean)):
-        # Every cluster agrees, so no spread can be seen. What is known: the share of clusters that would differ is at most this.
+        # All clusters agree, so there is no spread. An upper bound for the share of clusters that would differ:
         unseen = 1 - ((1 - confidence) / 2) ** (1 / spread.clusters)
-        note = f"all {spread.clusters} tasks came out alike; the width is for those not seen"
+        note = f"all {spread.clusters} tasks have the same result; the width allows for other tasks"
         return Interval(mean, min(mean, mean - unseen * (mean - low)), max(mean, mean + unseen * (high - mean)), note)
     half = t_width(spread.clusters - 1, confidence) * spread.error
     return Interval(mean, max(low, mean - half), min(high, mean + half))
 
 
 def clustered_share(clusters: Collection[Sums], *, confidence: float = CONFIDENCE) -> Interval:
-    """A share whose counts come in clusters: Wilson's interval for as many independent counts as the clusters are worth."""
+    """A share with clustered counts: Wilson's interval for the effective number of independent counts."""
     spread = spread_of(clusters)
     if spread is None:
-        return Interval(None, 0.0, 1.0, "nothing was counted")
+        return Interval(None, 0.0, 1.0, "no data")
     share = spread.mean
     if spread.error is None:
-        return Interval(share, 0.0, 1.0, "one task says nothing about others")
+        return Interval(share, 0.0, 1.0, "one task gives no spread over tasks")
     z = normal_width(confidence)
     if share in {0.0, 1.0}:
-        # No spread can be seen, so each task counts once, however many rollouts it had.
-        return replace(_wilson(share, spread.clusters, z), note=f"all {spread.clusters} tasks came out alike")
-    stretch = t_width(spread.clusters - 1, confidence) / z  # few clusters: their spread is itself uncertain
+        # There is no spread, so each task counts once, however many rollouts it had.
+        return replace(_wilson(share, spread.clusters, z), note=f"all {spread.clusters} tasks have the same result")
+    stretch = t_width(spread.clusters - 1, confidence) / z  # with few clusters the spread itself is uncertain
     worth = share * (1 - share) / max(spread.error * stretch, 1e-9) ** 2
     return _wilson(share, min(worth, spread.count), z)
 
@@ -219,9 +219,9 @@ def clustered_share(clusters: Collection[Sums], *, confidence: float = CONFIDENC
 
 
 def sign_flip(differences: Sequence[float], *, seed: int = 0) -> float:
-    """The chance of a mean difference this large if the two sides were alike, so that each difference might have either sign.
+    """Sign-flip test: the chance of a mean difference this large if each difference could as well have the other sign.
 
-    Exact for few differences, seeded draws for more, the normal limit for very many different sizes.
+    Exact for few differences, by seeded draws for more, by the normal approximation for very many different sizes.
     """
     sizes = [abs(value) for value in differences if value]
     seen = abs(math.fsum(differences)) * (1 - 1e-12)  # a tie counts, whatever the rounding
@@ -235,22 +235,22 @@ def sign_flip(differences: Sequence[float], *, seed: int = 0) -> float:
     rng = Random(seed)  # noqa: S311 - statistics, not secrets; the same answer every time
     hits = 0
     for _ in range(_SAMPLED_FLIPS):
-        # of `n` equal sizes the number of pluses is all that matters
+        # of `n` equal sizes only the number of plus signs matters
         drawn = sum(size * (2 * rng.getrandbits(n).bit_count() - n) for size, n in counts.items())
         hits += abs(drawn) >= seen
     return (hits + 1) / (_SAMPLED_FLIPS + 1)
 
 
 def _exact_flips(sizes: Sequence[float], seen: float) -> float:
-    sums = [sizes[0]]  # the first sign may stay: a pattern and its mirror are equally far out
+    sums = [sizes[0]]  # the first sign is fixed: a pattern and its mirror are equally extreme
     for size in sizes[1:]:
         sums = [total + signed for total in sums for signed in (size, -size)]
     return sum(abs(total) >= seen for total in sums) / len(sums)
 
 
 def mcnemar(only_first: int, only_second: int) -> float:
-    """The exact chance of so uneven a split among pairs where just one of the two passed, if both were alike."""
+    """McNemar's exact test: the chance of so uneven a split of the pairs in which only one of the two passed."""
     n, fewer = only_first + only_second, min(only_first, only_second)
     if fewer < 0:
-        raise ValueError(f"{only_first} and {only_second} are counts; give numbers from 0 up")
+        raise ValueError(f"counts {only_first} and {only_second}; give numbers from 0 up")
     return 1.0 if n == 0 else min(1.0, 2 * beta_cdf(0.5, n - fewer, fewer + 1))

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 _FEW_EXPECTED = 5.0
 """Categories expected less often than this in either group are counted together: the chi-square test needs it."""
 _EXACT_PATHS = 40_000
-"""Up to this product of two sizes the Kolmogorov-Smirnov chance is counted path by path."""
+"""Up to this product of the two sizes, the Kolmogorov-Smirnov p-value is exact."""
 
 
 @dataclass(frozen=True, slots=True)
 class TestResult:
-    """How large a difference is, and the chance of one at least so large if both sides were drawn alike."""
+    """An effect size, and the chance of one at least as large if both sides had the same distribution (the p-value)."""
 
     effect: float
     p: float
@@ -32,23 +32,23 @@ class TestResult:
 
 
 def ks(left: Sequence[float], right: Sequence[float]) -> TestResult:
-    """Kolmogorov-Smirnov: the largest gap between two distribution functions, 0 to 1. With ties the chance errs upwards."""
+    """Kolmogorov-Smirnov test: the largest gap between two distribution functions, 0 to 1. With ties the p-value is too large."""
     if not left or not right:
-        raise ValueError(f"{len(left)} and {len(right)} values; a comparison needs some on both sides")
+        raise ValueError(f"{len(left)} and {len(right)} values; give at least one on both sides")
     if any(math.isnan(value) for value in (*left, *right)):
-        raise ValueError("not-a-number has no place in an order; leave it out and compare how often it is missing")
+        raise ValueError("a value is NaN; leave it out, and compare how often values are missing")
     one, other = sorted(left), sorted(right)
     n, m = len(one), len(other)
-    # in units of 1/(n m), so that equal gaps compare equal
+    # in units of 1/(n m), so that equal gaps are exactly equal
     gap = max(abs(bisect_right(one, x) * m - bisect_right(other, x) * n) for x in {*one, *other})
     p = _exact_gap(gap, n, m) if n * m <= _EXACT_PATHS else kolmogorov_tail(gap / math.sqrt(n * m * (n + m)))
     return TestResult(gap / (n * m), p)
 
 
 def _exact_gap(gap: int, n: int, m: int) -> float:
-    """The share of orders of n and m values whose gap reaches this one: lattice paths that leave a strip.
+    """The share of orderings of n and m values whose gap is at least this: lattice paths that leave a strip.
 
-    `stay[j]` is the chance that a path drawn at random up to (i, j) has stayed inside.
+    `stay[j]` is the chance that a random path to (i, j) has stayed inside.
     """
     if gap == 0:
         return 1.0
@@ -65,10 +65,10 @@ def _exact_gap(gap: int, n: int, m: int) -> float:
 
 
 def kolmogorov_tail(x: float) -> float:
-    """The chance that a Brownian bridge reaches as far as `x`."""
+    """The chance that a Brownian bridge reaches `x`."""
     if x <= 0:
         return 1.0
-    if x < 1.18:  # each series is quick on its own side
+    if x < 1.18:  # each series converges fast on its own side
         terms = (math.exp(-((2 * k - 1) ** 2) * math.pi**2 / (8 * x * x)) for k in range(1, 8))
         return max(0.0, min(1.0, 1 - math.sqrt(2 * math.pi) / x * math.fsum(terms)))
     return min(1.0, 2 * math.fsum((-1) ** (k - 1) * math.exp(-2 * k * k * x * x) for k in range(1, 8)))
@@ -78,9 +78,9 @@ def kolmogorov_tail(x: float) -> float:
 
 
 def chi_square(table: Sequence[Sequence[int]]) -> TestResult:
-    """Independence of rows and columns of counts; the effect is Cramer's V, 0 to 1. Empty rows and columns say nothing."""
+    """Chi-square test of independence of a table of counts, empty rows and columns left out. The effect is Cramer's V, 0 to 1."""
     if len({len(row) for row in table}) > 1 or any(count < 0 for row in table for count in row):
-        raise ValueError("give rows of equal length with counts from 0 up")
+        raise ValueError("give rows of equal length, with counts from 0 up")
     rows = [row for row in table if any(row)]
     columns = [column for column in zip(*rows, strict=True) if any(column)]
     if len(rows) < 2 or len(columns) < 2:
@@ -98,9 +98,9 @@ def chi_square(table: Sequence[Sequence[int]]) -> TestResult:
 
 
 def chi_square_tail(x: float, degrees: int) -> float:
-    """The chance that a chi-square with so many degrees of freedom is above `x`."""
+    """The chance that a chi-square variable with `degrees` degrees of freedom is above `x`."""
     if degrees < 1:
-        raise ValueError(f"{degrees} degrees of freedom; there is at least one")
+        raise ValueError(f"{degrees} degrees of freedom; give at least one")
     return _gamma_tail(degrees / 2, x / 2)
 
 
@@ -158,7 +158,7 @@ def fisher(k: int, n: int, other_k: int, other_n: int, *, greater: bool = False)
 
 
 def _log_choose(n: int, k: int) -> float:
-    """The logarithm of how many ways there are to choose k of n."""
+    """The logarithm of the binomial coefficient."""
     return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
 
 
@@ -166,12 +166,12 @@ def _log_choose(n: int, k: int) -> float:
 
 
 def jensen_shannon(left: Mapping[str, int], right: Mapping[str, int]) -> float:
-    """How far two distributions of counts are apart, in bits: 0 alike, 1 with nothing in common."""
+    """The Jensen-Shannon divergence of two distributions of counts, in bits: 0 if equal, 1 with nothing in common."""
     n, m = sum(left.values()), sum(right.values())
     if not n or not m:
-        raise ValueError(f"{n} and {m} counts; a comparison needs some on both sides")
+        raise ValueError(f"{n} and {m} counts; give at least one on both sides")
     shares = ((left.get(word, 0) / n, right.get(word, 0) / m) for word in {*left, *right})
-    # summed smallest first by fsum: sets have no order, the answer does
+    # fsum: the result does not depend on the order of the set
     return min(1.0, max(0.0, math.fsum(_towards(p, (p + q) / 2) + _towards(q, (p + q) / 2) for p, q in shares) / 2))
 
 
@@ -184,17 +184,17 @@ def _towards(p: float, middle: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How far apart two groups are, and the chance of that if they were alike."""
+    """The size of the difference between two groups, and its p-value."""
 
     size: float
     p_value: float
     first: int
     second: int
-    """How many values each group has."""
+    """Number of values of each group."""
 
 
 def mix_difference(first: Mapping[str, int], second: Mapping[str, int]) -> Difference:
-    """Two groups' counts by category; the size is Cramer's V, from 0 for the same mix to 1 for nothing in common."""
+    """Compare counts by category. The size is Cramer's V: 0 for the same mix, 1 for nothing in common."""
     n, m = sum(first.values()), sum(second.values())
     pairs = _pooled(first, second) if n and m else []
     found = chi_square(pairs)
@@ -202,7 +202,7 @@ def mix_difference(first: Mapping[str, int], second: Mapping[str, int]) -> Diffe
 
 
 def distribution_gap(first: Iterable[float], second: Iterable[float]) -> Difference:
-    """Two groups of values by Kolmogorov and Smirnov; the size is the largest gap between their distributions, from 0 to 1."""
+    """Compare values by the Kolmogorov-Smirnov test. The size is the largest gap between the distributions, 0 to 1."""
     ours, theirs = list(first), list(second)
     if not ours or not theirs:
         return Difference(0.0, 1.0, len(ours), len(theirs))
@@ -211,9 +211,9 @@ def distribution_gap(first: Iterable[float], second: Iterable[float]) -> Differe
 
 
 def rank_difference(first: Iterable[float], second: Iterable[float]) -> Difference:
-    """The chance that a value of the first group lies above one of the second (the AUC; ties count half), by Mann and Whitney.
+    """Compare ranks by the Mann-Whitney test. The size is the AUC: the chance that a value of the first group is the larger.
 
-    The p-value is two-sided, from the normal limit with ties allowed for.
+    Ties count half. The p-value is two-sided, from the normal approximation corrected for ties.
     """
     ours, theirs = sorted(first), sorted(second)
     n, m = len(ours), len(theirs)
@@ -223,14 +223,14 @@ def rank_difference(first: Iterable[float], second: Iterable[float]) -> Differen
     total = n + m
     ties = sum(count**3 - count for count in Counter([*ours, *theirs]).values())
     variance = n * m / 12 * (total + 1 - ties / (total * (total - 1)))
-    if variance <= 0:  # every value is the same one
+    if variance <= 0:  # all values are equal
         return Difference(0.5, 1.0, n, m)
     z = max(0.0, abs(above - n * m / 2) - 0.5) / math.sqrt(variance)
     return Difference(above / (n * m), math.erfc(z / math.sqrt(2)), n, m)
 
 
 def _pooled(first: Mapping[str, int], second: Mapping[str, int]) -> list[tuple[int, int]]:
-    """Both counts of every category, those too rare to stand alone put together."""
+    """Both counts of every category, with rare categories merged into one."""
     share = min(sum(first.values()), sum(second.values())) / (sum(first.values()) + sum(second.values()))
     pairs: list[tuple[int, int]] = []
     rare = (0, 0)
@@ -243,11 +243,11 @@ def _pooled(first: Mapping[str, int], second: Mapping[str, int]) -> list[tuple[i
     return [*pairs, rare] if sum(rare) else pairs
 
 
-# -- many questions ----------------------------------------------------------------------------------------------------
+# -- many tests --------------------------------------------------------------------------------------------------------
 
 
 def holm(ps: Sequence[float]) -> list[float]:
-    """Each p as it counts when all were asked together: below 0.05, not even one false alarm in twenty such families."""
+    """Holm's correction: adjusted p-values that control the chance of even one false positive."""
     adjusted = [0.0] * len(ps)
     so_far = 0.0
     for place, at in enumerate(sorted(range(len(ps)), key=ps.__getitem__)):
@@ -257,7 +257,7 @@ def holm(ps: Sequence[float]) -> list[float]:
 
 
 def benjamini_hochberg(ps: Sequence[float]) -> list[float]:
-    """Each p as the share of false ones to expect if it, and all below it, are believed."""
+    """The Benjamini-Hochberg correction: adjusted p-values that control the share of false positives."""
     adjusted = [0.0] * len(ps)
     so_far = 1.0
     for place, at in sorted(enumerate(sorted(range(len(ps)), key=ps.__getitem__), 1), reverse=True):

@@ -20,7 +20,7 @@ from sandlot.core.ports.session import Policy, Session, Workplace
 from sandlot.core.trace import Event, Trace
 from sandlot.core.types import End, Json, Role
 from sandlot.harness.captured.server import MODEL, CapturedConversation, capture_app
-from sandlot.model.wire.listening import listening
+from sandlot.model.wire.listening import serve_app
 
 _PORT = 8787
 """Port of the endpoints inside the sandbox."""
@@ -141,7 +141,7 @@ async def _serve_endpoints(sandbox: Sandbox, conversation: CapturedConversation)
         path = Path(folder) / "agent.sock"
         try:
             async with (
-                listening(capture_app(conversation), unix=path, drain_s=0.1),
+                serve_app(capture_app(conversation), unix=path, drain_s=0.1),
                 sandbox.listen(_PORT) as connections,
                 anyio.create_task_group() as relays,
             ):

@@ -22,10 +22,10 @@ from sandlot.core.trace import Event, Node, Trace, Usage
 from sandlot.core.types import End, Role
 from sandlot.harness.captured.history import History
 from sandlot.model.wire.anthropic_server import messages_body, messages_events, read_messages
-from sandlot.model.wire.arguments import storable
-from sandlot.model.wire.http import EventStream, body_of, event, json_response, while_connected
+from sandlot.model.wire.arguments import is_storable
+from sandlot.model.wire.http import EventStream, json_response, read_body, run_while_connected, sse_event
 from sandlot.model.wire.openai_server import chat_body, chat_events, read_chat
-from sandlot.model.wire.turn import Answered, TurnRequest
+from sandlot.model.wire.turn import TurnReply, TurnRequest
 
 MAX_OVERFLOWS = 16
 """Consecutive requests that do not fit into the context, after which the rollout ends."""
@@ -59,7 +59,7 @@ class CapturedConversation:
         self._taking = anyio.Lock()
         self._wishes: set[str] = set()
 
-    async def turn(self, asked: TurnRequest) -> Answered:
+    async def turn(self, asked: TurnRequest) -> TurnReply:
         """Take the next turn of the conversation in a request."""
         async with self._taking:
             if self._limit is not None:
@@ -74,7 +74,7 @@ class CapturedConversation:
             if node.stop == "refusal":
                 self._limit = End.REFUSED
             self.end = None  # the agent has recovered from a full context
-            return Answered(node.message, node.stop or "stop", node.usage or Usage())
+            return TurnReply(node.message, node.stop or "stop", node.usage or Usage())
 
     async def _take_turn(self, asked: TurnRequest) -> Node:
         """Take the turn; if it fails, its events stay in the trace and its nodes are removed."""
@@ -128,7 +128,7 @@ class CapturedConversation:
 
     def _note_wishes(self, asked: TurnRequest) -> None:
         """Record each sampling option of the agent that is ignored, once: the run decides how to sample."""
-        new = {name: _brief(value) for name, value in asked.wishes.items() if name not in self._wishes}
+        new = {name: _brief(value) for name, value in asked.sampling.items() if name not in self._wishes}
         if new:
             self._wishes |= new.keys()
             self._trace.events.append(Event(kind="wishes_ignored", turn=self._trace.num_turns, detail=new))
@@ -138,7 +138,7 @@ def capture_app(conversation: CapturedConversation) -> Starlette:
     """The routes of the server: OpenAI's chat and Anthropic's messages."""
 
     async def chat(request: Request) -> Response:
-        wanted, asked = read_chat(await body_of(request))
+        wanted, asked = read_chat(await read_body(request))
         if (wanted.n or 1) != 1:
             raise HTTPException(400, "`n` must be 1: one turn at a time")
         if asked.stream:
@@ -146,7 +146,7 @@ def capture_app(conversation: CapturedConversation) -> Starlette:
         return await _answer(request, conversation, asked, lambda answered: chat_body(answered, MODEL))
 
     async def messages(request: Request) -> Response:
-        asked = read_messages(await body_of(request))
+        asked = read_messages(await read_body(request))
         if asked.stream:
             return EventStream(lambda: _messages_stream(conversation, asked))
         return await _answer(request, conversation, asked, lambda answered: messages_body(answered, MODEL))
@@ -170,16 +170,16 @@ def capture_app(conversation: CapturedConversation) -> Starlette:
 
 
 async def _answer(
-    request: Request, conversation: CapturedConversation, asked: TurnRequest, written: Callable[[Answered], Any]
+    request: Request, conversation: CapturedConversation, asked: TurnRequest, written: Callable[[TurnReply], Any]
 ) -> Response:
-    answered = await while_connected(request.receive, lambda: conversation.turn(asked))
+    answered = await run_while_connected(request.receive, lambda: conversation.turn(asked))
     return json_response(None if answered is None else written(answered))
 
 
 async def _chat_stream(conversation: CapturedConversation, asked: TurnRequest, *, usage: bool) -> AsyncIterator[bytes]:
     answered, error = await _try_turn(conversation.turn, asked)
     if answered is None:
-        yield event(_error_body(error))
+        yield sse_event(_error_body(error))
         return
     for piece in chat_events(answered, MODEL, usage=usage):
         yield piece
@@ -188,16 +188,16 @@ async def _chat_stream(conversation: CapturedConversation, asked: TurnRequest, *
 async def _messages_stream(conversation: CapturedConversation, asked: TurnRequest) -> AsyncIterator[bytes]:
     answered, error = await _try_turn(conversation.turn, asked)
     if answered is None:
-        yield event({"type": "error"} | _error_body(error), "error")
+        yield sse_event({"type": "error"} | _error_body(error), "error")
         return
     for piece in messages_events(answered, MODEL):
         yield piece
 
 
 async def _try_turn(
-    turn: Callable[[TurnRequest], Awaitable[Answered]], asked: TurnRequest
-) -> tuple[Answered | None, SandlotError | None]:
-    """Take a turn; return its error instead of raising it, since an error within a stream is an event."""
+    turn: Callable[[TurnRequest], Awaitable[TurnReply]], asked: TurnRequest
+) -> tuple[TurnReply | None, SandlotError | None]:
+    """Take a turn; return its error instead of raising it, since an error within a stream is an sse_event."""
     try:
         return await turn(asked), None
     except SandlotError as error:
@@ -211,7 +211,7 @@ def _is_overflow(error: Exception | None) -> bool:
 def _brief(value: object) -> object:
     """A sampling option, or the start of its text if it is long."""
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return value if len(text) <= _WISH_CHARS and storable(value) else text[:_WISH_CHARS]
+    return value if len(text) <= _WISH_CHARS and is_storable(value) else text[:_WISH_CHARS]
 
 
 def _error_body(error: Exception | None) -> dict[str, Any]:

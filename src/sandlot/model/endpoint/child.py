@@ -1,8 +1,8 @@
-"""Engines of our own, each a child process that serves one model over a unix socket.
+"""Engine processes: child processes that each serve one model over a unix socket.
 
-`python -m sandlot serve --model SPEC --unix PATH` is the very server anybody can start; here it lives for as long as somebody in
-this process uses it, and ends when its standard input does, so it cannot outlive us however we die. Policies and judges that
-name the same model share one. What an engine wrote before it died is in the error of everybody who waited for it.
+The child runs `python -m sandlot serve --model SPEC --unix PATH`. It stops after its last user in this process has left, and also
+when its standard input closes, so it never outlives us. Policies and judges of the same model share one engine. If an engine
+dies, the errors of its users quote the end of its log.
 """
 
 import fcntl
@@ -27,69 +27,69 @@ from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.ports.model import Sampled, Sampling, TokenModel
 
 _READY_S = 600.0
-"""Loading a model may take this long."""
+"""Maximum time to load a model."""
 _CLOSE_S = 15.0
-"""What an engine may take to finish its step and go."""
+"""Time for an engine to finish its step and exit."""
 _PATIENCE_S = 5.0
-"""A socket of our own that does not answer for so long is that of a dead process."""
+"""How long requests to the socket are retried; after that the process is considered dead."""
 AT_ONCE = 32
-"""Requests an engine runs at once. Who comes later waits here, where waiting is not the agent's time, and not in its queue."""
+"""Concurrent requests of an engine. Further ones wait in this process, where waiting does not count as agent time."""
 _SHOWN_CHARS = 2000
 PREFIX = "sandlot-engine-"
 _NEW_S = 60.0
-"""A folder this young may belong to somebody who has made its lock and does not hold it yet."""
+"""A folder younger than this may belong to a process that has not locked it yet."""
 
 
 @dataclass(slots=True)
 class EngineProcess:
-    """A running child and where it is reached."""
+    """A running engine process."""
 
     spec: str
     folder: Path
-    """Its socket and its log lie here."""
+    """Holds its socket and its log."""
     process: anyio.abc.Process
     lock: BinaryIO
-    """Held for as long as we live: by this others know the folder of a process that died."""
+    """Locked while this process lives, so that other processes recognise folders of dead ones."""
     num_users: int = 0
     ready: anyio.Event = field(default_factory=anyio.Event)
     dtype: str | None = None
-    """The number type it computes in, known when it is ready."""
+    """The data type it computes in; known once it is ready."""
 
     @property
     def socket(self) -> Path:
-        """Where it listens."""
+        """The unix socket it listens on."""
         return self.folder / "engine.sock"
 
-    def last_words(self) -> str:
-        """The end of what it wrote."""
+    def log_tail(self) -> str:
+        """The end of its log."""
         text = (self.folder / "engine.log").read_text(errors="replace").strip()
-        return text[-_SHOWN_CHARS:] or "it wrote nothing"
+        return text[-_SHOWN_CHARS:] or "its log is empty"
 
-    def death(self) -> ModelError | None:
-        """What to tell those who wait for it, if it has died."""
+    def exit_error(self) -> ModelError | None:
+        """The error to raise if the process has exited, else None."""
         if self.process.returncode is None:
             return None
         return ModelError(
-            f"the engine of `{self.spec}` ended with code {self.process.returncode}: {self.last_words()}", kind="engine"
+            f"the engine of `{self.spec}` ended with code {self.process.returncode}: {self.log_tail()}", kind="engine"
         )
 
 
 _running: dict[tuple[int, str, str], EngineProcess] = {}
-"""By process, model and options: a fork has none of its parent's children."""
+"""Keyed by process id too: a fork must not use its parent's engines."""
 
 
 @asynccontextmanager
 async def open_engine(spec: str, options: Sequence[str] = ()) -> AsyncGenerator[EngineProcess]:
-    """The engine of a model, started if nobody has it open, and stopped when the last one leaves."""
+    """The engine of a model: started for its first user, stopped after its last."""
     key = os.getpid(), spec, " ".join(options)
     engine = _running.get(key)
     if engine is None:
-        started = await _started(spec, options)
+        started = await _start(spec, options)
         engine = _running.setdefault(key, started)
-        if engine is not started:  # somebody else was faster
+        if engine is not started:  # a concurrent caller was faster
             started.process.kill()
             with anyio.move_on_after(_CLOSE_S + 5, shield=True):
-                await _stopped(started)
+                await _stop(started)
     engine.num_users += 1
     try:
         await _require_ready(engine)
@@ -99,11 +99,11 @@ async def open_engine(spec: str, options: Sequence[str] = ()) -> AsyncGenerator[
         if engine.num_users == 0:
             _running.pop(key, None)
             with anyio.move_on_after(_CLOSE_S + 5, shield=True):
-                await _stopped(engine)
+                await _stop(engine)
 
 
-async def _started(spec: str, options: Sequence[str]) -> EngineProcess:
-    folder, lock = await anyio.to_thread.run_sync(_own_folder)
+async def _start(spec: str, options: Sequence[str]) -> EngineProcess:
+    folder, lock = await anyio.to_thread.run_sync(_make_folder)
     command = [sys.executable, "-m", "sandlot", "serve", "--model", spec, "--unix", str(folder / "engine.sock"), "--until-eof"]
     command += ["--max-batch", str(AT_ONCE), *options]
     with (folder / "engine.log").open("wb") as log:
@@ -112,17 +112,17 @@ async def _started(spec: str, options: Sequence[str]) -> EngineProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
-            start_new_session=True,  # Ctrl-C is told to the run, which ends its engines itself
+            start_new_session=True,  # Ctrl-C goes to the run, which stops its engines itself
         )
     return EngineProcess(spec, folder, process, lock)
 
 
-def _own_folder() -> tuple[Path, BinaryIO]:
-    """A new folder and its lock; folders of processes that were killed are removed."""
+def _make_folder() -> tuple[Path, BinaryIO]:
+    """Make a new folder and lock it; remove folders of processes that were killed."""
     for old in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with suppress(OSError):
-            known = old.lstat()  # others may put anything of this name into a shared folder
-            if known.st_uid == os.getuid() and time.time() - known.st_mtime > _NEW_S and _abandoned(old):
+            known = old.lstat()  # another user may own an entry of this name in the shared folder
+            if known.st_uid == os.getuid() and time.time() - known.st_mtime > _NEW_S and _is_abandoned(old):
                 shutil.rmtree(old)
     folder = Path(tempfile.mkdtemp(prefix=PREFIX))
     lock = (folder / "lock").open("wb")
@@ -130,8 +130,8 @@ def _own_folder() -> tuple[Path, BinaryIO]:
     return folder, lock
 
 
-def _abandoned(folder: Path) -> bool:
-    """True if it has a lock that nobody holds."""
+def _is_abandoned(folder: Path) -> bool:
+    """True if its lock is free."""
     with os.fdopen(os.open(folder / "lock", os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW), "rb") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -141,32 +141,32 @@ def _abandoned(folder: Path) -> bool:
 
 
 async def _require_ready(engine: EngineProcess) -> None:
-    """Wait for its one line; the first to come reads it."""
+    """Wait for the line that says it is ready; the first user reads it."""
     if engine.ready.is_set():
         return
     if engine.num_users > 1:
         await engine.ready.wait()
         return
     assert engine.process.stdout is not None
-    said = b""
+    output = b""
     try:
         with anyio.fail_after(_READY_S), suppress(anyio.EndOfStream):
-            while b"\n" not in said:
-                said += await engine.process.stdout.receive()
+            while b"\n" not in output:
+                output += await engine.process.stdout.receive()
     except anyio.get_cancelled_exc_class():
-        engine.process.kill()  # it loads, and hears nothing until it has
+        engine.process.kill()  # while it loads it reacts to nothing else
         raise
     except TimeoutError:
-        raise ConfigError(f"the engine of `{engine.spec}` was not ready within {_READY_S:g} s: {engine.last_words()}") from None
+        raise ConfigError(f"the engine of `{engine.spec}` was not ready after {_READY_S:g} s: {engine.log_tail()}") from None
     finally:
         engine.ready.set()
-    if b"\n" not in said:
+    if b"\n" not in output:
         await engine.process.wait()
-        raise ConfigError(f"the engine of `{engine.spec}` did not start: {engine.last_words()}")
-    engine.dtype = said.decode(errors="replace").partition(" at ")[0].rpartition(" in ")[2]
+        raise ConfigError(f"the engine of `{engine.spec}` did not start: {engine.log_tail()}")
+    engine.dtype = output.decode(errors="replace").partition(" at ")[0].rpartition(" in ")[2]
 
 
-async def _stopped(engine: EngineProcess) -> None:
+async def _stop(engine: EngineProcess) -> None:
     process = engine.process
     if process.stdin is not None:
         await process.stdin.aclose()
@@ -182,19 +182,19 @@ async def _stopped(engine: EngineProcess) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _EngineTokens:
-    """`ports.TokenModel` of an engine; its death is told as what it was."""
+    """`ports.TokenModel` of an engine process; if the process has exited, the error says so."""
 
     engine: EngineProcess
     model: TokenModel
 
     @property
     def name(self) -> str:
-        """As the user wrote it."""
+        """The name given by the user."""
         return self.engine.spec
 
     @property
     def context(self) -> int:
-        """The model's."""
+        """The context length of the model."""
         return self.model.context
 
     async def sample(self, ids: Sequence[int], sampling: Sampling, *, stop_ids: Sequence[int] = (), session: str = "") -> Sampled:
@@ -203,10 +203,10 @@ class _EngineTokens:
             sampled = await self.model.sample(ids, sampling, stop_ids=stop_ids, session=session)
             return msgspec.structs.replace(sampled, dtype=self.engine.dtype)
         except ModelError as error:
-            raise self.engine.death() or error from None
+            raise self.engine.exit_error() or error from None
 
     async def release(self, session: str) -> None:
-        """The rollout is over."""
+        """End the session of a rollout."""
         if self.engine.process.returncode is None:
             await self.model.release(session)
 
@@ -215,7 +215,7 @@ class _EngineTokens:
 async def open_engine_tokens(
     spec: str, options: Sequence[str] = (), *, at_once: int = AT_ONCE, request_s: float = 3600.0
 ) -> AsyncGenerator[TokenModel]:
-    """A token model served by an engine of our own; one that does not answer within `request_s` has failed."""
+    """A token model served by an engine process; a request fails after `request_s` seconds."""
     await anyio.to_thread.run_sync(__import__, "aiohttp")  # half a second: not on the loop
     from sandlot.model.endpoint.tokens import RemoteConfig, open_remote  # noqa: PLC0415 - as above
 

@@ -1,8 +1,8 @@
-"""An HTTP endpoint of a model: one request, tried again, every failure a `ModelError` with a kind.
+"""HTTP requests to a model endpoint, with retries; every failure is a `ModelError` with a kind.
 
-One connection pool for each endpoint, kept alive; a request costs well under a millisecond of our CPU, so one process can hold
-thousands open. Waiting for a free slot and out a rate limit is excused from agent time. No error, name or reply shows a key.
-Import this module only when a model is opened: aiohttp is slow to import.
+Each endpoint has one connection pool with keep-alive. A request costs well under a millisecond of CPU here, so one process can
+hold thousands open. Waiting for a free slot or for a rate limit does not count as agent time. No error, name or reply shows a
+key. Import this module only when a model is opened, since aiohttp is slow to import.
 """
 
 import logging
@@ -22,22 +22,22 @@ import msgspec
 from sandlot.core.concurrency.clock import delay_limits, extend_limits, pause_limits
 from sandlot.core.errors import ModelError, boundary
 from sandlot.core.redaction import Secrets
-from sandlot.model.endpoint.retry import Patience, retry_after, retrying
-from sandlot.model.endpoint.secret import basic_auth, called_url, key_from, secrets_of
-from sandlot.model.wire.failure import failure_of, shown
+from sandlot.model.endpoint.retry import Patience, call_with_retries, retry_after
+from sandlot.model.endpoint.secret import basic_auth, key_from, request_url, secrets_of
+from sandlot.model.wire.failure import failure_of, short_line
 
 _log = logging.getLogger(__name__)
 
 _LARGE_BODY_BYTES = 2**20
-"""From here on the library wants a stream, and sends it in pieces."""
+"""Larger bodies are sent as a stream, as aiohttp requires."""
 _SPARE_FILES = 256
-"""Open files left to everything else in the process."""
+"""Open files reserved for the rest of the process."""
 
 Got = TypeVar("Got")
 
 
 class EndpointConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Where, and how patiently. `name` is shown, so it has no secrets; `unix` is a socket the URL's host is reached by."""
+    """URL, timeouts and limits. `name` appears in errors, so it holds no secrets; `unix` is a socket to connect to instead."""
 
     name: str
     url: str
@@ -51,7 +51,7 @@ class EndpointConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _connections_allowed(at_once: int) -> int:
-    """As many as asked for, if the system lets this process open that many files; the soft limit is raised where it may be."""
+    """Connections that the limit of open files allows, at most `at_once`; raises the soft limit if it can."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = at_once + _SPARE_FILES
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -59,7 +59,7 @@ def _connections_allowed(at_once: int) -> int:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         if soft < wanted:
             allowed = max(1, soft - _SPARE_FILES)
-            _log.warning("fewer connections than asked for: open files are limited", extra={"asked": at_once, "allowed": allowed})
+            _log.warning("fewer connections than requested: open files are limited", extra={"asked": at_once, "allowed": allowed})
             return allowed
     return at_once
 
@@ -68,7 +68,7 @@ def _connections_allowed(at_once: int) -> int:
 async def open_endpoint(
     config: EndpointConfig, *, environ: Mapping[str, str] = os.environ, patience: Patience | None = None
 ) -> AsyncGenerator["Endpoint"]:
-    """The endpoint for as long as the context lives; its connections are closed at the end."""
+    """Open the endpoint; its connections are closed when the context ends."""
     key = key_from(environ, config.key_env)
     header = basic_auth(config.url) or (f"Bearer {key}" if key else None)
     headers = {
@@ -80,13 +80,13 @@ async def open_endpoint(
     if config.unix is not None:
         connector = aiohttp.UnixConnector(str(config.unix), limit=0, keepalive_timeout=30)
     else:
-        connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=300, keepalive_timeout=30)  # our own slots do the limiting
+        connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=300, keepalive_timeout=30)  # `Endpoint` limits them
     session = aiohttp.ClientSession(
         connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=config.connect_s),
         headers=headers | ({"Authorization": header} if header else {}),
-        trust_env=False,  # neither proxies nor ~/.netrc passwords come in by themselves
+        trust_env=False,  # ignore proxy variables and ~/.netrc
     )
     try:
         yield Endpoint(config, session, secrets_of(config.url, key), patience or Patience(config.patience_s))
@@ -110,47 +110,47 @@ class Endpoint:
         return f"Endpoint({self.name!r})"
 
     async def post(self, path: str, body: bytes, read: Callable[[bytes], Got]) -> Got:
-        """What `read` makes of the reply. Transient failures are tried again; each retry is told to `retries_told`."""
-        return await self._asked("POST", path, body, read)
+        """POST, and parse the reply with `read`. Transient failures are retried; `listen_for_retries` reports each retry."""
+        return await self._request("POST", path, body, read)
 
     async def get(self, path: str, read: Callable[[bytes], Got]) -> Got:
-        """The same for what is only looked at."""
-        return await self._asked("GET", path, None, read)
+        """GET, otherwise as `post`."""
+        return await self._request("GET", path, None, read)
 
-    async def once(self, path: str, body: bytes, read: Callable[[bytes], Got]) -> Got | ModelError:
-        """What `read` makes of the reply, or why there is none: for what is not worth asking for again as it is."""
+    async def post_once(self, path: str, body: bytes, read: Callable[[bytes], Got]) -> Got | ModelError:
+        """POST without retries; an error is returned instead of raised."""
         return await self._attempt("POST", path, body, read)
 
     async def delete(self, path: str) -> None:
-        """Tell it that something is not needed any more; tried once, and whatever it answers is fine."""
+        """DELETE without retries; a failure is only logged."""
         error = await self._attempt("DELETE", path, None, lambda _reply: None)
         if error is not None:
-            _log.debug("not released", extra={"error": str(error)})
+            _log.debug("delete failed", extra={"error": str(error)})
 
-    async def _asked(self, method: str, path: str, body: bytes | None, read: Callable[[bytes], Got]) -> Got:
-        return await retrying(self._patience, lambda: self._attempt(method, path, body, read))
+    async def _request(self, method: str, path: str, body: bytes | None, read: Callable[[bytes], Got]) -> Got:
+        return await call_with_retries(self._patience, lambda: self._attempt(method, path, body, read))
 
     async def _attempt(self, method: str, path: str, body: bytes | None, read: Callable[[bytes], Got]) -> Got | ModelError:
-        """One request. Errors come back as values: a raised one would drag the library's own, with its headers, along.
+        """One request. Errors are returned: a raised one would carry aiohttp's exception with the request headers.
 
-        The agent's time does not cut a request off: one that is answered late ends the agent's time when the answer is there, and
-        one that is not answered within `request_s` is the model's failure, in whichever turn.
+        The agent's time limit does not interrupt a request. A late reply ends the agent's time when it arrives; no reply within
+        `request_s` is the model's failure.
         """
-        await self._slot()
+        await self._acquire_slot()
         begun = anyio.current_time()
         with delay_limits():
             try:
                 with anyio.move_on_after(self.config.request_s), boundary(ModelError, self.name):
                     return await self._exchange(method, path, body, read)
-                error = self._failed("timeout", f"no whole reply within {self.config.request_s:g} s")
+                error = self._error("timeout", f"no complete reply within {self.config.request_s:g} s")
             except ModelError as raised:
-                error = self._clean(raised)
+                error = self._redacted(raised)
             finally:
                 self._slots.release()
-            extend_limits(anyio.current_time() - begun)  # only now is it known that this was not the agent's time
+            extend_limits(anyio.current_time() - begun)  # a failed request does not count as agent time
         return error
 
-    async def _slot(self) -> None:
+    async def _acquire_slot(self) -> None:
         try:
             self._slots.acquire_nowait()
         except anyio.WouldBlock:
@@ -160,48 +160,48 @@ class Endpoint:
     async def _exchange(self, method: str, path: str, body: bytes | None, read: Callable[[bytes], Got]) -> Got:
         try:
             data = body if body is None or len(body) < _LARGE_BODY_BYTES else BytesIO(body)
-            url = called_url(self.config.url, path)
+            url = request_url(self.config.url, path)
             async with self._session.request(method, url, data=data, allow_redirects=False) as response:
                 reply = await self._read(response)
-        except (aiohttp.ClientError, OSError, UnicodeError) as error:  # UnicodeError: a host name that cannot be one
-            raise self._broken(error) from None
+        except (aiohttp.ClientError, OSError, UnicodeError) as error:  # UnicodeError: an invalid host name
+            raise self._connection_error(error) from None
         if not 200 <= response.status < 300:
             wait_s = retry_after(response.headers, self._patience.clock.wall())
             raise failure_of(response.status, self._secrets.redact_error(reply), self.name, retry_after_s=wait_s)
         return read(self._secrets.redact_reply(reply))
 
-    def _broken(self, error: Exception) -> ModelError:
-        """What went wrong below HTTP, as a kind."""
+    def _connection_error(self, error: Exception) -> ModelError:
+        """A failure below HTTP as a `ModelError`."""
         match error:
             case aiohttp.ClientPayloadError():
-                return self._failed("malformed", f"the reply broke off: {error}")
+                return self._error("malformed", f"the reply is incomplete: {error}")
             case aiohttp.ServerTimeoutError():
-                return self._failed("connect", f"no connection within {self.config.connect_s:g} s")
+                return self._error("connect", f"no connection within {self.config.connect_s:g} s")
             case aiohttp.ClientConnectorDNSError(errno=socket.EAI_NONAME):
-                return self._failed("connect", "there is no host of that name", retryable=False)
+                return self._error("connect", "unknown host", retryable=False)
             case aiohttp.ClientConnectionError() | OSError():
-                return self._failed("connect", f"{type(error).__name__}: {error}. Is the endpoint running at this address?")
+                return self._error("connect", f"{type(error).__name__}: {error}. Is the endpoint running at this address?")
             case aiohttp.ClientResponseError():
-                return self._failed("malformed", f"the reply is not HTTP: {error.message}", retryable=False)
+                return self._error("malformed", f"the reply is not HTTP: {error.message}", retryable=False)
             case _:
-                return self._failed("bad_request", f"{type(error).__name__}: {error}", retryable=False)
+                return self._error("bad_request", f"{type(error).__name__}: {error}", retryable=False)
 
     async def _read(self, response: aiohttp.ClientResponse) -> bytes:
-        """The whole body, unless it is over the cap."""
+        """Read the whole body, up to `reply_bytes`."""
         pieces: list[bytes] = []
         size = 0
         while piece := await response.content.readany():
             size += len(piece)
             if size > self.config.reply_bytes:
                 response.close()
-                raise self._failed("malformed", f"the reply is over {self.config.reply_bytes} bytes", retryable=False)
+                raise self._error("malformed", f"the reply is over {self.config.reply_bytes} bytes", retryable=False)
             pieces.append(piece)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
-    def _failed(self, kind: str, why: str, *, retryable: bool = True) -> ModelError:
-        return ModelError(f"{self.name}: {shown(self._secrets.redact(why))}", kind=kind, retryable=retryable)
+    def _error(self, kind: str, why: str, *, retryable: bool = True) -> ModelError:
+        return ModelError(f"{self.name}: {short_line(self._secrets.redact(why))}", kind=kind, retryable=retryable)
 
-    def _clean(self, error: ModelError) -> ModelError:
-        """The error with every secret hidden, cut loose from whatever caused it."""
+    def _redacted(self, error: ModelError) -> ModelError:
+        """The error without secrets and without its cause."""
         text = self._secrets.redact(str(error))
         return ModelError(text, kind=error.kind, retryable=error.retryable, retry_after_s=error.retry_after_s)

@@ -1,7 +1,6 @@
-"""Trying again: exponential backoff with full jitter, bounded by patience, told to whoever listens.
+"""Retries with exponential backoff and full jitter, bounded in time, reported to a listener.
 
-Waiting is excused: it is not the agent's time. `Retry-After` is honoured up to a cap. `retrying`
-returns a reply or raises the last `ModelError`; it never retries what trying again cannot mend.
+Waiting does not count as agent time. `Retry-After` is honoured up to a cap. Only errors marked `retryable` are retried.
 """
 
 import logging
@@ -24,13 +23,13 @@ _log = logging.getLogger(__name__)
 
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 30.0
-"""Backoff doubles from the first to the longest wait; each wait is drawn between 0 and that."""
+"""The backoff doubles from the first to the longest wait; each wait is random between 0 and the backoff."""
 LONGEST_RETRY_AFTER_S = 120.0
-"""An endpoint that asks for more is asked again after this much."""
+"""Cap on an endpoint's `Retry-After`."""
 
 
 class Retry(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt that failed and was followed by another."""
+    """A failed attempt that was followed by another."""
 
     attempt: int
     kind: str
@@ -42,8 +41,8 @@ _listener: ContextVar[Callable[[Retry], None] | None] = ContextVar("retry_listen
 
 
 @contextmanager
-def retries_told(to: Callable[[Retry], None]) -> Generator[None]:
-    """Everything retried inside is told to `to`, whichever model it was; the policy writes it into the trace."""
+def listen_for_retries(to: Callable[[Retry], None]) -> Generator[None]:
+    """Call `to` for each retry of any model inside the context; policies record them in the trace."""
     token = _listener.set(to)
     try:
         yield
@@ -53,7 +52,7 @@ def retries_told(to: Callable[[Retry], None]) -> Generator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a turn is tried again; randomness, sleeping and time are given, so that tests need none of them."""
+    """How long to retry; tests replace randomness, sleep and clock."""
 
     patience_s: float = 300.0
     """No retry starts later than this after the first failure."""
@@ -67,18 +66,16 @@ class Patience:
         jitter_s = self.draw(0.0, ceiling_s)
         if retry_after_s is None:
             return jitter_s
-        return (
-            min(retry_after_s, LONGEST_RETRY_AFTER_S) + jitter_s
-        )  # jitter on top: all who were told the same must not return at once
+        return min(retry_after_s, LONGEST_RETRY_AFTER_S) + jitter_s  # jitter on top, so that clients do not all return at once
 
 
 Got = TypeVar("Got")
 
 
-async def retrying(patience: Patience, attempt: Callable[[], Awaitable[Got | ModelError]]) -> Got:
-    """What the first good attempt gave; the last error when patience is over or trying again cannot help.
+async def call_with_retries(patience: Patience, attempt: Callable[[], Awaitable[Got | ModelError]]) -> Got:
+    """The result of the first successful attempt; raises the last error if it is not retryable or time is up.
 
-    Attempts hand errors back instead of raising, so that no chained exception of a library carries a request's headers along.
+    Attempts return errors instead of raising them, so that no chained exception carries the request headers.
     """
     monotonic = patience.clock.monotonic
     give_up: float | None = None
@@ -92,13 +89,13 @@ async def retrying(patience: Patience, attempt: Callable[[], Awaitable[Got | Mod
         give_up = failed + patience.patience_s if give_up is None else give_up
         wait_s = patience.wait_before(number, got.retry_after_s)
         if not got.retryable or failed + wait_s > give_up:
-            raise _final(got, number)
-        _tell(Retry(attempt=number, kind=got.kind, message=str(got), wait_s=round(wait_s, 3)))
+            raise _last_error(got, number)
+        _report(Retry(attempt=number, kind=got.kind, message=str(got), wait_s=round(wait_s, 3)))
         with pause_limits():
             await patience.sleep(wait_s)
 
 
-def _final(error: ModelError, number: int) -> ModelError:
+def _last_error(error: ModelError, number: int) -> ModelError:
     if number == 1:
         return error
     return ModelError(
@@ -106,7 +103,7 @@ def _final(error: ModelError, number: int) -> ModelError:
     )
 
 
-def _tell(retry: Retry) -> None:
+def _report(retry: Retry) -> None:
     _log.debug("model retry", extra={"kind": retry.kind, "attempt": retry.attempt, "wait_s": retry.wait_s})
     listener = _listener.get()
     if listener is not None:
@@ -114,7 +111,7 @@ def _tell(retry: Retry) -> None:
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
-    """Seconds an endpoint asks to wait, from `Retry-After-Ms` or `Retry-After` (seconds or a date); None if it does not say."""
+    """The wait that an endpoint asks for in `Retry-After-Ms` or `Retry-After` (seconds or a date); None without the header."""
     milliseconds = _number(headers.get("Retry-After-Ms"))
     if milliseconds is not None:
         return milliseconds / 1000

@@ -1,7 +1,7 @@
-"""Keys and passwords: used in requests, shown nowhere.
+"""API keys and passwords: used in requests, never shown.
 
-A key comes from the environment and lives only in the headers of the open connection pool. Whatever leaves this part as a
-message, a name or a reply has been through `Secrets`, because servers and proxies echo what they were sent.
+A key is read from the environment and kept only in the headers of the connection pool. `Secrets` removes it from every message,
+name and reply, because servers and proxies may echo what they were sent.
 """
 
 import base64
@@ -12,13 +12,13 @@ from sandlot.core.errors import ConfigError
 from sandlot.core.redaction import Secrets
 
 _KEY_VARIABLES = ("SANDLOT_API_KEY", "OPENAI_API_KEY")
-"""Where a key is looked for, first found wins, unless a config names a variable of its own."""
+"""Variables searched for a key, in this order, unless the config names one."""
 
 
 def key_from(environ: Mapping[str, str], variable: str | None) -> str | None:
-    """The key: from the named variable, which must then be set, or from the usual ones, or None for servers that want none."""
+    """The API key from the named variable, which must be set, or from the default ones; None if there is no key."""
     if variable is not None and not environ.get(variable):
-        raise ConfigError(f"the API key should come from `${variable}`, which is not set; `export {variable}=...`")
+        raise ConfigError(f"the API key variable `${variable}` is not set; run `export {variable}=...`")
     found = next((name for name in (_KEY_VARIABLES if variable is None else (variable,)) if environ.get(name)), None)
     if found is None:
         return None
@@ -38,17 +38,17 @@ def basic_auth(url: str) -> str | None:
 
 
 def secrets_of(url: str, key: str | None) -> Secrets:
-    """Everything in a URL or a key that must not be shown: user, password, values of the query."""
+    """The secrets in a URL and key: user, password, query values."""
     parts = urlsplit(url)
     words = [key, parts.password, basic_auth(url), *(value for _, value in parse_qsl(parts.query))]
     if parts.password is None:
-        words.append(parts.username)  # a token alone before the @
+        words.append(parts.username)  # a lone token before the @
     header = basic_auth(url)
     return Secrets([word for word in (*words, header and header.removeprefix("Basic ")) if word])
 
 
-def shown_url(url: str) -> str:
-    """The URL as it may be written down: without user, password, query and fragment."""
+def public_url(url: str) -> str:
+    """The URL without user, password, query and fragment."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -56,7 +56,7 @@ def shown_url(url: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
-def called_url(url: str, path: str) -> str:
-    """Where requests go: the base URL with a path added and its query kept; user and password travel as a header."""
+def request_url(url: str, path: str) -> str:
+    """The URL of a request: the base URL with the path added and the query kept; user and password go into a header."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/") + path, parts.query, ""))

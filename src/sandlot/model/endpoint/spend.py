@@ -1,8 +1,8 @@
-"""What a run may cost: caps in tokens and money over everything its models do.
+"""Spend caps of a run, in tokens and US dollars, over all of its models.
 
-Prices come from the user; there is no price list here to be out of date. A turn is admitted while what was spent and what is in
-flight stay below the cap, and reserves an estimate until its real usage is known: so many requests at once overshoot by no more
-than what they themselves turn out to cost above their estimates, plus one turn.
+Prices come from the user. A turn starts while the amount spent plus the estimates of running turns is below the cap; its own
+estimate is reserved until its usage is known. So concurrent turns exceed the cap at most by their errors of estimation plus one
+turn.
 """
 
 from collections.abc import Generator, Sequence
@@ -18,25 +18,25 @@ from sandlot.core.trace import Message, Reasoning, Text, ToolCall, ToolResult, U
 
 _CHARS_PER_TOKEN = 4
 _GUESSED_COMPLETION = 512
-"""Tokens a turn is thought to sample while nothing better is known."""
+"""Estimated completion tokens of the first turn."""
 
 
 class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """US dollars for a million tokens."""
+    """Prices in US dollars per million tokens."""
 
     prompt: float
     completion: float
     cached: float | None = None
-    """Prompt tokens the endpoint had in its cache; None: as the others."""
+    """Price of cached prompt tokens; None: the prompt price."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             value = getattr(self, name)
             if value is not None and not 0 <= value < float("inf"):
-                raise ConfigError(f"price `{name}` is {value!r}; give US dollars for a million tokens, 0 or more")
+                raise ConfigError(f"price `{name}` is {value!r}; give US dollars per million tokens, 0 or more")
 
     def usd(self, usage: Usage) -> float:
-        """What it cost."""
+        """The cost of a turn."""
         cached = min(usage.cached_tokens, usage.prompt_tokens)
         cached_price = self.prompt if self.cached is None else self.cached
         fresh = usage.prompt_tokens - cached
@@ -44,7 +44,7 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class SpendCaps(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where spending ends; None for no cap."""
+    """Caps on spending; None for no cap."""
 
     tokens: int | None = None
     usd: float | None = None
@@ -57,30 +57,30 @@ class SpendCaps(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class Spend:
-    """The purse of one run, shared by all of its models. A resumed run starts with what was spent before."""
+    """The spending of one run, shared by all of its models. A resumed run starts with the amount already spent."""
 
     def __init__(self, caps: SpendCaps | None = None, spent: Usage | None = None) -> None:
         self.caps = caps or SpendCaps()
         self.spent = spent or Usage()
         self.turns = 0
         self.guessed_turns = 0
-        """Turns whose endpoint counted nothing: their estimate was charged instead."""
+        """Turns without token counts from the endpoint; their estimate was charged."""
         self._in_flight_tokens = 0
         self._in_flight_usd = 0.0
 
     @property
     def tokens(self) -> int:
-        """Spent so far, prompt and completion together."""
+        """Tokens spent so far, prompt and completion."""
         return self.spent.prompt_tokens + self.spent.completion_tokens
 
     def estimate_completion(self, max_tokens: int | None) -> int:
-        """What a turn will probably sample: the mean so far, at most its own cap."""
+        """Estimated completion tokens of a turn: the mean so far, at most `max_tokens`."""
         mean = self.spent.completion_tokens // self.turns if self.turns else _GUESSED_COMPLETION
         return mean if max_tokens is None else min(mean, max_tokens)
 
     @contextmanager
-    def reserved(self, estimate: Usage) -> Generator["Bill"]:
-        """Room for one turn while it runs; `ModelError(kind="spend")` if there is none. A turn that fails is not charged."""
+    def reserve(self, estimate: Usage) -> Generator["Bill"]:
+        """Reserve an estimate for one turn; `ModelError(kind="spend")` if the cap is reached. A failed turn is not charged."""
         self._admit()
         tokens = estimate.prompt_tokens + estimate.completion_tokens
         self._in_flight_tokens += tokens
@@ -98,33 +98,33 @@ class Spend:
     def _admit(self) -> None:
         caps = self.caps
         if caps.tokens is not None and self.tokens + self._in_flight_tokens >= caps.tokens:
-            raise _reached(f"{caps.tokens} tokens", f"{self.tokens} spent, about {self._in_flight_tokens} in flight")
+            raise _cap_error(f"{caps.tokens} tokens", f"{self.tokens} spent, about {self._in_flight_tokens} in flight")
         if caps.usd is not None and self.spent.usd + self._in_flight_usd >= caps.usd:
-            raise _reached(f"{caps.usd:g} USD", f"{self.spent.usd:.4f} spent, about {self._in_flight_usd:.4f} in flight")
+            raise _cap_error(f"{caps.usd:g} USD", f"{self.spent.usd:.4f} spent, about {self._in_flight_usd:.4f} in flight")
 
 
-def _reached(cap: str, spent: str) -> ModelError:
+def _cap_error(cap: str, spent: str) -> ModelError:
     return ModelError(
         f"the spend cap of {cap} is reached ({spent}); raise the cap and run the same command to continue", kind="spend"
     )
 
 
 class Bill:
-    """What one turn costs: the estimate until it is settled."""
+    """The charge for one turn: an estimate until it is settled."""
 
     def __init__(self, estimate: Usage) -> None:
         self.usage = estimate
         self.guessed = True
 
     def settle(self, usage: Usage) -> None:
-        """The endpoint's own count."""
+        """Charge the usage that the endpoint reported."""
         self.usage = usage
         self.guessed = False
 
 
 @dataclass(frozen=True, slots=True)
 class _CappedChat:
-    """`ports.ChatModel` that pays for every turn."""
+    """`ports.ChatModel` that charges every turn to a `Spend`."""
 
     model: ChatModel
     spend: Spend
@@ -132,18 +132,18 @@ class _CappedChat:
 
     @property
     def name(self) -> str:
-        """The model's."""
+        """As the model's."""
         return self.model.name
 
     async def chat(self, messages: Sequence[Message], tools: Sequence[ToolSpec], sampling: Sampling) -> Reply:
-        """One reply with its price; `ModelError(kind="spend")` once the cap is reached."""
+        """One reply with its cost; `ModelError(kind="spend")` once the cap is reached."""
         estimate = self._priced(
             Usage(
-                prompt_tokens=sum(_chars(message) for message in messages) // _CHARS_PER_TOKEN + 1,
+                prompt_tokens=sum(_num_chars(message) for message in messages) // _CHARS_PER_TOKEN + 1,
                 completion_tokens=self.spend.estimate_completion(sampling.max_tokens),
             )
         )
-        with self.spend.reserved(estimate) as bill:
+        with self.spend.reserve(estimate) as bill:
             reply = await self.model.chat(messages, tools, sampling)
             if not reply.usage.prompt_tokens and not reply.usage.completion_tokens:
                 return reply
@@ -155,54 +155,54 @@ class _CappedChat:
         return usage if self.prices is None else msgspec.structs.replace(usage, usd=self.prices.usd(usage))
 
 
-def capped(model: ChatModel, spend: Spend, prices: Prices | None = None) -> ChatModel:
-    """The model, paying from `spend`. A cap in money needs prices."""
+def capped_chat(model: ChatModel, spend: Spend, prices: Prices | None = None) -> ChatModel:
+    """The model with its turns charged to `spend`. A cap in USD needs prices."""
     if spend.caps.usd is not None and prices is None:
         raise ConfigError(
-            f"a spend cap in USD needs the prices of `{model.name}`: give USD for a million prompt and completion tokens"
+            f"a spend cap in USD needs the prices of `{model.name}`: give USD per million prompt and completion tokens"
         )
     return _CappedChat(model, spend, prices)
 
 
 @dataclass(frozen=True, slots=True)
 class _CappedTokens:
-    """`ports.TokenModel` that counts every turn against a cap on tokens; a model of one's own has no price."""
+    """`ports.TokenModel` that charges its tokens to a `Spend`; a self-hosted model has no price."""
 
     model: TokenModel
     spend: Spend
 
     @property
     def name(self) -> str:
-        """The model's."""
+        """As the model's."""
         return self.model.name
 
     @property
     def context(self) -> int:
-        """The model's."""
+        """As the model's."""
         return self.model.context
 
     async def sample(self, ids: Sequence[int], sampling: Sampling, *, stop_ids: Sequence[int] = (), session: str = "") -> Sampled:
         """One completion; `ModelError(kind="spend")` once the cap is reached."""
         guess = self.spend.estimate_completion(sampling.max_tokens)
-        with self.spend.reserved(Usage(prompt_tokens=len(ids), completion_tokens=guess)) as bill:
+        with self.spend.reserve(Usage(prompt_tokens=len(ids), completion_tokens=guess)) as bill:
             sampled = await self.model.sample(ids, sampling, stop_ids=stop_ids, session=session)
             num = len(sampled.ids) // 4
             bill.settle(Usage(prompt_tokens=len(ids), completion_tokens=num, cached_tokens=sampled.cached))
         return sampled
 
     async def release(self, session: str) -> None:
-        """The rollout is over."""
+        """End the session of a rollout."""
         await self.model.release(session)
 
 
 def capped_tokens(model: TokenModel, spend: Spend) -> TokenModel:
-    """The model, counted against the cap on tokens of `spend`."""
+    """The model with its tokens charged to `spend`."""
     if spend.caps.usd is not None:
-        raise ConfigError(f"`{model.name}` has no price, so there is no cap in USD; cap its tokens: `--max-total-tokens`")
+        raise ConfigError(f"`{model.name}` has no price, so a cap in USD cannot apply; cap its tokens: `--max-total-tokens`")
     return _CappedTokens(model, spend)
 
 
-def _chars(message: Message) -> int:
+def _num_chars(message: Message) -> int:
     total = 0
     for part in message.parts:
         match part:

@@ -1,7 +1,7 @@
 """A token model behind HTTP: our own server, vLLM or SGLang.
 
-Ids go out, ids come back, with the log-probability of each and the weight version that sampled it. What an engine cannot tell
-truly is refused when it is opened: log-probabilities must be of the distribution sampled from.
+Requests and replies hold token ids; each sampled id has its log-probability and weight version. Log-probabilities must be of the
+distribution that was sampled from: settings under which an engine reports others are refused when it is opened.
 """
 
 import os
@@ -17,44 +17,44 @@ from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.ports.model import Sampled, Sampling
 from sandlot.model.endpoint.endpoint import Endpoint, EndpointConfig, open_endpoint
 from sandlot.model.endpoint.retry import Patience
-from sandlot.model.endpoint.secret import shown_url
+from sandlot.model.endpoint.secret import public_url
 from sandlot.model.wire.token_engines import DIALECTS, CompletionRequest, Dialect
 
 _PROBE_IDS = (1, 2, 3)
-"""A prompt every vocabulary has."""
+"""A prompt that is valid in every vocabulary."""
 _PROBE_TEMPERATURE = 0.25
-_SAME = 1e-2
-"""Log-probabilities closer than this are the same ones, computed twice."""
+_SAME_LOGPROB = 1e-2
+"""Log-probabilities closer than this are equal up to rounding."""
 
 
 class RemoteConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which model, where, in which dialect."""
+    """A token model: name, URL or socket, dialect, limits."""
 
     model: str = ""
-    """As the server lists it; empty for the one it has."""
+    """The name the server lists; empty for its only model."""
     url: str = "http://sandlot"
     dialect: Literal["sandlot", "vllm", "sglang"] = "sandlot"
     unix: Path | None = None
-    """The server's unix socket, if it is reached by one."""
+    """The server's unix socket, used instead of the URL's host."""
     name: str = ""
-    """As the user wrote it; empty for dialect, model and URL."""
+    """The name for messages; empty for dialect, model and URL."""
     at_once: int = 1024
     request_s: float = 3600.0
     patience_s: float = 300.0
 
     @property
     def base(self) -> str:
-        """The URL up to where paths begin, whether `/v1` was written or not."""
+        """The URL without a trailing `/v1`."""
         return self.url.rstrip("/").removesuffix("/v1")
 
     @property
-    def shown(self) -> str:
-        """A name without secrets."""
-        return self.name or f"{self.dialect}:{self.model}@{shown_url(self.url)}"
+    def public_name(self) -> str:
+        """The name without secrets."""
+        return self.name or f"{self.dialect}:{self.model}@{public_url(self.url)}"
 
 
 def remote_config(dialect: Literal["vllm", "sglang"], rest: str) -> RemoteConfig:
-    """From `NAME@URL` as the command line has it."""
+    """Parse `NAME@URL` from the command line."""
     model, mark, url = rest.partition("@http")
     if not mark or not url.startswith(("://", "s://")):
         raise ConfigError(f"model `{dialect}:{rest}`: write `{dialect}:NAME@http://host:port`")
@@ -69,9 +69,9 @@ async def open_remote(
     environ: Mapping[str, str] = os.environ,
     patience: Patience | None = None,
 ) -> AsyncGenerator["RemoteTokens"]:
-    """The model for as long as the context lives; `sampling` is what it will be asked for, checked against what it can tell."""
+    """Open the model. `sampling` is refused if the server would report log-probabilities of another distribution."""
     settings = EndpointConfig(
-        name=config.shown,
+        name=config.public_name,
         url=config.base,
         unix=config.unix,
         at_once=config.at_once,
@@ -79,7 +79,7 @@ async def open_remote(
         patience_s=config.patience_s,
     )
     async with open_endpoint(settings, environ=environ, patience=patience) as endpoint:
-        model, context = await _listed(endpoint, config)
+        model, context = await _find_model(endpoint, config)
         tokens = RemoteTokens(endpoint, DIALECTS[config.dialect], model, context)
         await _require_true_logprobs(endpoint, config, model, sampling or Sampling())
         yield tokens
@@ -99,35 +99,35 @@ class RemoteTokens:
     def __repr__(self) -> str:
         return f"RemoteTokens({self.name!r})"
 
-    def adapted(self, name: str) -> "RemoteTokens":
-        """The same model with an adapter its server has."""
+    def with_adapter(self, name: str) -> "RemoteTokens":
+        """The same model with an adapter that is loaded in its server."""
         return RemoteTokens(self.endpoint, self._dialect, name, self.context, adapter=True)
 
     async def sample(self, ids: Sequence[int], sampling: Sampling, *, stop_ids: Sequence[int] = (), session: str = "") -> Sampled:
-        """Continue exactly these ids. Cancelling closes the connection, which ends the request at the server."""
+        """Continue exactly these ids. Cancelling closes the connection, which cancels the request in the server."""
         room = self.context - len(ids)
         if room < 1:
             raise ModelError(f"{self.name}: {len(ids)} tokens do not fit into a context of {self.context}", kind="context")
         if not ids:
-            raise ModelError(f"{self.name}: there is nothing to continue", kind="bad_request")
+            raise ModelError(f"{self.name}: the prompt is empty", kind="bad_request")
         most = room if sampling.max_tokens is None else min(room, sampling.max_tokens)
         wanted = CompletionRequest(self._model, ids, sampling, most, stop_ids, session, self._adapter)
         body = msgspec.json.encode(self._dialect.write(wanted))
         return await self.endpoint.post(self._dialect.path, body, lambda reply: self._dialect.read(reply, wanted))
 
     async def release(self, session: str) -> None:
-        """The rollout is over; engines without sessions need not know."""
+        """Report the end of a rollout to servers that have sessions."""
         if self._dialect.sessions and session:
             await self.endpoint.delete(f"/v1/sessions/{quote(session, safe='')}")
 
 
 class InModel(msgspec.Struct):
-    """A model a server has."""
+    """A model or adapter of a server."""
 
     id: str
     max_model_len: int | None = None
     parent: str | None = None
-    """For adapters, the model they are for."""
+    """The base model of an adapter."""
 
 
 class _InModels(msgspec.Struct):
@@ -136,23 +136,25 @@ class _InModels(msgspec.Struct):
     data: list[InModel]
 
 
-async def _listed(endpoint: Endpoint, config: RemoteConfig) -> tuple[str, int]:
-    """The model's name at the server, and its context."""
-    models = await endpoint.get("/v1/models", models_in)
+async def _find_model(endpoint: Endpoint, config: RemoteConfig) -> tuple[str, int]:
+    """The model's name in the server, and its context length."""
+    models = await endpoint.get("/v1/models", parse_models)
     names = [model.id for model in models]
     found = next((model for model in models if model.id == config.model), None)
     whole = [model for model in models if model.parent is None]
     if not config.model and len(whole) == 1:
         found = whole[0]
     if found is None:
-        raise ConfigError(f"{config.shown}: the server has no model `{config.model}`; it has: {', '.join(names[:20]) or 'none'}")
+        raise ConfigError(
+            f"{config.public_name}: the server has no model `{config.model}`; it has: {', '.join(names[:20]) or 'none'}"
+        )
     if not found.max_model_len or found.max_model_len < 1:
-        raise ConfigError(f"{config.shown}: the server does not tell its context (`max_model_len` in /v1/models)")
+        raise ConfigError(f"{config.public_name}: the server does not report its context length (`max_model_len` in /v1/models)")
     return found.id, found.max_model_len
 
 
-def models_in(reply: bytes) -> list[InModel]:
-    """What a reply of `/v1/models` lists."""
+def parse_models(reply: bytes) -> list[InModel]:
+    """The models in a reply of `/v1/models`."""
     try:
         return msgspec.json.decode(reply, type=_InModels).data
     except (ValueError, RecursionError) as error:
@@ -160,24 +162,24 @@ def models_in(reply: bytes) -> list[InModel]:
 
 
 async def _require_true_logprobs(endpoint: Endpoint, config: RemoteConfig, model: str, sampling: Sampling) -> None:
-    """Refuse settings under which an engine reports log-probabilities of another distribution than the one it samples from."""
+    """Refuse settings under which an engine reports log-probabilities of another distribution than it samples from."""
     shaped = sampling.top_p < 1 or sampling.top_k > 0
     if config.dialect == "sglang" and shaped:
-        raise ConfigError(f"{config.shown}: SGLang tells log-probabilities before top-p and top-k; sample without both")
+        raise ConfigError(f"{config.public_name}: SGLang reports log-probabilities before top-p and top-k; sample without both")
     if config.dialect != "vllm" or not (shaped or sampling.temperature not in {0.0, 1.0}):
         return
-    if await _is_raw(endpoint, model):
+    if await _reports_raw_logprobs(endpoint, model):
         raise ConfigError(
-            f"{config.shown}: it tells log-probabilities before temperature, top-p and top-k; start vLLM with "
+            f"{config.public_name}: the server reports log-probabilities before temperature, top-p and top-k; start vLLM with "
             "`--logprobs-mode processed_logprobs`, or sample with temperature 1 and without both"
         )
 
 
-async def _is_raw(endpoint: Endpoint, model: str) -> bool:
-    """Ask for the same distribution at two temperatures: only a processed one changes."""
-    told = [await endpoint.post("/v1/completions", _probe(model, heat), _alternatives) for heat in (1.0, _PROBE_TEMPERATURE)]
-    shared = set(told[0]) & set(told[1])
-    return bool(shared) and all(abs(told[0][each] - told[1][each]) < _SAME for each in shared)
+async def _reports_raw_logprobs(endpoint: Endpoint, model: str) -> bool:
+    """True if log-probabilities are the same at two temperatures: they are then taken before temperature."""
+    found = [await endpoint.post("/v1/completions", _probe(model, heat), _alternatives) for heat in (1.0, _PROBE_TEMPERATURE)]
+    shared = set(found[0]) & set(found[1])
+    return bool(shared) and all(abs(found[0][each] - found[1][each]) < _SAME_LOGPROB for each in shared)
 
 
 def _probe(model: str, temperature: float) -> bytes:

@@ -1,8 +1,8 @@
-"""A vLLM server whose adapters are changed while it samples: every version of the weights is an adapter with a name of its own.
+"""A vLLM server whose LoRA adapter is replaced while it samples: each weight version is an adapter with its own name.
 
-A request names the newest adapter when it is sent and keeps it to its end, so all of its tokens are of that one version. An
-adapter is unloaded when the next one is there and its last request has ended. Names come from what the adapter holds: a server
-that remembers what it computed for a name cannot mix two versions.
+A request names the newest adapter when it is sent, so all of its tokens are of one version. An adapter is unloaded once a newer
+one is loaded and its last request has ended. Names contain a digest of the adapter, so a server that caches by name cannot mix
+versions.
 """
 
 import hashlib
@@ -19,14 +19,14 @@ import msgspec
 from sandlot.core.concurrency.threads import off_loop
 from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.ports.model import Sampled, Sampling
-from sandlot.model.endpoint.retry import Patience, retrying
-from sandlot.model.endpoint.tokens import RemoteConfig, RemoteTokens, models_in, open_remote
+from sandlot.model.endpoint.retry import Patience, call_with_retries
+from sandlot.model.endpoint.tokens import RemoteConfig, RemoteTokens, open_remote, parse_models
 
 _log = logging.getLogger(__name__)
 
 LOAD, UNLOAD = "/v1/load_lora_adapter", "/v1/unload_lora_adapter"
 _CLOSE_S = 30.0
-"""How long the server may take to unload what is left."""
+"""Time for the server to unload the remaining adapters."""
 _HOW = "start vLLM with VLLM_ALLOW_RUNTIME_LORA_UPDATING=True in its environment and `--enable-lora`"
 
 
@@ -39,16 +39,16 @@ async def open_adapted(
     environ: Mapping[str, str] = os.environ,
     patience: Patience | None = None,
 ) -> AsyncGenerator["AdaptedTokens"]:
-    """The server's model for as long as the context lives, without an adapter until the first is loaded.
+    """Open the server's model; `load` its first adapter before sampling.
 
-    Names of adapters begin with `owner`; what an earlier sitting of the same owner left loaded is unloaded.
+    Adapter names begin with `owner`. Adapters that an earlier run of the same owner left loaded are unloaded.
     """
     if config.dialect != "vllm":
-        raise ConfigError(f"{config.shown}: adapters are changed in vLLM only; name a `vllm:NAME@URL`")
+        raise ConfigError(f"{config.public_name}: adapters can be replaced in vLLM only; give `vllm:NAME@URL`")
     patience = patience or Patience(config.patience_s)
     async with open_remote(config, sampling, environ=environ, patience=patience) as tokens:
         adapted = AdaptedTokens(tokens, owner, patience)
-        await adapted.drop_left()
+        await adapted.unload_leftovers()
         try:
             yield adapted
         finally:
@@ -58,14 +58,14 @@ async def open_adapted(
 
 @dataclass(slots=True)
 class _Adapter:
-    """One version at the server."""
+    """A loaded adapter."""
 
     name: str
     version: int
     folder: Path
     tokens: RemoteTokens
     requests: int = 0
-    """That name it and have not ended."""
+    """Running requests that name it."""
 
 
 class AdaptedTokens:
@@ -78,18 +78,18 @@ class AdaptedTokens:
         self._owner = owner
         self._patience = patience
         self._adapters: list[_Adapter] = []
-        """All that are loaded, the newest last."""
+        """The loaded adapters, newest last."""
 
     def __repr__(self) -> str:
         return f"AdaptedTokens({self.name!r})"
 
     @property
     def loaded(self) -> dict[str, Path]:
-        """Names and folders of the adapters at the server, the newest last. It may read a folder again while its name is here."""
+        """Names and folders of the loaded adapters, newest last. The server may read these folders again."""
         return {adapter.name: adapter.folder for adapter in self._adapters}
 
     async def sample(self, ids: Sequence[int], sampling: Sampling, *, stop_ids: Sequence[int] = (), session: str = "") -> Sampled:
-        """Continue exactly these ids with the version that is newest now."""
+        """Continue exactly these ids with the newest version."""
         if not self._adapters:
             raise ModelError(f"{self.name}: no adapter is loaded yet", kind="request")
         adapter = self._adapters[-1]
@@ -104,12 +104,12 @@ class AdaptedTokens:
         return msgspec.structs.replace(sampled, versions=((len(sampled.ids) // 4, adapter.version),))
 
     async def release(self, session: str) -> None:
-        """The rollout is over; vLLM has no sessions to be told of."""
+        """Do nothing: vLLM has no sessions."""
 
     async def load(self, version: int, folder: Path) -> None:
-        """Sample with the adapter in `folder`, which the server must see under this path, from the next request on.
+        """Load the adapter in `folder` and use it from the next request on.
 
-        Returns when the server has it; the folder must stay for as long as `loaded` names it.
+        The server must see the folder under the same path. The folder must stay while `loaded` lists it.
         """
         digest = await off_loop("digest_of", lambda: _digest_of(folder))
         name = f"{self._owner}-{version:06d}-{digest}"
@@ -118,21 +118,21 @@ class AdaptedTokens:
         old = next((adapter for adapter in self._adapters if adapter.name == name), None)
         if old is None:
             await self._load(name, version, folder)
-            self._adapters.append(_Adapter(name, version, folder, self._tokens.adapted(name)))
-        else:  # gone back to while requests still name it
+            self._adapters.append(_Adapter(name, version, folder, self._tokens.with_adapter(name)))
+        else:  # an earlier version is used again while requests still name it
             self._adapters.remove(old)
             self._adapters.append(old)
         for idle in [adapter for adapter in self._adapters[:-1] if adapter.requests == 0]:
             await self._unload(idle)
 
-    async def drop_left(self) -> None:
-        """Unload what this owner left at the server."""
-        for model in await self._tokens.endpoint.get("/v1/models", models_in):
+    async def unload_leftovers(self) -> None:
+        """Unload adapters that an earlier run of this owner left."""
+        for model in await self._tokens.endpoint.get("/v1/models", parse_models):
             if model.id.startswith(f"{self._owner}-") and model.id not in self.loaded:
-                await self._told_to_unload(model.id)
+                await self._send_unload(model.id)
 
     async def close(self) -> None:
-        """Leave the server as it was."""
+        """Unload all adapters."""
         for adapter in list(self._adapters):
             await self._unload(adapter)
 
@@ -140,48 +140,47 @@ class AdaptedTokens:
         body = msgspec.json.encode({"lora_name": name, "lora_path": str(folder)})
 
         async def attempt() -> ModelError | None:
-            error = await self._tokens.endpoint.once(LOAD, body, lambda _reply: None)
+            error = await self._tokens.endpoint.post_once(LOAD, body, lambda _reply: None)
             if error is None or error.kind == "connect":
                 return error
-            if "already been loaded" in str(error):  # by a request whose reply was lost: the name says that it is the same
+            if "already been loaded" in str(error):  # by a request whose reply was lost; the same name means the same adapter
                 return None
-            # What the engine refuses comes as a 500: asking again would only be refused again.
-            return _refused(error, version, folder)
+            # The engine refuses with a 500, and would refuse a retry too.
+            return _load_error(error, version, folder)
 
-        await retrying(self._patience, attempt)
+        await call_with_retries(self._patience, attempt)
 
     async def _unload(self, adapter: _Adapter) -> None:
         if adapter in self._adapters:
             self._adapters.remove(adapter)
-            await self._told_to_unload(adapter.name)
+            await self._send_unload(adapter.name)
 
-    async def _told_to_unload(self, name: str) -> None:
-        """Told once; an adapter that stays costs the server memory and nothing else, for its name is never asked for again."""
-        error = await self._tokens.endpoint.once(UNLOAD, msgspec.json.encode({"lora_name": name}), lambda _reply: None)
+    async def _send_unload(self, name: str) -> None:
+        """Request it once; an adapter that stays only costs the server memory, since its name is not used again."""
+        error = await self._tokens.endpoint.post_once(UNLOAD, msgspec.json.encode({"lora_name": name}), lambda _reply: None)
         if error is not None:
             _log.warning("an adapter was not unloaded", extra={"adapter": name, "error": str(error)})
 
 
 def _digest_of(folder: Path) -> str:
-    """What names an adapter: its files."""
+    """Digest of an adapter's files, for its name."""
     digest = hashlib.sha256()
     for path in sorted(folder.iterdir()):
         digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()[:16]
 
 
-def _refused(error: ModelError, version: int, folder: Path) -> ModelError:
-    """Why a version could not be loaded, and what to change."""
-    told = str(error)
-    lowered = told.lower()
+def _load_error(error: ModelError, version: int, folder: Path) -> ModelError:
+    """The error for an adapter that was not loaded, with advice."""
+    lowered = str(error).lower()
     if "no adapter found" in lowered:
-        advice = f"The server reads the adapter itself: it must see {folder} under this very path, by a shared disk if need be"
+        advice = f"The server reads the adapter itself: it must see {folder} under the same path, for example on a shared disk"
     elif error.kind == "not_found":
-        advice = f"The server takes no adapters while it runs: {_HOW}"
+        advice = f"The server does not load adapters at runtime: {_HOW}"
     elif "rank" in lowered:
         advice = "Start vLLM with `--max-lora-rank` of the recipe's `lora` or more"
     elif "lora" in lowered and "enable" in lowered:
-        advice = f"The server has adapters switched off: {_HOW}"
+        advice = f"Adapters are disabled in the server: {_HOW}"
     else:
-        advice = f"If it is not meant to take adapters, {_HOW}, and `--max-lora-rank` of the recipe's `lora` or more"
-    return ModelError(f"the adapter of version {version} was not loaded: {told}. {advice}", kind=error.kind)
+        advice = f"Check how it was started: {_HOW}, and `--max-lora-rank` of the recipe's `lora` or more"
+    return ModelError(f"the adapter of version {version} was not loaded: {error}. {advice}", kind=error.kind)

@@ -1,5 +1,5 @@
-"""The embedded engine: token ids in, token ids and log-probabilities out, every common prefix computed once.
+"""The embedded engine: it continues token ids and returns ids with log-probabilities; common prefixes are computed once.
 
-Read `engine.py` first: one screen shows `step()`. Then `tree.py` (the prefix tree over paged KV blocks) and `batch.py` (what one
-forward pass is given). Needs the `torch` extra.
+Read `engine.py` first, from `step()`. Then `tree.py` (the prefix tree over paged KV blocks) and `batch.py` (the input of a
+forward pass). Needs the `torch` extra.
 """

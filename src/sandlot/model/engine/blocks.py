@@ -1,7 +1,7 @@
-"""The pool of KV blocks: who holds what.
+"""The pool of KV blocks, with reference counts.
 
-A block is held by the running sequences whose table names it, and by the prefix tree if a node owns it. It is free when nobody
-holds it, *idle* when only the tree does: then it may be evicted. `free + held` is the whole pool at every moment.
+A block is held by the running sequences that use it, and by the prefix tree if it is cached. It is free if it has no holder, and
+*idle* if only the tree holds it; idle blocks may be evicted. `free + held` is always the whole pool.
 """
 
 
@@ -15,16 +15,16 @@ class Blocks:
         self._in_tree = [False] * total
         self._num_idle = 0
         self.idled: set[int] = set()
-        """Blocks that became idle since the tree last looked; some may be in use again."""
+        """Blocks that became idle since the tree's last eviction; some may be in use again."""
 
     @property
     def num_free(self) -> int:
-        """Blocks nobody holds."""
+        """Blocks without a holder."""
         return len(self._free)
 
     @property
     def num_idle(self) -> int:
-        """Blocks that only the tree holds."""
+        """Blocks that only the prefix tree holds."""
         return self._num_idle
 
     @property
@@ -33,23 +33,23 @@ class Blocks:
         return self.total - len(self._free) - self._num_idle
 
     def is_idle(self, block: int) -> bool:
-        """True if only the tree holds it."""
+        """True if only the prefix tree holds it."""
         return self._in_tree[block] and self._counts[block] == 1
 
     def take(self) -> int:
-        """A free block, held once. There must be one."""
+        """Take a free block, which must exist."""
         block = self._free.pop()
         self._counts[block] = 1
         return block
 
     def hold(self, block: int) -> None:
-        """One more sequence reads it."""
+        """Add a holder."""
         if self.is_idle(block):
             self._num_idle -= 1
         self._counts[block] += 1
 
     def drop(self, block: int) -> None:
-        """One sequence less reads it; the last one frees it."""
+        """Remove a holder; a block without holders is free."""
         self._counts[block] -= 1
         if self._counts[block] == 0:
             self._free.append(block)
@@ -58,20 +58,20 @@ class Blocks:
             self.idled.add(block)
 
     def adopt(self, block: int) -> None:
-        """The tree holds it too; a sequence must be holding it."""
-        assert not self._in_tree[block], f"block {block} already has a node"
+        """Let the prefix tree hold it too; a sequence must hold it."""
+        assert not self._in_tree[block], f"block {block} is already in the tree"
         self._in_tree[block] = True
         self._counts[block] += 1
 
     def disown(self, block: int) -> None:
-        """The tree lets go of it."""
+        """Remove it from the prefix tree."""
         if self.is_idle(block):
             self._num_idle -= 1
         self._in_tree[block] = False
         self.drop(block)
 
     def check(self) -> None:
-        """Raise if the books do not balance: for tests."""
+        """Assert that the counts are consistent, for tests."""
         held = sum(count > 0 for count in self._counts)
         idle = sum(self.is_idle(block) for block in range(self.total))
         assert held + len(self._free) == self.total, f"{held} held + {len(self._free)} free is not {self.total}"

@@ -1,8 +1,7 @@
-"""The CUDA runner: compiled layers, paged attention, one recorded graph for each size of decoding batch.
+"""The CUDA runner: compiled layers, paged attention, one CUDA graph per size of decoding batch.
 
-Decoding replays a graph: its inputs are one packed integer buffer, filled on the host and copied once. Batches are rounded up to
-the next recorded size; the rows that fill it write to a scratch block that belongs to nobody. Everything else (prompts, chunks,
-mixed batches) runs as it is.
+Decoding replays a graph. Its inputs are one packed integer buffer, filled on the host and copied once. Batches are padded to the
+next captured size; padding rows write to a scratch block. Prompts, chunks and mixed batches run without a graph.
 """
 
 from collections.abc import Iterable
@@ -17,7 +16,7 @@ from sandlot.model.engine.kernels import attend_decoding, attend_prompts, write_
 from sandlot.model.nn.decoder import Attend, Block, Decoder
 
 _ROWS = 128
-"""Rows of one tile of a prompt: queries times the heads that share a KV head."""
+"""Rows of a prompt tile: queries times heads per KV head."""
 
 
 class CudaRunner:
@@ -29,14 +28,14 @@ class CudaRunner:
         weight = decoder.embedding.weight
         self.decoder = decoder.eval().requires_grad_(requires_grad=False)
         self.device = weight.device
-        # One block more than the engine knows of: what fills up a recorded batch writes there.
+        # One block more than the engine uses: padding rows write there.
         self.cache = KVCache(decoder.shape, blocks + 1, block_size, weight.device, weight.dtype)
         self.scratch = blocks
         self.max_batch = max_batch
         self.width = -(-(max_context or decoder.shape.context) // block_size)
-        # While a trainer in another thread compiles, compiled layers run as they were written instead of raising.
+        # While a trainer in another thread compiles, compiled layers run eagerly instead of raising.
         torch._dynamo.config.error_on_nested_fx_trace = False  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-        # Once for all layers, since no layer number is in them.
+        # Compiled once for all layers, since they contain no layer number.
         self._inputs = torch.compile(Block.inputs, dynamic=True)  # pyright: ignore[reportUnknownMemberType]
         self._outputs = torch.compile(Block.outputs, dynamic=True)  # pyright: ignore[reportUnknownMemberType]
         self._graphs: dict[int, _Recorded] = {}
@@ -44,7 +43,7 @@ class CudaRunner:
 
     @torch.inference_mode()
     def forward(self, batch: Batch) -> Tensor:
-        """Logits of the wanted tokens; KV of all is written."""
+        """Logits of the wanted tokens; the KV of all tokens is written."""
         if batch.longest == 1 and len(batch.lengths) <= self.max_batch:
             return self._decode(batch)
         return self._run(self._on_device(batch))
@@ -62,7 +61,7 @@ class CudaRunner:
         return recorded.logits[:count] if len(batch.wanted) == count else recorded.logits[batch.wanted.to(self.device)]
 
     def _rounded(self, count: int) -> int:
-        """Few sizes for few recordings, none below two (a size of one would be compiled apart), none far above the count."""
+        """The captured batch size: few sizes, close to the count, at least 2 (size 1 would be compiled separately)."""
         size = 2
         while size < count:
             size += min(32, size)
@@ -79,16 +78,16 @@ class CudaRunner:
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
-            for _ in range(2):  # compile and let libraries choose before anything is recorded
+            for _ in range(2):  # compile and autotune before the capture
                 run()
         torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # a trainer in another thread goes on meanwhile
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # a trainer in another thread keeps running
             logits = run()
         return _Recorded(graph=graph, inputs=inputs, logits=logits)
 
     def _splits(self, size: int) -> int:
-        """Programs for one sequence and KV head: enough in all to keep every processor busy."""
+        """Programs per sequence and KV head: enough to keep every multiprocessor busy."""
         programs = size * self.decoder.shape.kv_heads
         return max(1, min(16, 2 * self._processors // programs))
 
@@ -100,7 +99,7 @@ class CudaRunner:
 
         return attend
 
-    # -- prompts and mixtures ------------------------------------------------------------------------------------------
+    # -- prompts and mixed batches ------------------------------------------------------------------------------------------
 
     def _run(self, batch: Batch) -> Tensor:
         shape = self.decoder.shape
@@ -115,7 +114,7 @@ class CudaRunner:
         return self._logits(self._hidden(batch.ids, batch.positions, attend)[batch.wanted])
 
     def _on_device(self, batch: Batch) -> Batch:
-        """All but `starts`, which the host reads first."""
+        """Move all tensors except `starts`, which the host reads first."""
         moved = {
             name: getattr(batch, name).to(self.device, non_blocking=True)
             for name in ("ids", "positions", "slots", "lengths", "tables", "wanted")
@@ -123,7 +122,7 @@ class CudaRunner:
         return replace(batch, **moved)
 
     def _hidden(self, ids: Tensor, positions: Tensor, attend: Attend) -> Tensor:
-        """The decoder's own forward, with the two halves of a layer compiled."""
+        """The decoder's forward pass with compiled halves of a layer."""
         decoder = self.decoder
         x = decoder.embedding(ids)
         cos, sin = decoder.angles(positions, x.dtype)
@@ -136,18 +135,18 @@ class CudaRunner:
         weight = self.decoder.head.weight
         if weight.dtype == torch.float32:
             return self.decoder.logits(hidden)
-        # Accumulated and written in fp32: log-probabilities are not rounded to the weights' type on the way.
+        # Accumulated and written in fp32, so that log-probabilities are not rounded to the weights' type.
         return torch.mm(hidden, weight.t(), out_dtype=torch.float32)
 
 
 def _processors(device: torch.device) -> int:
-    # The stubs do not know this record.
+    # The stubs lack this type.
     properties = cast("Any", torch.cuda.get_device_properties(device))  # pyright: ignore[reportUnknownMemberType]
     return int(properties.multi_processor_count)
 
 
 def _tiles(starts: Tensor, queries: int) -> Tensor:
-    """Pairs (sequence, its first query) that cover every query."""
+    """Pairs (sequence, first query) that cover all queries."""
     counts = starts[1:] - starts[:-1]
     each = (counts + queries - 1) // queries
     sequence = torch.repeat_interleave(torch.arange(len(counts)), each)
@@ -157,7 +156,7 @@ def _tiles(starts: Tensor, queries: int) -> Tensor:
 
 
 class _Packed:
-    """A decoding batch's inputs in one buffer: one copy fills them all."""
+    """A decoding batch's inputs in one buffer, sent with one copy."""
 
     def __init__(self, size: int, width: int, device: torch.device) -> None:
         self.size, self.width = size, width
@@ -170,7 +169,7 @@ class _Packed:
         self._copied = torch.cuda.Event()
 
     def fill_idle(self, scratch: int, block_size: int) -> None:
-        """Nothing but rows that belong to nobody."""
+        """Fill with padding rows only."""
         self._columns.zero_()
         self._columns[2] = scratch * block_size
         self._columns[3] = 1
@@ -178,9 +177,9 @@ class _Packed:
         self._send()
 
     def fill(self, batch: Batch, scratch: int, block_size: int) -> None:
-        """A batch of at most `size` sequences."""
+        """Fill with a batch of at most `size` sequences."""
         count, blocks = batch.tables.shape
-        self._copied.synchronize()  # the host buffer may still be on its way from the last step
+        self._copied.synchronize()  # the copy of the last step may still read the host buffer
         self._columns[0, :count] = batch.ids
         self._columns[1, :count] = batch.positions
         self._columns[2, :count] = batch.slots
@@ -201,7 +200,7 @@ class _Packed:
 
 @dataclass(frozen=True, slots=True)
 class _Recorded:
-    """A graph with what goes in and what comes out."""
+    """A captured graph with its inputs and output."""
 
     graph: torch.cuda.CUDAGraph
     inputs: _Packed

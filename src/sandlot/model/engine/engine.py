@@ -1,8 +1,7 @@
-"""The engine: many requests, one model, one step at a time.
+"""The engine: continuous batching of many requests on one model.
 
-`step()` is the whole of it: plan who computes what, run the model once, draw a token for everyone whose turn it is, append,
-retire who is done. Everything else is coming and going between steps. Nothing here is thread-safe: one thread owns an engine
-(`local.py`).
+`step()` plans the next batch, runs the model once, samples a token for every sequence that is ready, and returns the completions.
+The other methods submit, cancel and update between steps. An engine is not thread-safe: one thread owns it (`worker.py`).
 """
 
 import heapq
@@ -15,17 +14,16 @@ from numpy.typing import NDArray
 
 from sandlot.model.engine.batch import Runner
 from sandlot.model.engine.blocks import Blocks
-from sandlot.model.engine.evict import ByCost, Eviction
 from sandlot.model.engine.gauges import Gauges
 from sandlot.model.engine.request import Completion, Request, Sequence
-from sandlot.model.engine.sampler import Pick, draw, inverse
+from sandlot.model.engine.sampler import Pick, draw, pick_by_inverse
 from sandlot.model.engine.scheduler import Scheduler, StepPlan
 from sandlot.model.engine.seats import Rows, Seats
-from sandlot.model.engine.tree import PrefixTree
+from sandlot.model.engine.tree import ByCost, PrefixTree
 
 OldKv = Literal["recompute", "keep"]
-"""What happens to running requests when weights change: their KV is computed again with the new weights before their next token,
-or they finish on what they have (mid-prompt ones begin again) and say how many tokens that touched."""
+"""What running requests do when weights change. `recompute`: their KV is computed again with the new weights before the next
+token. `keep`: they continue on the old KV (those still in their prompt start again), and count the affected tokens as stale."""
 
 Decode = Callable[[list[int]], str]
 
@@ -41,19 +39,19 @@ class Engine:
         context: int,
         max_batch: int = 32,
         chunk: int = 512,
-        eviction: Eviction | None = None,
-        pick: Pick = inverse,
+        eviction: ByCost | None = None,
+        pick: Pick = pick_by_inverse,
         share: bool = True,
         old_kv: OldKv = "recompute",
         decode: Decode | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`blocks` of the runner's cache are used; `context` tokens at most a request, `chunk` at most a step.
+        """Use `blocks` of the runner's cache, at most `context` tokens per request and `chunk` tokens per step.
 
-        `share=False` turns the prefix tree off.
+        `share=False` disables the prefix tree.
         """
         if chunk <= max_batch:
-            raise ValueError(f"chunk is {chunk}, which must be more than max_batch, {max_batch}: else prompts never get a turn")
+            raise ValueError(f"chunk is {chunk}; it must be above max_batch ({max_batch}), or prompts are never computed")
         cache = runner.cache
         self.context = min(context, blocks * cache.block_size)
         self.gauges = Gauges(clock)
@@ -74,23 +72,24 @@ class Engine:
 
     @property
     def version(self) -> int:
-        """Of the weights that sample the next token."""
+        """Version of the weights that sample the next token."""
         return self._scheduler.version
 
     @property
     def is_idle(self) -> bool:
-        """True if a step would do nothing."""
+        """True if a step has nothing to do."""
         return not self._sequences and not self._ended
 
     def submit(self, request: Request) -> int:
-        """Queue it; its number. `ValueError` if it can never be served."""
+        """Queue a request and return its number; `ValueError` if it cannot be served."""
         if not len(request.ids):
             raise ValueError("the prompt has no tokens; give at least one")
         if request.max_tokens < 1:
             raise ValueError(f"max_tokens is {request.max_tokens}; it must be at least 1")
         if len(request.ids) + request.max_tokens > self.context:
             raise ValueError(
-                f"{len(request.ids)} tokens and {request.max_tokens} more are over the context of {self.context}; shorten one"
+                f"{len(request.ids)} prompt tokens and {request.max_tokens} new ones exceed the context of {self.context}; "
+                "shorten the prompt or reduce max_tokens"
             )
         if not (0 <= request.temperature < float("inf") and 0 < request.top_p <= 1 and request.top_k >= 0):
             raise ValueError(
@@ -98,9 +97,9 @@ class Engine:
                 "in (0, 1], and at least 0"
             )
         if "" in request.stop:
-            raise ValueError("a stop text is empty, which every output has; leave it out")
+            raise ValueError("a stop text is empty; remove it")
         if request.stop and self._decode is None:
-            raise ValueError("stop texts need a tokenizer, and this engine was given none; use stop_ids")
+            raise ValueError("stop texts need a tokenizer, and this engine has none; use stop_ids")
         seed = int(self._seeds.integers(2**63)) if request.seed is None else request.seed
         self._num_submitted += 1
         sequence = Sequence(self._num_submitted, request, seed, self._clock())
@@ -111,7 +110,7 @@ class Engine:
         return sequence.id
 
     def cancel(self, number: int) -> bool:
-        """Forget it and free its blocks now; False if it is not on its way."""
+        """Remove a request and free its blocks; False if it is unknown or finished."""
         sequence = self._sequences.pop(number, None)
         if sequence is None:
             return False
@@ -119,13 +118,13 @@ class Engine:
         return True
 
     def release(self, session: str) -> None:
-        """The rollout is over: its KV is worth no more than any other."""
+        """End a session: its cached prefix is no longer preferred."""
         self._scheduler.tree.unpin(session)
 
     def update(self, version: int, put: Callable[[], None]) -> None:
-        """Run `put`, which writes new weights in place, and sample with them as `version` from the next token on.
+        """Call `put`, which writes new weights in place, and sample with them as `version` from the next token on.
 
-        No KV of older weights is ever found in the tree. Running requests follow the engine's rule for old KV.
+        The prefix tree is cleared, so it never holds KV of older weights. Running requests follow `OldKv`.
         """
         put()
         self._scheduler.version = version
@@ -139,20 +138,20 @@ class Engine:
                 self._scheduler.preempt(sequence)
 
     def step(self) -> list[Completion]:
-        """Everyone who runs gets on by one token, or one chunk of prompt; those who are done since the last step."""
+        """Advance every running sequence by one token or one chunk of its prompt; return what finished since the last step."""
         self._expire()
         plan = self._scheduler.plan(self._clock())
         if len(plan.rows):
             logits = self._runner.forward(self._seats.batch(plan.rows, plan.counts))
-            rows = self._computed(plan)
+            rows = self._note_computed(plan)
             ids, logprobs = draw(logits, self._seats.settings(rows), self._pick) if len(rows) else (rows, np.empty(0))
             self._seats.append(rows, ids, logprobs, self.version)
-            self._end(rows, ids, logprobs, broken=~np.isfinite(logprobs) | (ids >= logits.shape[-1]))
-            self.gauges.stepped(len(rows), int(plan.counts.sum()), len(plan.rows))
+            self._end_done(rows, ids, logprobs, broken=~np.isfinite(logprobs) | (ids >= logits.shape[-1]))
+            self.gauges.count_step(len(rows), int(plan.counts.sum()), len(plan.rows))
         return self._retire()
 
     def _expire(self) -> None:
-        """End what has run out of time, with what it has."""
+        """End requests that are past their deadline, with the tokens they have."""
         now = self._clock()
         while self._deadlines and self._deadlines[0][0] <= now:
             sequence = self._sequences.get(heapq.heappop(self._deadlines)[1])
@@ -167,8 +166,8 @@ class Engine:
         elif not sequence.stop:
             self._scheduler.waiting.remove(sequence)
 
-    def _computed(self, plan: StepPlan) -> Rows:
-        """Note what is in KV now and offer prompts to the tree; the rows whose next token is to be drawn."""
+    def _note_computed(self, plan: StepPlan) -> Rows:
+        """Update the lengths, add prompts to the prefix tree, and return the rows whose next token is sampled."""
         seats = self._seats
         seats.lengths[plan.rows] += plan.counts
         done = seats.lengths[plan.rows] == seats.totals[plan.rows]
@@ -176,8 +175,8 @@ class Engine:
             self._scheduler.keep(seats[row], whole=whole)
         return plan.rows[done]
 
-    def _end(self, rows: Rows, ids: NDArray[np.int64], logprobs: NDArray[np.float64], broken: NDArray[np.bool_]) -> None:
-        """Find who is done."""
+    def _end_done(self, rows: Rows, ids: NDArray[np.int64], logprobs: NDArray[np.float64], broken: NDArray[np.bool_]) -> None:
+        """End the sequences that are done."""
         seats = self._seats
         stopped = (ids[:, None] == seats.stop_ids[rows]).any(1)
         for index in np.flatnonzero(seats.has_stop_text[rows] & ~stopped).tolist():
@@ -186,7 +185,10 @@ class Engine:
         for index in np.flatnonzero(broken | stopped | long).tolist():
             sequence = seats[int(rows[index])]
             if broken[index]:
-                sequence.stop, sequence.error = "failed", f"the model gave no distribution: log-probability {logprobs[index]}"
+                sequence.stop, sequence.error = (
+                    "failed",
+                    f"the model's output is not a distribution: log-probability {logprobs[index]}",
+                )
             else:
                 sequence.stop = "stop" if stopped[index] else "length"
                 node = self._scheduler.keep(sequence, whole=True)
@@ -196,10 +198,10 @@ class Engine:
             self._ended.append(sequence)
 
     def _has_stop_text(self, row: int) -> bool:
-        """A stop text ends with the newest token, or it would have been seen before: its last few tokens are enough."""
+        """True if a stop text ends in the newest token; decoding the last few tokens is enough."""
         sequence = self._seats[row]
         assert self._decode is not None
-        # A token is at least one byte, and a decoder may need a few before the first that counts.
+        # A token has at least one byte, and a decoder may need a few tokens before the text.
         window = max(len(text.encode()) for text in sequence.request.stop) + 8
         total = int(self._seats.totals[row])
         text = self._decode(self._seats.ids[row, max(sequence.num_prompt, total - window) : total].tolist())
@@ -208,15 +210,15 @@ class Engine:
     def _retire(self) -> list[Completion]:
         ended, self._ended = self._ended, []
         now = self._clock()
-        finished: list[Completion] = []
+        completions: list[Completion] = []
         for sequence in ended:
             if self._sequences.pop(sequence.id, None):
-                finished.append(sequence.finished(now))
-                self.gauges.finished(finished[-1])
-        return finished
+                completions.append(sequence.completion(now))
+                self.gauges.count_completion(completions[-1])
+        return completions
 
     def metrics(self) -> dict[str, float]:
-        """Where it stands, in numbers."""
+        """The current metrics."""
         scheduler = self._scheduler
         blocks, tree = scheduler.blocks, scheduler.tree
         return {

@@ -1,4 +1,4 @@
-"""What the engine did lately, in numbers a person watches."""
+"""Counters and rates of the engine, for monitoring."""
 
 from collections import deque
 from collections.abc import Callable
@@ -8,11 +8,11 @@ import numpy as np
 from sandlot.model.engine.request import Completion
 
 _WINDOW_S = 10.0
-"""Rates are over the last this many seconds."""
+"""Window of the rates."""
 
 
 class Gauges:
-    """Counts since the start, rates and quantiles of lately."""
+    """Counts since the start; rates and quantiles of a recent window."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -24,8 +24,8 @@ class Gauges:
         self.num_finished = 0
         self._num_rows = 0
 
-    def stepped(self, sampled: int, computed: int, rows: int) -> None:
-        """One forward pass over `computed` tokens of `rows` sequences."""
+    def count_step(self, sampled: int, computed: int, rows: int) -> None:
+        """Count a forward pass over `computed` tokens of `rows` sequences."""
         now = self._clock()
         self.num_steps += 1
         self.num_sampled += sampled
@@ -34,13 +34,13 @@ class Gauges:
         self._steps.append((now, sampled))
         self._forget(now)
 
-    def finished(self, finished: Completion) -> None:
-        """One request is answered."""
+    def count_completion(self, completion: Completion) -> None:
+        """Count a finished request."""
         self.num_finished += 1
-        self._queued_s.append(finished.queued_s)
+        self._queued_s.append(completion.queued_s)
 
     def metrics(self) -> dict[str, float]:
-        """All of it."""
+        """All counters and rates."""
         now = self._clock()
         self._forget(now)
         seconds = max(now - self._steps[0][0], 1e-3) if self._steps else 1.0

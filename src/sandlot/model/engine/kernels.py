@@ -1,9 +1,9 @@
-"""Triton kernels: write this pass's keys and values to their blocks, attend to all of a sequence's, draw the next tokens.
+"""Triton kernels: write keys and values to their blocks, attend to all tokens of a sequence, sample the next tokens.
 
-One attention kernel serves whole prompts, chunks and decoding. A *tile* is some query tokens of one sequence with all the heads
-that share a KV head, as one matrix. Decoding has one query a tile; where there are too few tiles to fill the device, each
-sequence is split over several programs, and a second kernel joins what they found. The last two kernels draw tokens from whole
-rows of logits without ever writing their probabilities down.
+One attention kernel serves whole prompts, chunks and decoding. A *tile* is a matrix of some query tokens of one sequence with all
+heads that share a KV head. Decoding has one query per tile; with too few tiles to fill the device, each sequence is split over
+several programs, and a second kernel joins their results. The last two kernels sample tokens from rows of logits without storing
+the probabilities.
 """
 
 # ruff: noqa: ANN001, ANN202, N803, PLR0913, PLR0917 - a kernel's arguments are pointers, and its constants are capitals
@@ -121,11 +121,11 @@ def _draw(logits, temperature, uniform, most, total, best, ids, logprobs, vocabu
     if heat == 0.0:
         found = tl.load(best + row * CHUNKS + number, mask=here & (tops == top), other=vocabulary)
         tl.store(ids + row, tl.min(found, 0))
-        tl.store(logprobs + row, 0.0)  # the likeliest token was certain to be taken
+        tl.store(logprobs + row, 0.0)  # greedy: probability 1
     else:
         aim = tl.load(uniform + row) * whole
         upto = tl.cumsum(mass, 0)
-        # Rounding may leave the aim above the last sum: then it is the last chunk with any mass.
+        # Rounding may leave the target above the last sum; then take the last chunk with any mass.
         chunk = tl.minimum(tl.sum((upto <= aim).to(tl.int32), 0), tl.max(tl.where(mass > 0.0, number, 0), 0))
         aim = aim - tl.sum(tl.where(number < chunk, mass, 0.0), 0)
         column = chunk * CHUNK + tl.arange(0, CHUNK)
@@ -140,7 +140,7 @@ def _draw(logits, temperature, uniform, most, total, best, ids, logprobs, vocabu
 
 
 def write_kv(keys: Tensor, values: Tensor, cache_k: Tensor, cache_v: Tensor, slots: Tensor) -> None:
-    """Put keys and values `[tokens, kv_heads, head]` where `slots` says, in caches `[blocks, kv_heads, block_size, head]`."""
+    """Write keys and values `[tokens, kv_heads, head]` to `slots` of caches `[blocks, kv_heads, block_size, head]`."""
     _, heads, block, width = cache_k.shape
     _write[(len(slots),)](keys, values, cache_k, cache_v, slots, keys.stride(0), values.stride(0), HEADS=heads,
                           HEADS_UP=triton.next_power_of_2(heads), WIDTH=width, BLOCK=block, num_warps=2)  # fmt: skip
@@ -148,7 +148,7 @@ def write_kv(keys: Tensor, values: Tensor, cache_k: Tensor, cache_v: Tensor, slo
 
 def attend_prompts(q: Tensor, cache_k: Tensor, cache_v: Tensor, tables: Tensor, lengths: Tensor, starts: Tensor, tiles: Tensor,
                    rows: int = 128) -> Tensor:  # fmt: skip
-    """Attention of whole prompts and chunks: `tiles` are pairs (sequence, its first query), `rows // group` queries each."""
+    """Attention of prompts and chunks: `tiles` are pairs (sequence, first query), `rows // group` queries each."""
     _, kv_heads, block, width = cache_k.shape
     out = torch.empty(q.shape, device=q.device, dtype=q.dtype)
     _attend[(len(tiles), kv_heads, 1)](
@@ -159,7 +159,7 @@ def attend_prompts(q: Tensor, cache_k: Tensor, cache_v: Tensor, tables: Tensor, 
 
 
 def attend_decoding(q: Tensor, cache_k: Tensor, cache_v: Tensor, tables: Tensor, lengths: Tensor, splits: int = 1) -> Tensor:
-    """Attention of one new token a sequence: `q` is `[sequences, heads, head]`."""
+    """Attention of one new token per sequence: `q` is `[sequences, heads, head]`."""
     _, kv_heads, block, width = cache_k.shape
     count, heads = q.shape[0], q.shape[1]
     group = heads // kv_heads
@@ -180,7 +180,7 @@ def attend_decoding(q: Tensor, cache_k: Tensor, cache_v: Tensor, tables: Tensor,
 
 
 def draw(logits: Tensor, temperature: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
-    """A token a row and its log-probability: where the cumulative distribution passes `uniform`; the best at temperature 0."""
+    """Sample one token per row by inverse CDF at `uniform`, greedily at temperature 0; returns ids and log-probabilities."""
     rows, vocabulary = logits.shape
     chunk = min(4096, triton.next_power_of_2(vocabulary))
     chunks = triton.cdiv(vocabulary, chunk)

@@ -1,4 +1,4 @@
-"""A model in this process, behind `ports.TokenModel`."""
+"""`ports.TokenModel` over an engine in this process."""
 
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -16,50 +16,50 @@ from sandlot.core.ports.model import Sampled, Sampling
 from sandlot.core.types import Dtype
 from sandlot.model.engine.batch import KVCache, Runner
 from sandlot.model.engine.engine import Decode, Engine, OldKv
-from sandlot.model.engine.evict import ByCost
 from sandlot.model.engine.plain import PlainRunner
 from sandlot.model.engine.precision import choose_precision
 from sandlot.model.engine.request import Completion, Request
-from sandlot.model.engine.sampler import Pick, inverse
+from sandlot.model.engine.sampler import Pick, pick_by_inverse
+from sandlot.model.engine.tree import ByCost
 from sandlot.model.engine.worker import EngineWorker
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.folder import load_folder, stored_dtype
-from sandlot.model.nn.packed import packed
+from sandlot.model.nn.packed import pack_linears
 from sandlot.model.nn.shape import Shape
 
 Weights = Mapping[str, torch.Tensor]
-"""A decoder's own state, by its names."""
+"""A decoder's state by parameter names."""
 
 MakeRunner = Callable[[Decoder, int, int], Runner]
-"""(decoder, blocks, block size) -> what runs it."""
+"""(decoder, blocks, block size) -> runner."""
 
 _CLOSE_S = 60.0
-"""How long the last step may take."""
+"""Time for the last step when closing."""
 
 
 class LocalConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How much of the machine an engine takes."""
+    """Memory and batch limits of an engine."""
 
     kv_bytes: int = 2**30
-    """Memory for keys and values."""
+    """Bytes for the KV cache."""
     block_size: int | None = None
-    """Tokens in one block of it; None for 16, on a GPU 64."""
+    """Tokens per KV block; None: 16, on a GPU 64."""
     max_batch: int = 32
-    """Requests that run at once."""
+    """Maximum running requests."""
     chunk: int | None = None
-    """Tokens computed in one step, at most; None for 512, on a GPU 32,768: long ones keep it from waiting for the host."""
+    """Maximum tokens per step; None: 512, on a GPU 32,768, so that it does not wait for the host."""
     context: int | None = None
-    """Tokens of one request, prompt and completion; None for all the model was made for."""
+    """Maximum tokens of a request, prompt and completion; None: the model's context length."""
     patience_s: float = 600.0
-    """How long a request may take, waiting included."""
+    """Maximum time of a request, including queueing."""
     old_kv: OldKv = "recompute"
     dtype: Dtype | None = None
-    """The number type a folder's weights are computed in; None for the one that suits the processor (`precision.py`)."""
+    """The data type to compute in; None: chosen for the processor (`precision.py`)."""
 
 
 def plain_runner(decoder: Decoder, blocks: int, block_size: int) -> Runner:
-    """`MakeRunner` for the CPU; the decoder's layers are packed where that makes them faster."""
-    return PlainRunner(packed(decoder), blocks=blocks, block_size=block_size)
+    """`MakeRunner` for the CPU; packs the decoder's layers if that is faster."""
+    return PlainRunner(pack_linears(decoder), blocks=blocks, block_size=block_size)
 
 
 @asynccontextmanager
@@ -72,20 +72,20 @@ async def open_local(
     pick: Pick | None = None,
     decode: Decode | None = None,
 ) -> AsyncGenerator["LocalModel"]:
-    """Load a folder, or take a decoder, and sample from it in this process until closed.
+    """Load a folder, or use a decoder, and sample from it in this process until the context ends.
 
-    A folder goes to the GPU if there is one. What runs a decoder and draws its tokens follows from where it is, unless named.
-    `decode` is for stop texts; a folder brings its own.
+    A folder is loaded to the GPU if there is one. By default runner and sampler are those of the decoder's device. `decode` is
+    needed for stop texts; a folder has its own.
     """
     with boundary(ModelError, f"loading {model if isinstance(model, Path) else 'the model'}"):
         named = config.dtype if config is not None else None
-        decoder = model if isinstance(model, Decoder) else await off_loop("load_folder", lambda: _loaded(model, named))
+        decoder = model if isinstance(model, Decoder) else await off_loop("load_folder", lambda: _load(model, named))
         if decode is None and isinstance(model, Path):
             decode = await off_loop("tokenizer", lambda: _decode_of(model))
         on_gpu = decoder.embedding.weight.device.type == "cuda"
-        config = _settled(config or LocalConfig(), on_gpu=on_gpu)
-        own_runner, own_pick = _cuda_ways(config) if on_gpu else (plain_runner, inverse)
-        engine = _engine(decoder, config, runner or own_runner, pick or own_pick, decode)
+        config = _with_defaults(config or LocalConfig(), on_gpu=on_gpu)
+        own_runner, own_pick = _cuda_parts(config) if on_gpu else (plain_runner, pick_by_inverse)
+        engine = _build_engine(decoder, config, runner or own_runner, pick or own_pick, decode)
     local = LocalModel(name or str(model if isinstance(model, Path) else decoder.shape.family), decoder, engine, config)
     try:
         yield local
@@ -95,7 +95,7 @@ async def open_local(
 
 
 class LocalModel:
-    """`TokenModel` over an engine of its own."""
+    """`ports.TokenModel` with its own engine."""
 
     def __init__(self, name: str, decoder: Decoder, engine: Engine, config: LocalConfig) -> None:
         self._name = name
@@ -106,21 +106,21 @@ class LocalModel:
 
     @property
     def name(self) -> str:
-        """As the user wrote it."""
+        """The name given by the user."""
         return self._name
 
     @property
     def context(self) -> int:
-        """Tokens it takes in all, prompt and completion."""
+        """Maximum tokens of prompt and completion."""
         return self._context
 
     @property
     def dtype(self) -> str:
-        """The number type it computes in."""
+        """The data type it computes in."""
         return _dtype_name(self._decoder.embedding.weight.dtype)
 
     async def sample(self, ids: Sequence[int], sampling: Sampling, *, stop_ids: Sequence[int] = (), session: str = "") -> Sampled:
-        """Continue exactly these ids; cancelling it frees what it held."""
+        """Continue exactly these ids; cancelling frees the request's blocks."""
         self._check(ids, stop_ids)
         room = self._context - len(ids)
         request = Request(
@@ -138,17 +138,17 @@ class LocalModel:
         return self._sampled(await self._worker.ask(request))
 
     async def release(self, session: str) -> None:
-        """The rollout is over; nothing of it is kept with preference."""
+        """End a session: its cached prefix is no longer preferred."""
         await self._worker.between_steps(lambda engine: engine.release(session))
 
     async def update(self, version: int, weights: Weights) -> None:
-        """Sample with these weights from the next token on; every token carries the version that sampled it."""
+        """Sample with these weights from the next token on; each token records its weight version."""
         state = self._decoder.state_dict()
         wrong = sorted(state.keys() ^ weights.keys()) or sorted(
             name for name, tensor in state.items() if tensor.shape != weights[name].shape
         )
         if wrong:
-            raise ModelError(f"weights of version {version} do not fit, at: {', '.join(wrong[:5])}", kind="request")
+            raise ModelError(f"weights of version {version} do not match the model: {', '.join(wrong[:5])}", kind="request")
 
         def put() -> None:
             with torch.no_grad():
@@ -158,43 +158,43 @@ class LocalModel:
         await self._worker.between_steps(lambda engine: engine.update(version, put))
 
     def metrics(self) -> dict[str, float]:
-        """KV use, hit rate, occupancy, queue times, rates, version: as of a moment ago."""
+        """Recent metrics: KV use, hit rate, occupancy, queue times, rates, version."""
         return self._worker.metrics
 
     async def close(self) -> None:
-        """Stop; whoever still waits gets `ModelError`."""
+        """Stop; pending requests get `ModelError`."""
         await self._worker.close()
 
     def _check(self, ids: Sequence[int], stop_ids: Sequence[int]) -> None:
         if len(ids) >= self._context:
-            raise ModelError(f"the prompt has {len(ids)} tokens, and the context is {self._context}", kind="context")
+            raise ModelError(f"the prompt has {len(ids)} tokens; the context is {self._context}", kind="context")
         vocabulary = self._decoder.shape.vocabulary
         wrong = [token for token in (*ids, *stop_ids) if not 0 <= token < vocabulary]
         if wrong:
             raise ModelError(f"token {wrong[0]} is not in the vocabulary of {vocabulary}", kind="request")
 
-    def _sampled(self, finished: Completion) -> Sampled:
-        if finished.stop == "deadline":
+    def _sampled(self, completion: Completion) -> Sampled:
+        if completion.stop == "deadline":
             raise ModelError(f"no answer within {self._config.patience_s:g} s", kind="timeout", retryable=True)
-        if finished.stop == "failed":
-            raise ModelError(finished.error)
+        if completion.stop == "failed":
+            raise ModelError(completion.error)
         return Sampled(
-            ids=finished.ids.astype("<i4").tobytes(),
-            logprobs=finished.logprobs.astype("<f4").tobytes(),
-            versions=tuple((len(list(run)), version) for version, run in groupby(finished.versions.tolist())),
-            stop=finished.stop,
-            cached=finished.cached,
+            ids=completion.ids.astype("<i4").tobytes(),
+            logprobs=completion.logprobs.astype("<f4").tobytes(),
+            versions=tuple((len(list(run)), version) for version, run in groupby(completion.versions.tolist())),
+            stop=completion.stop,
+            cached=completion.cached,
             dtype=self.dtype,
         )
 
 
 def _attention_cost(shape: Shape) -> float:
-    """What looking back at one token costs, where a token's own matrices cost 1."""
+    """The cost of attending to one earlier token, relative to the cost of a token's matrices."""
     per_layer = shape.hidden * (shape.heads + shape.kv_heads) * 2 * shape.head + 3 * shape.hidden * shape.mlp
     return 2 * shape.heads * shape.head * shape.layers / (per_layer * shape.layers + shape.hidden * shape.vocabulary)
 
 
-def _engine(decoder: Decoder, config: LocalConfig, runner: MakeRunner, pick: Pick, decode: Decode | None) -> Engine:
+def _build_engine(decoder: Decoder, config: LocalConfig, runner: MakeRunner, pick: Pick, decode: Decode | None) -> Engine:
     shape, dtype = decoder.shape, decoder.embedding.weight.dtype
     context = min(config.context or shape.context, shape.context)
     assert config.block_size is not None
@@ -214,28 +214,28 @@ def _engine(decoder: Decoder, config: LocalConfig, runner: MakeRunner, pick: Pic
     )
 
 
-def _loaded(folder: Path, named: Dtype | None) -> Decoder:
+def _load(folder: Path, named: Dtype | None) -> Decoder:
     on_gpu = torch.cuda.is_available()
     chosen = choose_precision(_dtype_name(stored_dtype(folder)), named, on_gpu=on_gpu)
     return load_folder(folder, dtype=getattr(torch, chosen.dtype), device="cuda" if on_gpu else "cpu")
 
 
 def _dtype_name(dtype: torch.dtype) -> str:
-    """Torch's name of a number type, such as `bfloat16`."""
+    """Torch's name of a data type, such as `bfloat16`."""
     return str(dtype).removeprefix("torch.")
 
 
-def _settled(config: LocalConfig, *, on_gpu: bool) -> LocalConfig:
-    """With what the device decides filled in."""
+def _with_defaults(config: LocalConfig, *, on_gpu: bool) -> LocalConfig:
+    """The config with defaults for the device."""
     block_size, chunk = (64, 32768) if on_gpu else (16, 512)
     return msgspec.structs.replace(
         config, block_size=config.block_size or block_size, chunk=config.chunk or max(chunk, config.max_batch + 1)
     )
 
 
-def _cuda_ways(config: LocalConfig) -> tuple[MakeRunner, Pick]:
-    """The runner and the pick of a GPU."""
-    from sandlot.model.engine.cuda import CudaRunner  # noqa: PLC0415 - Triton is there only where a GPU is
+def _cuda_parts(config: LocalConfig) -> tuple[MakeRunner, Pick]:
+    """Runner and sampler for a GPU."""
+    from sandlot.model.engine.cuda import CudaRunner  # noqa: PLC0415 - Triton is installed only with a GPU
     from sandlot.model.engine.kernels import draw  # noqa: PLC0415 - as above
 
     def runner(decoder: Decoder, blocks: int, block_size: int) -> Runner:
@@ -245,7 +245,7 @@ def _cuda_ways(config: LocalConfig) -> tuple[MakeRunner, Pick]:
 
 
 def _decode_of(folder: Path) -> Decode:
-    from tokenizers import Tokenizer  # noqa: PLC0415 - only folders have one
+    from tokenizers import Tokenizer  # noqa: PLC0415 - only needed for folders
 
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     return lambda ids: tokenizer.decode(ids, skip_special_tokens=False)

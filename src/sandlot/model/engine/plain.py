@@ -1,8 +1,8 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 """The CPU runner: the decoder in plain PyTorch over paged KV. It also runs in fp64, for tests.
 
-Heads that share a KV head lie beside each other as query rows, so nothing is repeated. Decoding sequences attend together in
-groups of like length, prompts in groups of one size.
+Heads that share a KV head are stacked as query rows, so keys and values are not repeated. Decoding sequences of similar length
+attend together, prompts in groups of equal size.
 """
 
 from collections.abc import Callable
@@ -18,11 +18,11 @@ Part = Callable[[Tensor, Tensor, Tensor, Tensor], None]
 """(queries of all tokens, one layer's keys, its values, output to write to)."""
 
 _BUCKET = 1.5
-"""Sequences attend together while the longest is at most this many times the shortest."""
+"""Sequences attend together if the longest is at most this many times the shortest."""
 
 
 class PlainRunner:
-    """Runs batches of one decoder where its weights lie."""
+    """Runs batches on the device of the decoder's weights."""
 
     def __init__(self, decoder: Decoder, *, blocks: int, block_size: int = 16) -> None:
         weight = decoder.embedding.weight
@@ -33,17 +33,17 @@ class PlainRunner:
 
     @property
     def cache(self) -> KVCache:
-        """The KV it reads and writes."""
+        """The KV cache it reads and writes."""
         return self._cache
 
     @torch.inference_mode()
     def forward(self, batch: Batch) -> Tensor:
-        """Logits of the wanted tokens, in fp32 or better."""
+        """Logits of the wanted tokens, in fp32 or fp64."""
         hidden = self._decoder(batch.ids, batch.positions, self._attend(batch))
         return self._logits(hidden[batch.wanted])
 
     def _logits(self, hidden: Tensor) -> Tensor:
-        """Scores that are not rounded to the weights' type: in bf16 a score of 30 has steps of an eighth."""
+        """Logits in fp32 at least: in bf16 the spacing at 30 is 1/8."""
         weight = self._decoder.head.weight
         if weight.dtype in {torch.float32, torch.float64}:
             return self._decoder.logits(hidden)
@@ -68,7 +68,7 @@ class PlainRunner:
         return attend
 
     def _parts(self, batch: Batch) -> list[Part]:
-        """Who attends with whom."""
+        """Group the sequences that attend together."""
         starts, lengths = batch.starts.tolist(), batch.lengths.tolist()
         prompts: dict[tuple[int, int], list[int]] = {}
         single: list[int] = []
@@ -89,7 +89,7 @@ class PlainRunner:
         return parts
 
     def _prompts(self, at: list[int], count: int, length: int, tables: Tensor) -> Part:
-        """Chunks of one size: their queries see all before them, and what is not after them."""
+        """Causal attention of chunks of equal size and length."""
         gather = self._gather(tables, length)
         where = torch.tensor(at, device=tables.device)[:, None] + torch.arange(count, device=tables.device)
         mask = torch.ones(count, length, dtype=torch.bool, device=tables.device).tril(length - count)
@@ -105,7 +105,7 @@ class PlainRunner:
         return part
 
     def _decoding(self, at: list[int], lengths: list[int], tables: Tensor) -> Part:
-        """One query of each of several sequences."""
+        """Attention of one query per sequence."""
         longest = max(lengths)
         gather = self._gather(tables, longest)
         where, ends = torch.tensor(at, device=tables.device), torch.tensor(lengths, device=tables.device)
@@ -120,9 +120,9 @@ class PlainRunner:
         return part
 
     def _gather(self, tables: Tensor, length: int) -> Callable[[Tensor], Tensor]:
-        """One layer's `[blocks, kv_heads, block_size, head]` to `[sequences, kv_heads, length, head]`, in one copy.
+        """Gather one layer's `[blocks, kv_heads, block_size, head]` to `[sequences, kv_heads, length, head]`, in one copy.
 
-        Beyond a sequence's length its table may name any block.
+        Beyond a sequence's length its table may hold any block number.
         """
         heads, size, width = self._cache.keys.shape[2:]
         tables = tables[:, None, : -(-length // size)].long() * heads

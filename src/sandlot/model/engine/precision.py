@@ -1,8 +1,8 @@
-"""Which number type a model computes in: the type its weights are stored in, or float32 where the processor is faster with it.
+"""The data type a model computes in: that of its stored weights, or float32 if the processor is faster with it.
 
-A processor without instructions for bfloat16 emulates it and is many times slower than in float32. So one small linear map is
-timed once in each type, in CPU seconds, and the timing is kept in the cache folder by processor and torch version. Every value of
-bfloat16 and float16 is exact in float32, so the weights stay the same. A GPU always computes in the stored type.
+A processor without bfloat16 instructions emulates them and is many times slower than in float32. So a small linear layer is timed
+once in each type, in CPU seconds, and the timing is cached by processor and torch version. Every bfloat16 and float16 value is
+exact in float32, so the weights stay the same. A GPU always computes in the stored type.
 """
 
 import os
@@ -20,17 +20,17 @@ from sandlot.core.types import Dtype, digest
 from sandlot.model.engine.weights import cache_folder
 
 _SLOWER = 1.25
-"""A half type that takes up to this many times the CPU time of float32 is kept: it needs half the memory."""
+"""A half type is used if it takes at most this many times the CPU time of float32, since it needs half the memory."""
 _ROWS = (1, 64)
-"""Tokens of the timed batches: one is decoded, several are a prompt."""
+"""Tokens of the timed batches: decoding and a prompt."""
 WIDTH, OUT, CALLS, REPEATS = 576, 1536, 3, 4
 _CPU_INFO = Path("/proc/cpuinfo")
 _NAMES = ("model name", "flags", "Features", "CPU implementer", "CPU part", "CPU variant")
-"""The lines of `/proc/cpuinfo` that tell one kind of processor from another, on x86-64 and on aarch64."""
+"""The fields of `/proc/cpuinfo` that identify a processor type, on x86-64 and aarch64."""
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What one small linear map took in a half type and in float32."""
+    """CPU time of a small linear layer in a half type and in float32."""
 
     processor: str
     torch: str
@@ -42,7 +42,7 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def is_native(self) -> bool:
-        """True if the half type is worth using."""
+        """True if the half type is fast enough to use."""
         return self.half_s <= _SLOWER * self.single_s
 
     def __str__(self) -> str:
@@ -63,57 +63,57 @@ Measure = Callable[[str], tuple[float, float]]
 def choose_precision(
     stored: str, named: Dtype | None = None, *, on_gpu: bool = False, timing: Callable[[str], Timing] | None = None
 ) -> Precision:
-    """The type that weights stored as `stored` are computed in; a type that was named is never overridden."""
+    """The type to compute in for weights stored as `stored`; a named type is never overridden."""
     if named is not None:
         return Precision(dtype=named.value, why="as named")
     if on_gpu or stored not in {"bfloat16", "float16"}:
         return Precision(dtype=stored, why="as stored")
-    found = (timing or kept_timing)(stored)
+    found = (timing or get_timing)(stored)
     return Precision(dtype=stored if found.is_native else "float32", why=f"{found} on this processor")
 
 
-def kept_timing(half: str, *, measure: Measure | None = None) -> Timing:
-    """The timing of this processor: read from the cache folder, or measured now and kept there where that is possible."""
+def get_timing(half: str, *, measure: Measure | None = None) -> Timing:
+    """The timing of this processor: from the cache, or measured now and cached if possible."""
     found = read_timing(half)
     if found is not None:
         return found
     half_s, single_s = (measure or measure_linear)(half)
     timing = Timing(processor=processor_name(), torch=_torch_version(), half=half, half_s=half_s, single_s=single_s)
-    with suppress(OSError):  # without a cache each process measures for itself: some milliseconds
-        _keep(timing)
+    with suppress(OSError):  # without a cache each process measures it: a few milliseconds
+        _write_timing(timing)
     return timing
 
 
 def read_timing(half: str) -> Timing | None:
-    """The kept timing of this processor and this torch; None if there is none or its file is damaged. Loads no torch."""
+    """The cached timing of this processor and torch version; None if there is none or it is damaged. Does not import torch."""
     try:
-        found = msgspec.json.decode(_file(half).read_bytes(), type=Timing)
+        found = msgspec.json.decode(_timing_path(half).read_bytes(), type=Timing)
     except (OSError, ValueError):
         return None
     plausible = found.half == half and 0 < found.half_s < 3600 and 0 < found.single_s < 3600
     return found if plausible else None
 
 
-def _keep(timing: Timing) -> None:
-    file = _file(timing.half)
+def _write_timing(timing: Timing) -> None:
+    file = _timing_path(timing.half)
     file.parent.mkdir(parents=True, exist_ok=True)
     write_file(file, msgspec.json.encode(timing), durable=False)
 
 
-def _file(half: str) -> Path:
+def _timing_path(half: str) -> Path:
     key = digest(msgspec.json.encode([_processor(), platform.machine(), _torch_version(), _settings()]))[:16]
     return cache_folder().parent / "timings" / f"{half}-{key}.json"
 
 
 def processor_name() -> str:
-    """What the processor calls itself."""
+    """The name of the processor."""
     facts = _processor()
     part = f"CPU part {facts['CPU part']}" if "CPU part" in facts else ""
     return facts.get("model name") or part or platform.processor() or platform.machine()
 
 
 def _processor() -> dict[str, str]:
-    """Of the first processor: a machine has one kind, or the first decides."""
+    """The identifying fields of the first processor."""
     try:
         text = _CPU_INFO.read_text(errors="replace").partition("\n\n")[0]
     except OSError:
@@ -136,21 +136,21 @@ def _torch_version() -> str:
 
 
 def measure_linear(half: str) -> tuple[float, float]:
-    """CPU seconds of a linear map as the engine computes it, in a half type and in float32: the best of several tries."""
-    import torch  # noqa: PLC0415 - a kept timing is read without it
+    """CPU seconds of a linear layer as the engine computes it, in a half type and in float32; the best of several tries."""
+    import torch  # noqa: PLC0415 - reading a cached timing needs no torch
     from torch import nn  # noqa: PLC0415 - as above
 
-    from sandlot.model.nn.packed import PackedLinear, packs  # noqa: PLC0415 - as above
+    from sandlot.model.nn.packed import PackedLinear, can_pack  # noqa: PLC0415 - as above
 
     def seconds(dtype: torch.dtype) -> float:
         linear = nn.Linear(WIDTH, OUT, bias=False, dtype=dtype)
-        layer = PackedLinear(linear) if packs(linear.weight) else linear
+        layer = PackedLinear(linear) if can_pack(linear.weight) else linear
         batches = [torch.ones(rows, WIDTH, dtype=dtype) for rows in _ROWS]
         with torch.inference_mode():
             return sum(_best(lambda given=given: layer(given)) for given in batches)
 
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # threads that wait for each other use CPU time too
+    torch.set_num_threads(1)  # waiting threads use CPU time too
     try:
         return seconds(getattr(torch, half)), seconds(torch.float32)
     finally:
@@ -158,7 +158,7 @@ def measure_linear(half: str) -> tuple[float, float]:
 
 
 def _best(call: Callable[[], object]) -> float:
-    call()  # the first one allocates and packs
+    call()  # the first call allocates and packs
     found: list[float] = []
     for _ in range(REPEATS):
         started = time.process_time()

@@ -1,4 +1,4 @@
-"""What is asked of the engine, what it answers, and what it remembers in between."""
+"""The engine's requests, completions, and the state of a request in between."""
 
 from collections.abc import Sequence as Ids
 from dataclasses import dataclass
@@ -11,51 +11,51 @@ from sandlot.model.engine.tree import PrefixBlock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """Continue these ids."""
+    """A request to continue token ids."""
 
     ids: Ids[int]
     max_tokens: int
     temperature: float = 1.0
-    """0 takes the likeliest token."""
+    """0 is greedy."""
     top_p: float = 1.0
     top_k: int = 0
-    """0 for all."""
+    """0 disables it."""
     seed: int | None = None
-    """The same seed and ids give the same tokens, whatever else is running. None draws one."""
+    """The same seed and ids give the same tokens, whatever else is running. None: a random seed."""
     stop_ids: tuple[int, ...] = ()
     stop: tuple[str, ...] = ()
-    """Texts that end it; the one that did stays in the output."""
+    """Texts that end the completion; the matched text stays in the output."""
     session: str = ""
-    """The rollout it belongs to: its KV is kept with preference until `Engine.release`."""
+    """Its rollout; the prefix is preferred in the cache until `Engine.release`."""
     deadline: float = float("inf")
-    """On the engine's clock."""
+    """Time on the engine's clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """What came of a request."""
+    """The result of a request."""
 
     id: int
     ids: NDArray[np.int32]
-    """The sampled ones; a stop token that was sampled is the last."""
+    """The sampled ids, including a sampled stop token."""
     logprobs: NDArray[np.float64]
-    """Of the distribution each was sampled from."""
+    """Log-probabilities under the distribution each id was sampled from."""
     versions: NDArray[np.int32]
-    """The weights that sampled each."""
+    """The weight version that sampled each id."""
     stop: str
     """`stop`, `length`, `deadline`, or `failed`."""
     cached: int
-    """Tokens of the prompt that were found in the prefix tree when it first began."""
+    """Prompt tokens found in the prefix tree when it was first admitted."""
     stale: int
-    """Tokens sampled while the KV they saw was of older weights: only under the rule `keep`."""
+    """Tokens sampled on KV of older weights; only with `old_kv="keep"`."""
     queued_s: float
-    """From submission until it first began."""
+    """Time from submission until it was first admitted."""
     error: str = ""
-    """Why it `failed`."""
+    """The reason if `stop` is `failed`."""
 
 
 class Sequence:
-    """A request on its way: what is known of it while it has no seat."""
+    """The state of a submitted request. While it is seated, its row in `Seats` is current."""
 
     __slots__ = (
         "admitted",
@@ -84,18 +84,18 @@ class Sequence:
         self.seed = seed
         self.num_prompt = len(request.ids)
         self.ids: NDArray[np.int32] = np.asarray(request.ids, np.int32)
-        """Prompt and what was sampled so far; while seated, the seat's row is the truth."""
+        """Prompt and sampled ids, as of when it last had no seat."""
         self.logprobs: NDArray[np.float64] = np.empty(0, np.float64)
         self.versions: NDArray[np.int32] = np.empty(0, np.int32)
         self.spelled = self.ids.tobytes()
-        """`ids` as the tree spells them."""
+        """`ids` as bytes, as in the prefix tree."""
         self.seat = -1
         self.order = -1
-        """When it was seated: the newest is preempted first."""
+        """Order of seating; the newest is preempted first."""
         self.node: PrefixBlock | None = None
-        """Where in the tree its whole blocks end."""
+        """The prefix block where its full blocks end."""
         self.kv_version = -1
-        """The weights its KV was computed with."""
+        """The weight version of its KV."""
         self.cached = 0
         self.stale = 0
         self.submitted = submitted
@@ -103,8 +103,8 @@ class Sequence:
         self.stop = ""
         self.error = ""
 
-    def finished(self, now: float) -> Completion:
-        """The answer, from what is known."""
+    def completion(self, now: float) -> Completion:
+        """The result."""
         return Completion(
             id=self.id,
             ids=self.ids[self.num_prompt :],

@@ -1,8 +1,8 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-"""Drawing tokens: temperature, top-k, top-p, and the log-probability of what was drawn, for a whole batch at once.
+"""Sampling a batch of tokens: temperature, top-k, top-p, and the log-probability of each sampled token.
 
-Each draw uses one uniform number, a hash of the request's seed and the token's position, against the cumulated distribution in
-the vocabulary's order. So a request's tokens do not depend on which others run beside it, nor on the device.
+Each token is sampled by inverse CDF in vocabulary order, with one uniform number: a hash of the request's seed and the token's
+position. So a request's tokens do not depend on other requests or on the device.
 """
 
 from collections.abc import Callable
@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 _CHUNK = 256
-"""Tokens of the vocabulary that are cumulated together."""
+"""Vocabulary entries per chunk of the cumulative sum."""
 
 GREEDY_BELOW = 1e-5
-"""Temperatures under this are 0: scores divided by them would overflow."""
+"""Lower temperatures count as 0: dividing logits by them would overflow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Arrays, one entry a draw."""
+    """Sampling settings as arrays, one entry per token to sample."""
 
     temperature: NDArray[np.float64]
     top_p: NDArray[np.float64]
@@ -33,7 +33,7 @@ class Settings:
 
     @staticmethod
     def empty(count: int) -> "Settings":
-        """Room for `count`."""
+        """Default settings for `count` entries."""
         return Settings(
             np.ones(count), np.ones(count), np.zeros(count, np.int64), np.zeros(count, np.uint64), np.zeros(count, np.int64)
         )
@@ -46,17 +46,17 @@ class Settings:
         self.seed[row] = seed % 2**64
 
     def of(self, rows: NDArray[np.int64], position: NDArray[np.int64]) -> "Settings":
-        """Those entries, at these positions."""
+        """The entries of these rows, with positions."""
         return Settings(self.temperature[rows], self.top_p[rows], self.top_k[rows], self.seed[rows], position)
 
     def uniform(self) -> NDArray[np.float64]:
-        """A number in [0, 1) for each, by seed and position alone."""
-        mixed = _mixed(_mixed(self.seed) + self.position.astype(np.uint64))
+        """A number in [0, 1) per entry, from seed and position only."""
+        mixed = _splitmix64(_splitmix64(self.seed) + self.position.astype(np.uint64))
         return (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """splitmix64: every bit of the input moves every bit of the output."""
+def _splitmix64(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The splitmix64 hash."""
     x = x + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -64,29 +64,29 @@ def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 Pick = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
-"""(scores `[W, vocabulary]`, temperatures `[W]` fp32, numbers `[W]` fp64 in [0, 1)) -> (tokens, log-probabilities)."""
+"""(logits `[W, vocabulary]`, temperatures `[W]` fp32, uniform numbers `[W]` fp64) -> (tokens, log-probabilities)."""
 
 
 def draw(logits: Tensor, settings: Settings, pick: Pick) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """A token for every row of `[W, vocabulary]`, and its log-probability under the distribution it was drawn from.
+    """Sample a token for every row of `[W, vocabulary]`, with its log-probability.
 
-    At temperature 0 that is a certainty. Scores that are not numbers give log-probabilities that are not. One copy to the host.
+    At temperature 0 the log-probability is 0. NaN logits give NaN log-probabilities. Results reach the host in one copy.
     """
     heat = np.where(settings.temperature < GREEDY_BELOW, 0.0, settings.temperature)
     moved = torch.from_numpy(np.stack((heat, settings.uniform()))).to(logits.device, non_blocking=True)
     temperature = moved[0].float()
     if heat.any():
-        ids, logprobs = pick(cut(logits, temperature, settings), temperature, moved[1])
+        ids, logprobs = pick(cut_to_top(logits, temperature, settings), temperature, moved[1])
     else:
         ids, logprobs = _likeliest(logits)
     both = torch.stack((ids.double(), logprobs.double())).cpu().numpy()
     return both[0].astype(np.int64), both[1]
 
 
-def inverse(logits: Tensor, temperature: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
-    """`Pick` in plain PyTorch: the first token at which the cumulated probability passes the number.
+def pick_by_inverse(logits: Tensor, temperature: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
+    """`Pick` in plain PyTorch: the first token where the cumulative probability exceeds the uniform number.
 
-    It is found in two strides, first the chunk, then the token in it: cumulating all of a vocabulary is slow.
+    First the chunk is found, then the token in it: a cumulative sum over the whole vocabulary is slow.
     """
     greedy = temperature == 0
     probabilities = (logits / temperature.masked_fill(greedy, 1.0).to(logits.dtype)[:, None]).softmax(-1)
@@ -104,42 +104,42 @@ def inverse(logits: Tensor, temperature: Tensor, uniform: Tensor) -> tuple[Tenso
 
 
 def _first_above(total: Tensor, aim: Tensor) -> Tensor:
-    """The first place where a rising sum passes the aim; where rounding put that at the end or past it, the last that rises."""
+    """The first index where a cumulative sum exceeds the target; if rounding puts it past the end, the last that increases."""
     last = total[:, -1:]
     aim = torch.minimum(aim.clamp(min=0.0), torch.nextafter(last, torch.zeros_like(last)))
     return torch.searchsorted(total, aim, right=True).clamp_(max=total.shape[-1] - 1)
 
 
 def _likeliest(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """The best token, for certain: 0, or not a number where the scores are not."""
+    """The best token with log-probability 0, or NaN if the logits are NaN."""
     most, best = logits.max(-1)
     return best, most - most
 
 
-def cut(logits: Tensor, temperature: Tensor, settings: Settings) -> Tensor:
-    """Scores outside top-k and top-p become minus infinity. Ties at the edge stay in."""
+def cut_to_top(logits: Tensor, temperature: Tensor, settings: Settings) -> Tensor:
+    """Logits outside top-k and top-p become minus infinity. Ties at the threshold stay."""
     greedy, vocabulary, device = settings.temperature < GREEDY_BELOW, logits.shape[-1], logits.device
     by_k = np.flatnonzero((settings.top_k > 0) & (settings.top_k < vocabulary) & ~greedy)
     by_p = np.flatnonzero((settings.top_p < 1.0) & ~greedy)
     if len(by_k) or len(by_p):
         logits = logits.clone()
     if len(by_k):
-        rows, k = _moved(by_k, device), _moved(settings.top_k[by_k], device)
+        rows, k = _to_device(by_k, device), _to_device(settings.top_k[by_k], device)
         scores = logits[rows]
         best = scores.topk(int(settings.top_k[by_k].max()), dim=-1).values
         logits[rows] = scores.masked_fill(scores < best.gather(-1, k[:, None] - 1), -torch.inf)
     if len(by_p):
-        rows = _moved(by_p, device)
+        rows = _to_device(by_p, device)
         scores = logits[rows]
         best = scores.sort(-1, descending=True).values
         before = (best / temperature[rows].to(best.dtype)[:, None]).softmax(-1).cumsum(-1, dtype=torch.float64).roll(1, -1)
         before[:, 0] = 0.0
         top_p = torch.from_numpy(settings.top_p[by_p]).to(device)
-        # Kept are the tokens before which less than top_p has been cumulated: the smallest set that reaches it.
+        # The smallest set of tokens whose probability reaches top_p.
         num_kept = (before < top_p[:, None]).sum(-1, keepdim=True).clamp_(min=1)
         logits[rows] = scores.masked_fill(scores < best.gather(-1, num_kept - 1), -torch.inf)
     return logits
 
 
-def _moved(values: NDArray[np.int64], device: torch.device) -> Tensor:
+def _to_device(values: NDArray[np.int64], device: torch.device) -> Tensor:
     return torch.from_numpy(values).to(device, non_blocking=True)

@@ -1,9 +1,9 @@
-"""Who computes what in the next step, and which blocks are whose.
+"""Plans steps and assigns KV blocks.
 
-Running sequences take their next token first; what is left of the step's token budget goes to prompts, in the order they were
-seated. A sequence is seated when all blocks of what it knows fit; it waits while another computes the very block it needs
-next, so that a group's prompt is computed once. When blocks run out, the newest sequence is preempted: what it computed goes to
-the tree, from where it takes up again whatever was not evicted.
+Decoding sequences get their next token first; the rest of the step's token budget goes to prompts in order of seating. A sequence
+is seated if blocks for all of its tokens are available. It waits while another sequence computes the block that it needs next, so
+a group's prompt is computed once. If blocks run out, the newest sequence is preempted: its blocks go to the prefix tree, and it
+resumes with those that were not evicted.
 """
 
 from collections import deque
@@ -20,7 +20,7 @@ from sandlot.model.engine.tree import ID_BYTES, Match, PrefixBlock, PrefixTree
 
 @dataclass(frozen=True, slots=True)
 class StepPlan:
-    """The rows of the next step, decoding ones first, and how many tokens of each."""
+    """The rows of the next step, decoding ones first, and the number of tokens of each."""
 
     rows: Rows
     counts: Rows
@@ -28,7 +28,7 @@ class StepPlan:
 
 
 class Scheduler:
-    """The queue, the seats, and the blocks behind them."""
+    """The queue, the seats and their blocks."""
 
     def __init__(self, cache: KVCache, blocks: Blocks, tree: PrefixTree, seats: Seats, *, chunk: int, share: bool) -> None:
         self.blocks = blocks
@@ -46,11 +46,11 @@ class Scheduler:
 
     @property
     def num_available(self) -> int:
-        """Blocks that are free or can be."""
+        """Blocks that are free or can be evicted."""
         return self.blocks.num_free + self.blocks.num_idle
 
     def plan(self, now: float) -> StepPlan:
-        """Seat whom there is room for, and share out the step's tokens."""
+        """Seat waiting sequences if there is room, and divide the step's token budget."""
         self._grow()
         rows = np.flatnonzero(self.seats.taken)
         needs = self.seats.totals[rows] - self.seats.lengths[rows]
@@ -66,7 +66,7 @@ class Scheduler:
         return StepPlan(np.concatenate((decoding, rest)), np.concatenate((np.ones_like(decoding), counts)), len(decoding))
 
     def keep(self, sequence: Sequence, *, whole: bool) -> PrefixBlock | None:
-        """Put what it computed into the tree, its last unfilled block too if `whole`; where that ends."""
+        """Add its computed blocks to the prefix tree, with `whole` also the last, partly filled one; returns the last."""
         node, seats, row = sequence.node, self.seats, sequence.seat
         if node is None:
             return None
@@ -75,7 +75,7 @@ class Scheduler:
             index = node.depth // size
             block = int(seats.tables[row, index])
             node = self.tree.add(node, seats.ids[row, node.depth : node.depth + size].tobytes(), block)
-            if node.block != block:  # somebody computed the same meanwhile: one copy is enough
+            if node.block != block:  # another sequence computed the same block: share it
                 self.blocks.hold(node.block)
                 self.blocks.drop(block)
                 seats.tables[row, index] = node.block
@@ -86,7 +86,7 @@ class Scheduler:
         return node
 
     def leave(self, sequence: Sequence) -> None:
-        """Take its seat and its blocks."""
+        """Remove a sequence from its seat and drop its blocks."""
         seats, row = self.seats, sequence.seat
         fresh = seats.versions[row, len(sequence.ids) : seats.totals[row]]
         sequence.stale += int((fresh != sequence.kv_version).sum())
@@ -97,13 +97,13 @@ class Scheduler:
             self.blocks.drop(block)
 
     def preempt(self, sequence: Sequence) -> None:
-        """It gives its place up, and is the first to be seated again."""
+        """Unseat a sequence and put it first in the queue."""
         self.keep(sequence, whole=False)
         self.leave(sequence)
         self.waiting.appendleft(sequence)
 
     def _grow(self) -> None:
-        """A block for everyone whose next token needs one; the oldest first, at the expense of the newest."""
+        """Give a block to each sequence whose next token needs one, oldest first; preempt the newest if none is left."""
         seats = self.seats
         full = seats.taken & (seats.lengths >= seats.num_blocks * seats.block_size)
         for row in sorted(np.flatnonzero(full).tolist(), key=seats.orders.__getitem__):
@@ -114,7 +114,7 @@ class Scheduler:
                 seats.give(row, self._take())
 
     def _admit(self, budget: int, now: float) -> None:
-        """Seat sequences from the queue while there is work for them in this step."""
+        """Seat sequences from the queue while the step has token budget for them."""
         if not self.waiting or not self.seats.num_free or budget <= 0:
             return
         computing = {self._next_block(each.spelled, each.node) for each in self.seats if each.node and self._is_prefilling(each)}
@@ -139,19 +139,19 @@ class Scheduler:
         return bool(self.seats.totals[sequence.seat] - self.seats.lengths[sequence.seat] > 1)
 
     def _next_block(self, spelled: bytes, node: PrefixBlock) -> tuple[PrefixBlock, bytes]:
-        """What it computes next, as the tree will know it."""
+        """The key of the block it computes next: parent and tokens."""
         at = node.depth * ID_BYTES
         return node, spelled[at : min(at + self.seats.block_size * ID_BYTES, len(spelled) - ID_BYTES)]
 
     def _match(self, sequence: Sequence) -> Match:
-        # The last token is always computed: its scores are what the next one is drawn from.
+        # The last token is always computed: the next one is sampled from its logits.
         return self.tree.match(sequence.spelled[:-ID_BYTES] if self._share else b"")
 
     def _seat(self, sequence: Sequence, match: Match, now: float) -> bool:
-        """Give it a row and all blocks of what it knows; False if they are not to be had."""
+        """Give it a row and blocks for all of its tokens; False if there are too few blocks."""
         num_seated = int(self.seats.taken.sum())
         needed = -(-len(sequence.ids) // self.seats.block_size) - len(match.blocks)
-        # Room for those who run to grow into, or seating one would soon preempt it again.
+        # Leave room for running sequences to grow, or the new one would soon be preempted.
         spare = min(num_seated, self.blocks.total // 16)
         for block in match.blocks:
             self.blocks.hold(block)

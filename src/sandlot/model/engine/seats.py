@@ -1,8 +1,8 @@
 # pyright: reportUnknownMemberType=false
-"""One row of arrays for every running sequence: a step over hundreds of them is a handful of numpy calls.
+"""Arrays with one row per running sequence, so that a step over hundreds of them needs few numpy calls.
 
-A row knows its ids, its blocks, and two lengths: `totals` tokens are known, `lengths` of them are in KV. What is to be computed
-lies between; once all of it has been, the next token is sampled. Decoding is the case where one token lies between.
+A row holds ids, blocks and two lengths: `totals` tokens are known, and `lengths` of them are in the KV cache. The tokens in
+between are to be computed; after them the next token is sampled. Decoding is the case of one token in between.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ class Seats:
         self.lengths = np.zeros(count, np.int64)
         self.totals = np.zeros(count, np.int64)
         self.ends = np.zeros(count, np.int64)
-        """Totals at which they have their most tokens."""
+        """The total at which `max_tokens` is reached."""
         self.orders = np.zeros(count, np.int64)
         self.ids = np.zeros((count, context), np.int32)
         self.logprobs = np.zeros((count, context), np.float64)
@@ -58,7 +58,7 @@ class Seats:
         return (sequence for sequence in self._sequences if sequence is not None)
 
     def seat(self, sequence: Sequence, blocks: list[int], cached: int) -> None:
-        """Give it a row, its blocks, and the KV of its first `cached` tokens."""
+        """Give a sequence a row and its blocks; its first `cached` tokens are in the KV cache."""
         row = sequence.seat = self._free.pop()
         request, total = sequence.request, len(sequence.ids)
         self._sequences[row] = sequence
@@ -77,7 +77,7 @@ class Seats:
         self._settings.put(row, request.temperature, request.top_p, request.top_k, sequence.seed)
 
     def unseat(self, sequence: Sequence) -> None:
-        """Take its row back, and leave with it what the row knew."""
+        """Free a sequence's row and copy the row's content to the sequence."""
         row, first = sequence.seat, sequence.num_prompt
         total = int(self.totals[row])
         sequence.ids = self.ids[row, :total].copy()
@@ -91,16 +91,16 @@ class Seats:
         self._free.append(row)
 
     def blocks_of(self, row: int) -> list[int]:
-        """Its blocks in order."""
+        """The blocks of a row in order."""
         return self.tables[row, : self.num_blocks[row]].tolist()
 
     def give(self, row: int, block: int) -> None:
-        """One more block at its end."""
+        """Append a block to a row."""
         self.tables[row, self.num_blocks[row]] = block
         self.num_blocks[row] += 1
 
     def batch(self, rows: Rows, counts: Rows) -> Batch:
-        """The next `counts[i]` tokens of each row, in the host's memory; those whose last known token is in it are wanted."""
+        """The next `counts[i]` tokens of each row; logits are wanted of rows whose last known token is included."""
         lengths, num_tokens = self.lengths[rows], int(counts.sum())
         starts = np.zeros(len(rows) + 1, np.int64)
         np.cumsum(counts, out=starts[1:])
@@ -124,11 +124,11 @@ class Seats:
         )
 
     def settings(self, rows: Rows) -> Settings:
-        """How the next token of each row is drawn."""
+        """Sampling settings for the next token of each row."""
         return self._settings.of(rows, self.totals[rows])
 
     def append(self, rows: Rows, ids: NDArray[np.int64], logprobs: NDArray[np.float64], version: int) -> None:
-        """One sampled token each."""
+        """Append one sampled token to each row."""
         at = self.totals[rows]
         self.ids[rows, at] = ids
         self.logprobs[rows, at] = logprobs

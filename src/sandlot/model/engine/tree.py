@@ -1,8 +1,8 @@
-"""The prefix tree: token ids to the KV blocks that were computed for them.
+"""The prefix tree: maps token ids to the KV blocks that were computed for them.
 
-Each edge is one block of tokens; only leaves may be shorter than a block. A path from the root spells a prefix. Whoever runs
-on a path holds its blocks, so what is in use is never evicted; a leaf only the tree holds is, cheapest first. All of the tree
-is of one weight version: an update empties it.
+Each node is a `PrefixBlock`; only leaves may have fewer tokens than a block. A path from the root is a prefix. Running sequences
+hold the blocks of their path, so those are never evicted; idle leaves are, cheapest first. All blocks are of one weight version:
+an update clears the tree.
 """
 
 import heapq
@@ -11,17 +11,16 @@ from dataclasses import dataclass
 from itertools import count, islice
 
 from sandlot.model.engine.blocks import Blocks
-from sandlot.model.engine.evict import Eviction
 
 ID_BYTES = 4
-"""Tokens are spelled as little-endian int32."""
+"""Tokens are stored as little-endian int32."""
 
 _MAX_SCANNED = 32
-"""Siblings with the same first token that are compared for a partly matching block."""
+"""Maximum siblings with the same first token that are compared for a partial match."""
 
 
 class PrefixBlock:
-    """One block of tokens below its parent."""
+    """A node of the tree: one KV block and its tokens."""
 
     __slots__ = ("block", "children", "depth", "parent", "pins", "price", "sessions", "tokens", "touched")
 
@@ -30,18 +29,18 @@ class PrefixBlock:
         self.tokens = tokens
         self.block = block
         self.depth: int = parent.depth + len(tokens) // ID_BYTES if parent else 0
-        """Tokens from the root to its end."""
+        """Number of tokens from the root to its end."""
         self.children: dict[bytes, dict[bytes, PrefixBlock]] = {}
-        """By first token, then by all of them."""
+        """By first token, then by all tokens."""
         self.touched = 0.0
         self.price = 0.0
         self.pins = 0
-        """Sessions whose path runs through it."""
+        """Number of pinned sessions whose path contains it."""
         self.sessions: set[str] = set()
         """Sessions whose path ends here."""
 
     def path(self) -> "Iterator[PrefixBlock]":
-        """It and its ancestors, without the root."""
+        """The block and its ancestors, without the root."""
         node = self
         while node.parent is not None:
             yield node
@@ -50,25 +49,53 @@ class PrefixBlock:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The longest cached prefix of some ids."""
+    """The longest cached prefix of a sequence."""
 
     node: PrefixBlock
-    """Where the whole blocks end."""
+    """The last fully matching block."""
     blocks: list[int]
     partial: PrefixBlock | None
-    """A child whose block begins with the next `num_partial` tokens: to be copied before it is written to."""
+    """A child that begins with the next `num_partial` tokens; it must be copied before use."""
     num_partial: int
 
     @property
     def num_tokens(self) -> int:
-        """Tokens of the prefix."""
+        """Number of tokens of the prefix."""
         return self.node.depth + self.num_partial
 
 
-class PrefixTree:
-    """All prefixes whose KV is kept."""
+class ByCost:
+    """GreedyDual eviction: the idle leaf with the lowest price goes first.
 
-    def __init__(self, blocks: Blocks, block_size: int, eviction: Eviction) -> None:
+    A price is the cost of computing the block again, plus a floor: the price of the last evicted block when this one was last
+    used. So blocks used after later evictions cost more, and an expensive block that is never used again ages. A pinned block
+    costs `pin` times as much, but can still be evicted.
+    """
+
+    def __init__(self, *, attention: float = 0.0, pin: float = 8.0) -> None:
+        """`attention` is the cost of attending to one earlier token, relative to the cost of a token's matrices."""
+        self._attention = attention
+        self._pin = pin
+        self._floor = 0.0
+
+    def now(self) -> float:
+        """The floor for blocks used at this moment."""
+        return self._floor
+
+    def price(self, touched: float, depth: int, tokens: int, *, pinned: bool) -> float:
+        """The price of `tokens` tokens that follow `depth` others, where the floor was `touched` when they were last used."""
+        cost = tokens * (1.0 + self._attention * (depth + tokens / 2))
+        return touched + cost * (self._pin if pinned else 1.0)
+
+    def note_eviction(self, price: float) -> None:
+        """Raise the floor to the price of an evicted block."""
+        self._floor = max(self._floor, price)
+
+
+class PrefixTree:
+    """All prefixes in the KV cache."""
+
+    def __init__(self, blocks: Blocks, block_size: int, eviction: ByCost) -> None:
         self._blocks = blocks
         self._stride = block_size * ID_BYTES
         self._eviction = eviction
@@ -90,7 +117,7 @@ class PrefixTree:
         return self._root
 
     def match(self, ids: bytes) -> Match:
-        """The longest cached prefix, in whole blocks and a part of one more. Nothing is held yet."""
+        """The longest cached prefix: full blocks and a part of one more. It does not hold the blocks."""
         node, blocks, at = self._root, list[int](), 0
         while (child := _child(node, ids[at : at + self._stride])) and len(child.tokens) == self._stride:
             node, at = child, at + self._stride
@@ -104,7 +131,7 @@ class PrefixTree:
         return Match(node, blocks, partial, longest)
 
     def add(self, node: PrefixBlock, tokens: bytes, block: int) -> PrefixBlock:
-        """The child of `node` with these tokens. Was there one already, its block is another than the given: use that one."""
+        """Add a child with these tokens and this block. If one exists, return it instead; its block is another."""
         siblings = node.children.setdefault(tokens[:ID_BYTES], {})
         if tokens in siblings:
             return siblings[tokens]
@@ -122,17 +149,17 @@ class PrefixTree:
         return child
 
     def touch(self, node: PrefixBlock) -> None:
-        """The path to it was used just now."""
+        """Mark the path to a block as used now."""
         now = self._eviction.now()
         for each in node.path():
             self._price(each, now)
 
     def pin(self, session: str, node: PrefixBlock) -> None:
-        """The session's path ends here now: its blocks are dear until `unpin`."""
+        """Raise the price of the path that a session ends with, until `unpin`."""
         self.unpin(session)
         if node is self._root:
             return
-        if len(self._sessions) >= self._blocks.total:  # more than could be kept: the oldest was never released
+        if len(self._sessions) >= self._blocks.total:  # more sessions than blocks: drop the oldest
             self.unpin(next(iter(self._sessions)))
         self._sessions[session] = node
         node.sessions.add(session)
@@ -142,7 +169,7 @@ class PrefixTree:
             self._price(each, each.touched)
 
     def unpin(self, session: str) -> None:
-        """Nothing is kept for it with preference any more."""
+        """Restore the normal price of a session's path."""
         node = self._sessions.pop(session, None)
         if node is None:
             return
@@ -153,7 +180,7 @@ class PrefixTree:
             self._price(each, each.touched)
 
     def evict(self) -> bool:
-        """Free the cheapest leaf that only the tree holds; False if there is none."""
+        """Free the cheapest idle leaf; False if there is none."""
         for block in self._blocks.idled:
             if node := self._owners.get(block):
                 self._offer(node)
@@ -161,14 +188,14 @@ class PrefixTree:
         while self._cheapest:
             price, _, node = heapq.heappop(self._cheapest)
             if price == node.price and self._is_evictable(node):
-                self._eviction.evicted(price)
+                self._eviction.note_eviction(price)
                 self.num_evicted += 1
                 self._remove(node)
                 return True
         return False
 
     def clear(self) -> None:
-        """Forget everything: the KV is of older weights. Sequences keep what they hold; sessions have nothing pinned."""
+        """Remove all blocks and pins, after a weight update. Running sequences keep the blocks they hold."""
         for session in list(self._sessions):
             self.unpin(session)
         for block in self._owners:
@@ -179,7 +206,7 @@ class PrefixTree:
         self._blocks.idled.clear()
 
     def nodes(self) -> Iterator[PrefixBlock]:
-        """Every node but the root."""
+        """Every block except the root."""
         return iter(self._owners.values())
 
     def _price(self, node: PrefixBlock, touched: float) -> None:
@@ -196,7 +223,7 @@ class PrefixTree:
     def _offer(self, node: PrefixBlock) -> None:
         if not self._is_evictable(node):
             return
-        if len(self._cheapest) > 4 * self._blocks.total:  # prices that no longer hold
+        if len(self._cheapest) > 4 * self._blocks.total:  # drop outdated entries
             self._cheapest = [entry for entry in self._cheapest if entry[0] == entry[2].price and self._is_evictable(entry[2])]
             heapq.heapify(self._cheapest)
         heapq.heappush(self._cheapest, (node.price, next(self._ticket), node))
@@ -231,7 +258,7 @@ def _child(node: PrefixBlock, tokens: bytes) -> PrefixBlock | None:
 
 
 def _common(left: bytes, right: bytes) -> int:
-    """How many first tokens are the same."""
+    """The number of equal tokens at the beginning."""
     if left == right:
         return len(left) // ID_BYTES
     most = min(len(left), len(right))

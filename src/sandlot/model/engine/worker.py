@@ -1,7 +1,7 @@
-"""The thread that steps an engine: it takes orders between steps, and answers the loop once a step.
+"""The thread that runs an engine: it takes orders between steps, and answers the event loop once per step.
 
-A step cannot be interrupted, so an order waits for at most one. If the thread dies, everyone who waits is told why, and so is
-everyone who comes later.
+A step cannot be interrupted, so an order waits for at most one step. If the thread dies, all pending and later calls raise the
+reason.
 """
 
 import asyncio
@@ -21,25 +21,25 @@ from sandlot.model.engine.request import Completion, Request
 _log = logging.getLogger(__name__)
 
 _SNAPSHOT_S = 0.25
-"""Metrics are at most this old while the engine is busy."""
+"""Maximum age of the metrics while the engine is busy."""
 
 
 class _Ticket:
-    """One order on its way to the thread and back."""
+    """An order to the thread, with its answer."""
 
-    __slots__ = ("answered", "error", "finished", "number", "obey")
+    __slots__ = ("answered", "completion", "error", "number", "run")
 
-    def __init__(self, obey: "Callable[[_Ticket], None]") -> None:
-        self.obey = obey
+    def __init__(self, run: "Callable[[_Ticket], None]") -> None:
+        self.run = run
         """Runs on the thread, between two steps."""
         self.answered = anyio.Event()
         self.number = 0
-        self.finished: Completion | None = None
+        self.completion: Completion | None = None
         self.error: ModelError | None = None
 
 
 class EngineWorker:
-    """Owns an engine. Made on the loop that its answers go to."""
+    """Owns an engine. Create it in the event loop that gets the answers."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -56,11 +56,11 @@ class EngineWorker:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The engine's, as of a moment ago."""
+        """Recent metrics of the engine."""
         return self._metrics
 
     async def ask(self, request: Request) -> Completion:
-        """What comes of it. Cancelling frees what it held."""
+        """Run a request to its end. Cancelling frees its blocks."""
 
         def submit(ticket: _Ticket) -> None:
             try:
@@ -79,29 +79,29 @@ class EngineWorker:
             raise
         if ticket.error:
             raise ticket.error
-        assert ticket.finished is not None
-        return ticket.finished
+        assert ticket.completion is not None
+        return ticket.completion
 
     async def between_steps(self, order: Callable[[Engine], None]) -> None:
-        """Have it done to the engine while no step runs, and wait until it was. If it raises, the engine is dead."""
+        """Run `order` on the engine between two steps and wait for it. If it raises, the engine is dead."""
 
-        def obey(ticket: _Ticket) -> None:
+        def run(ticket: _Ticket) -> None:
             order(self._engine)
             self._answers.append(ticket)
 
-        ticket = _Ticket(obey)
+        ticket = _Ticket(run)
         self._put(ticket)
         await ticket.answered.wait()
         if ticket.error:
             raise ticket.error
 
     async def close(self) -> None:
-        """End the thread after its step; whoever still waits is told."""
+        """End the thread after its step; pending calls raise."""
         self._orders.put(None)
         await self._ended.wait()
 
     def _put(self, ticket: _Ticket) -> None:
-        with self._lock:  # else an order could slip in after the dying thread has looked for the last time
+        with self._lock:  # else an order could be queued after the dying thread has emptied the queue
             if self._death:
                 raise ModelError(str(self._death), kind=self._death.kind)
             self._orders.put(ticket)
@@ -112,19 +112,19 @@ class EngineWorker:
         death = ModelError("the model was closed", kind="closed")
         try:
             while self._take_orders():
-                for finished in self._engine.step():
-                    ticket = self._tickets.pop(finished.id)
-                    ticket.finished = finished
+                for completion in self._engine.step():
+                    ticket = self._tickets.pop(completion.id)
+                    ticket.completion = completion
                     self._answers.append(ticket)
-                self._note()
+                self._refresh_metrics()
                 self._answer()
-        except BaseException as error:  # noqa: BLE001 - logged with its stack, and every waiting caller gets it
+        except BaseException as error:  # noqa: BLE001 - logged, and every waiting caller gets it
             death = ModelError(f"the engine died: {type(error).__name__}: {error}")
             _log.exception("engine died")
-        self._die(death)
+        self._shut_down(death)
 
     def _take_orders(self) -> bool:
-        """Obey what has been ordered, and wait for an order if there is nothing else to do; False to end."""
+        """Run all orders; wait for one if the engine is idle. False to end the thread."""
         while True:
             try:
                 ticket = self._orders.get(block=self._engine.is_idle and not self._answers)
@@ -133,9 +133,9 @@ class EngineWorker:
             if ticket is None:
                 return False
             try:
-                ticket.obey(ticket)
+                ticket.run(ticket)
             except BaseException:
-                self._orders.put(ticket)  # to be refused with the others
+                self._orders.put(ticket)  # refused with the others in `_shut_down`
                 raise
 
     def _forget(self, ticket: _Ticket) -> None:
@@ -146,19 +146,19 @@ class EngineWorker:
         ticket.error = error
         self._answers.append(ticket)
 
-    def _note(self) -> None:
+    def _refresh_metrics(self) -> None:
         now = time.monotonic()
         if now - self._noted_s >= _SNAPSHOT_S or self._engine.is_idle:
             self._noted_s = now
             self._metrics = self._engine.metrics()
 
     def _answer(self) -> None:
-        """One wake-up of the loop for all that were answered."""
+        """Wake the event loop once for all answers."""
         answers, self._answers = self._answers, []
         if answers:
-            self._tell(lambda: [ticket.answered.set() for ticket in answers])
+            self._call_on_loop(lambda: [ticket.answered.set() for ticket in answers])
 
-    def _die(self, death: ModelError) -> None:
+    def _shut_down(self, death: ModelError) -> None:
         with self._lock:
             self._death = death
         while not self._orders.empty():
@@ -168,8 +168,8 @@ class EngineWorker:
         for ticket in self._tickets.values():
             self._refuse(ticket, ModelError(str(death), kind=death.kind))
         self._answer()
-        self._tell(self._ended.set)
+        self._call_on_loop(self._ended.set)
 
-    def _tell(self, call: Callable[[], object]) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+    def _call_on_loop(self, call: Callable[[], object]) -> None:
+        with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(call)

@@ -1,7 +1,7 @@
-"""A linear map with a low-rank addition: `W x + scale * B A x`, where only A and B learn.
+"""A linear layer with a low-rank addition: `W x + scale * B A x`, where only A and B are trained.
 
-Joined projections (`qkv`, `gate_up`) have one adapter for each of the Hugging Face projections in them. A and B are fp32
-whatever the weights are: a step of 1e-5 is lost in bf16. A is drawn on the CPU, so that a seed means the same on every device.
+Joined projections (`qkv`, `gate_up`) have one adapter for each Hugging Face projection in them. A and B are always fp32: a step
+of 1e-5 is lost in bf16. A is drawn on the CPU, so that a seed gives the same values on every device.
 """
 
 import math
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 
 class AdaptedLinear(nn.Module):
-    """Takes the place of a linear layer and shares its parameters, under the same names."""
+    """Replaces a linear layer and shares its parameters, under the same names."""
 
     def __init__(self, linear: nn.Linear, rows: Sequence[int], rank: int, scale: float, draw: torch.Generator) -> None:
         super().__init__()
@@ -27,10 +27,10 @@ class AdaptedLinear(nn.Module):
         self.lora_a = nn.Parameter(drawn.to(device))
         self.lora_b = nn.Parameter(torch.zeros(linear.out_features, rank, dtype=torch.float32, device=device))
         self.base: Tensor | None = None
-        """The weights without the adapters, while they are merged."""
+        """The base weights while the adapters are merged."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """The linear map, adapters added."""
+        """The linear layer plus its adapters."""
         out = F.linear(x, self.weight, self.bias)
         if self.base is not None:
             return out
@@ -45,8 +45,8 @@ class AdaptedLinear(nn.Module):
             yield self.lora_a[index * self.rank : (index + 1) * self.rank], self.lora_b[start : start + rows]
             start += rows
 
-    def summed(self) -> Tensor:
-        """The weights with the adapters added, as the base's type holds them."""
+    def merged_weight(self) -> Tensor:
+        """The weights plus the adapters, in the type of the base."""
         if self.base is not None:
             return self.weight.detach()
         with torch.no_grad():
@@ -54,19 +54,19 @@ class AdaptedLinear(nn.Module):
             return (self.weight.to(added.dtype) + added).to(self.weight.dtype)
 
     def merge(self) -> None:
-        """Compute with one matrix; the base is kept, so that it comes back bit by bit."""
+        """Add the adapters to the weights; the base is kept and can be restored exactly."""
         if self.base is None:
-            merged = self.summed()
+            merged = self.merged_weight()
             self.base, self.weight.data = self.weight.data, merged
 
     def unmerge(self) -> None:
-        """Back to base and adapters apart."""
+        """Restore the base weights."""
         if self.base is not None:
             self.weight.data, self.base = self.base, None
 
 
 def adapted_linears(model: nn.Module) -> Generator[tuple[str, AdaptedLinear]]:
-    """Every adapted layer of a model with its name."""
+    """Every adapted layer of a model, with its name."""
     for name, module in cast("Iterable[tuple[str, nn.Module]]", model.named_modules()):
         if isinstance(module, AdaptedLinear):
             yield name, module

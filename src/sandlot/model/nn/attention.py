@@ -1,7 +1,7 @@
-"""Who may see whom: attention for whole sequences, held in one integer vector.
+"""Attention over whole sequences, with a mask given by one integer vector.
 
-Tokens lie in depth-first order of a forest. `last[k]` is the index after k's subtree, and token q sees k exactly if
-`k <= q < last[k]`. One sequence, packed documents and shared prefixes are all this one rule.
+Tokens are in depth-first order of a forest. `last[k]` is the index after k's subtree; token q sees token k if and only if
+`k <= q < last[k]`. This covers one sequence, packed documents and shared prefixes.
 """
 
 import torch
@@ -11,27 +11,27 @@ from torch import Tensor
 from sandlot.model.nn.decoder import Attend
 
 
-def causal() -> Attend:
-    """All tokens are one sequence."""
+def causal_attend() -> Attend:
+    """Attention of one sequence."""
 
     def attend(_layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return masked(q, k, v, None)
+        return masked_attention(q, k, v, None)
 
     return attend
 
 
-def forest(last: Tensor) -> Attend:
-    """The general rule. The mask is dense: for the CPU and for tests."""
+def dense_forest_attend(last: Tensor) -> Attend:
+    """Attention of a forest with a dense mask, for the CPU and for tests."""
     index = torch.arange(len(last), device=last.device)
     mask = (index[None, :] <= index[:, None]) & (index[:, None] < last[None, :])
 
     def attend(_layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return masked(q, k, v, mask)
+        return masked_attention(q, k, v, mask)
 
     return attend
 
 
-def masked(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+def masked_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
     """Attention where query i sees key j if `mask[i, j]`; with no mask, if `j <= i`."""
     q, k, v = (x.transpose(0, 1)[None] for x in (q, k, v))
     out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None, enable_gqa=True)

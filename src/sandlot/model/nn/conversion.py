@@ -1,7 +1,7 @@
-"""A GGUF file to a Hugging Face folder: config, bf16 weights, tokenizer, chat template, generation settings.
+"""Convert a GGUF file to a Hugging Face folder: config, bf16 weights, tokenizer, chat template, generation settings.
 
-Llama files store the rows of q and k in another order (pairs side by side, as llama.cpp rotates them); they are put back. The
-tokenizer is rebuilt from vocabulary and merges; how it splits text first is known by the name in `tokenizer.ggml.pre`.
+Llama files store the rows of q and k in llama.cpp's order (rotary pairs adjacent); they are reordered. The tokenizer is rebuilt
+from vocabulary and merges; `tokenizer.ggml.pre` names its pre-tokenizer.
 """
 
 import json
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from sandlot.core.disk import replace_folder
 from sandlot.model.nn.folder import MODEL_FILES
-from sandlot.model.nn.gguf import Gguf, GgufTensor, opened_gguf
+from sandlot.model.nn.gguf import Gguf, GgufTensor, open_gguf
 from sandlot.model.nn.layout import check_shapes
 from sandlot.model.nn.shape import Shape, config_of, shape_of
 from sandlot.model.nn.stored import write_tensors
@@ -45,8 +45,8 @@ _OTHER_NAMES = {
 
 
 def convert_gguf(file: Path | str, folder: Path | str) -> None:
-    """Write the folder, all or nothing; `ValueError` says what in the file is not supported."""
-    with opened_gguf(file) as gguf, replace_folder(Path(folder), MODEL_FILES) as new:
+    """Write the folder, completely or not at all; `ValueError` says what in the file is not supported."""
+    with open_gguf(file) as gguf, replace_folder(Path(folder), MODEL_FILES) as new:
         try:
             _write(gguf, new)
         except (ValueError, KeyError, TypeError) as error:
@@ -61,7 +61,7 @@ def _write(gguf: Gguf, new: Path) -> None:
     write_tensors(new / "model.safetensors", weights, torch.bfloat16)
     _write_json(new / "config.json", {**config_of(shape), **special, "dtype": "bfloat16"})
     _write_json(new / "generation_config.json", special)
-    _tokenizer(gguf.metadata).save(str(new / "tokenizer.json"))
+    _build_tokenizer(gguf.metadata).save(str(new / "tokenizer.json"))
     _write_json(new / "tokenizer_config.json", _tokenizer_config(gguf.metadata, shape))
 
 
@@ -70,7 +70,7 @@ def _write_json(path: Path, content: dict[str, Any]) -> None:
 
 
 def _gguf_shape(gguf: Gguf) -> Shape:
-    """The shape in a file's metadata."""
+    """The shape from a file's metadata."""
     meta = gguf.metadata
     family = str(meta.get("general.architecture"))
 
@@ -78,7 +78,7 @@ def _gguf_shape(gguf: Gguf) -> Shape:
         return meta.get(f"{family}.{key}", default)
 
     if known("rope.scaling.type", "none") != "none" or "rope_freqs.weight" in gguf.tensors:
-        raise ValueError("stretched rope is not read from GGUF; convert from the Hugging Face folder")
+        raise ValueError("rope scaling is not supported in GGUF files; use the Hugging Face folder")
     return shape_of(
         {
             "model_type": family,
@@ -90,15 +90,15 @@ def _gguf_shape(gguf: Gguf) -> Shape:
             "head_dim": known("attention.key_length"),
             "intermediate_size": known("feed_forward_length"),
             "max_position_embeddings": known("context_length"),
-            "rms_norm_eps": _short(known("attention.layer_norm_rms_epsilon", 1e-6)),
-            "rope_theta": _short(known("rope.freq_base", 10000.0)),
+            "rms_norm_eps": _rounded(known("attention.layer_norm_rms_epsilon", 1e-6)),
+            "rope_theta": _rounded(known("rope.freq_base", 10000.0)),
             "tie_word_embeddings": "output.weight" not in gguf.tensors,
         }
     )
 
 
-def _short(value: float) -> float:
-    """The fp32 number as people write it: 1e-05, not 9.999999747378752e-06."""
+def _rounded(value: float) -> float:
+    """The shortest decimal of an fp32 number: 1e-05, not 9.999999747378752e-06."""
     return float(str(np.float32(value)))
 
 
@@ -116,23 +116,23 @@ def _hugging_face_name(name: str) -> str:
 def _weight(shape: Shape, name: str, tensor: GgufTensor) -> Tensor:
     weight = torch.tensor(tensor.read())
     if shape.family == "llama" and (".q_proj." in name or ".k_proj." in name):
-        weight = halves(weight, shape.heads if ".q_proj." in name else shape.kv_heads)
+        weight = pairs_to_halves(weight, shape.heads if ".q_proj." in name else shape.kv_heads)
     return weight.to(torch.bfloat16)
 
 
-def halves(rows: Tensor, heads: int) -> Tensor:
-    """Rows of every head from pairs side by side (0, 1) to halves (0, width/2), the order Hugging Face rotates."""
+def pairs_to_halves(rows: Tensor, heads: int) -> Tensor:
+    """Reorder each head's rows from adjacent rotary pairs (0, 1) to halves (0, width/2), Hugging Face's order."""
     return rows.reshape(heads, -1, 2, *rows.shape[1:]).transpose(1, 2).reshape(rows.shape)
 
 
-def _tokenizer(meta: dict[str, Any]) -> Tokenizer:
-    """The byte-level BPE a file's vocabulary and merges make."""
+def _build_tokenizer(meta: dict[str, Any]) -> Tokenizer:
+    """The byte-level BPE tokenizer of a file's vocabulary and merges."""
     if (model := meta.get("tokenizer.ggml.model")) != "gpt2":
-        raise ValueError(f"tokenizer model `{model}` is not supported; there is: gpt2")
+        raise ValueError(f"tokenizer model `{model}` is not supported; supported: gpt2")
     tokens = _strings(meta, "tokens")
     vocabulary = {token: index for index, token in enumerate(tokens)}
     if len(vocabulary) != len(tokens):
-        raise ValueError("a token stands in the vocabulary twice")
+        raise ValueError("the vocabulary has a duplicate token")
     built = Tokenizer(models.BPE(vocab=vocabulary, merges=_merges(meta, vocabulary)))
     _set_splits(built, str(meta.get("tokenizer.ggml.pre")))
     built.decoder = decoders.ByteLevel()
@@ -163,7 +163,7 @@ def _merges(meta: dict[str, Any], vocabulary: dict[str, int]) -> list[tuple[str,
     for merge in _strings(meta, "merges"):
         left, _, right = merge.partition(" ")
         if not (left in vocabulary and right in vocabulary and left + right in vocabulary):
-            raise ValueError(f"merge `{merge}` is not of tokens in the vocabulary")
+            raise ValueError(f"merge `{merge}` uses tokens outside the vocabulary")
         merges.append((left, right))
     return merges
 
@@ -179,19 +179,19 @@ def _set_splits(built: Tokenizer, name: str) -> None:
         last = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
         built.pre_tokenizer = pre_tokenizers.Sequence([first, last])
     else:
-        raise ValueError(f"pre-tokenizer `{name}` is not supported; there are: smollm, gpt-2, {', '.join(_SPLITS)}")
+        raise ValueError(f"pre-tokenizer `{name}` is not supported; supported: smollm, gpt-2, {', '.join(_SPLITS)}")
     if name == "qwen2":
         built.normalizer = normalizers.NFC()
 
 
 def _special_ids(meta: dict[str, Any]) -> dict[str, int]:
-    """Numbers of the special tokens the file names, as `config.json` calls them."""
+    """Ids of the file's special tokens under their names in `config.json`."""
     ids: dict[str, int] = {}
     for theirs, name in {"bos": "bos", "eos": "eos", "padding": "pad"}.items():
         if (index := meta.get(f"tokenizer.ggml.{theirs}_token_id")) is None:
             continue
         if type(index) is not int or not 0 <= index < len(_strings(meta, "tokens")):
-            raise ValueError(f"tokenizer.ggml.{theirs}_token_id is {index!r}, which is no token")
+            raise ValueError(f"tokenizer.ggml.{theirs}_token_id is {index!r}, which is not a token id")
         ids[f"{name}_token_id"] = index
     return ids
 

@@ -1,8 +1,8 @@
-"""The decoder, over flat tokens: no batch dimension, no padding, no mask.
+"""The decoder over flat tokens: no batch dimension, no padding, no mask.
 
-A forward pass takes ids and positions of any tokens, from any number of sequences, and an `Attend`: the function that decides
-what each token sees. The engine's reads paged KV blocks, the trainer's masks a token forest; the module is the same. Projections
-that share an input are one matrix (`qkv`, `gate_up`); `folder.py` splits and joins them.
+A forward pass takes ids and positions of tokens from any number of sequences, and an `Attend` function that computes attention.
+The engine's reads paged KV blocks, the trainer's masks a token forest; the module is the same. Projections that share an input
+are one matrix (`qkv`, `gate_up`); `layout.py` maps them to Hugging Face's tensors.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,7 +20,7 @@ Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 
 
 class Decoder(nn.Module):
-    """Llama, Qwen2 or Qwen3, by its shape."""
+    """A Llama, Qwen2 or Qwen3 model."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class Decoder(nn.Module):
         return self.norm(x)
 
     def angles(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """Cosines and sines `[tokens, 1, width]` of positions."""
+        """Cosines and sines `[tokens, 1, width]` of the rotary angles."""
         if self.inverse_frequencies.device != positions.device:
             self.inverse_frequencies = self.inverse_frequencies.to(positions.device)
         angles = positions.float()[:, None] * self.inverse_frequencies
@@ -53,12 +53,12 @@ class Decoder(nn.Module):
         return (angles.cos() * self.rope_factor).to(dtype), (angles.sin() * self.rope_factor).to(dtype)
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Scores of every token of the vocabulary, in the weights' type."""
+        """Logits over the vocabulary, in the weights' type."""
         return self.head(hidden)
 
 
 class Block(nn.Module):
-    """One layer in two halves, before and after attention, so that whoever runs it owns what lies between."""
+    """One layer in two halves, before and after attention, so that the caller can choose the attention."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -73,20 +73,20 @@ class Block(nn.Module):
         self.down = nn.Linear(shape.mlp, shape.hidden, bias=shape.mlp_bias)
 
     def inputs(self, x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values, normed and turned to their positions."""
+        """Queries, keys and values, normalised and rotated."""
         heads = self.qkv(self.before_attention(x)).unflatten(-1, (-1, self.width))
         q, k, v = heads.split((self.heads, self.kv_heads, self.kv_heads), dim=1)
         return rotated(self.q_norm(q), cos, sin), rotated(self.k_norm(k), cos, sin), v
 
     def outputs(self, x: Tensor, attended: Tensor) -> Tensor:
-        """The stream after attention and MLP."""
+        """The residual stream after attention and MLP."""
         x = x + self.output(attended.flatten(1))
         gate, up = self.gate_up(self.before_mlp(x)).chunk(2, dim=-1)
         return x + self.down(F.silu(gate) * up)
 
 
 class _Norm(nn.Module):
-    """Root-mean-square norm, computed in fp32 at least."""
+    """RMS norm, computed in fp32 or fp64."""
 
     def __init__(self, width: int, eps: float) -> None:
         super().__init__()
@@ -94,7 +94,7 @@ class _Norm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
-        """Scaled to unit mean square, then by the weight."""
+        """Normalise to unit mean square, then multiply by the weight."""
         exact = x.to(torch.promote_types(x.dtype, torch.float32))
         exact = exact * torch.rsqrt(exact.square().mean(-1, keepdim=True) + self.eps)
         return self.weight * exact.to(x.dtype)

@@ -1,7 +1,7 @@
-"""Where every Hugging Face tensor lies in the decoder.
+"""Maps every Hugging Face tensor to its place in the decoder.
 
-Hugging Face keeps one tensor a projection; the decoder joins those that share an input. A `Piece` is one such tensor: rows of one
-of our parameters. Loading, saving, weight updates and LoRA all read this one table.
+Hugging Face has one tensor per projection; the decoder joins projections that share an input. A `Piece` is one Hugging Face
+tensor as rows of one of our parameters. Loading, saving, weight updates and LoRA use this table.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -21,20 +21,20 @@ class Piece:
     """One Hugging Face tensor: `parameter[start : start + shape[0]]`."""
 
     name: str
-    """As Hugging Face calls it: `model.layers.0.self_attn.k_proj.weight`."""
+    """Hugging Face's name: `model.layers.0.self_attn.k_proj.weight`."""
     parameter: str
-    """As the decoder calls the whole: `blocks.0.qkv.weight`."""
+    """Our parameter: `blocks.0.qkv.weight`."""
     start: int
     shape: tuple[int, ...]
 
     def of(self, parameter: Tensor) -> Tensor:
-        """Its rows: a view."""
+        """A view of its rows."""
         return parameter[self.start : self.start + self.shape[0]]
 
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """One linear map of Hugging Face's, as rows of one of ours."""
+    """A Hugging Face linear layer as rows of one of ours."""
 
     name: str
     """`model.layers.0.self_attn.k_proj`."""
@@ -47,7 +47,7 @@ class Projection:
 
 
 def pieces(shape: Shape) -> Iterator[Piece]:
-    """Every tensor of a model of this shape. A tied head has none of its own."""
+    """Every tensor of a model of this shape. A tied head has no tensor."""
     yield Piece("model.embed_tokens.weight", "embedding.weight", 0, (shape.vocabulary, shape.hidden))
     for projection in projections(shape):
         size = (projection.rows, projection.columns)
@@ -60,7 +60,7 @@ def pieces(shape: Shape) -> Iterator[Piece]:
 
 
 def projections(shape: Shape) -> Iterator[Projection]:
-    """Every linear map of every layer; the head is not one of them."""
+    """Every linear layer of every block, without the head."""
     queries, keys = shape.heads * shape.head, shape.kv_heads * shape.head
     for layer in range(shape.layers):
         theirs, ours = f"model.layers.{layer}", f"blocks.{layer}"
@@ -87,23 +87,23 @@ def _norms(shape: Shape) -> Iterator[Piece]:
 
 
 def weights_of(decoder: Decoder) -> dict[str, Tensor]:
-    """What the decoder computes with, by Hugging Face names, detached: views of its parameters, adapters added in (a copy)."""
+    """The weights under Hugging Face names, detached: views of the parameters; adapted layers are merged copies."""
     parameters = {name: parameter.detach() for name, parameter in decoder.named_parameters()}
     for name, linear in adapted_linears(decoder):
-        parameters[f"{name}.weight"] = linear.summed()
+        parameters[f"{name}.weight"] = linear.merged_weight()
     return {piece.name: piece.of(parameters[piece.parameter]) for piece in pieces(decoder.shape)}
 
 
 def put_weights(decoder: Decoder, weights: Mapping[str, Tensor]) -> None:
-    """Overwrite all weights in place, cast to the decoder's type. Wrong names or shapes are refused before anything changes."""
+    """Overwrite all weights in place, cast to the decoder's type. Names and shapes are checked first."""
     check_shapes(decoder.shape, {name: tuple(tensor.shape) for name, tensor in weights.items()})
     if any(adapted_linears(decoder)):
-        raise ValueError("the decoder has adapters, which would be added to the new weights; take them off first")
+        raise ValueError("the decoder has adapters, which would be added to the new weights; remove them first")
     copy_weights(decoder, weights.__getitem__)
 
 
 def copy_weights(decoder: Decoder, tensor: Callable[[str], Tensor]) -> None:
-    """Fill every parameter, asking for one tensor at a time."""
+    """Fill every parameter, one tensor at a time."""
     parameters = dict(decoder.named_parameters())
     with torch.no_grad():
         for piece in pieces(decoder.shape):
@@ -111,18 +111,18 @@ def copy_weights(decoder: Decoder, tensor: Callable[[str], Tensor]) -> None:
 
 
 def check_shapes(shape: Shape, given: Mapping[str, tuple[int, ...]]) -> None:
-    """`ValueError` names tensors that are missing, unknown or of another size."""
+    """`ValueError` names tensors that are missing, unknown or of the wrong size."""
     wanted = {piece.name: piece.shape for piece in pieces(shape)}
     if missing := wanted.keys() - given.keys():
-        raise ValueError(f"{_some(missing)} missing; a {shape.family} of {shape.layers} layers has {len(wanted)} tensors")
+        raise ValueError(f"{_listing(missing)} missing; a {shape.family} of {shape.layers} layers has {len(wanted)} tensors")
     if unknown := given.keys() - wanted.keys():
-        raise ValueError(f"{_some(unknown)} unknown; a {shape.family} of {shape.layers} layers has {len(wanted)} tensors")
+        raise ValueError(f"{_listing(unknown)} unknown; a {shape.family} of {shape.layers} layers has {len(wanted)} tensors")
     for name, size in wanted.items():
         if given[name] != size:
-            raise ValueError(f"`{name}` is {list(given[name])}; the config asks for {list(size)}")
+            raise ValueError(f"`{name}` has shape {list(given[name])}; the config requires {list(size)}")
 
 
-def _some(names: AbstractSet[str]) -> str:
+def _listing(names: AbstractSet[str]) -> str:
     first = ", ".join(f"`{name}`" for name in sorted(names)[:3])
     more = len(names) - 3
     return f"{first} and {more} more are" if more > 0 else f"{first} {'are' if len(names) > 1 else 'is'}"

@@ -1,7 +1,7 @@
-"""LoRA on every linear layer of every block (not embedding, not head), and adapters as PEFT writes them.
+"""LoRA on every linear layer of every block (not embedding, not head), stored in PEFT's format.
 
-`adapted` puts adapters on a decoder; from then on only they learn. `weights_of`, `summed_state` and `save_folder` give the sum.
-`save_adapter` and `load_adapter` exchange them with PEFT, vLLM and anyone else who reads that format.
+After `add_adapters` only the adapters are trained. `weights_of`, `merged_state` and `save_folder` give the merged weights.
+`save_adapter` and `load_adapter` write and read adapter folders that PEFT and vLLM understand.
 """
 
 import json
@@ -21,7 +21,7 @@ from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.layout import projections
 from sandlot.model.nn.packed import PackedLinear
 from sandlot.model.nn.shape import ORIGIN, read_json
-from sandlot.model.nn.stored import Origin, Stored, stored_in, write_tensors
+from sandlot.model.nn.stored import Origin, StoredTensor, open_tensors, write_tensors
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 _PREFIX = "base_model.model."
@@ -29,15 +29,15 @@ _OFF: dict[str, Any] = {
     "use_dora": False, "use_rslora": False, "fan_in_fan_out": False, "bias": "none", "modules_to_save": None,
     "rank_pattern": {}, "alpha_pattern": {}, "layers_to_transform": None, "lora_bias": False,
 }  # fmt: skip
-"""What PEFT can do and we do not, and how it says that it is off."""
+"""PEFT options that are not supported, with the values that disable them."""
 
 
-def adapted(decoder: Decoder, rank: int, alpha: float = 32.0, *, seed: int = 0) -> Decoder:
-    """The same decoder with adapters that add nothing yet, and everything else frozen. The seed decides where they start from."""
+def add_adapters(decoder: Decoder, rank: int, alpha: float = 32.0, *, seed: int = 0) -> Decoder:
+    """Add adapters to a decoder and freeze everything else. New adapters add zero; the seed sets the initial values of A."""
     if any(adapted_linears(decoder)):
-        raise ValueError("the decoder has adapters already; fold or take them off first")
+        raise ValueError("the decoder already has adapters; remove them first")
     if rank < 1 or not 0 < alpha < math.inf:
-        raise ValueError(f"rank {rank} and alpha {alpha} make no adapter; both must be above 0")
+        raise ValueError(f"rank is {rank} and alpha is {alpha}; both must be above 0")
     decoder.requires_grad_(requires_grad=False)
     draw = torch.Generator().manual_seed(seed)
     for name, joined in groupby(projections(decoder.shape), key=lambda projection: projection.linear):
@@ -49,25 +49,20 @@ def adapted(decoder: Decoder, rank: int, alpha: float = 32.0, *, seed: int = 0) 
     return decoder
 
 
-def adapter_parameters(decoder: Decoder) -> list[nn.Parameter]:
-    """What learns."""
-    return [parameter for _, linear in adapted_linears(decoder) for parameter in (linear.lora_a, linear.lora_b)]
-
-
 def merge(decoder: Decoder) -> None:
-    """Compute with the sums, as fast as without adapters. Training needs `unmerge` first."""
+    """Merge the adapters into the weights, for speed. Training needs `unmerge` first."""
     for _, linear in adapted_linears(decoder):
         linear.merge()
 
 
 def unmerge(decoder: Decoder) -> None:
-    """Back to base and adapters apart, bit by bit."""
+    """Restore the base weights exactly."""
     for _, linear in adapted_linears(decoder):
         linear.unmerge()
 
 
-def plain(decoder: Decoder, *, fold: bool) -> Decoder:
-    """The same decoder without adapters: their sums folded in, or the base as it was."""
+def remove_adapters(decoder: Decoder, *, fold: bool) -> Decoder:
+    """Remove the adapters: with `fold` they stay merged into the weights, else the base is restored."""
     for name, adapter in list(adapted_linears(decoder)):
         if fold:
             adapter.merge()
@@ -77,14 +72,14 @@ def plain(decoder: Decoder, *, fold: bool) -> Decoder:
     return decoder.requires_grad_()
 
 
-def summed_state(decoder: Decoder) -> dict[str, Tensor]:
-    """The state of a decoder without adapters that computes the same: what is sampled from while this one learns."""
+def merged_state(decoder: Decoder) -> dict[str, Tensor]:
+    """The state of an equivalent decoder without adapters, for the engine."""
     state = {name: tensor for name, tensor in decoder.state_dict().items() if not name.endswith((".lora_a", ".lora_b"))}
-    return state | {f"{name}.weight": linear.summed() for name, linear in adapted_linears(decoder)}
+    return state | {f"{name}.weight": linear.merged_weight() for name, linear in adapted_linears(decoder)}
 
 
 def adapter_weights(decoder: Decoder) -> dict[str, Tensor]:
-    """A and B of every projection under PEFT's names: views."""
+    """Views of A and B of every projection, under PEFT's names."""
     return {name: tensor.detach() for name, tensor in _named(decoder)}
 
 
@@ -99,13 +94,13 @@ def _named(decoder: Decoder) -> Iterator[tuple[str, Tensor]]:
 def save_adapter(
     decoder: Decoder, path: Path | str, *, base: str = "", dtype: torch.dtype = torch.float32, origin: Origin | None = None
 ) -> None:
-    """Write the adapters in PEFT's format, all or nothing.
+    """Write the adapters in PEFT's format, atomically.
 
-    `base` is where the model they belong to lies; `origin` says in which setting they were trained, as in `save_folder`.
+    `base` is the path of the base model; `origin` is the setting they were trained in, as in `save_folder`.
     """
     first = next(adapted_linears(decoder), None)
     if first is None:
-        raise ValueError("the decoder has no adapters to save; `adapted` puts them on")
+        raise ValueError("the decoder has no adapters to save; call `add_adapters` first")
     _, linear = first
     config: dict[str, Any] = {
         "peft_type": "LORA",
@@ -126,45 +121,45 @@ def save_adapter(
 
 
 def load_adapter(decoder: Decoder, path: Path | str) -> Decoder:
-    """The same decoder with the adapters of a folder; projections the folder leaves out keep adapters that add nothing.
+    """Add a folder's adapters to a decoder; projections that the folder lacks get adapters that add zero.
 
-    `ValueError` names what does not fit, before anything changes.
+    `ValueError` names what does not match, before anything changes.
     """
     path = Path(path)
     rank, alpha = _read_config(path / CONFIG)
     with ExitStack() as opened:
-        stored = _checked(path / WEIGHTS, decoder, rank, opened)
-        _fill(adapted(decoder, rank, alpha), stored)
+        stored = _open_checked(path / WEIGHTS, decoder, rank, opened)
+        _fill(add_adapters(decoder, rank, alpha), stored)
     return decoder
 
 
 def put_adapter(decoder: Decoder, path: Path | str) -> None:
-    """Overwrite the adapters a decoder has with a folder's, which must be of the same rank and strength."""
+    """Overwrite a decoder's adapters with a folder's of the same rank and alpha."""
     path = Path(path)
     rank, alpha = _read_config(path / CONFIG)
     has = {(linear.rank, linear.scale) for _, linear in adapted_linears(decoder)}
     if not has or any(own != rank or not math.isclose(scale * own, alpha) for own, scale in has):
-        told = ", ".join(f"rank {own} and alpha {scale * own:g}" for own, scale in has) or "no adapters"
-        raise ValueError(f"{path}: adapters of rank {rank} and alpha {alpha:g}; the decoder has {told}")
+        found = ", ".join(f"rank {own} and alpha {scale * own:g}" for own, scale in has) or "no adapters"
+        raise ValueError(f"{path}: adapters of rank {rank} and alpha {alpha:g}; the decoder has {found}")
     with ExitStack() as opened:
-        _fill(decoder, _checked(path / WEIGHTS, decoder, rank, opened))
+        _fill(decoder, _open_checked(path / WEIGHTS, decoder, rank, opened))
 
 
-def _checked(path: Path, decoder: Decoder, rank: int, opened: ExitStack) -> dict[str, Stored]:
-    """What a file holds, if all of it fits the decoder."""
-    stored = stored_in(path, opened)
+def _open_checked(path: Path, decoder: Decoder, rank: int, opened: ExitStack) -> dict[str, StoredTensor]:
+    """Open the tensors of a file after checking that all of them match the decoder."""
+    stored = open_tensors(path, opened)
     wanted: dict[str, tuple[int, ...]] = {}
     for projection in projections(decoder.shape):
         wanted[f"{_PREFIX}{projection.name}.lora_A.weight"] = (rank, projection.columns)
         wanted[f"{_PREFIX}{projection.name}.lora_B.weight"] = (projection.rows, rank)
     for name, tensor in stored.items():
         if tensor.size != wanted.get(name):
-            fits = f"the model asks for {list(wanted[name])}" if name in wanted else "the model has no such projection"
-            raise ValueError(f"{path}: `{name}` is {list(tensor.size)}; {fits}")
+            needed = f"the model needs {list(wanted[name])}" if name in wanted else "the model has no such projection"
+            raise ValueError(f"{path}: `{name}` has shape {list(tensor.size)}; {needed}")
     return stored
 
 
-def _fill(decoder: Decoder, stored: Mapping[str, Stored]) -> None:
+def _fill(decoder: Decoder, stored: Mapping[str, StoredTensor]) -> None:
     with torch.no_grad():
         for name, tensor in _named(decoder):
             if name in stored:
@@ -174,7 +169,7 @@ def _fill(decoder: Decoder, stored: Mapping[str, Stored]) -> None:
 def _read_config(path: Path) -> tuple[int, float]:
     config = read_json(path)
     if config.get("peft_type") != "LORA":
-        raise ValueError(f"{path}: peft_type is `{config.get('peft_type')}`; there is: LORA")
+        raise ValueError(f"{path}: peft_type is `{config.get('peft_type')}`; supported: LORA")
     for key, off in _OFF.items():
         if config.get(key, off) not in (off, None):
             raise ValueError(f"{path}: `{key}` is {config[key]!r}, which is not supported")

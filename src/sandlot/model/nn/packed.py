@@ -1,7 +1,7 @@
-"""Linear layers whose weights lie as the CPU's matrix units read them: the same numbers, sooner.
+"""Linear layers with weights pre-packed for oneDNN: the same results, faster.
 
-PyTorch reorders a bf16 matrix for oneDNN in every call, which costs more than the product when few tokens are computed. Here it
-is done once, and again only after the weights changed. It takes the weights' memory a second time. For inference only.
+PyTorch reorders a bf16 matrix for oneDNN in every call, which costs more than the product if few tokens are computed. Here it is
+reordered once, and again only after the weights change. The packed copy needs as much memory as the weights. For inference only.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ _onednn = cast("Any", torch.ops.mkldnn)
 
 
 class PackedLinear(nn.Module):
-    """Takes the place of a linear layer and shares its parameters, under the same names."""
+    """Replaces a linear layer and shares its parameters, under the same names."""
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
@@ -27,10 +27,10 @@ class PackedLinear(nn.Module):
         self._packed_from = (0, 0)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The linear map."""
+        """Apply the layer."""
         if x.requires_grad or torch.is_grad_enabled():
             return F.linear(x, self.weight, self.bias)
-        # A write in place raises the version, new memory has another address.
+        # A write in place raises the version; new memory has a new address.
         now = (self.weight.data_ptr(), self.weight._version)  # noqa: SLF001 - torch has no other name for it
         if self._packed is None or self._packed_from != now:
             self._packed = cast("Tensor", _onednn._reorder_linear_weight(self.weight.detach(), 8))  # noqa: SLF001 - what torch.compile calls
@@ -38,17 +38,17 @@ class PackedLinear(nn.Module):
         return cast("Tensor", _onednn._linear_pointwise(x, self._packed, self.bias, "none", [], ""))  # noqa: SLF001 - as above
 
 
-def packed(decoder: Decoder) -> Decoder:
-    """The same decoder with packed layers, where that helps: bf16 weights on a CPU that multiplies them. Elsewhere unchanged."""
-    if packs(decoder.embedding.weight):
+def pack_linears(decoder: Decoder) -> Decoder:
+    """Pack a decoder's linear layers if `can_pack`, else leave it unchanged."""
+    if can_pack(decoder.embedding.weight):
         for name, module in list(cast("Iterable[tuple[str, nn.Module]]", decoder.named_modules())):
             if type(module) is nn.Linear:
                 decoder.set_submodule(name, PackedLinear(module))
     return decoder
 
 
-def packs(weight: Tensor) -> bool:
-    """True if layers with such weights are packed."""
+def can_pack(weight: Tensor) -> bool:
+    """True for bf16 weights on a CPU that supports them natively."""
     if weight.device.type != "cpu" or weight.dtype != torch.bfloat16 or not torch.backends.mkldnn.is_available():
         return False
     return bool(_onednn._is_mkldnn_bf16_supported())  # noqa: SLF001 - as above

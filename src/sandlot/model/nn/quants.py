@@ -1,7 +1,7 @@
-"""Quantised blocks to floats, as llama.cpp packs them.
+"""Dequantise the block formats of llama.cpp.
 
-A type is a block: so many weights in so many bytes. Each function takes `[blocks, bytes]` and gives `[blocks, weights]` in fp32,
-all blocks at once.
+A format packs a fixed number of weights into a block of bytes. Each function takes `[blocks, bytes]` and returns
+`[blocks, weights]` in fp32.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Quant:
-    """How one type is packed."""
+    """A block format."""
 
     name: str
     weights: int
@@ -25,17 +25,17 @@ class Quant:
 
 
 def _half(blocks: Array, at: int) -> Array:
-    """The fp16 number at a byte of every block, `[blocks, 1]`."""
+    """The fp16 number at byte `at` of every block, `[blocks, 1]`."""
     return np.ascontiguousarray(blocks[:, at : at + 2]).view("<f2").astype(np.float32)
 
 
 def _nibbles(packed: Array) -> Array:
-    """Low halves first, then high halves: how 32 weights lie in 16 bytes."""
+    """The low nibbles of all bytes, then the high nibbles."""
     return np.concatenate((packed & 15, packed >> 4), axis=-1)
 
 
 def _fifth_bits(packed: Array) -> Array:
-    """One bit a weight from 4 bytes, moved to where the fifth bit goes."""
+    """One bit per weight from 4 bytes, shifted to the fifth bit."""
     return np.unpackbits(packed, axis=-1, bitorder="little") << 4
 
 
@@ -74,7 +74,7 @@ def _q8_0(blocks: Array) -> Array:
 
 
 def _scales_and_minima(packed: Array) -> tuple[Array, Array]:
-    """Eight scales and eight minima of 6 bits each, out of 12 bytes: the last four of each are split over two places."""
+    """Eight scales and eight minima of 6 bits each from 12 bytes; the last four of each are split over two places."""
     low, middle, high = packed[:, :4], packed[:, 4:8], packed[:, 8:]
     scales = np.concatenate((low & 63, (high & 15) | (low >> 6 << 4)), axis=-1)
     minima = np.concatenate((middle & 63, (high >> 4) | (middle >> 6 << 4)), axis=-1)
@@ -82,7 +82,7 @@ def _scales_and_minima(packed: Array) -> tuple[Array, Array]:
 
 
 def _k_scaled(blocks: Array, values: Array) -> Array:
-    """Eight runs of 32 weights, each with a scale and a minimum of its own."""
+    """Eight runs of 32 weights, each with its own scale and minimum."""
     scales, minima = _scales_and_minima(blocks[:, 4:16])
     scaled = (_half(blocks, 0) * scales)[:, :, None] * values.reshape(-1, 8, 32)
     return (scaled - (_half(blocks, 2) * minima)[:, :, None]).reshape(-1, 256)
@@ -120,10 +120,10 @@ QUANTS: dict[int, Quant] = {
     14: Quant("Q6_K", 256, 210, _q6_k),
     30: Quant("BF16", 1, 2, _bf16),
 }
-"""By the number a GGUF file gives the type."""
+"""By type number in GGUF files."""
 
 
-def unpacked(quant: Quant, data: Any, shape: tuple[int, ...]) -> Array:
-    """The weights in a buffer of packed blocks, rows first."""
+def unpack_blocks(quant: Quant, data: Any, shape: tuple[int, ...]) -> Array:
+    """The weights in a buffer of blocks, in the given shape."""
     blocks = np.frombuffer(data, np.uint8).reshape(-1, quant.size_bytes)
     return quant.unpack(blocks).reshape(shape)

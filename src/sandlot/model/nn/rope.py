@@ -1,4 +1,4 @@
-"""Rotary positions: angles from positions, and the turn of a head by its angles."""
+"""Rotary position embedding: frequencies and rotation."""
 
 import math
 
@@ -9,7 +9,7 @@ from sandlot.model.nn.shape import Rope, Shape
 
 
 def frequencies(shape: Shape) -> tuple[Tensor, float]:
-    """Inverse frequencies of one head's pairs (fp32), and the factor its cosines and sines carry."""
+    """Inverse frequencies of one head's pairs (fp32), and the factor on cosines and sines."""
     rope, width = shape.rope, shape.head
     inverse = rope.theta ** -(torch.arange(0, width, 2, dtype=torch.float32, device="cpu") / width)
     match rope.kind:
@@ -24,7 +24,7 @@ def frequencies(shape: Shape) -> tuple[Tensor, float]:
 
 
 def _llama3(inverse: Tensor, rope: Rope) -> Tensor:
-    """Long waves are stretched, short ones kept, those between blended."""
+    """Low frequencies are scaled down, high ones kept, those between interpolated."""
     wave = 2 * math.pi / inverse
     smooth = (rope.original_context / wave - rope.low_factor) / (rope.high_factor - rope.low_factor)
     smooth = smooth.clamp(0, 1)
@@ -32,18 +32,18 @@ def _llama3(inverse: Tensor, rope: Rope) -> Tensor:
 
 
 def _yarn(inverse: Tensor, rope: Rope, width: int) -> Tensor:
-    """The same idea by how often a wave turns within the first context."""
+    """YaRN: interpolated by the number of rotations within the original context."""
 
-    def turning(times: float) -> float:
-        return width * math.log(rope.original_context / (times * 2 * math.pi)) / (2 * math.log(rope.theta))
+    def dimension(rotations: float) -> float:
+        return width * math.log(rope.original_context / (rotations * 2 * math.pi)) / (2 * math.log(rope.theta))
 
-    low = max(math.floor(turning(rope.beta_fast)), 0)
-    high = min(math.ceil(turning(rope.beta_slow)), width - 1)
+    low = max(math.floor(dimension(rope.beta_fast)), 0)
+    high = min(math.ceil(dimension(rope.beta_slow)), width - 1)
     kept = 1 - ((torch.arange(width // 2, dtype=torch.float32, device="cpu") - low) / max(high - low, 0.001)).clamp(0, 1)
     return inverse / rope.factor * (1 - kept) + inverse * kept
 
 
 def rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Heads `[tokens, heads, width]` turned by `[tokens, 1, width]` cosines and sines (halves, as Hugging Face pairs them)."""
+    """Rotate heads `[tokens, heads, width]` by cosines and sines `[tokens, 1, width]`, with pairs in halves."""
     first, second = x.chunk(2, dim=-1)
     return x * cos + torch.cat((-second, first), dim=-1) * sin

@@ -1,4 +1,4 @@
-"""A decoder's shape: the numbers that make a Llama, a Qwen2 or a Qwen3, as their `config.json` spells them."""
+"""A decoder's shape: the numbers in the `config.json` of a Llama, Qwen2 or Qwen3."""
 
 import json
 import math
@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import Any, NoReturn, cast
 
 ORIGIN = "sandlot.json"
-"""The file of a model's folder that says in which setting it was trained."""
+"""The file in a model folder that records the setting it was trained in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rope:
-    """Rotary positions: the base, and how long contexts stretch it."""
+    """Rotary position embedding: base and scaling for long contexts."""
 
     theta: float = 10000.0
     kind: str = "default"
     """`default`, `linear`, `llama3` or `yarn`."""
     factor: float = 1.0
     original_context: int = 0
-    """The context the model was first trained with; `llama3` and `yarn` need it."""
+    """The context length of pretraining; used by `llama3` and `yarn`."""
     low_factor: float = 1.0
     high_factor: float = 4.0
     beta_fast: float = 32.0
@@ -29,7 +29,7 @@ class Rope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """Everything about a decoder that is not a weight."""
+    """The hyperparameters of a decoder."""
 
     family: str
     """`llama`, `qwen2` or `qwen3`: the `model_type` of its `config.json`."""
@@ -42,11 +42,11 @@ class Shape:
     """Width of one head."""
     mlp: int
     context: int
-    """Positions it was made for."""
+    """Maximum context length."""
     norm_eps: float = 1e-6
     rope: Rope = field(default_factory=Rope)
     tied: bool = False
-    """The output matrix is the embedding."""
+    """The output matrix is the embedding matrix."""
     qkv_bias: bool = False
     output_bias: bool = False
     """The attention's output projection has a bias."""
@@ -72,7 +72,7 @@ _ROPE_KEYS = {
 
 
 def shape_of(config: dict[str, Any]) -> Shape:
-    """The shape a Hugging Face `config.json` describes; `ValueError` names what is wrong or not supported."""
+    """The shape of a Hugging Face `config.json`; `ValueError` names what is wrong or not supported."""
     family = str(config.get("model_type"))
     _refuse_unsupported(config, family)
     heads = _count(config, "num_attention_heads")
@@ -100,21 +100,21 @@ def shape_of(config: dict[str, Any]) -> Shape:
 
 def _refuse_unsupported(config: dict[str, Any], family: str) -> None:
     if family not in _FAMILIES:
-        raise ValueError(f"model_type `{family}` is not supported; there are: {', '.join(_FAMILIES)}")
+        raise ValueError(f"model_type `{family}` is not supported; supported: {', '.join(_FAMILIES)}")
     if config.get("hidden_act", "silu") != "silu":
-        raise ValueError(f"hidden_act `{config['hidden_act']}` is not supported; there is: silu")
+        raise ValueError(f"hidden_act `{config['hidden_act']}` is not supported; supported: silu")
     if config.get("use_sliding_window") or set(config.get("layer_types") or ()) - {"full_attention"}:
-        raise ValueError("sliding windows are not supported; every layer sees all of the past")
+        raise ValueError("sliding-window attention is not supported")
     if config.get("quantization_config"):
         raise ValueError("quantization_config is set, which is not supported; give a folder with plain floating-point weights")
 
 
 def _rope_of(config: dict[str, Any]) -> Rope:
-    # Newer files keep everything in `rope_parameters`; older ones have the base outside and the stretch in `rope_scaling`.
+    # Newer files have all in `rope_parameters`; older ones have the base outside and the scaling in `rope_scaling`.
     written: dict[str, Any] = {**(config.get("rope_scaling") or {}), **(config.get("rope_parameters") or {})}
     kind = str(written.get("rope_type", written.get("type", "default")))
     if kind not in _ROPES:
-        raise ValueError(f"rope type `{kind}` is not supported; there are: {', '.join(_ROPES)}")
+        raise ValueError(f"rope type `{kind}` is not supported; supported: {', '.join(_ROPES)}")
     unknown = set(written) - _ROPE_KEYS
     if unknown or written.get("partial_rotary_factor", 1) != 1 or config.get("partial_rotary_factor", 1) != 1:
         raise ValueError(f"rope setting `{min(unknown, default='partial_rotary_factor')}` is not supported")
@@ -157,7 +157,7 @@ def _flag(config: dict[str, Any], key: str, *, default: bool = False) -> bool:
 
 
 def config_of(shape: Shape) -> dict[str, Any]:
-    """The `config.json` of a shape, as `transformers` reads it."""
+    """The `config.json` of a shape for `transformers`."""
     architecture = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM"}[shape.family]
     config: dict[str, Any] = {
         "architectures": [architecture],
@@ -183,7 +183,7 @@ def config_of(shape: Shape) -> dict[str, Any]:
 
 
 def _rope_scaling(rope: Rope) -> dict[str, Any]:
-    """Only what the kind knows: `transformers` warns of anything more."""
+    """Only the fields of the kind, since `transformers` warns about others."""
     scaling: dict[str, Any] = {"rope_type": rope.kind, "factor": rope.factor}
     if rope.kind in {"llama3", "yarn"}:
         scaling["original_max_position_embeddings"] = rope.original_context
@@ -196,7 +196,7 @@ def _rope_scaling(rope: Rope) -> dict[str, Any]:
 
 
 def read_shape(folder: Path) -> Shape:
-    """The shape in a folder's `config.json`; `ValueError` names the file."""
+    """Read the shape in a folder's `config.json`; `ValueError` names the file."""
     config = read_json(folder / "config.json")
     try:
         return shape_of(config)
@@ -205,11 +205,11 @@ def read_shape(folder: Path) -> Shape:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object from a file of reasonable size, without `NaN` and `Infinity`; `ValueError` says what is wrong."""
+    """Read a JSON object of limited size without `NaN` and `Infinity`; `ValueError` says what is wrong."""
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
     if (size := path.stat().st_size) > _LARGEST_JSON:
-        raise ValueError(f"{path} has {size} bytes; the most is {_LARGEST_JSON}")
+        raise ValueError(f"{path} has {size} bytes; the maximum is {_LARGEST_JSON}")
 
     def refuse(constant: str) -> NoReturn:
         raise ValueError(f"{constant} is not a number")

@@ -1,4 +1,4 @@
-"""Tensors in safetensors files: seen by name, size and type before a byte of them is read, and never unpickled."""
+"""Tensors in safetensors files: name, shape and type are known before data is read; nothing is unpickled."""
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
@@ -16,7 +16,7 @@ _DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredTensor:
     """A tensor in an open file."""
 
     file: Path
@@ -31,36 +31,36 @@ class _File(Protocol):
     def get_tensor(self, name: str) -> Tensor: ...
 
 
-def stored_in(path: Path, opened: ExitStack) -> dict[str, Stored]:
-    """Every tensor of a file, readable until `opened` closes; `ValueError` if it is not a whole file of float tensors."""
+def open_tensors(path: Path, opened: ExitStack) -> dict[str, StoredTensor]:
+    """Open the tensors of a file, readable until `opened` closes; `ValueError` if it is not a valid file of float tensors."""
     if not path.is_file():
         raise ValueError(f"{path}: there is no such file")
     try:
         file = cast("_File", opened.enter_context(cast("Any", safe_open)(path, framework="pt")))
     except (SafetensorError, OSError) as error:
-        raise ValueError(f"{path} is not a whole safetensors file: {error}") from error
-    stored: dict[str, Stored] = {}
+        raise ValueError(f"{path} is not a valid safetensors file: {error}") from error
+    stored: dict[str, StoredTensor] = {}
     for name in file.keys():  # noqa: SIM118 - not a mapping
         view = file.get_slice(name)
         kind = str(view.get_dtype())
         if kind not in _DTYPES:
-            raise ValueError(f"{path}: `{name}` is of type {kind}; there are: {', '.join(_DTYPES)}")
-        stored[name] = Stored(path, tuple(view.get_shape()), _DTYPES[kind], partial(file.get_tensor, name))
+            raise ValueError(f"{path}: `{name}` is of type {kind}; supported: {', '.join(_DTYPES)}")
+        stored[name] = StoredTensor(path, tuple(view.get_shape()), _DTYPES[kind], partial(file.get_tensor, name))
     return stored
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """In which setting weights were trained."""
+    """The setting in which weights were trained."""
 
     setting: str
-    """The setting's fingerprint."""
+    """Fingerprint of the setting."""
     text: bytes
-    """All that is known of it: the content of `sandlot.json`."""
+    """The content of `sandlot.json`."""
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], dtype: torch.dtype) -> None:
-    """Write one file."""
+    """Write a safetensors file."""
     # Copies, because views of one parameter share memory, which the format refuses.
     copies = {name: tensor.detach().to("cpu", dtype, copy=True).contiguous() for name, tensor in tensors.items()}
     cast("Any", safetensors.torch).save_file(copies, path, metadata={"format": "pt"})

@@ -1,1 +1,1 @@
-"""Policies: what takes a turn in a rollout."""
+"""Policies, which take the turns of a rollout, and users that a persona is played by."""

@@ -1,8 +1,7 @@
-"""Another's turns in the tokens of a model: what a golden solution or any other player does, as the model would have said it.
+"""Demonstrations: turns of a golden solution or another player, stored with the tokens the model would have sampled for them.
 
-The player acts; the renderer writes its words down at the very places where the model would have sampled them, so that the trace
-can be imitated. Nobody sampled them: their log-probability is that of a player who is certain, 0, and their version that of the
-weights they are shown to.
+The player acts, and the renderer encodes each turn where the model would have sampled it, so that the trace can be used for
+imitation. The tokens were not sampled: their log-probability is 0, and their version is that of the weights that train on them.
 """
 
 from collections.abc import AsyncGenerator, Sequence
@@ -18,51 +17,51 @@ from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
 from sandlot.core.tokens import packed_ids
 from sandlot.core.trace import Message, Node, Tokens, Trace, Usage
-from sandlot.model.policy.rendered import Prompts
+from sandlot.model.policy.tokens import Prompts
 
 
 class TurnRenderer(Renderer, Protocol):
-    """A renderer that can also write an assistant's turn."""
+    """A renderer that can also encode an assistant turn."""
 
     def turn(self, message: Message) -> list[int]:
-        """The ids an assistant would have sampled to say this, its end included."""
+        """The ids of an assistant turn, including its end."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class DemonstratedPolicies:
-    """`ports.Policies` that play as `players` do."""
+    """`ports.Policies` that act as `players` do and store tokens."""
 
     players: Policies
     renderer: TurnRenderer
     version: int
-    """Of the weights that are about to see it."""
+    """Version of the weights that will train on it."""
 
     @property
     def name(self) -> str:
-        """The player's."""
+        """The player's name."""
         return self.players.name
 
     def policy(self, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[Policy]:
-        """The player's policy for this rollout, written down."""
-        return self._opened(task, seed, rollout)
+        """The player's policy for this rollout, with tokens."""
+        return self._open(task, seed, rollout)
 
     @asynccontextmanager
-    async def _opened(self, task: Task, seed: int, rollout: int) -> AsyncGenerator[Policy]:
+    async def _open(self, task: Task, seed: int, rollout: int) -> AsyncGenerator[Policy]:
         async with self.players.policy(task, seed, rollout) as player:
             yield _DemonstratedPolicy(self, player, Prompts(self.renderer))
 
 
 @dataclass(frozen=True, slots=True)
 class _DemonstratedPolicy:
-    """Lets the player take the turn, and writes it down."""
+    """Lets the player take the turn, and adds its tokens."""
 
     settings: DemonstratedPolicies
     player: Policy
     prompts: Prompts
 
     async def turn(self, trace: Trace, leaf: int, tools: Sequence[ToolSpec]) -> Node:
-        """The player's turn with the tokens it would have had."""
+        """The player's turn with its tokens."""
         prompt = self.prompts.next(trace, leaf, tools)
         taken = await self.player.turn(trace, prompt.leaf, tools)
         ids = self.settings.renderer.turn(taken.message)

@@ -1,7 +1,7 @@
-"""`--user scripted:persona`: a user without a model, who does to the letter what a persona says.
+"""`--user scripted:persona`: a user without a model that follows its persona exactly.
 
-It tells a fact when all the words of the fact's name are in the question, and is done when the agent's words are much like one of
-the persona's `solved` examples. What it says is always the same, so it stands for a perfect player in tests and trials.
+It states a fact when the question contains all words of the fact's name, and ends the conversation when the agent's message is
+similar to one of the persona's `solved` examples. It is deterministic: a perfect user for tests.
 """
 
 import re
@@ -15,10 +15,10 @@ from sandlot.core.trace import Message, Node, Text
 from sandlot.core.types import End, Role
 
 FAITHFUL = "scripted:persona"
-_ALIKE = 0.5
-"""The share of words that two texts have in common, of all that are in either, from which they say the same."""
-_LEAST = 3
-"""Letters of a word that has to be heard."""
+_SIMILAR = 0.5
+"""Texts whose words overlap by at least this share (intersection over union) are similar."""
+_MIN_LETTERS = 3
+"""Shorter words of a fact's name are ignored."""
 WAITING = "I have told you what I want. What else do you need from me?"
 
 
@@ -28,14 +28,14 @@ class FaithfulUsers:
 
     name: str = FAITHFUL
 
-    def user(self, persona: Persona, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[User]:  # noqa: ARG002 - it leaves nothing to chance
-        """The persona itself."""
+    def user(self, persona: Persona, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[User]:  # noqa: ARG002 - it is deterministic
+        """A user that follows the persona."""
         return nullcontext(_FaithfulUser(self.name, persona, task.prompt))
 
 
 @dataclass(frozen=True, slots=True)
 class _FaithfulUser:
-    """`ports.User` to the letter."""
+    """`ports.User` that follows its persona exactly."""
 
     name: str
     persona: Persona
@@ -46,26 +46,26 @@ class _FaithfulUser:
         return UserTurn(text=self.prompt)
 
     async def reply(self, text: str) -> UserTurn:
-        """The facts that were asked for, or thanks at the end."""
-        heard = _words_of(text)
-        if any(_alike(heard, _words_of(example)) for example in self.persona.solved):
-            return self._says("Thank you, that is all.", End.DONE)
-        asked = [words for name, words in self.persona.facts.items() if _long(name) and _long(name) <= heard]
-        return self._says(" ".join(asked) or WAITING)
+        """The facts that were asked for, or thanks when the task is solved."""
+        words = _word_set(text)
+        if any(_are_similar(words, _word_set(example)) for example in self.persona.solved):
+            return self._turn("Thank you, that is all.", End.DONE)
+        facts = [fact for name, fact in self.persona.facts.items() if _key_words(name) and _key_words(name) <= words]
+        return self._turn(" ".join(facts) or WAITING)
 
-    def _says(self, text: str, end: End | None = None) -> UserTurn:
+    def _turn(self, text: str, end: End | None = None) -> UserTurn:
         message = Message(role=Role.USER, parts=(Text(text),), agent=AGENT)
         return UserTurn(text=text, end=end, node=Node(message=message, sampled=True, stop="stop", model=self.name))
 
 
-def _words_of(text: str) -> frozenset[str]:
-    """The words of a text; one number is as good as another."""
+def _word_set(text: str) -> frozenset[str]:
+    """The words of a text, with all numbers equal."""
     return frozenset(re.findall(r"\w+", re.sub(r"\d+(?:[.,]\d+)*", "0", text.casefold())))
 
 
-def _long(name: str) -> frozenset[str]:
-    return frozenset(word for word in _words_of(name) if len(word) >= _LEAST)
+def _key_words(name: str) -> frozenset[str]:
+    return frozenset(word for word in _word_set(name) if len(word) >= _MIN_LETTERS)
 
 
-def _alike(one: frozenset[str], other: frozenset[str]) -> bool:
-    return bool(one | other) and len(one & other) / len(one | other) >= _ALIKE
+def _are_similar(one: frozenset[str], other: frozenset[str]) -> bool:
+    return bool(one | other) and len(one & other) / len(one | other) >= _SIMILAR

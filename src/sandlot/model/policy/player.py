@@ -1,8 +1,7 @@
-"""Players: policies of a few lines that need no model, each a function of what is on the path.
+"""Players: short policies without a model, each a function of the trace.
 
-The harmless ones are floors to compare with (`noop`, `echo`, `random`), the others fail in one known way each, so that every
-failure can be seen to land in its class. No player keeps state: what it does follows from the trace and its seed, so a turn costs
-microseconds and can be repeated.
+`noop`, `echo` and `random` are baselines. The others fail in one known way each, to test that every failure is classified
+correctly. No player keeps state: a turn depends only on the trace and the seed, costs microseconds and can be repeated.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +18,7 @@ from sandlot.core.types import Role, derive_seed
 from sandlot.model.policy.random_calls import random_arguments
 
 FLOOD_CHARS = 4 * 2**20
-"""What `flood` says."""
+"""Length of a message of `flood`."""
 _MAX_RANDOM_TURNS = 6
 REFUSAL = "I cannot help with that."
 
@@ -31,12 +30,12 @@ MALFORMED: tuple[Callable[[str, str], ToolCall], ...] = (
     lambda call, _: ToolCall(call, ""),
     lambda call, tool: ToolCall(call, tool, {"no_such_argument": None, "": [[[]]]}),
 )
-"""The bad calls `malformed` makes, one a turn, before it stops."""
+"""The bad calls that `malformed` makes, one per turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """What a player does in a turn."""
+    """A player's turn."""
 
     parts: tuple[Part, ...] = ()
     stop: str = "stop"
@@ -44,7 +43,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class PlayerView:
-    """What a player sees."""
+    """The input of a player."""
 
     trace: Trace
     leaf: int
@@ -69,7 +68,7 @@ class Player:
     seed: int
 
     async def turn(self, trace: Trace, leaf: int, tools: Sequence[ToolSpec]) -> Node:
-        """What the function says."""
+        """The turn that the function returns."""
         move = self.play(PlayerView(trace, leaf, tools, self.seed))
         return assistant_node(self.name, trace, leaf, move.parts, move.stop)
 
@@ -78,14 +77,14 @@ class Player:
 class Hanging:
     """`ports.Policy` that never answers."""
 
-    async def turn(self, trace: Trace, leaf: int, tools: Sequence[ToolSpec]) -> Node:  # noqa: ARG002 - it looks at nothing
-        """Wait for ever."""
+    async def turn(self, trace: Trace, leaf: int, tools: Sequence[ToolSpec]) -> Node:  # noqa: ARG002 - it uses none of them
+        """Wait forever."""
         await anyio.sleep_forever()
         raise AssertionError("sleep_forever returned")
 
 
 def assistant_node(model: str, trace: Trace, leaf: int, parts: tuple[Part, ...], stop: str = "stop") -> Node:
-    """A sampled node below `leaf`, taken in no time."""
+    """A sampled node below `leaf` with a duration of zero."""
     if stop == "stop" and any(isinstance(part, ToolCall) for part in parts):
         stop = "calls"
     start_s = max(0.0, SYSTEM_CLOCK.wall() - trace.started)
@@ -93,65 +92,67 @@ def assistant_node(model: str, trace: Trace, leaf: int, parts: tuple[Part, ...],
     return Node(message=message, parent=leaf, sampled=True, stop=stop, model=model, start_s=start_s)
 
 
-def heard(trace: Trace, leaf: int) -> tuple[Message, ...]:
-    """What others said to the agent since its last turn on this path."""
+def messages_since_turn(trace: Trace, leaf: int) -> tuple[Message, ...]:
+    """The messages to the agent since its last turn on this path."""
     messages: list[Message] = []
     index: int | None = leaf
     while index is not None and not trace.nodes[index].is_turn:
-        if trace.nodes[index].message.role is not Role.ASSISTANT:  # a hook's intervention is the agent's own voice
+        if trace.nodes[index].message.role is not Role.ASSISTANT:  # a hook may add assistant messages
             messages.append(trace.nodes[index].message)
         index = trace.nodes[index].parent
     return tuple(reversed(messages))
 
 
 def constant(text: str) -> Play:
-    """Says the same text every turn; the empty text is an empty message."""
+    """Sends the same text every turn; an empty text is an empty message."""
     move = Move((Text(text),) if text else ())
     return lambda _: move
 
 
 def refuse(_: PlayerView) -> Move:
-    """Will not."""
+    """Refuses."""
     return Move((Text(REFUSAL),), "refusal")
 
 
-def echo(moment: PlayerView) -> Move:
-    """Repeats what it was last told."""
-    said = next((message.text for message in reversed(heard(moment.trace, moment.leaf)) if message.role is Role.USER), "")
+def echo(view: PlayerView) -> Move:
+    """Repeats the last user message."""
+    said = next(
+        (message.text for message in reversed(messages_since_turn(view.trace, view.leaf)) if message.role is Role.USER), ""
+    )
     return Move((Text(said),) if said else ())
 
 
-def random_calls(moment: PlayerView) -> Move:
-    """Calls random tools with random arguments that fit their schemas, for a few turns."""
-    num_turns = 1 + derive_seed("random", moment.seed) % _MAX_RANDOM_TURNS
-    if moment.turn >= num_turns or not moment.tools:
+def random_calls(view: PlayerView) -> Move:
+    """Calls random tools with random arguments that match their schemas, for a few turns."""
+    num_turns = 1 + derive_seed("random", view.seed) % _MAX_RANDOM_TURNS
+    if view.turn >= num_turns or not view.tools:
         return Move()
-    rng = Random(derive_seed("random", moment.seed, moment.turn))  # noqa: S311 - a seeded player, not a secret
-    tool = rng.choice(moment.tools)
-    return Move((ToolCall(f"random_{moment.turn}", tool.name, random_arguments(tool.parameters, rng)),))
+    rng = Random(derive_seed("random", view.seed, view.turn))  # noqa: S311 - a seeded player, not a secret
+    tool = rng.choice(view.tools)
+    return Move((ToolCall(f"random_{view.turn}", tool.name, random_arguments(tool.parameters, rng)),))
 
 
-def loop(moment: PlayerView) -> Move:
-    """Calls the first tool for ever; without tools it talks for ever."""
-    if not moment.tools:
+def loop(view: PlayerView) -> Move:
+    """Calls the first tool forever; without tools it writes text forever."""
+    if not view.tools:
         return Move((Text("again"),))
-    tool = moment.tools[0]
-    return Move((ToolCall(f"loop_{moment.turn}", tool.name, random_arguments(tool.parameters, Random(0))),))  # noqa: S311 - as above
+    tool = view.tools[0]
+    return Move((ToolCall(f"loop_{view.turn}", tool.name, random_arguments(tool.parameters, Random(0))),))  # noqa: S311 - as above
 
 
-def malformed(moment: PlayerView) -> Move:
+def malformed(view: PlayerView) -> Move:
     """Makes every bad call of `MALFORMED`, then stops."""
-    if moment.turn >= len(MALFORMED):
+    if view.turn >= len(MALFORMED):
         return Move()
-    tool = moment.tools[0].name if moment.tools else "nothing"
-    return Move((MALFORMED[moment.turn](f"bad_{moment.turn}", tool),))
+    tool = view.tools[0].name if view.tools else "nothing"
+    return Move((MALFORMED[view.turn](f"bad_{view.turn}", tool),))
 
 
 def flood(_: PlayerView) -> Move:
-    """Says far too much."""
+    """Sends a message of 4 MiB."""
     return Move((Text("flood " * (FLOOD_CHARS // 6)),))
 
 
 def crash(_: PlayerView) -> Move:
-    """Fails as an engine does that dies."""
-    raise ModelError("scripted:crash raised, as it was asked to", kind="crash")
+    """Fails like an engine that crashed."""
+    raise ModelError("scripted:crash raised, as it always does", kind="crash")

@@ -1,8 +1,7 @@
-"""Random tool arguments that fit a JSON schema, for the `random` player.
+"""Random tool arguments that match a JSON Schema, for the `random` player.
 
-What schemas of typed Python functions and common MCP servers use is understood: types, enum, const, anyOf and oneOf, references,
-numeric and length bounds. A keyword that is not (`pattern`, `format`) is ignored: the call may then be refused, which is what a
-random agent meets anyway.
+Supported are the keywords that typed Python functions and common MCP servers use: types, enum, const, anyOf and oneOf,
+references, numeric and length bounds. Others (`pattern`, `format`) are ignored, so the tool may refuse the call.
 """
 
 from random import Random
@@ -15,7 +14,7 @@ _WORDS = ("a", "open", "42", "total", "2024-01-01", "/", "select 1", "")
 
 
 def random_arguments(schema: Json, rng: Random) -> Json:
-    """An object for the schema of a tool's arguments."""
+    """Random arguments for a tool's schema."""
     value = _draw({**schema, "type": "object"}, schema, rng, 0)
     return cast("Json", value)
 
@@ -34,10 +33,10 @@ def _draw(schema: Json, root: Json, rng: Random, depth: int) -> Any:
     kind = schema.get("type", "string")
     if isinstance(kind, list):
         kind = rng.choice(cast("list[str]", kind))
-    return _of_type(kind, schema, root, rng, depth)
+    return _draw_type(kind, schema, root, rng, depth)
 
 
-def _of_type(kind: str, schema: Json, root: Json, rng: Random, depth: int) -> Any:
+def _draw_type(kind: str, schema: Json, root: Json, rng: Random, depth: int) -> Any:
     if kind == "array":
         length = max(schema.get("minItems", 0), rng.randrange(3))
         return [_draw(schema.get("items") or {}, root, rng, depth + 1) for _ in range(min(length, 8))]
@@ -46,10 +45,10 @@ def _of_type(kind: str, schema: Json, root: Json, rng: Random, depth: int) -> An
         required = set(cast("list[str]", schema.get("required") or []))
         chosen = {name: inner for name, inner in properties.items() if name in required or rng.random() < 0.5}
         return {name: _draw(inner, root, rng, depth + 1) for name, inner in chosen.items()}
-    return _plain(kind, schema, rng)
+    return _draw_scalar(kind, schema, rng)
 
 
-def _plain(kind: str, schema: Json, rng: Random) -> Any:
+def _draw_scalar(kind: str, schema: Json, rng: Random) -> Any:
     match kind:
         case "integer":
             low, high = _bounds(schema)
@@ -70,7 +69,7 @@ def _bounds(schema: Json) -> tuple[float, float]:
 
 
 def _resolved(schema: Json, root: Json) -> Json:
-    """The schema a `$ref` within the same document points to."""
+    """The schema that a local `$ref` points to."""
     for _ in range(_MAX_DEPTH):
         pointer = schema.get("$ref")
         if not isinstance(pointer, str) or not pointer.startswith("#/"):

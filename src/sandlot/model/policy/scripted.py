@@ -1,7 +1,6 @@
-"""Scripted policies: `scripted:golden`, `scripted:noop` and the rest, by name.
+"""Scripted policies by name: `scripted:golden`, `scripted:noop` and others.
 
-`golden` plays the environment's own solution, so a perfect agent is always at hand; the players of `player.py` are the floors and
-the failures. Only a golden rollout starts a task of its own.
+`golden` plays the environment's solution. The players of `player.py` are baselines and failures.
 """
 
 import difflib
@@ -15,10 +14,10 @@ from sandlot.core.task import Task
 from sandlot.core.types import derive_seed
 from sandlot.model.policy import player
 from sandlot.model.policy.player import Hanging, Play, Player
-from sandlot.model.policy.solution import Solution, played
+from sandlot.model.policy.solution import Solution, open_solution
 
 Choose = Callable[[Task, int], Solution | Policy]
-"""Which solution or policy plays a rollout, by task and seed."""
+"""(task, seed) to the solution or policy that plays the rollout."""
 
 PLAYS: Mapping[str, Play] = {
     "noop": player.constant(""),
@@ -31,31 +30,31 @@ PLAYS: Mapping[str, Play] = {
     "flood": player.flood,
 }
 NAMES = ("golden", "mixed:P", "constant:TEXT", "hang", *PLAYS)
-"""Everything that may stand behind `scripted:`."""
+"""Every name that may follow `scripted:`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptedPolicies:
-    """`ports.Policies` that choose by task and seed; a solution gets a task of its own, a policy costs nothing to open."""
+    """`ports.Policies` that choose a solution or a player by task and seed."""
 
     name: str
     choose: Choose
 
-    def policy(self, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[Policy]:  # noqa: ARG002 - the seed tells rollouts apart
-        """What plays this rollout."""
+    def policy(self, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[Policy]:  # noqa: ARG002 - the seed differs by rollout
+        """The policy of this rollout."""
         chosen = self.choose(task, seed)
-        return played(self.name, chosen, task) if callable(chosen) else nullcontext(chosen)
+        return open_solution(self.name, chosen, task) if callable(chosen) else nullcontext(chosen)
 
 
-def scripted(spec: str, golden: Solution | None = None) -> Policies:
-    """Policies from `golden`, `mixed:0.5`, `constant:42` and so on; `golden` is the environment's solution where it has one."""
+def scripted_policies(spec: str, golden: Solution | None = None) -> Policies:
+    """Policies from a name such as `golden`, `mixed:0.5`, `constant:42`; `golden` is the environment's solution."""
     spec = spec.removeprefix("scripted:")
     name = f"scripted:{spec}"
     word, _, rest = spec.partition(":")
     if word == "golden" and not rest:
-        return ScriptedPolicies(name, _always(_solution(name, golden)))
+        return ScriptedPolicies(name, _always(_require_solution(name, golden)))
     if word == "mixed":
-        return ScriptedPolicies(name, _mixed(name, _share(rest), _solution(name, golden)))
+        return ScriptedPolicies(name, _mixed(name, _parse_share(rest), _require_solution(name, golden)))
     if word == "constant":
         return ScriptedPolicies(name, _playing(name, player.constant(rest)))
     if word == "hang" and not rest:
@@ -64,13 +63,13 @@ def scripted(spec: str, golden: Solution | None = None) -> Policies:
         return ScriptedPolicies(name, _playing(name, PLAYS[word]))
     near = difflib.get_close_matches(word, [each.partition(":")[0] for each in NAMES], n=1)
     meant = f" (did you mean `scripted:{near[0]}`?)" if near else ""
-    raise ConfigError(f"no scripted policy named `{spec}`{meant}; there are: {', '.join(NAMES)}")
+    raise ConfigError(f"unknown scripted policy `{spec}`{meant}; known: {', '.join(NAMES)}")
 
 
-def _solution(name: str, golden: Solution | None) -> Solution:
+def _require_solution(name: str, golden: Solution | None) -> Solution:
     if golden is None:
         raise ConfigError(
-            f"`{name}` needs a golden solution and the environment has none; write one with `@env.solution`, "
+            f"`{name}` needs a golden solution, and the environment has none; write one with `@env.solution`, "
             "or in a folder in `solution.py`"
         )
     return golden
@@ -84,7 +83,7 @@ def _playing(name: str, play: Play) -> Choose:
     return lambda _task, seed: Player(name, play, seed)
 
 
-def _share(text: str) -> float:
+def _parse_share(text: str) -> float:
     try:
         share = float(text)
     except ValueError:

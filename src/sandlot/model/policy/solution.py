@@ -1,8 +1,8 @@
-"""Golden solutions: an author's async function that plays the agent, turn by turn.
+"""Golden solutions: an author's async function that takes the agent's turns.
 
-The solution is written as if it held the loop (`await agent.call(...)`, `await agent.say(...)`); the harness holds it. So the
-solution runs as a task of its own beside the rollout, and each `call` or `say` is handed over as a turn and waits for the answer.
-It sees only what an agent sees, plus the task's key. What it raises is the author's error.
+The solution is written as if it ran the loop (`await agent.call(...)`, `await agent.say(...)`), but the harness runs it. So the
+solution runs in its own async task; each `call` or `say` becomes a turn and waits for the answer. The solution sees what an agent
+sees, plus the task's key. Its exceptions are author errors.
 """
 
 from collections import deque
@@ -22,7 +22,7 @@ from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
 from sandlot.core.trace import Message, Node, Part, Text, ToolCall, Trace
 from sandlot.core.types import Json
-from sandlot.model.policy.player import assistant_node, heard
+from sandlot.model.policy.player import assistant_node, messages_since_turn
 
 Solution = Callable[["Agent", Task], Awaitable[None]]
 """`async def solve(agent: Agent, task: Task) -> None`."""
@@ -32,20 +32,20 @@ Item = TypeVar("Item")
 
 
 class Mailbox(Generic[Item]):
-    """From one task to one other. A memory stream would do the same at three times the cost, which golden runs would feel."""
+    """A queue between two async tasks. An anyio memory stream costs three times as much, which slows golden runs."""
 
     def __init__(self) -> None:
         self._items: deque[Item] = deque()
         self._arrived: anyio.Event | None = None
 
     def put(self, item: Item) -> None:
-        """Leave something; never waits."""
+        """Add an item without waiting."""
         self._items.append(item)
         if self._arrived is not None:
             self._arrived.set()
 
     async def take(self) -> Item:
-        """The oldest thing left, as soon as there is one."""
+        """The oldest item; waits for one."""
         while not self._items:
             self._arrived = anyio.Event()
             await self._arrived.wait()
@@ -53,13 +53,13 @@ class Mailbox(Generic[Item]):
 
 
 @dataclass(frozen=True, slots=True)
-class Over:
-    """The solution has ended, with an error or without."""
+class SolutionEnded:
+    """The solution has returned or raised."""
 
     error: AuthorError | None
 
 
-Turns = Mailbox[tuple[Part, ...] | Over]
+Turns = Mailbox[tuple[Part, ...] | SolutionEnded]
 _Answers = Mailbox[tuple[Message, ...]]
 
 
@@ -69,8 +69,8 @@ class Agent:
     A solution sees what an agent sees (prompt, tools, results), plus the task with its `key`. When the rollout ends with a `say`,
     that `say` does not return: put nothing after the last one.
 
-    - `agent.prompt`: what the agent was told at the start.
-    - `agent.tools`: what it may call.
+    - `agent.prompt`: the opening messages as text.
+    - `agent.tools`: the tools it may call.
     - `agent.last_error`: the text of the last result if it was an error, else None.
 
     ```python
@@ -89,9 +89,9 @@ class Agent:
 
     def __init__(self, turns: Turns, answers: _Answers, prompt: str, tools: tuple[ToolSpec, ...]) -> None:
         self.prompt = prompt
-        """What the agent was told at the start."""
+        """The opening messages as text."""
         self.tools = tools
-        """What it may call."""
+        """The tools it may call."""
         self.last_error: str | None = None
         """The text of the last result if it was an error, else None."""
         self._turns = turns
@@ -115,7 +115,7 @@ class Agent:
         results = {result.call: result for message in answer for result in message.results}
         missing = [call.name for call in wanted if call.id not in results]
         if missing:
-            raise RuntimeError(f"no result came back for `{missing[0]}`; the agent heard: {_text(answer)[:200]!r}")
+            raise RuntimeError(f"no result came back for `{missing[0]}`; the agent received: {_text(answer)[:200]!r}")
         self.last_error = next((results[call.id].text for call in reversed(wanted) if results[call.id].error), None)
         return [results[call.id].text for call in wanted]
 
@@ -135,7 +135,7 @@ class Agent:
 
 
 class _SolutionPolicy:
-    """Plays a solution as if it were a model."""
+    """`ports.Policy` over a golden solution."""
 
     def __init__(self, name: str, solution: Solution, task: Task, group: TaskGroup) -> None:
         self._name = name
@@ -143,14 +143,14 @@ class _SolutionPolicy:
         self._task = task.copied()
         self._group = group
         self._begun = False
-        self._over: Over | None = None
+        self._over: SolutionEnded | None = None
         self._turns: Turns = Mailbox()
         self._answers: _Answers = Mailbox()
 
     async def turn(self, trace: Trace, leaf: int, tools: Sequence[ToolSpec]) -> Node:
-        """What the solution does next; an empty message once it has ended. What it raises is `AuthorError`."""
+        """The solution's next turn; an empty message once it has returned. Its exceptions become `AuthorError`."""
         if self._over is None:
-            messages = heard(trace, leaf)
+            messages = messages_since_turn(trace, leaf)
             if self._begun:
                 self._answers.put(messages)
             else:
@@ -158,7 +158,7 @@ class _SolutionPolicy:
                 agent = Agent(self._turns, self._answers, _text(messages), tuple(tools))
                 self._group.start_soon(self._play, agent, name="solution")
             got = await self._turns.take()
-            if not isinstance(got, Over):
+            if not isinstance(got, SolutionEnded):
                 return assistant_node(self._name, trace, leaf, got)
             self._over = got
         if self._over.error is not None:
@@ -176,12 +176,12 @@ class _SolutionPolicy:
         if error is not None and not isinstance(error, AuthorError):
             blamed = AuthorError(f"{what}: {type(error).__name__}: {error}", kind=error.kind)
             blamed.original, error = error, blamed
-        self._turns.put(Over(error))
+        self._turns.put(SolutionEnded(error))
 
 
 @asynccontextmanager
-async def played(name: str, solution: Solution, task: Task) -> AsyncGenerator[Policy]:
-    """A policy that plays the solution for one rollout; the solution is cancelled when the rollout ends before it does."""
+async def open_solution(name: str, solution: Solution, task: Task) -> AsyncGenerator[Policy]:
+    """A policy over the solution for one rollout; the solution is cancelled if the rollout ends first."""
     if not is_async(solution):
         raise AuthorError(f"solution `{name_of(solution)}` is not async; write `async def solve(agent: Agent, task: Task)`")
     try:
@@ -190,12 +190,12 @@ async def played(name: str, solution: Solution, task: Task) -> AsyncGenerator[Po
                 yield _SolutionPolicy(name, solution, task, group)
             finally:
                 group.cancel_scope.cancel()
-    except ExceptionGroup as wrapped:  # what the rollout itself raised passes through as it was
+    except ExceptionGroup as wrapped:  # errors of the rollout itself pass through
         raise unwrapped(wrapped) from None
 
 
 def _as_json(arguments: dict[str, Any]) -> Json:
-    """Arguments as they would have come from a model: plain JSON, whatever the author wrote."""
+    """Arguments as JSON values, as a model would have sent them."""
     return msgspec.json.decode(msgspec.json.encode(arguments), type=dict[str, Any])
 
 

@@ -1,4 +1,4 @@
-"""Renderers: messages to token ids and back, one family each, tested against their model before the first rollout.
+"""Renderers: messages to token ids and back, one per model family, tested against the model before the first rollout.
 
-Read `family.py` first. A renderer never renders history twice: `bridge` appends.
+Read `family.py` first. A history is rendered once; after that `bridge` appends to it.
 """

@@ -1,7 +1,7 @@
-"""What a model family is: how turns open and end, how tools are told, how calls and results are spelled, how they are read.
+"""A model family: how turns open and end, how tools, calls and results are written, and how a sampled turn is parsed.
 
-A family is data and three functions over pieces; it never sees a token id. `renderer.py` turns it into `ports.Renderer`, the
-modules of `families/` are the families there are.
+A family is data and three functions over pieces; it never sees token ids. `renderer.py` makes a `ports.Renderer` of it. The
+supported families are in `families/`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +16,7 @@ from sandlot.model.render.tokenizer import CUT, ControlToken, Piece
 
 
 class Head(NamedTuple):
-    """How a conversation begins: pieces that are already spelled, and the messages that are still to follow."""
+    """The beginning of a prompt as pieces, and the messages that follow it."""
 
     pieces: list[Piece]
     messages: list[Message]
@@ -24,37 +24,37 @@ class Head(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One way of spelling conversations."""
+    """The chat format of one model family."""
 
     name: str
     openings: Mapping[Role, tuple[Piece, ...]]
-    """What stands before a turn of each role. The assistant's is where sampling begins."""
+    """The pieces before a turn of each role. Sampling begins after the assistant's."""
     end: ControlToken
-    """What ends a turn; the model samples it after its own."""
+    """The end of a turn; the model samples it at the end of its own turns."""
     head: Callable[[Sequence[Message], Sequence[ToolSpec]], Head]
-    """Tells the tools, and whatever else the family says before the first message."""
+    """Writes the tools and anything else before the first message."""
     body: Callable[[Message], list[Piece]]
-    """A message without its opening and end."""
+    """Writes a message without its opening and end."""
     read: Callable[[Sequence[Piece], str], list[Part]]
-    """A sampled turn, without its end, as parts; calls are numbered after the given prefix. Reads whatever `body` spells."""
+    """Parses a sampled turn without its end; call ids begin with the given prefix. The inverse of `body`."""
     other_ends: tuple[str, ...] = ()
-    """Control tokens that close a turn just as well, and are left standing when a model chose them."""
+    """Further control tokens that end a turn; kept if the model sampled one."""
     after_end: str = ""
-    """What the template puts between a turn's end and the next opening. Nobody samples it."""
+    """Text between a turn's end and the next opening. It is never sampled."""
     joined_results: bool = False
-    """True if results that follow each other share one turn."""
+    """True if adjacent tool results share one turn."""
     marks: tuple[str, ...] = ()
-    """Further control tokens without which the family cannot be spoken."""
+    """Further control tokens that the family needs."""
 
     @property
     def required(self) -> set[str]:
-        """The control tokens a tokenizer must have."""
+        """The control tokens that a tokenizer must have."""
         opening = {piece.text for pieces in self.openings.values() for piece in pieces if isinstance(piece, ControlToken)}
         return opening | {self.end.text} | set(self.marks)
 
 
-def spelled(family: Family, messages: Sequence[Message]) -> list[Piece]:
-    """Whole turns, each with its opening, end and separator."""
+def turn_pieces(family: Family, messages: Sequence[Message]) -> list[Piece]:
+    """Messages as complete turns, each with its opening, end and separator."""
     pieces: list[Piece] = []
     for role, bodies in _turns(family, messages):
         pieces += family.openings[role]
@@ -69,9 +69,9 @@ def spelled(family: Family, messages: Sequence[Message]) -> list[Piece]:
 def _turns(family: Family, messages: Sequence[Message]) -> list[tuple[Role, list[list[Piece]]]]:
     turns: list[tuple[Role, list[list[Piece]]]] = []
     for message in messages:
-        refuse_pictures(message)
+        refuse_images(message)
         joined = family.joined_results and message.role is Role.TOOL
-        for piece in _apart(message):
+        for piece in _split_results(message):
             body = family.body(piece)
             if joined and turns and turns[-1][0] is Role.TOOL:
                 turns[-1][1].append(body)
@@ -80,22 +80,20 @@ def _turns(family: Family, messages: Sequence[Message]) -> list[tuple[Role, list
     return turns
 
 
-def _apart(message: Message) -> list[Message]:
-    """One message for each result; any other message as it is."""
+def _split_results(message: Message) -> list[Message]:
+    """One message per tool result; other messages unchanged."""
     if message.role is not Role.TOOL or len(message.results) < 2:
         return [message]
     return [Message(role=Role.TOOL, parts=(part,), agent=message.agent) for part in message.parts if isinstance(part, ToolResult)]
 
 
-def refuse_pictures(message: Message) -> None:
-    """Text-only families say so, instead of leaving a picture out."""
+def refuse_images(message: Message) -> None:
+    """Raise if a message holds an image: all families are text only."""
     for part in message.parts:
         if isinstance(part, ImagePart | Tensor) or (isinstance(part, ToolResult) and part.images):
-            raise ModelError(
-                f"a {message.role} message holds an image or tensor, which this model has no tokens for", kind="unsupported"
-            )
+            raise ModelError(f"a {message.role} message holds an image or tensor; this model takes text only", kind="unsupported")
 
 
-def literal(pieces: Sequence[Piece]) -> str:
-    """Pieces as text, marks by their names."""
+def pieces_text(pieces: Sequence[Piece]) -> str:
+    """Pieces as text, control tokens by their names."""
     return "".join(piece if isinstance(piece, str) else piece.text for piece in pieces)

@@ -1,7 +1,7 @@
-"""From a model folder to a renderer that was tested against it.
+"""Open the renderer of a model folder and test it against the folder.
 
-The family is named by `tokenizer_config.json` (`sandlot_family`), or else known by the control tokens its tokenizer has and the
-template that goes with them. What varies inside a family, such as a default system prompt, is read off the folder's template.
+The family is named in `tokenizer_config.json` (`sandlot_family`) or detected from the tokenizer's control tokens and chat
+template. What varies within a family, such as a default system prompt, is taken from the folder's template.
 """
 
 from collections.abc import Callable
@@ -17,38 +17,38 @@ from sandlot.model.render.families.llama3 import llama3
 from sandlot.model.render.families.rookie import rookie
 from sandlot.model.render.family import Family
 from sandlot.model.render.renderer import TokenRenderer
-from sandlot.model.render.selftest import require_sound
+from sandlot.model.render.selftest import require_compatible
 from sandlot.model.render.template import ChatTemplate
 from sandlot.model.render.tokenizer import Tokenizer
 
 
 def open_renderer(folder: Path) -> TokenRenderer:
-    """The renderer of a model folder; `ConfigError` that says why if the two do not belong together."""
+    """The renderer of a model folder; `ConfigError` says why if the renderer does not match the model."""
     if not (folder / "tokenizer.json").is_file():
-        raise ConfigError(f"`{folder}` has no tokenizer.json, so nothing can be rendered for its model")
+        raise ConfigError(f"`{folder}` has no tokenizer.json, so its model cannot be rendered for; save the tokenizer there")
     tokenizer = Tokenizer(folder / "tokenizer.json")
-    config = _json(folder / "tokenizer_config.json")
+    config = _read_json(folder / "tokenizer_config.json")
     template = _chat_template(folder, config)
     family = _family_of(tokenizer, template, config, str(folder))
     missing = sorted(family.required - tokenizer.control.keys())
     if missing:
         raise ConfigError(f"`{folder}`: family `{family.name}` needs control tokens the tokenizer lacks: {', '.join(missing)}")
-    told = _stop_tokens(folder)
+    stops = _stop_tokens(folder)
     end = tokenizer.control[family.end.text]
     source = template.source if template else ""
     renderer = TokenRenderer(
         family=family,
         tokenizer=tokenizer,
-        stop_ids=tuple(dict.fromkeys((end, *told))),
+        stop_ids=tuple(dict.fromkeys((end, *stops))),
         name=f"{family.name}-{digest(f'{tokenizer.digest}{source}'.encode())[:12]}",
     )
-    require_sound(renderer, template, told, str(folder))
+    require_compatible(renderer, template, stops, str(folder))
     return renderer
 
 
 def _family_of(tokenizer: Tokenizer, template: ChatTemplate | None, config: Json, where: str) -> Family:
-    """The family a tokenizer speaks; the error lists those there are."""
-    named: object = config.get("sandlot_family") or _recognised(tokenizer, template)
+    """The family of a tokenizer; the error lists the supported ones."""
+    named: object = config.get("sandlot_family") or _detect_family(tokenizer, template)
     families: dict[object, Callable[[], Family]] = {
         "rookie": rookie,
         "chatml": lambda: chatml(tokenizer, template),
@@ -57,13 +57,13 @@ def _family_of(tokenizer: Tokenizer, template: ChatTemplate | None, config: Json
     }
     if named not in families:
         raise ConfigError(
-            f"`{where}`: no family for these control tokens: {', '.join(sorted(tokenizer.control)[:20]) or 'none'}; "
-            f"there are: {', '.join(map(str, families))} (name one as `sandlot_family` in tokenizer_config.json)"
+            f"`{where}`: no known family has these control tokens: {', '.join(sorted(tokenizer.control)[:20]) or 'none'}; "
+            f"known: {', '.join(map(str, families))} (name one as `sandlot_family` in tokenizer_config.json)"
         )
     return families[named]()
 
 
-def _recognised(tokenizer: Tokenizer, template: ChatTemplate | None) -> str | None:
+def _detect_family(tokenizer: Tokenizer, template: ChatTemplate | None) -> str | None:
     if {"<|start_header_id|>", "<|eot_id|>"} <= tokenizer.control.keys():
         return "llama3"
     if {"<|im_start|>", "<|im_end|>"} <= tokenizer.control.keys():
@@ -73,7 +73,7 @@ def _recognised(tokenizer: Tokenizer, template: ChatTemplate | None) -> str | No
 
 
 def _chat_template(folder: Path, config: Json) -> ChatTemplate | None:
-    """The folder's template: in a file of its own, or in `tokenizer_config.json`; of several, the default one."""
+    """The folder's chat template, from its own file or `tokenizer_config.json`; of several, the default."""
     own = folder / "chat_template.jinja"
     source: Any = own.read_text() if own.is_file() else config.get("chat_template")
     if isinstance(source, list):
@@ -86,13 +86,13 @@ def _chat_template(folder: Path, config: Json) -> ChatTemplate | None:
 
 
 def _stop_tokens(folder: Path) -> tuple[int, ...]:
-    """The ids at which the folder says generation stops."""
+    """The stop tokens in the folder's generation config."""
     for name in ("generation_config.json", "config.json"):
-        told = _json(folder / name).get("eos_token_id")
-        if isinstance(told, int):
-            return (told,)
-        if isinstance(told, list) and told:
-            return tuple(token for token in cast("list[Any]", told) if isinstance(token, int))
+        stops = _read_json(folder / name).get("eos_token_id")
+        if isinstance(stops, int):
+            return (stops,)
+        if isinstance(stops, list) and stops:
+            return tuple(token for token in cast("list[Any]", stops) if isinstance(token, int))
     return ()
 
 
@@ -100,7 +100,7 @@ def _token_text(value: Any) -> str:
     return str(cast("Json", value).get("content", "")) if isinstance(value, dict) else str(value)
 
 
-def _json(path: Path) -> Json:
+def _read_json(path: Path) -> Json:
     if not path.is_file():
         return {}
     try:

@@ -1,7 +1,7 @@
 """`ports.Renderer` over a family and a tokenizer.
 
-The whole render and the road a rollout takes (render, then a turn, then a bridge, ...) give the same ids: a model's own tokens
-are encoded apart from what stands before them, as when it sampled them. Demonstrations for training take the same road.
+Rendering a whole conversation gives the same ids as a rollout does step by step (render, turn, bridge, ...): an assistant turn is
+encoded separately from the text before it, as when it was sampled. Demonstrations are built by the same steps.
 """
 
 from collections.abc import Sequence
@@ -11,22 +11,22 @@ from sandlot.core.errors import ModelError
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.trace import Message
 from sandlot.core.types import Role
-from sandlot.model.render.family import Family, refuse_pictures, spelled
+from sandlot.model.render.family import Family, refuse_images, turn_pieces
 from sandlot.model.render.tokenizer import ControlToken, Piece, Tokenizer
 
 
 @dataclass(frozen=True, slots=True)
 class Demonstration:
-    """A whole conversation as it would be trained on."""
+    """A conversation as token ids with a loss mask."""
 
     ids: list[int]
     mask: list[int]
-    """1 for what the assistant says, the end of its turn included."""
+    """1 for assistant tokens, including the end of a turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenRenderer:
-    """One family, one tokenizer."""
+    """A family with a tokenizer."""
 
     family: Family
     tokenizer: Tokenizer
@@ -34,38 +34,40 @@ class TokenRenderer:
     name: str
 
     def render(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> list[int]:
-        """The whole prompt, up to where the assistant's own tokens begin."""
+        """The whole prompt, including the assistant's opening."""
         family = self.family
         head = family.head(messages, tools)
-        return self.tokenizer.encode([*head.pieces, *spelled(family, head.messages), *family.openings[Role.ASSISTANT]])
+        return self.tokenizer.encode([*head.pieces, *turn_pieces(family, head.messages), *family.openings[Role.ASSISTANT]])
 
     def turn(self, message: Message) -> list[int]:
-        """The ids an assistant would have sampled to say this, its end included."""
-        refuse_pictures(message)
+        """The ids of an assistant turn, including its end."""
+        refuse_images(message)
         return self.tokenizer.encode([*self.family.body(message), self.family.end])
 
     def bridge(self, ids: Sequence[int], messages: Sequence[Message]) -> list[int] | None:
-        """What to append to `ids`, which end with a sampled turn, so that `messages` and the assistant's opening follow.
+        """The ids to append to `ids`, which end with a sampled turn, so that `messages` and the assistant's opening follow.
 
-        A turn that was cut off is closed here: its end was never sampled, and is context.
+        A turn that was cut off is ended here; the end token is then context. None if there is a system message.
         """
         if not ids or any(message.role is Role.SYSTEM for message in messages):
-            return None  # a system message belongs to the head, which is history
+            return None  # a system message belongs to the head, which is already rendered
         family = self.family
         pieces: list[Piece] = [] if self._closed(ids[-1]) else [family.end]
-        return self.tokenizer.encode([*pieces, family.after_end, *spelled(family, messages), *family.openings[Role.ASSISTANT]])
+        return self.tokenizer.encode(
+            [*pieces, family.after_end, *turn_pieces(family, messages), *family.openings[Role.ASSISTANT]]
+        )
 
     def parse(self, ids: Sequence[int], prefix: str = "call") -> Message:
-        """A sampled completion as a message; its calls are numbered after `prefix`."""
-        spoken = list(ids)
-        while spoken and spoken[-1] in self.stop_ids:
-            spoken.pop()
-        return Message(role=Role.ASSISTANT, parts=tuple(self.family.read(self.tokenizer.pieces(spoken), prefix)))
+        """Parse a sampled completion; call ids begin with `prefix`."""
+        body = list(ids)
+        while body and body[-1] in self.stop_ids:
+            body.pop()
+        return Message(role=Role.ASSISTANT, parts=tuple(self.family.read(self.tokenizer.pieces(body), prefix)))
 
     def demonstration(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Demonstration:
-        """A conversation that ends with an assistant's turn, in the ids and at the places where a policy would meet it."""
+        """A conversation that ends with an assistant turn, with the ids that a rollout would have."""
         if not messages or messages[-1].role is not Role.ASSISTANT:
-            raise ModelError("a demonstration ends with an assistant's turn", kind="unsupported")
+            raise ModelError("a demonstration must end with an assistant turn", kind="unsupported")
         turns = [at for at, message in enumerate(messages) if message.role is Role.ASSISTANT]
         ids = self.render(messages[: turns[0]], tools)
         mask = [0] * len(ids)
@@ -76,9 +78,7 @@ class TokenRenderer:
             if following is not None:
                 given = self.bridge(ids, messages[at + 1 : following])
                 if given is None:
-                    raise ModelError(
-                        "a system message stands behind an assistant's turn; there is no way to append one", kind="unsupported"
-                    )
+                    raise ModelError("a system message follows an assistant turn; it cannot be appended", kind="unsupported")
                 ids += given
                 mask += [0] * len(given)
         return Demonstration(ids, mask)

@@ -1,8 +1,8 @@
-"""Whether a renderer belongs to a model, asked before the first rollout.
+"""Tests whether a renderer matches a model, before the first rollout.
 
-Every probe compares two lists of ids that must be equal, or looks for ids that must not be there. A pairing that fails one is
-refused, with the probe's name and both lists around the first difference, decoded: a rollout with a wrong separator in it would
-train the model on text it never saw, and no reward would tell.
+Each probe compares two lists of ids that must be equal, or looks for ids that must not occur. The first failure refuses the pair
+and shows both lists around the first difference. A wrong separator would otherwise train the model on text it never saw, and no
+reward would reveal it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ from sandlot.model.render.renderer import TokenRenderer
 from sandlot.model.render.template import ChatTemplate
 
 _SHOWN = 6
-"""Tokens shown on each side of a difference."""
+"""Tokens shown before and after a difference."""
 
 _TEXTS = (
     "Hello, world!",
@@ -31,22 +31,22 @@ _TEXTS = (
 
 @dataclass(frozen=True, slots=True)
 class RenderProbe:
-    """One conversation, and what a template must know to have an opinion on it."""
+    """A test conversation."""
 
     what: str
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
 
 
-def require_sound(renderer: TokenRenderer, template: ChatTemplate | None, told: Sequence[int], where: str) -> None:
-    """Run every probe; the first that fails refuses the pairing."""
-    for fault in _faults(renderer, template, told):
-        raise ConfigError(f"`{where}` and renderer `{renderer.family.name}` do not belong together: {fault}")
+def require_compatible(renderer: TokenRenderer, template: ChatTemplate | None, stops: Sequence[int], where: str) -> None:
+    """Run every probe; `ConfigError` for the first that fails."""
+    for fault in _faults(renderer, template, stops):
+        raise ConfigError(f"renderer `{renderer.family.name}` does not match the model in `{where}`: {fault}")
 
 
-def _faults(renderer: TokenRenderer, template: ChatTemplate | None, told: Sequence[int]) -> Iterator[str]:
-    """What is wrong, probe by probe; nothing if the two belong together."""
-    yield from _stop_faults(renderer, told)
+def _faults(renderer: TokenRenderer, template: ChatTemplate | None, stops: Sequence[int]) -> Iterator[str]:
+    """The failures of all probes."""
+    yield from _stop_faults(renderer, stops)
     yield from _text_faults(renderer)
     for probe in probes():
         yield from _stability_faults(renderer, probe)
@@ -56,14 +56,14 @@ def _faults(renderer: TokenRenderer, template: ChatTemplate | None, told: Sequen
     yield from _parse_faults(renderer)
 
 
-def _stop_faults(renderer: TokenRenderer, told: Sequence[int]) -> Iterator[str]:
+def _stop_faults(renderer: TokenRenderer, stops: Sequence[int]) -> Iterator[str]:
     end = renderer.tokenizer.control[renderer.family.end.text]
-    if told and end not in told:
-        shown = ", ".join(f"{token} `{renderer.tokenizer.decode([token])}`" for token in told)
+    if stops and end not in stops:
+        shown = ", ".join(f"{token} `{renderer.tokenizer.decode([token])}`" for token in stops)
         yield f"probe `stop tokens`: a turn ends with {end} `{renderer.family.end.text}`, generation_config.json stops at {shown}"
-    for token in told:
+    for token in stops:
         if token not in renderer.tokenizer:
-            yield f"probe `stop tokens`: generation_config.json stops at {token}, which is no token of tokenizer.json"
+            yield f"probe `stop tokens`: generation_config.json stops at {token}, which is not in tokenizer.json"
 
 
 def _text_faults(renderer: TokenRenderer) -> Iterator[str]:
@@ -79,24 +79,24 @@ def _text_faults(renderer: TokenRenderer) -> Iterator[str]:
 
 
 def _stability_faults(renderer: TokenRenderer, probe: RenderProbe) -> Iterator[str]:
-    """A longer conversation begins with the shorter one: for our spelling of every step from role to role."""
+    """Rendering more messages must extend the ids of fewer messages."""
     opening = len(renderer.tokenizer.encode(renderer.family.openings[Role.ASSISTANT]))
     before: list[int] = []
-    first = next(at for at, message in enumerate(probe.messages) if message.role is Role.USER)  # no prompt ends before a question
+    first = next(at for at, message in enumerate(probe.messages) if message.role is Role.USER)  # a prompt has a user message
     for end in range(first + 1, len(probe.messages) + 1):
         ids = renderer.render(probe.messages[:end], probe.tools)
-        if ids[: len(before)] != before and not _joins(renderer, probe.messages, end):
+        if ids[: len(before)] != before and not _share_turn(renderer, probe.messages, end):
             yield f"probe `prefix stability`, {probe.what}, message {end}: {_difference(renderer, before, ids)}"
         before = ids[: len(ids) - opening]
 
 
-def _joins(renderer: TokenRenderer, messages: Sequence[Message], end: int) -> bool:
-    """Two results that share a turn: the first one's end moves behind the second."""
+def _share_turn(renderer: TokenRenderer, messages: Sequence[Message], end: int) -> bool:
+    """True if two results share a turn: the end of the turn then moves behind the second."""
     return renderer.family.joined_results and end > 1 and {message.role for message in messages[end - 2 : end]} == {Role.TOOL}
 
 
 def _bridge_faults(renderer: TokenRenderer, probe: RenderProbe) -> Iterator[str]:
-    """What a rollout appends turn by turn is what rendering the whole would have given."""
+    """Appending turn by turn must give the same ids as rendering the whole."""
     for at, message in enumerate(probe.messages):
         if message.role is Role.ASSISTANT:
             held = [*renderer.render(probe.messages[:at], probe.tools), *renderer.turn(message)]
@@ -108,13 +108,13 @@ def _bridge_faults(renderer: TokenRenderer, probe: RenderProbe) -> Iterator[str]
 
 
 def _template_faults(renderer: TokenRenderer, template: ChatTemplate, probe: RenderProbe) -> Iterator[str]:
-    """The folder's own template spells it the same, where it has an opinion."""
+    """The folder's chat template must give the same ids, if it supports the conversation."""
     with_calls = bool(probe.tools) or any(message.role is Role.TOOL for message in probe.messages)
-    if with_calls and not template.tells_tools:
+    if with_calls and not template.has_tools:
         return
     text = template.render(probe.messages, probe.tools)
     if text is None or not all(words in text for words in _words(probe)):
-        return  # it refuses such a conversation, or drops some of what was said
+        return  # it refuses the conversation, or drops parts of it
     expected, ids = renderer.tokenizer.encode_template(text), renderer.render(probe.messages, probe.tools)
     if ids != expected:
         yield f"probe `chat template`, {probe.what}: {_difference(renderer, ids, expected, 'renderer', 'template')}"
@@ -148,7 +148,7 @@ def _difference(
     return f"differ at token {at} of {len(one)} and {len(other)}: {'; '.join(shown)}"
 
 
-# -- what is tried -----------------------------------------------------------------------------------------------------
+# -- the conversations -----------------------------------------------------------------------------------------------------
 
 _TOOL = ToolSpec(
     name="look_up",
@@ -158,7 +158,7 @@ _TOOL = ToolSpec(
 
 
 def probes() -> tuple[RenderProbe, ...]:
-    """Every step from role to role that a rollout takes."""
+    """Conversations with every change of role that occurs in a rollout."""
     system, user = text_message(Role.SYSTEM, "Be brief."), text_message(Role.USER, "What is a sandlot?")
     answer, more = text_message(Role.ASSISTANT, "A field."), text_message(Role.USER, "Where?")
     one = Message(role=Role.ASSISTANT, parts=(Text("I look."), ToolCall("c_0", "look_up", {"word": "sandlot"})))
@@ -176,8 +176,8 @@ def probes() -> tuple[RenderProbe, ...]:
         RenderProbe("system, user", (system, user)),
         RenderProbe("user, assistant, user", (user, answer, more)),
         RenderProbe("system, user, assistant, user, assistant, user", (system, user, answer, more, answer, more)),
-        RenderProbe("tools told", (user,), tools),
-        RenderProbe("tools told after a system prompt", (system, user), tools),
+        RenderProbe("tools", (user,), tools),
+        RenderProbe("tools after a system prompt", (system, user), tools),
         RenderProbe("a call and its result", (system, user, one, result), tools),
         RenderProbe("a bare call, its result, an answer, a question", (system, user, bare, result, answer, more), tools),
         RenderProbe("two calls, two results", (user, two, result, second), tools),

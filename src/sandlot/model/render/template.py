@@ -1,7 +1,7 @@
-"""A model folder's own chat template, run in a sandbox: what the folder's author says a conversation looks like.
+"""A model folder's chat template, run in a Jinja sandbox.
 
-It is only ever compared with. Rendering by template turns control tokens spelled in content into real ones and rewrites history,
-which is why nothing here is used for a prompt.
+It is used only for comparison, never for a prompt: a template turns control tokens written in content into real ones, and many
+templates rewrite history.
 """
 
 import json
@@ -18,7 +18,7 @@ from sandlot.core.types import Json, Role
 
 
 class ChatTemplate:
-    """One template with the special tokens it may name."""
+    """A template with its special tokens."""
 
     def __init__(self, source: str, tokens: Json) -> None:
         self.source = source
@@ -30,13 +30,13 @@ class ChatTemplate:
         try:
             self._template = sandbox.from_string(source)
         except jinja2.TemplateError as error:
-            raise ConfigError(f"the chat template cannot be read: {error}") from error
+            raise ConfigError(f"the chat template is invalid: {error}") from error
         self._tokens = tokens
 
     def render(self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()) -> str | None:
-        """A prompt, up to where the assistant speaks; None if the template does not take such a conversation.
+        """The prompt up to the assistant's turn; None if the template does not support the conversation.
 
-        No clock is given to it: templates that tell the date fall back on a fixed one, and a prompt is the same tomorrow.
+        The template gets no clock, so that templates with a date fall back to a fixed one.
         """
         try:
             return self._template.render(
@@ -46,22 +46,22 @@ class ChatTemplate:
                 add_generation_prompt=True,
             )
         except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError):
-            return None  # whatever a template trips over, it has no opinion on this conversation
+            return None  # the template does not support this conversation
 
     @property
-    def tells_tools(self) -> bool:
-        """True if the template has words of its own for tools."""
+    def has_tools(self) -> bool:
+        """True if the template supports tools."""
         return "tools" in self.source
 
 
 def as_function(tool: ToolSpec) -> Json:
-    """A tool in the shape templates expect."""
+    """A tool as templates expect it."""
     function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
     return {"type": "function", "function": function}
 
 
 def as_entries(message: Message) -> list[Json]:
-    """A message in the shape templates expect; each result is one of its own."""
+    """A message as templates expect it; each tool result is a message of its own."""
     if message.role is Role.TOOL:
         return [
             {"role": "tool", "content": result.text, "tool_call_id": result.call, "error": result.error}
@@ -80,7 +80,7 @@ def as_entries(message: Message) -> list[Json]:
 
 
 def _to_json(value: Any, indent: int | None = None, separators: tuple[str, str] | None = None, **_: Any) -> str:
-    """As templates mean it: nothing escaped for HTML, keys in the order they have."""
+    """JSON as templates expect it: without HTML escapes, keys in their order."""
     return json.dumps(value, ensure_ascii=False, indent=indent, separators=separators)
 
 

@@ -1,8 +1,8 @@
-"""A tokenizer in which content cannot spell control tokens.
+"""A tokenizer in which content cannot produce control tokens.
 
-What is encoded is a list of pieces: text, and marks. A mark is a control token named by its text; only a mark ever becomes one.
-Text goes through the same vocabulary with every added token taken out, so `<|im_end|>` in a tool's result is a few ordinary
-tokens. A mark the tokenizer has no token for is spelled as text, which is what a model that never saw the token was taught.
+It encodes a list of pieces: text and control tokens. Only a `ControlToken` becomes one. Text is encoded with the same vocabulary
+without the added tokens, so `<|im_end|>` in a tool result becomes a few ordinary tokens. A control token that the tokenizer does
+not have is encoded as text, as the model saw it in training.
 """
 
 import json
@@ -16,11 +16,11 @@ from sandlot.core.errors import ConfigError, boundary
 from sandlot.core.types import digest
 
 _UNKNOWN = "\ufffd"
-"""What an id outside the vocabulary is shown as: a model may have more rows than its tokenizer has tokens."""
+"""Text for an id outside the vocabulary: a model may have more rows than its tokenizer has tokens."""
 
 
 class ControlToken(NamedTuple):
-    """A control token by its text."""
+    """A control token, named by its text."""
 
     text: str
 
@@ -28,7 +28,7 @@ class ControlToken(NamedTuple):
 Piece = ControlToken | str
 
 CUT = ControlToken("")
-"""No token: text on its two sides is encoded apart. It stands where a model's own tokens begin."""
+"""Not a token: text before and after it is encoded separately. It marks where sampled tokens begin."""
 
 
 class Tokenizer:
@@ -55,7 +55,7 @@ class Tokenizer:
         return token in self._known or token in self._names
 
     def encode(self, pieces: Iterable[Piece]) -> list[int]:
-        """The ids of marks and text; text between two marks is encoded in one go."""
+        """The ids of pieces; text between two control tokens is encoded as one string."""
         ids: list[int] = []
         text: list[str] = []
         for piece in pieces:
@@ -77,11 +77,11 @@ class Tokenizer:
         return self._text.encode(text.encode("utf-8", "replace").decode(), add_special_tokens=False).ids
 
     def encode_template(self, text: str) -> list[int]:
-        """The ids of text in which control tokens may be spelled, as templates do. For comparison only."""
+        """The ids of text that may contain control tokens, as templates produce it. For comparison only."""
         return self._whole.encode(text, add_special_tokens=False).ids
 
     def pieces(self, ids: Sequence[int]) -> list[Piece]:
-        """What ids spell: marks, and the text between them."""
+        """Control tokens and the text between them."""
         pieces: list[Piece] = []
         text: list[int] = []
         for token in ids:
@@ -90,23 +90,23 @@ class Tokenizer:
                 text.append(token)
                 continue
             if text:
-                pieces.append(self._decoded(text))
+                pieces.append(self._decode_known(text))
                 text = []
             pieces.append(ControlToken(name))
-        return [*pieces, self._decoded(text)] if text else pieces
+        return [*pieces, self._decode_known(text)] if text else pieces
 
     def decode(self, ids: Sequence[int]) -> str:
-        """For people: control tokens are shown by their text."""
+        """Text for people; control tokens are shown by their text."""
         return "".join(piece if isinstance(piece, str) else piece.text for piece in self.pieces(ids))
 
-    def _decoded(self, ids: list[int]) -> str:
+    def _decode_known(self, ids: list[int]) -> str:
         if self._known.issuperset(ids):
             return self._text.decode(ids, skip_special_tokens=False)
         return "".join(self._text.decode([token]) if token in self._known else _UNKNOWN for token in ids)
 
 
 def _without(data: dict[str, Any], control: set[str]) -> dict[str, Any]:
-    """The tokenizer with no added tokens. Those that stand in the vocabulary too leave it, so that no merge can reach them."""
+    """The tokenizer without added tokens; they are removed from the vocabulary too, so that no merge produces them."""
     model: dict[str, Any] = data["model"]
     vocabulary = model.get("vocab")
     if isinstance(vocabulary, dict):

@@ -1,1 +1,1 @@
-"""Tool calls as models write them: read from text and JSON, and written again. Chat endpoints and renderers share it."""
+"""Wire formats: OpenAI and Anthropic messages, token requests of vLLM and SGLang, tool calls in text, HTTP serving."""

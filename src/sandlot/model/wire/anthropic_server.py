@@ -1,4 +1,4 @@
-"""Anthropic messages, the server's side: a request in our words, a turn in theirs, whole or as a stream of events."""
+"""The server's side of Anthropic messages: a request to a `TurnRequest`, a turn to a reply or a stream of events."""
 
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -9,16 +9,26 @@ import msgspec
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.trace import Message, Part, Reasoning, Text, Usage
 from sandlot.core.types import Json, Role
-from sandlot.model.wire.http import decoded, event
-from sandlot.model.wire.turn import Answered, TurnRequest, call_from, joined, refused, result_of, schema_of, text_parts, wishes_of
+from sandlot.model.wire.http import decode_body, sse_event
+from sandlot.model.wire.turn import (
+    TurnReply,
+    TurnRequest,
+    bad_field,
+    call_from_history,
+    given_fields,
+    join_results,
+    result_message,
+    schema_of,
+    text_parts,
+)
 
-_FINISH = {"stop": "end_turn", "length": "max_tokens", "calls": "tool_use", "refusal": "refusal"}
-"""Why a turn stopped, in Anthropic's words."""
-_WISHES = ("temperature", "top_p", "top_k", "max_tokens", "stop_sequences")
+_STOP_REASONS = {"stop": "end_turn", "length": "max_tokens", "calls": "tool_use", "refusal": "refusal"}
+"""Our stop reasons to Anthropic's."""
+_SAMPLING_FIELDS = ("temperature", "top_p", "top_k", "max_tokens", "stop_sequences")
 
 
 class _InBlock(msgspec.Struct):
-    """One block of content, of any type."""
+    """One content block of any type."""
 
     type: str
     text: str | None = None
@@ -39,7 +49,7 @@ class _InMessage(msgspec.Struct):
 
 
 class _InTool(msgspec.Struct):
-    """A tool; those the vendor runs itself have no schema."""
+    """A tool. Tools that Anthropic runs itself have no schema."""
 
     name: str
     description: str | None = None
@@ -63,23 +73,28 @@ class _MessagesRequest(msgspec.Struct):
 
 
 def read_messages(body: bytes) -> TurnRequest:
-    """The request in our words; a 400 that names the field if it is none."""
-    request = decoded(body, _MessagesRequest)
+    """Decode a request; HTTP 400 names a field that is wrong."""
+    request = decode_body(body, _MessagesRequest)
     if not request.messages:
-        raise refused("messages", "there are none")
+        raise bad_field("messages", "the list is empty")
     choice = (request.tool_choice or {}).get("type", "auto")
     if choice not in {"auto", "none"}:
-        raise refused("tool_choice", f"is {choice!r}; only `auto` and `none` are supported")
+        raise bad_field("tool_choice", f"is {choice!r}; only `auto` and `none` are supported")
     system = _texts(request.system, "system") if request.system else ""
     messages = [Message(role=Role.SYSTEM, parts=text_parts(system))] if system else []
     for place, message in enumerate(request.messages):
         messages += _messages(place, message)
     tools = () if choice == "none" else tuple(_tool(place, tool) for place, tool in enumerate(request.tools or ()))
-    return TurnRequest(messages=joined(messages), tools=tools, stream=bool(request.stream), wishes=wishes_of(request, _WISHES))
+    return TurnRequest(
+        messages=join_results(messages),
+        tools=tools,
+        stream=bool(request.stream),
+        sampling=given_fields(request, _SAMPLING_FIELDS),
+    )
 
 
 def _messages(place: int, message: _InMessage) -> list[Message]:
-    """One of theirs is one or several of ours: results of tools come in a user's message, before what the user says."""
+    """One Anthropic message as one or more of ours: tool results stand in a user message, before the user's text."""
     role = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM}[message.role]
     if isinstance(message.content, str):
         return [Message(role=role, parts=text_parts(message.content))]
@@ -95,18 +110,18 @@ def _messages(place: int, message: _InMessage) -> list[Message]:
             case "redacted_thinking":
                 pass
             case "tool_use":
-                parts.append(call_from(block.id or f"call_{place}_{index}", block.name, _input(block)))
+                parts.append(call_from_history(block.id or f"call_{place}_{index}", block.name, _input(block)))
             case "tool_result":
                 text = _texts(block.content, f"{where}.content") if block.content else ""
-                results.append(result_of(block.tool_use_id, text, error=bool(block.is_error)))
+                results.append(result_message(block.tool_use_id, text, error=bool(block.is_error)))
             case _:
-                raise refused(where, f"is of type `{block.type}`; only text, tools and their results are supported")
+                raise bad_field(where, f"is of type `{block.type}`; only text, tools and their results are supported")
     said = [Message(role=role, parts=tuple(parts))] if parts or not results else []
     return [*results, *said]
 
 
 def _input(block: _InBlock) -> object:
-    """A call's arguments; those that could not be read went out under a name of ours, and come back as they were."""
+    """A call's arguments. Malformed ones were sent under `malformed_arguments` and are restored here."""
     match block.input:
         case {"malformed_arguments": str(text), **rest} if not rest:
             return text
@@ -119,7 +134,7 @@ def _texts(content: str | list[_InBlock] | None, where: str) -> str:
         return content or ""
     for index, block in enumerate(content):
         if block.type != "text":
-            raise refused(f"{where}[{index}]", f"is of type `{block.type}`; only text is supported")
+            raise bad_field(f"{where}[{index}]", f"is of type `{block.type}`; only text is supported")
     return "".join(block.text or "" for block in content)
 
 
@@ -131,28 +146,28 @@ def _tool(place: int, tool: _InTool) -> ToolSpec:
 # -- replies -----------------------------------------------------------------------------------------------------------
 
 
-def messages_body(answered: Answered, model: str) -> Json:
-    """One turn as a whole reply."""
+def messages_body(reply: TurnReply, model: str) -> Json:
+    """One turn as a reply body."""
     return _head(model) | {
-        "content": list(_blocks(answered.message)),
-        "stop_reason": _FINISH[answered.stop],
+        "content": list(_blocks(reply.message)),
+        "stop_reason": _STOP_REASONS[reply.stop],
         "stop_sequence": None,
-        "usage": _usage(answered.usage),
+        "usage": _usage(reply.usage),
     }
 
 
-def messages_events(answered: Answered, model: str) -> Iterator[bytes]:
+def messages_events(reply: TurnReply, model: str) -> Iterator[bytes]:
     """One turn as the events of a stream."""
     start: Json = _head(model) | {"content": [], "stop_reason": None, "stop_sequence": None}
-    start["usage"] = _usage(answered.usage) | {"output_tokens": 0}
+    start["usage"] = _usage(reply.usage) | {"output_tokens": 0}
     yield _event("message_start", message=start)
-    for place, block in enumerate(_blocks(answered.message)):
+    for place, block in enumerate(_blocks(reply.message)):
         empty, delta = _streamed(block)
         yield _event("content_block_start", index=place, content_block=empty)
         yield _event("content_block_delta", index=place, delta=delta)
         yield _event("content_block_stop", index=place)
-    end = {"stop_reason": _FINISH[answered.stop], "stop_sequence": None}
-    yield _event("message_delta", delta=end, usage={"output_tokens": answered.usage.completion_tokens})
+    end = {"stop_reason": _STOP_REASONS[reply.stop], "stop_sequence": None}
+    yield _event("message_delta", delta=end, usage={"output_tokens": reply.usage.completion_tokens})
     yield _event("message_stop")
 
 
@@ -172,7 +187,7 @@ def _blocks(message: Message) -> Iterator[Json]:
 
 
 def _streamed(block: Json) -> tuple[Json, Json]:
-    """A block as it begins, and all of it in one piece."""
+    """The empty block that opens a stream, and the delta with all of its content."""
     match block["type"]:
         case "text":
             return {"type": "text", "text": ""}, {"type": "text_delta", "text": block["text"]}
@@ -196,4 +211,4 @@ def _usage(usage: Usage) -> Json:
 
 
 def _event(name: str, **fields: Any) -> bytes:
-    return event({"type": name} | fields, name)
+    return sse_event({"type": name} | fields, name)

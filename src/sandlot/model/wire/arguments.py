@@ -1,7 +1,7 @@
-"""Tool-call arguments as models write them: a JSON object, or kept as the text that came.
+"""Tool-call arguments as models write them: a JSON object, or `malformed` with the received text.
 
-Nothing here raises. What is not an object, is over the size or depth cap, holds NaN, or could not be stored again (numbers
-beyond 64 bits, broken Unicode) becomes a call with `malformed`, so that the agent is told and may try again.
+Nothing here raises. Arguments are malformed if they are not an object, exceed the size or depth limit, hold NaN, or could not be
+stored (numbers beyond 64 bits, invalid Unicode). The agent then gets an error and may try again.
 """
 
 from typing import Any, cast
@@ -12,27 +12,27 @@ from sandlot.core.trace import ToolCall
 from sandlot.core.types import Json
 
 MAX_CHARS = 2**20
-"""Arguments longer than this are not read."""
+"""Longer arguments are malformed."""
 MAX_DEPTH = 64
-"""Objects and lists inside one another; deeper ones break readers further on."""
+"""Maximum nesting of objects and lists; deeper values break other readers."""
 _MAX_SHOWN = 4000
-"""Characters kept of arguments that could not be read."""
+"""Characters kept of malformed arguments."""
 MAX_NAME = 256
 
 
 def tool_call(call_id: str, name: str, text: str) -> ToolCall:
-    """A call from the JSON text of its arguments. No text at all means no arguments."""
+    """A call from the JSON text of its arguments. Empty text means no arguments."""
     name = short_name(name)
     if not text or text.isspace():
         return ToolCall(call_id, name)
-    arguments = _decoded(text)
+    arguments = _decode_object(text)
     if arguments is None:
         return malformed_call(call_id, name, text)
     return ToolCall(call_id, name, arguments)
 
 
 def malformed_call(call_id: str, name: str, text: str) -> ToolCall:
-    """A call that could not be read, with the text that came; of a very long one both ends are kept."""
+    """A malformed call with the received text; of a very long text both ends are kept."""
     if len(text) > _MAX_SHOWN:
         half = _MAX_SHOWN // 2
         text = f"{text[:half]} [... {len(text) - 2 * half} characters cut ...] {text[-half:]}"
@@ -40,13 +40,13 @@ def malformed_call(call_id: str, name: str, text: str) -> ToolCall:
 
 
 def short_name(name: str) -> str:
-    """A tool's name as it may be written down: no tool's is longer, so a longer one is unknown either way."""
+    """A tool's name, cut to the maximum length and with valid Unicode, so that it can be stored."""
     return _storable_text(name[:MAX_NAME])
 
 
-def storable(value: object) -> bool:
-    """True if a decoded JSON value can be written down again and is not too deep to be read by others."""
-    if not _shallow(value):
+def is_storable(value: object) -> bool:
+    """True if a decoded JSON value can be stored and is not nested too deep."""
+    if not _is_shallow(value):
         return False
     try:
         msgspec.msgpack.encode(value)
@@ -55,7 +55,7 @@ def storable(value: object) -> bool:
     return True
 
 
-def _decoded(text: str) -> Json | None:
+def _decode_object(text: str) -> Json | None:
     if len(text) > MAX_CHARS:
         return None
     try:
@@ -65,11 +65,11 @@ def _decoded(text: str) -> Json | None:
     if not isinstance(value, dict):
         return None
     value = cast("Json", value)
-    return value if storable(value) else None
+    return value if is_storable(value) else None
 
 
-def _shallow(value: object) -> bool:
-    """Level by level, so that hostile depth costs no recursion."""
+def _is_shallow(value: object) -> bool:
+    """True if nesting is within the limit; checked level by level, without recursion."""
     level: list[Any] = [value]
     for _ in range(MAX_DEPTH):
         inner: list[Any] = []

@@ -1,8 +1,7 @@
-"""What an endpoint's refusal means: a kind, whether trying again may help, and what a person should do.
+"""An endpoint's error reply as a `ModelError`: a kind, whether a retry may help, and what the user should do.
 
-Kinds: `timeout`, `connect`, `rate_limit`, `server` (worth another try); `auth`, `not_found`, `bad_request`, `context`,
-`malformed`, `spend` (not worth one). Context overflow has no status of its own anywhere, so it is told by the error's code
-and, failing that, by `CONTEXT_PHRASES`.
+Kinds: `timeout`, `connect`, `rate_limit`, `server` (retried); `auth`, `not_found`, `bad_request`, `context`, `malformed`, `spend`
+(not retried). No status stands for context overflow, so it is recognised by the error's code or by `_CONTEXT_PHRASES`.
 """
 
 from typing import Any, cast
@@ -13,7 +12,7 @@ from sandlot.core.errors import ModelError
 from sandlot.core.text import one_line
 
 _RETRYABLE = frozenset({408, 409, 425, 429})
-"""Statuses worth another try, besides every 5xx."""
+"""Statuses that are retried, besides every 5xx."""
 
 _CONTEXT_CODES = frozenset(
     {"context_length_exceeded", "context_window_exceeded", "string_above_max_length", "exceed_context_size_error"}
@@ -33,15 +32,15 @@ _CONTEXT_PHRASES = (
     "inputs tokens + max_new_tokens",  # TGI, spelled as it is there
     "exceeds the maximum number of tokens",  # Gemini gateways
 )
-"""Words an endpoint uses when the history no longer fits, in lower case."""
+"""Phrases of endpoints for a history that no longer fits, in lower case."""
 _CONTEXT_STATUSES = frozenset({400, 413, 422, 500})
 
 _SHOWN_CHARS = 500
-"""What is shown of an endpoint's own message."""
+"""Maximum characters quoted of an endpoint's message."""
 
 
-class _Told(msgspec.Struct, frozen=True):
-    """What an error reply says about itself."""
+class _ErrorInfo(msgspec.Struct, frozen=True):
+    """Message and code of an error reply."""
 
     message: str
     code: str = ""
@@ -55,61 +54,61 @@ class _Told(msgspec.Struct, frozen=True):
 
 def failure_of(status: int, body: bytes, where: str, *, retry_after_s: float | None = None) -> ModelError:
     """The error for a reply whose status is not 200. `where` names model and endpoint, without secrets."""
-    told = _told_by(body)
-    said = f"{where} answered {status}: {told.message or 'no message'}"
-    out_of_quota = told.code == "insufficient_quota"
-    if (status in _RETRYABLE or status >= 500) and not out_of_quota and not (status == 500 and told.is_context):
+    info = _error_in_body(body)
+    text = f"{where} answered {status}: {info.message or 'no message'}"
+    out_of_quota = info.code == "insufficient_quota"
+    if (status in _RETRYABLE or status >= 500) and not out_of_quota and not (status == 500 and info.is_context):
         kind = {408: "timeout", 504: "timeout", 429: "rate_limit"}.get(status, "server")
-        return ModelError(said, kind=kind, retryable=True, retry_after_s=retry_after_s)
-    if status in _CONTEXT_STATUSES and told.is_context:
-        return ModelError(f"{said}. The conversation is longer than the model's context", kind="context")
+        return ModelError(text, kind=kind, retryable=True, retry_after_s=retry_after_s)
+    if status in _CONTEXT_STATUSES and info.is_context:
+        return ModelError(f"{text}. The conversation is longer than the model's context", kind="context")
     kind, advice = ("rate_limit", "The account is out of quota: waiting does not help") if out_of_quota else _advice(status)
-    return ModelError(f"{said}. {advice}", kind=kind)
+    return ModelError(f"{text}. {advice}", kind=kind)
 
 
 def _advice(status: int) -> tuple[str, str]:
-    """Kind and what to do, for statuses that waiting does not mend."""
+    """Kind and advice for statuses that a retry does not fix."""
     if status in {401, 403}:
         return "auth", "Is the right key in $SANDLOT_API_KEY or $OPENAI_API_KEY?"
     if status == 404:
         return "not_found", "Is the model's name right, and does the base URL end as the server wants it (/v1)?"
     if 300 <= status < 400:
-        return "bad_request", "Redirects are not followed, so that no key goes elsewhere: give the final URL"
-    return "bad_request", "The endpoint does not accept this request; look at tools and sampling settings"
+        return "bad_request", "Redirects are not followed, so that the key goes to no other host; give the final URL"
+    return "bad_request", "The endpoint does not accept this request; check tools and sampling settings"
 
 
 def error_in_reply(error: Any) -> ModelError:
     """The error for a reply of status 200 that carries an error object."""
-    told = _told_in(error)
-    if told.is_context:
-        return ModelError(f"the endpoint answered 200 with an error: {told.message}", kind="context")
-    return ModelError(f"the endpoint answered 200 with an error instead of a completion: {told.message}", kind="malformed")
+    info = _error_in(error)
+    if info.is_context:
+        return ModelError(f"the endpoint answered 200 with an error: {info.message}", kind="context")
+    return ModelError(f"the endpoint answered 200 with an error instead of a completion: {info.message}", kind="malformed")
 
 
-def _told_by(body: bytes) -> _Told:
-    """The message and code in an error body, in any of the shapes servers use; else the beginning of the body."""
+def _error_in_body(body: bytes) -> _ErrorInfo:
+    """Message and code of an error body in any shape that servers use; otherwise the beginning of the body."""
     try:
         value = msgspec.json.decode(body)
     except (ValueError, RecursionError):
-        return _Told(shown(body[: 4 * _SHOWN_CHARS].decode("utf-8", "replace")))
+        return _ErrorInfo(short_line(body[: 4 * _SHOWN_CHARS].decode("utf-8", "replace")))
     if isinstance(value, dict):
         fields = cast("dict[str, Any]", value)
         for name in ("error", "detail"):
             if fields.get(name):
-                return _told_in(fields[name])
-    return _told_in(value)
+                return _error_in(fields[name])
+    return _error_in(value)
 
 
-def _told_in(error: Any) -> _Told:
+def _error_in(error: Any) -> _ErrorInfo:
     if not isinstance(error, dict):
-        return _Told(shown(error if isinstance(error, str) else repr(error)))
+        return _ErrorInfo(short_line(error if isinstance(error, str) else repr(error)))
     fields = cast("dict[str, Any]", error)
     message = fields.get("message")
     code = fields.get("code") or fields.get("type")
-    return _Told(shown(message if isinstance(message, str) else repr(fields)), code if isinstance(code, str) else "")
+    return _ErrorInfo(short_line(message if isinstance(message, str) else repr(fields)), code if isinstance(code, str) else "")
 
 
-def shown(text: str) -> str:
-    """Text fit for one line of an error: printable, cut."""
+def short_line(text: str) -> str:
+    """Untrusted text as one printable line, shortened for an error message."""
     line = one_line(text[: 2 * _SHOWN_CHARS])
     return line if len(line) <= _SHOWN_CHARS else line[:_SHOWN_CHARS] + "..."

@@ -1,4 +1,4 @@
-"""One HTTP exchange: a bounded body in, an answer or a stream of events out, and nobody works for a client that has left."""
+"""HTTP requests and replies: bounded bodies, JSON, server-sent events; work stops when the client disconnects."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
@@ -13,16 +13,16 @@ from starlette.types import Receive, Scope, Send
 from sandlot.core.errors import unwrapped
 
 MAX_BODY_BYTES = 32 * 2**20
-"""A request's body; a history of a million tokens is a third of it."""
+"""Limit of a request body; a history of a million tokens needs about a third of it."""
 _QUIET_S = 10.0
-"""A stream that has nothing to say for so long says that it still lives."""
+"""A stream sends a keep-alive comment after this long without an event."""
 
 Read = TypeVar("Read")
 Done = TypeVar("Done")
 
 
-async def body_of(request: Request, limit: int = MAX_BODY_BYTES) -> bytes:
-    """The whole body; 413 if it is over the limit."""
+async def read_body(request: Request, limit: int = MAX_BODY_BYTES) -> bytes:
+    """Read the whole body; HTTP 413 if it is over the limit."""
     pieces: list[bytes] = []
     size = 0
     try:
@@ -32,27 +32,27 @@ async def body_of(request: Request, limit: int = MAX_BODY_BYTES) -> bytes:
                 raise HTTPException(413, f"the body is over {limit} bytes")
             pieces.append(piece)
     except ClientDisconnect:
-        raise HTTPException(499, "the client left before its request was whole") from None
+        raise HTTPException(499, "the client disconnected before the request was complete") from None
     return b"".join(pieces)
 
 
-def decoded(body: bytes, kind: type[Read]) -> Read:
-    """The body as a record; 400 that names the field if it is none."""
+def decode_body(body: bytes, kind: type[Read]) -> Read:
+    """Decode a JSON body; HTTP 400 names a field that is wrong."""
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
-        raise HTTPException(400, f"the request is not as it should be: {error}") from None
+        raise HTTPException(400, f"the request is invalid: {error}") from None
     except (ValueError, RecursionError, OverflowError) as error:
         raise HTTPException(400, f"the body is not JSON: {error or type(error).__name__}") from None
 
 
 def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """A value as JSON."""
+    """A JSON response."""
     return Response(msgspec.json.encode(value), status_code=status, headers=headers, media_type="application/json")
 
 
-async def while_connected(receive: Receive, work: Callable[[], Awaitable[Done]]) -> Done | None:
-    """What the work gives; None if the client left meanwhile, and then the work is cancelled. The body must have been read."""
+async def run_while_connected(receive: Receive, work: Callable[[], Awaitable[Done]]) -> Done | None:
+    """Run the work; if the client disconnects, cancel it and return None. The body must have been read before."""
     done: list[Done] = []
 
     async def watch(scope: anyio.CancelScope) -> None:
@@ -71,7 +71,7 @@ async def while_connected(receive: Receive, work: Callable[[], Awaitable[Done]])
 
 
 class EventStream(Response):
-    """Server-sent events. Between them, comments say that the server still lives; a client that leaves cancels the source."""
+    """Server-sent events with keep-alive comments in between; a client that disconnects cancels the source."""
 
     media_type = "text/event-stream"
 
@@ -81,11 +81,11 @@ class EventStream(Response):
         self._events = events
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - ASGI's shape
-        """Send them as they come."""
+        """Send the events as they come."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        await while_connected(receive, lambda: self._sent(send))
+        await run_while_connected(receive, lambda: self._send_events(send))
 
-    async def _sent(self, send: Send) -> None:
+    async def _send_events(self, send: Send) -> None:
         async with anyio.create_task_group() as group:
             writing = anyio.Lock()
             group.start_soon(_keep_alive, send, writing)
@@ -103,11 +103,11 @@ async def _keep_alive(send: Send, writing: anyio.Lock) -> None:
             await send({"type": "http.response.body", "body": b": still here\n\n", "more_body": True})
 
 
-def event(value: Any, name: str | None = None) -> bytes:
-    """One event whose data is JSON."""
+def sse_event(value: Any, name: str | None = None) -> bytes:
+    """A server-sent event with JSON data."""
     head = f"event: {name}\n".encode() if name else b""
     return head + b"data: " + msgspec.json.encode(value) + b"\n\n"
 
 
 LAST_EVENT = b"data: [DONE]\n\n"
-"""How OpenAI's streams end."""
+"""The end of an OpenAI stream."""

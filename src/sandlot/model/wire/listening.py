@@ -1,7 +1,7 @@
-"""An ASGI application at a port or a unix socket, for as long as a context lives.
+"""Serve an ASGI application on a port or a unix socket, inside a context.
 
-Leaving the context drains: no new request is taken, running ones have `drain_s` to finish, then they are cancelled. Signals are
-the caller's business, so that several servers can live in one process.
+When the context ends, no new request is accepted; running ones have `drain_s` seconds to finish, then they are cancelled. Signals
+are left to the caller, so several servers can run in one process.
 """
 
 import os
@@ -19,13 +19,13 @@ from sandlot.core.errors import ConfigError, unwrapped
 
 _BACKLOG = 4096
 _CLOSING_S = 5.0
-"""What closing may take after the last request is over."""
+"""Time for closing after the last request."""
 _LONGEST_PATH = 107
-"""Bytes a unix socket's path may have; the kernel's own limit."""
+"""Maximum length of a unix socket's path in bytes, set by the kernel."""
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn without its own signals and without asking ten times a second whether to stop."""
+    """Uvicorn without signal handlers and without its polling loop."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -33,33 +33,33 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Whoever started us listens to them."""
+        """Leave signals to the caller."""
         yield
 
     async def main_loop(self) -> None:
-        """Serve until told to stop."""
+        """Serve until `stopped` is set."""
         await self.stopped.wait()
 
 
 @asynccontextmanager
-async def listening(
+async def serve_app(
     app: Any, *, host: str = "127.0.0.1", port: int = 0, unix: Path | None = None, drain_s: float = 30.0
 ) -> AsyncGenerator[str]:
-    """Serve the application; gives its base address, `http://HOST:PORT` or `unix:PATH`. Port 0 takes any free one."""
+    """Serve the application; yields its base address, `http://HOST:PORT` or `unix:PATH`. Port 0 takes any free port."""
     config = uvicorn.Config(
         app, lifespan="off", log_level="error", access_log=False, date_header=False, server_header=False,
-        timeout_keep_alive=75, ws="none", http="h11",  # the one that bounds headers: who speaks to us may be hostile
+        timeout_keep_alive=75, ws="none", http="h11",  # h11 bounds headers, since clients may be hostile
     )  # fmt: skip
     config.timeout_graceful_shutdown = drain_s  # pyright: ignore[reportAttributeAccessIssue] - whole seconds by its type, a deadline by its use
-    taken = _at_path(unix) if unix is not None else _at_port(host, port)
+    taken = _bind_path(unix) if unix is not None else _bind_port(host, port)
     with taken as (listener, address):
         server = _Server(config)
-        life, ended = anyio.CancelScope(shield=True), anyio.Event()  # it ends by draining, also when we are cancelled
+        life, ended = anyio.CancelScope(shield=True), anyio.Event()  # it drains also when we are cancelled
 
         async def serve() -> None:
             with life:
                 await server.serve([listener])
-                await _idle(server)
+                await _wait_idle(server)
             ended.set()
 
         try:
@@ -72,24 +72,24 @@ async def listening(
                     with anyio.move_on_after(drain_s + _CLOSING_S, shield=True):
                         await ended.wait()
                     life.cancel()
-        except BaseExceptionGroup as group:  # the server raises nothing of its own: the one error in it is the caller's
+        except BaseExceptionGroup as group:  # the server raises nothing itself: the one error in it is the caller's
             raise unwrapped(group) from None
 
 
-async def _idle(server: _Server) -> None:
-    """Uvicorn cancels what outlived the drain and does not wait for it."""
-    while server.server_state.tasks:  # noqa: ASYNC110 - nobody would set an event
+async def _wait_idle(server: _Server) -> None:
+    """Wait for tasks that uvicorn cancelled after the drain; it does not wait itself."""
+    while server.server_state.tasks:  # noqa: ASYNC110 - there is no event to wait for
         await anyio.sleep(0.005)
 
 
 @contextmanager
-def _at_port(host: str, port: int) -> Generator[tuple[socket.socket, str]]:
+def _bind_port(host: str, port: int) -> Generator[tuple[socket.socket, str]]:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
         raise ConfigError(
-            f"cannot listen at {host} port {port}: {error}; name another with --port, 0 for any free one"
+            f"cannot listen at {host} port {port}: {error}; choose another with --port; 0 takes any free one"
         ) from error
     with listener:
         shown = f"[{host}]" if family == socket.AF_INET6 else host
@@ -97,11 +97,11 @@ def _at_port(host: str, port: int) -> Generator[tuple[socket.socket, str]]:
 
 
 @contextmanager
-def _at_path(path: Path) -> Generator[tuple[socket.socket, str]]:
+def _bind_path(path: Path) -> Generator[tuple[socket.socket, str]]:
     if len(os.fsencode(path)) > _LONGEST_PATH:
-        raise ConfigError(f"unix socket `{path}`: the path is longer than {_LONGEST_PATH} bytes, which no socket's may be")
+        raise ConfigError(f"unix socket `{path}`: the path is longer than {_LONGEST_PATH} bytes; use a shorter one")
     if path.exists() and stat.S_ISSOCK(path.stat().st_mode):
-        path.unlink()  # left behind by a server that was killed
+        path.unlink()  # left by a server that was killed
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     with listener:
         try:

@@ -1,17 +1,15 @@
-"""How messages travel: trace messages to OpenAI chat-completion JSON and back.
+"""The client's side of OpenAI chat completions: trace messages to a request, a reply to parts.
 
-Outgoing: results of one tool message become one `tool` message each; reasoning goes out as `reasoning_content` where a message
-still has it (`spoken` drops it by default); arguments that could not be read go out as a valid object under
-`malformed_arguments`, because many servers refuse a history whose arguments are not JSON. Incoming: reasoning comes from its
-own field or from a leading `<think>`; everything is checked by type, and a reply that does not fit is
-`ModelError(kind="malformed")`, never a guess.
+Outgoing: each result of a tool message becomes one `tool` message. Reasoning is sent as `reasoning_content` if the message has
+any (`policy/chat.py` drops it by default). Malformed arguments are sent as an object under `malformed_arguments`, because many
+servers reject a history whose arguments are not JSON. Incoming: reasoning is read from its own field or from a leading `<think>`.
+Types are checked; a reply that does not match is `ModelError(kind="malformed")`.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Any, NoReturn
+from typing import Any, NoReturn
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 from sandlot.core.errors import ModelError
 from sandlot.core.ports.model import Reply, Sampling
@@ -20,42 +18,17 @@ from sandlot.core.trace import Message, Part, Reasoning, Text, ToolCall, ToolRes
 from sandlot.core.types import Json, Role
 from sandlot.model.wire.arguments import MAX_NAME, tool_call
 from sandlot.model.wire.failure import error_in_reply
+from sandlot.model.wire.openai import ChatMessage, ChatReply, ReplyChoice, ReplyMessage, ReplyUsage, chat_message
 
 _STOPS = {"stop": "stop", "length": "length", "tool_calls": "calls", "function_call": "calls", "content_filter": "refusal"}
-"""What an endpoint calls the reason it stopped, and what a node calls it; words not listed count as `stop`."""
+"""An endpoint's finish reason to a node's stop reason; unknown ones count as `stop`."""
 _THINK = "<think>"
-"""How content begins where a server does not part reasoning from the answer itself."""
+"""How content begins if the server leaves reasoning in it."""
 _BROKEN_STOPS = {"abort", "error"}
-"""The engine gave up in the middle: what it said until then is nobody's answer."""
+"""Finish reasons of an engine that stopped in the middle; its partial output is not used."""
 
 
 # -- outgoing ----------------------------------------------------------------------------------------------------------
-
-
-class OutFunction(msgspec.Struct):
-    """A call's name and its arguments as JSON text."""
-
-    name: str
-    arguments: str
-
-
-class OutCall(msgspec.Struct):
-    """A call the assistant made earlier."""
-
-    id: str
-    function: OutFunction
-    type: str = "function"
-
-
-class OutMessage(msgspec.Struct, kw_only=True):
-    """One message of the history."""
-
-    role: str
-    content: str | None
-    reasoning_content: str | UnsetType = UNSET
-    tool_calls: list[OutCall] | UnsetType = UNSET
-    tool_call_id: str | UnsetType = UNSET
-
 
 _encoder = msgspec.json.Encoder()
 
@@ -69,13 +42,10 @@ def request_body(
     max_tokens_field: str = "max_tokens",
     extra: Json | None = None,
 ) -> bytes:
-    """The whole request as JSON; a null in `extra` takes a field out.
-
-    Broken Unicode in a message is replaced, as every endpoint would refuse it.
-    """
+    """The request body as JSON. A null in `extra` removes a field. Invalid Unicode is replaced, since endpoints refuse it."""
     body: Json = {
         "model": model,
-        "messages": [out for message in messages for out in outgoing(message)],
+        "messages": [out for message in messages for out in wire_messages(message)],
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
     }
@@ -93,33 +63,13 @@ def request_body(
         return _encoder.encode(_without_surrogates(msgspec.to_builtins(body)))
 
 
-def outgoing(message: Message) -> list[OutMessage]:
-    """One trace message as the messages an endpoint wants."""
-    texts: list[str] = []
-    thoughts: list[str] = []
-    calls: list[OutCall] = []
-    results: list[OutMessage] = []
+def wire_messages(message: Message) -> list[ChatMessage]:
+    """One trace message as OpenAI messages: each tool result is a message of its own."""
     for part in message.parts:
-        match part:
-            case Text():
-                texts.append(part.text)
-            case Reasoning():
-                thoughts.append(part.text)
-            case ToolCall():
-                calls.append(OutCall(part.id, OutFunction(part.name, _arguments_text(part))))
-            case ToolResult() if not part.images:
-                results.append(OutMessage(role="tool", content=part.text, tool_call_id=part.call))
-            case _:
-                _refuse(part)
-    if message.role is Role.TOOL:
-        return results
-    content = "".join(texts)
-    spoken = OutMessage(role=message.role.value, content=content if content or not calls else None)
-    if calls:
-        spoken.tool_calls = calls
-    if thoughts:
-        spoken.reasoning_content = "".join(thoughts)
-    return [spoken, *results]
+        if not isinstance(part, Text | Reasoning | ToolCall | ToolResult) or (isinstance(part, ToolResult) and part.images):
+            _refuse(part)
+    results = [ChatMessage(role="tool", content=result.text, tool_call_id=result.call) for result in message.results]
+    return results if message.role is Role.TOOL else [chat_message(message, _arguments_text), *results]
 
 
 def _arguments_text(call: ToolCall) -> str:
@@ -129,7 +79,7 @@ def _arguments_text(call: ToolCall) -> str:
 
 def _refuse(part: Part) -> NoReturn:
     kind = type(part).__name__.removesuffix("Part").lower() if not isinstance(part, ToolResult) else "image in a tool result"
-    raise ModelError(f"a chat endpoint cannot be sent a part of kind `{kind}` yet; use text only", kind="bad_request")
+    raise ModelError(f"parts of kind `{kind}` cannot be sent to a chat endpoint yet; use text only", kind="bad_request")
 
 
 def _without_surrogates(value: Any) -> Any:
@@ -144,73 +94,11 @@ def _without_surrogates(value: Any) -> Any:
 
 # -- incoming ----------------------------------------------------------------------------------------------------------
 
-Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)] | None
+_decoder = msgspec.json.Decoder(ChatReply)
 
 
-class _InFunction(msgspec.Struct):
-    """A call; arguments are JSON text, or with some servers the object itself."""
-
-    name: str
-    arguments: msgspec.Raw = msgspec.Raw(b"null")
-
-
-class _InCall(msgspec.Struct):
-    """A tool call in a reply."""
-
-    function: _InFunction
-    id: str | None = None
-
-
-class _InPart(msgspec.Struct):
-    """A piece of content, where content is a list."""
-
-    text: str | None = None
-
-
-class _InMessage(msgspec.Struct):
-    """What the model said."""
-
-    content: str | list[_InPart] | None = None
-    tool_calls: list[_InCall] | None = None
-    refusal: str | None = None
-    reasoning_content: str | None = None
-    reasoning: Any = None
-
-
-class _InChoice(msgspec.Struct):
-    """One of the completions; we ask for one."""
-
-    message: _InMessage
-    finish_reason: str | None = None
-
-
-class _InDetails(msgspec.Struct):
-    """Which prompt tokens were cheaper."""
-
-    cached_tokens: Count = None
-
-
-class _InUsage(msgspec.Struct):
-    """What it cost."""
-
-    prompt_tokens: Count = None
-    completion_tokens: Count = None
-    prompt_tokens_details: _InDetails | None = None
-
-
-class _InReply(msgspec.Struct):
-    """A whole reply."""
-
-    choices: list[_InChoice] | None = None
-    usage: _InUsage | None = None
-    error: Any = None
-
-
-_decoder = msgspec.json.Decoder(_InReply)
-
-
-def reply_from(body: bytes) -> Reply:
-    """The reply in some bytes; `ModelError` if it is not one."""
+def parse_reply(body: bytes) -> Reply:
+    """Parse a reply body; `ModelError` if it is not a chat completion."""
     try:
         incoming = _decoder.decode(body)
     except (ValueError, RecursionError) as error:
@@ -218,16 +106,16 @@ def reply_from(body: bytes) -> Reply:
     if incoming.error is not None:
         raise error_in_reply(incoming.error)
     if not incoming.choices:
-        raise _malformed("it has no choices", body)
+        raise _malformed("it has no `choices`", body)
     choice = incoming.choices[0]
     if choice.finish_reason in _BROKEN_STOPS:
-        raise ModelError(f"the endpoint broke off with finish_reason `{choice.finish_reason}`", kind="server", retryable=True)
+        raise ModelError(f"the endpoint stopped early with finish_reason `{choice.finish_reason}`", kind="server", retryable=True)
     parts = _parts_of(choice.message)
     return Reply(parts=parts, usage=_usage_of(incoming.usage), stop=_stop_of(choice, parts))
 
 
 def _malformed(why: str, body: bytes) -> ModelError:
-    """A reply that is none, with its beginning."""
+    """The error for a body that is not a chat completion; it quotes the beginning."""
     start = body[:200].decode("utf-8", "replace")
     return ModelError(
         f"the endpoint's reply is not a chat completion: {why}; it begins {start!r}. Is the base URL right? Most end in /v1",
@@ -235,7 +123,7 @@ def _malformed(why: str, body: bytes) -> ModelError:
     )
 
 
-def _parts_of(message: _InMessage) -> tuple[Part, ...]:
+def _parts_of(message: ReplyMessage) -> tuple[Part, ...]:
     parts: list[Part] = []
     thought = message.reasoning_content or (message.reasoning if isinstance(message.reasoning, str) else None)
     content = message.content
@@ -250,21 +138,21 @@ def _parts_of(message: _InMessage) -> tuple[Part, ...]:
     taken: set[str] = set()
     for index, call in enumerate(message.tool_calls or ()):
         call_id = call.id[:MAX_NAME] if call.id else f"call_{index}"
-        while call_id in taken:  # some servers number every call 0
+        while call_id in taken:  # some servers give every call the same id
             call_id += f".{index}"
         taken.add(call_id)
-        parts.append(tool_call(call_id, call.function.name, _text_of(call.function.arguments)))
+        parts.append(tool_call(call_id, call.function.name, _arguments_of(call.function.arguments)))
     return tuple(parts)
 
 
 def _split_thought(content: str) -> tuple[str, str]:
-    """Reasoning and answer of a server that leaves both in the content. A thought that never ends is all the model said."""
+    """Split reasoning from the answer. Without a closing tag everything stays content."""
     thought, closed, answer = content.removeprefix(_THINK).partition("</think>")
     return (thought.strip(), answer.strip()) if closed else ("", content)
 
 
-def _text_of(raw: msgspec.Raw) -> str:
-    """Arguments as JSON text, whether they came as text or as the object itself."""
+def _arguments_of(raw: msgspec.Raw) -> str:
+    """Arguments as JSON text, whether the server sent text or an object."""
     data = bytes(raw).strip()
     if data == b"null":
         return ""
@@ -276,18 +164,17 @@ def _text_of(raw: msgspec.Raw) -> str:
         return data.decode("utf-8", "replace")
 
 
-def _usage_of(usage: _InUsage | None) -> Usage:
+def _usage_of(usage: ReplyUsage | None) -> Usage:
     if usage is None:
         return Usage()
-    details = usage.prompt_tokens_details
     return Usage(
         prompt_tokens=usage.prompt_tokens or 0,
         completion_tokens=usage.completion_tokens or 0,
-        cached_tokens=(details.cached_tokens or 0) if details else 0,
+        cached_tokens=usage.cached_tokens,
     )
 
 
-def _stop_of(choice: _InChoice, parts: tuple[Part, ...]) -> str:
+def _stop_of(choice: ReplyChoice, parts: tuple[Part, ...]) -> str:
     stop = _STOPS.get(choice.finish_reason or "stop", "stop")
     if choice.message.refusal:
         return "refusal"

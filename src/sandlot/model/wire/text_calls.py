@@ -1,9 +1,9 @@
-"""Tool calls written in plain text, for models that have no calls of their own.
+"""Tool calls written in plain text, for models without a native call format.
 
-Three spellings are read: `<tool_call>{"name": ..., "arguments": {...}}</tool_call>` (Hermes, Qwen), blocks fenced as `json` or
-`tool_call` with the same object, and `<function=NAME>{...}</function>` (Llama). What is clearly meant as a call and cannot be
-read stays as a call with `malformed`, so that the agent is told. Nothing raises, and hostile text costs bounded time: only the
-first `MAX_TEXT` characters are looked at, and at most `MAX_OPENINGS` openings; the rest stays text.
+Three formats are read: `<tool_call>{"name": ..., "arguments": {...}}</tool_call>` (Hermes, Qwen), blocks fenced as `json` or
+`tool_call` with the same object, and `<function=NAME>{...}</function>` (Llama). A block that is
+clearly meant as a call and cannot be parsed becomes a call with `malformed`, so that the agent gets an error. Nothing raises, and
+hostile text costs bounded time: only the first `MAX_TEXT` characters are searched, for at most `MAX_OPENINGS` blocks.
 """
 
 import re
@@ -16,7 +16,7 @@ import msgspec
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.trace import Message, Part, Text, ToolCall, ToolResult
 from sandlot.core.types import Json, Role
-from sandlot.model.wire.arguments import MAX_CHARS, malformed_call, short_name, storable, tool_call
+from sandlot.model.wire.arguments import MAX_CHARS, is_storable, malformed_call, short_name, tool_call
 
 MAX_TEXT = 2**20
 MAX_OPENINGS = 64
@@ -26,14 +26,14 @@ _SPACE = re.compile(r"\s*")
 
 
 class FoundCalls(NamedTuple):
-    """The text that is left, and the calls that were in it."""
+    """The calls found in a text, and the text without them."""
 
     text: str
     calls: tuple[ToolCall, ...]
 
 
 def parse_calls(text: str, prefix: str = "call") -> FoundCalls:
-    """Find the calls; ids are `prefix` and a number. Text without calls comes back as it was."""
+    """Find the calls; their ids are `prefix` and a number. Text without calls is returned unchanged."""
     scan = text[:MAX_TEXT]
     kept: list[str] = []
     calls: list[ToolCall] = []
@@ -42,7 +42,7 @@ def parse_calls(text: str, prefix: str = "call") -> FoundCalls:
         opening = _OPENING.search(scan, at)
         if opening is None:
             break
-        found, end = _block(scan, opening, f"{prefix}_{len(calls)}")
+        found, end = _read_block(scan, opening, f"{prefix}_{len(calls)}")
         kept.append(scan[at : opening.start()] if found else scan[at:end])
         calls += found
         at = end
@@ -52,8 +52,8 @@ def parse_calls(text: str, prefix: str = "call") -> FoundCalls:
     return FoundCalls("".join(kept).strip(), tuple(calls))
 
 
-def _block(text: str, opening: re.Match[str], call_id: str) -> tuple[list[ToolCall], int]:
-    """The calls in one block, and where it ends; no calls if it is only a fence with something else in it."""
+def _read_block(text: str, opening: re.Match[str], call_id: str) -> tuple[list[ToolCall], int]:
+    """The calls in one block, and where the block ends; no calls if it is a `json` fence with other content."""
     name, fence = opening.group(1), opening.group(2)
     closing = "```" if fence else "</function>" if name else "</tool_call>"
     value, end = _json_at(text, opening.end())
@@ -61,7 +61,7 @@ def _block(text: str, opening: re.Match[str], call_id: str) -> tuple[list[ToolCa
         calls = _calls_in(value, text[opening.end() : end], call_id, name=name, strict=fence == "json")
         if calls or fence == "json":
             return calls, _after(text, end, closing)
-    if fence == "json":  # a block that is no call is just an answer
+    if fence == "json":  # it is part of the answer
         return [], opening.end()
     close = text.find(closing, opening.end())
     end = len(text) if close < 0 else close
@@ -73,14 +73,14 @@ def _block(text: str, opening: re.Match[str], call_id: str) -> tuple[list[ToolCa
 
 
 def block_calls(body: str, call_id: str) -> list[ToolCall]:
-    """The calls in a block whose edges are known already, since control tokens enclose it; one malformed call if it is none."""
+    """The calls in a block that is enclosed by control tokens; one malformed call if it cannot be parsed."""
     value, end = _json_at(body[:MAX_TEXT], 0)
     calls = _calls_in(value, body[:end], call_id, name=None, strict=False) if not body[end:].strip() else []
     return calls or [malformed_call(call_id, _name_in(body), body.strip())]
 
 
 def _json_at(text: str, start: int) -> tuple[Any, int]:
-    """One JSON value and where it ends: a `</tool_call>` or a fence inside a string does not end it. None if there is none."""
+    """A JSON value and where it ends; None if there is none. Closing tags and fences inside strings do not end it."""
     begin = cast("re.Match[str]", _SPACE.match(text, start)).end()
     try:
         return _DECODER.raw_decode(text, begin)
@@ -96,15 +96,15 @@ _DECODER = JSONDecoder(parse_constant=_no_constant, strict=False)
 
 
 def _after(text: str, end: int, closing: str) -> int:
-    """Behind the closing mark if it follows; many models stop before writing it."""
+    """The position after the closing tag, which many models leave out."""
     mark = cast("re.Match[str]", _SPACE.match(text, end)).end()
     return mark + len(closing) if text.startswith(closing, mark) else end
 
 
 def _calls_in(value: Any, source: str, call_id: str, *, name: str | None, strict: bool) -> list[ToolCall]:
-    """Calls from a decoded block: one object, or a list of them; with a name outside, the object is the arguments.
+    """Calls from a decoded block: one object or a list of them. If `name` is given, the object is the arguments.
 
-    Strictly, an object is a call only if it has arguments too: a JSON answer may well have a `name`.
+    With `strict` an object is a call only if it has arguments, since a JSON answer may also have a `name`.
     """
     if name is not None:
         return [_call(call_id, name, value, source)]
@@ -121,11 +121,11 @@ def _calls_in(value: Any, source: str, call_id: str, *, name: str | None, strict
 
 
 def _call(call_id: str, name: str, arguments: Any, source: str) -> ToolCall:
-    if isinstance(arguments, str):  # some models quote the object once more
+    if isinstance(arguments, str):  # some models write the object as a string
         return tool_call(call_id, name, arguments)
     if arguments is None:
         return tool_call(call_id, name, "")
-    if isinstance(arguments, dict) and len(source) <= MAX_CHARS and storable(cast("Json", arguments)):
+    if isinstance(arguments, dict) and len(source) <= MAX_CHARS and is_storable(cast("Json", arguments)):
         return ToolCall(call_id, short_name(name), cast("Json", arguments))
     return malformed_call(call_id, name, source)
 
@@ -134,16 +134,16 @@ _NAME = re.compile(r'"name"\s{0,8}:\s{0,8}"([^"\\]{1,128})"')
 
 
 def _name_in(body: str) -> str:
-    """The tool's name in a call that is not JSON, so that the agent is told about the right one."""
+    """The tool's name in a call that is not JSON, for the error message."""
     found = _NAME.search(body[:4096])
     return found.group(1) if found else "unreadable"
 
 
-# -- the other direction -----------------------------------------------------------------------------------------------
+# -- writing -----------------------------------------------------------------------------------------------
 
 
-def explained(tools: Sequence[ToolSpec]) -> str:
-    """What the system prompt says about tools; empty if there are none."""
+def tool_instructions(tools: Sequence[ToolSpec]) -> str:
+    """The system prompt's section about tools; empty without tools."""
     if not tools:
         return ""
     listed = "\n".join(
@@ -166,10 +166,10 @@ You may write several such blocks. Each result comes back inside <tool_response>
 When the task is done, answer without any tool call."""
 
 
-def as_text(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> list[Message]:
-    """The history for a model without calls: tools explained in the system message, calls and results as text."""
-    shown = [_as_text(message) for message in messages]
-    explanation = explained(tools)
+def messages_as_text(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> list[Message]:
+    """The history for a model without native calls: tools in the system message, calls and results as text."""
+    shown = [_message_as_text(message) for message in messages]
+    explanation = tool_instructions(tools)
     if not explanation:
         return shown
     if shown and shown[0].role is Role.SYSTEM:
@@ -178,7 +178,7 @@ def as_text(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> list[Mess
     return [Message(role=Role.SYSTEM, parts=(Text(explanation),)), *shown]
 
 
-def _as_text(message: Message) -> Message:
+def _message_as_text(message: Message) -> Message:
     if not any(isinstance(part, ToolCall | ToolResult) for part in message.parts):
         return message
     parts = tuple(_part_as_text(part) for part in message.parts)

@@ -1,15 +1,15 @@
-"""How engines are asked for exact tokens: our own server's dialect, vLLM's and SGLang's.
+"""Requests for exact tokens in the dialects of our own server, vLLM and SGLang.
 
-Each is one function that writes a request and one that reads its reply. A reply is believed only as a whole: as many
-log-probabilities as ids, every one a number, weight versions that add up, no more tokens than asked for, and a stop token that is
-really there. Anything else is `ModelError(kind="malformed")`, never a trace with wrong tokens.
+Each dialect is one function that writes a request and one that reads its reply. A reply is accepted only if it is consistent: as
+many log-probabilities as ids, all finite, weight versions that add up, no more tokens than requested, and the sampled stop token
+included. Anything else is `ModelError(kind="malformed")`, never a trace with wrong tokens.
 """
 
 import math
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -17,22 +17,21 @@ from sandlot.core.errors import ModelError
 from sandlot.core.ports.model import Sampled, Sampling
 from sandlot.core.types import Json
 from sandlot.model.wire.failure import error_in_reply
+from sandlot.model.wire.openai import CompletionReply, Count, ReplyPromptUsage, TokenId
 
 _SLACK = 1e-3
-"""A log-probability may be this much above 0: rounding."""
+"""A log-probability may exceed 0 by this much, from rounding."""
 
-_PLAIN: Json = {"min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
-"""Said in every request: what is left open, an engine takes from the model's `generation_config.json`, and then samples from
-another distribution than the one recorded."""
+_NEUTRAL: Json = {"min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
+"""Sent with every request. For fields that are missing an engine takes defaults from the model's `generation_config.json`, and
+would then sample from another distribution than the recorded one."""
 
-Id = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
-Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Read = TypeVar("Read")
 
 
 @dataclass(frozen=True, slots=True)
 class CompletionRequest:
-    """One completion to be asked for."""
+    """A completion to request."""
 
     model: str
     ids: Sequence[int]
@@ -41,76 +40,38 @@ class CompletionRequest:
     stop_ids: Sequence[int]
     session: str
     adapter: bool = False
-    """The model is an adapter, which has one name: no other may answer."""
+    """True if the model is an adapter; the reply must then name it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """One engine's way of being asked."""
+    """The request format of one engine."""
 
     name: str
     path: str
     write: Callable[[CompletionRequest], Json]
     read: Callable[[bytes, CompletionRequest], Sampled]
     sessions: bool = False
-    """True if it is told when a rollout is over."""
+    """True if the end of a rollout is reported to it."""
 
 
 # -- vLLM, and our own server ------------------------------------------------------------------------------------------
 
 
-class _InLogprobs(msgspec.Struct):
-    """Of the sampled tokens, in order."""
-
-    token_logprobs: list[float | None] | None = None
-
-
-class _InChoice(msgspec.Struct):
-    """One completion."""
-
-    token_ids: list[Id] | None = None
-    prompt_token_ids: list[Id] | None = None
-    logprobs: _InLogprobs | None = None
-    finish_reason: str | None = None
-    weight_versions: list[tuple[Count, Count]] | None = None
-
-
-class _InDetails(msgspec.Struct):
-    """Which prompt tokens were not computed."""
-
-    cached_tokens: Count | None = None
-
-
-class _InUsage(msgspec.Struct):
-    """What it cost."""
-
-    prompt_tokens: Count | None = None
-    prompt_tokens_details: _InDetails | None = None
-
-
-class _InCompletion(msgspec.Struct):
-    """A reply of `/v1/completions`."""
-
-    model: str | None = None
-    choices: list[_InChoice] | None = None
-    usage: _InUsage | None = None
-    error: Any = None
-
-
-def _write_completion(wanted: CompletionRequest) -> Json:
-    sampling = wanted.sampling
+def _write_completion(request: CompletionRequest) -> Json:
+    sampling = request.sampling
     body: Json = {
-        "model": wanted.model,
-        "prompt": list(wanted.ids),
-        "max_tokens": wanted.max_tokens,
+        "model": request.model,
+        "prompt": list(request.ids),
+        "max_tokens": request.max_tokens,
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
         "top_k": sampling.top_k or -1,
-        **_PLAIN,
+        **_NEUTRAL,
         "logprobs": 1,
         "return_token_ids": True,
-        "ignore_eos": True,  # only what is named here ends a turn
-        "stop_token_ids": list(wanted.stop_ids),
+        "ignore_eos": True,  # only the stops named here end a turn
+        "stop_token_ids": list(request.stop_ids),
     }
     if sampling.seed is not None:
         body["seed"] = sampling.seed
@@ -119,36 +80,35 @@ def _write_completion(wanted: CompletionRequest) -> Json:
     return body
 
 
-def _write_own(wanted: CompletionRequest) -> Json:
-    return _write_completion(wanted) | ({"session": wanted.session} if wanted.session else {})
+def _write_own(request: CompletionRequest) -> Json:
+    return _write_completion(request) | ({"session": request.session} if request.session else {})
 
 
-def _read_completion(reply: bytes, wanted: CompletionRequest) -> Sampled:
-    whole = _decoded(reply, _InCompletion)
-    if whole.error is not None:
-        raise error_in_reply(whole.error)
-    if wanted.adapter and whole.model != wanted.model:
-        raise _malformed(f"`{wanted.model}` was asked, and `{whole.model}` answered")
-    if not whole.choices or len(whole.choices) != 1:
-        raise _malformed(f"one choice was asked for, {len(whole.choices or ())} came")
-    choice = whole.choices[0]
+def _read_completion(reply: bytes, request: CompletionRequest) -> Sampled:
+    answer = _decode_reply(reply, CompletionReply)
+    if answer.error is not None:
+        raise error_in_reply(answer.error)
+    if request.adapter and answer.model != request.model:
+        raise _malformed(f"`{request.model}` was requested, `{answer.model}` answered")
+    if not answer.choices or len(answer.choices) != 1:
+        raise _malformed(f"it has {len(answer.choices or ())} choices; 1 was requested")
+    choice = answer.choices[0]
     if choice.token_ids is None:
         raise _malformed("it has no `token_ids`; the server is too old for `return_token_ids`, or not vLLM")
-    if choice.prompt_token_ids is not None and choice.prompt_token_ids != list(wanted.ids):
-        raise _malformed("it continued another prompt than the one it was given")
+    if choice.prompt_token_ids is not None and choice.prompt_token_ids != list(request.ids):
+        raise _malformed("`prompt_token_ids` differ from the prompt that was sent")
     if choice.logprobs is None or choice.logprobs.token_logprobs is None:
         raise _malformed("it has no `logprobs`")
-    usage = whole.usage or _InUsage()
-    if usage.prompt_tokens is not None and usage.prompt_tokens != len(wanted.ids):
-        raise _malformed(f"the prompt had {len(wanted.ids)} tokens, the server counted {usage.prompt_tokens}")
-    cached = usage.prompt_tokens_details.cached_tokens if usage.prompt_tokens_details else None
-    return _exact(
-        wanted,
+    usage = answer.usage or ReplyPromptUsage()
+    if usage.prompt_tokens is not None and usage.prompt_tokens != len(request.ids):
+        raise _malformed(f"the prompt has {len(request.ids)} tokens, the server counted {usage.prompt_tokens}")
+    return _require_exact(
+        request,
         choice.token_ids,
         choice.logprobs.token_logprobs,
         [(len(choice.token_ids), 0)] if choice.weight_versions is None else choice.weight_versions,
         stop=choice.finish_reason,
-        cached=cached or 0,
+        cached=usage.cached_tokens,
     )
 
 
@@ -156,7 +116,7 @@ def _read_completion(reply: bytes, wanted: CompletionRequest) -> Sampled:
 
 
 class _InFinish(msgspec.Struct):
-    """Why it stopped, and what it met there."""
+    """Why it stopped, and the token or text that matched."""
 
     type: str
     matched: Any = None
@@ -164,9 +124,9 @@ class _InFinish(msgspec.Struct):
 
 
 class _InMeta(msgspec.Struct):
-    """Everything about a completion but its text."""
+    """A completion without its text."""
 
-    output_token_logprobs: list[tuple[float | None, Id, Any]] | None = None
+    output_token_logprobs: list[tuple[float | None, TokenId, Any]] | None = None
     finish_reason: _InFinish | None = None
     prompt_tokens: Count | None = None
     cached_tokens: Count | None = None
@@ -177,66 +137,66 @@ class _InGenerated(msgspec.Struct):
     """A reply of `/generate`."""
 
     meta_info: _InMeta | None = None
-    output_ids: list[Id] | None = None
+    output_ids: list[TokenId] | None = None
     error: Any = None
 
 
-def _write_generate(wanted: CompletionRequest) -> Json:
-    sampling = wanted.sampling
+def _write_generate(request: CompletionRequest) -> Json:
+    sampling = request.sampling
     settings: Json = {
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
         "top_k": sampling.top_k or -1,
-        **_PLAIN,
-        "max_new_tokens": wanted.max_tokens,
-        "stop_token_ids": list(wanted.stop_ids),
+        **_NEUTRAL,
+        "max_new_tokens": request.max_tokens,
+        "stop_token_ids": list(request.stop_ids),
         "skip_special_tokens": False,
         "no_stop_trim": True,
     }
     if sampling.stop:
         settings["stop"] = list(sampling.stop)
-    return {"input_ids": list(wanted.ids), "sampling_params": settings, "return_logprob": True, "logprob_start_len": -1}
+    return {"input_ids": list(request.ids), "sampling_params": settings, "return_logprob": True, "logprob_start_len": -1}
 
 
-def _read_generate(reply: bytes, wanted: CompletionRequest) -> Sampled:
-    whole = _decoded(reply, _InGenerated)
-    if whole.error is not None:
-        raise error_in_reply(whole.error)
-    meta = whole.meta_info
+def _read_generate(reply: bytes, request: CompletionRequest) -> Sampled:
+    answer = _decode_reply(reply, _InGenerated)
+    if answer.error is not None:
+        raise error_in_reply(answer.error)
+    meta = answer.meta_info
     if meta is None or meta.output_token_logprobs is None or meta.finish_reason is None:
         raise _malformed("it has no `meta_info` with `output_token_logprobs` and `finish_reason`")
     logprobs = [value for value, *_ in meta.output_token_logprobs]
     ids = [token for _, token, *_ in meta.output_token_logprobs]
-    if whole.output_ids is not None and whole.output_ids != ids:
+    if answer.output_ids is not None and answer.output_ids != ids:
         raise _malformed("`output_ids` and `output_token_logprobs` name different tokens")
-    if meta.prompt_tokens is not None and meta.prompt_tokens != len(wanted.ids):
-        raise _malformed(f"the prompt had {len(wanted.ids)} tokens, the server counted {meta.prompt_tokens}")
+    if meta.prompt_tokens is not None and meta.prompt_tokens != len(request.ids):
+        raise _malformed(f"the prompt has {len(request.ids)} tokens, the server counted {meta.prompt_tokens}")
     matched = meta.finish_reason.matched
-    return _exact(
-        wanted,
+    return _require_exact(
+        request,
         ids,
         logprobs,
-        [(len(ids), _version(meta.weight_version))],
+        [(len(ids), _version_number(meta.weight_version))],
         stop=meta.finish_reason.type,
         cached=meta.cached_tokens or 0,
         also_stops=(matched,) if isinstance(matched, int) else (),
     )
 
 
-def _version(named: str | int | None) -> int:
-    """SGLang names versions by text; `default` is the one it started with."""
+def _version_number(named: str | int | None) -> int:
+    """SGLang names versions by text; `default` are the weights it started with."""
     if named in (None, "default"):
         return 0
     if str(named).isdecimal():
         return int(named)
-    raise _malformed(f"the weight version is {named!r}; publish weights under numbers, so that they can be put in order")
+    raise _malformed(f"the weight version is {named!r}; publish weights under numbers, so that versions have an order")
 
 
-# -- what every reply must be ------------------------------------------------------------------------------------------
+# -- checks of every reply ------------------------------------------------------------------------------------------
 
 
-def _exact(
-    wanted: CompletionRequest,
+def _require_exact(
+    request: CompletionRequest,
     ids: Sequence[int],
     logprobs: Sequence[float | None],
     versions: Sequence[tuple[int, int]],
@@ -245,23 +205,25 @@ def _exact(
     cached: int = 0,
     also_stops: Sequence[int] = (),
 ) -> Sampled:
-    """The completion, if it is one; `also_stops` are tokens the engine says it stopped at by itself."""
+    """The completion if it is consistent. `also_stops` are further tokens that the engine reports to have stopped at."""
     if stop not in {"stop", "length"}:
-        raise ModelError(f"the engine broke off with finish reason `{stop}`", kind="server", retryable=True)
-    if not ids or len(ids) > wanted.max_tokens:
-        raise _malformed(f"{len(ids)} tokens came where 1 to {wanted.max_tokens} were asked for")
+        raise ModelError(f"the engine stopped early with finish reason `{stop}`", kind="server", retryable=True)
+    if not ids or len(ids) > request.max_tokens:
+        raise _malformed(f"it has {len(ids)} tokens; 1 to {request.max_tokens} were requested")
     if len(logprobs) != len(ids):
-        raise _malformed(f"{len(ids)} tokens and {len(logprobs)} log-probabilities")
+        raise _malformed(f"it has {len(ids)} tokens and {len(logprobs)} log-probabilities")
     numbers = [value if value is not None and math.isfinite(value) and value <= _SLACK else None for value in logprobs]
     if None in numbers:
         place = numbers.index(None)
         raise _malformed(f"the log-probability of token {place} is {logprobs[place]!r}")
     if sum(count for count, _ in versions) != len(ids) or any(count < 1 for count, _ in versions):
         raise _malformed(f"weight versions {list(versions)[:8]} do not add up to {len(ids)} tokens")
-    if stop == "stop" and not wanted.sampling.stop and ids[-1] not in (*wanted.stop_ids, *also_stops):
-        raise _malformed(f"it stopped, and its last token {ids[-1]} is no stop token: the one that was sampled is missing")
-    if not 0 <= cached <= len(wanted.ids):
-        raise _malformed(f"{cached} of {len(wanted.ids)} prompt tokens were cached")
+    if stop == "stop" and not request.sampling.stop and ids[-1] not in (*request.stop_ids, *also_stops):
+        raise _malformed(
+            f"finish reason is `stop`, but the last token {ids[-1]} is not a stop token; the sampled stop token is missing"
+        )
+    if not 0 <= cached <= len(request.ids):
+        raise _malformed(f"it reports {cached} cached tokens of a prompt of {len(request.ids)}")
     return Sampled(
         ids=struct.pack(f"<{len(ids)}i", *ids),
         logprobs=struct.pack(f"<{len(ids)}f", *(min(value, 0.0) for value in numbers if value is not None)),
@@ -272,11 +234,11 @@ def _exact(
 
 
 def _malformed(why: str) -> ModelError:
-    """A reply that cannot be believed."""
-    return ModelError(f"the engine's reply is no exact completion: {why}", kind="malformed")
+    """The error for an inconsistent reply."""
+    return ModelError(f"the engine's reply is not an exact completion: {why}", kind="malformed")
 
 
-def _decoded(reply: bytes, kind: type[Read]) -> Read:
+def _decode_reply(reply: bytes, kind: type[Read]) -> Read:
     try:
         return msgspec.json.decode(reply, type=kind)
     except (ValueError, RecursionError) as error:

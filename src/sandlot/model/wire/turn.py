@@ -1,4 +1,4 @@
-"""What a client of any dialect asks for and gets, in our own words: the dialects only translate."""
+"""A turn as our servers handle it: the request and the reply that OpenAI's and Anthropic's formats are translated to and from."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,18 +15,18 @@ from sandlot.model.wire.arguments import MAX_NAME, tool_call
 
 @dataclass(frozen=True, slots=True)
 class TurnRequest:
-    """One request for a turn."""
+    """A client's request for one assistant message."""
 
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...]
     stream: bool
-    wishes: Json
-    """How it wants to be sampled, as far as it says so: temperature, max_tokens, stop and the like."""
+    sampling: Json
+    """The sampling fields that the request sets, under their wire names: temperature, max_tokens, stop and others."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
-    """One turn as it goes back."""
+class TurnReply:
+    """One assistant message with why it stopped and its token counts."""
 
     message: Message
     stop: str
@@ -36,42 +36,42 @@ class Answered:
 
 _EMPTY_SCHEMA: Json = {"type": "object", "properties": {}}
 _MAX_MESSAGES = 10_000
-"""Of one history."""
+"""Messages of one request."""
 
 
-def refused(field: str, why: str) -> HTTPException:
-    """A 400 that names the field."""
+def bad_field(field: str, why: str) -> HTTPException:
+    """HTTP 400 that names the field."""
     return HTTPException(400, f"`{field}`: {why}")
 
 
 def schema_of(field: str, schema: Json | None) -> Json:
-    """What a tool takes, in the shape every renderer reads; a 400 if it is none, which is its client's mistake."""
+    """The JSON Schema of a tool's arguments; HTTP 400 if it is not an object schema that every renderer can read."""
     if not schema:
         return _EMPTY_SCHEMA
     required: Any = schema.get("required") or []
     if not isinstance(schema.get("properties") or {}, dict):
-        raise refused(f"{field}.properties", "is not an object")
+        raise bad_field(f"{field}.properties", "must be an object")
     if not isinstance(required, list) or not all(isinstance(name, str) for name in cast("list[Any]", required)):
-        raise refused(f"{field}.required", "is not a list of names")
+        raise bad_field(f"{field}.required", "must be a list of names")
     return schema
 
 
-def call_from(call_id: str, name: str, arguments: object) -> ToolCall:
-    """A call out of a history: its arguments an object or JSON text of one; anything else is kept as text."""
+def call_from_history(call_id: str, name: str, arguments: object) -> ToolCall:
+    """A call of the history; its arguments are an object or its JSON text. Anything else is kept as malformed text."""
     return tool_call(
         call_id[:MAX_NAME], name, arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
     )
 
 
 def arguments_text(call: ToolCall) -> str:
-    """A call's arguments as JSON text; those that could not be read go out as they came."""
+    """A call's arguments as JSON text; malformed ones as the text that was received."""
     return call.malformed if call.malformed is not None else msgspec.json.encode(call.arguments).decode()
 
 
-def joined(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """The messages with neighbouring tool results in one, as the tool loop has them: one message for the results of a turn."""
+def join_results(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """The messages with adjacent tool results merged: one message holds all results of a turn, as in the tool loop."""
     if len(messages) > _MAX_MESSAGES:
-        raise refused("messages", f"there are {len(messages)}; at most {_MAX_MESSAGES} are read")
+        raise bad_field("messages", f"{len(messages)} messages; the maximum is {_MAX_MESSAGES}")
     whole: list[Message] = []
     for message in messages:
         last = whole[-1] if whole else None
@@ -83,15 +83,15 @@ def joined(messages: Sequence[Message]) -> tuple[Message, ...]:
 
 
 def text_parts(text: str) -> tuple[Text, ...]:
-    """The text as a part; none for no text."""
+    """The text as one part; no part if it is empty."""
     return (Text(text),) if text else ()
 
 
-def result_of(call: str, text: str, *, error: bool = False) -> Message:
-    """One tool result as a message."""
+def result_message(call: str, text: str, *, error: bool = False) -> Message:
+    """A tool result as a message."""
     return Message(role=Role.TOOL, parts=(ToolResult(call[:MAX_NAME], text, error=error),), agent="environment")
 
 
-def wishes_of(request: Any, names: Sequence[str]) -> Json:
-    """The named fields that were given."""
+def given_fields(request: Any, names: Sequence[str]) -> Json:
+    """The named fields of a request that are set."""
     return {name: value for name in names if (value := getattr(request, name)) is not None}

@@ -1,1 +1,1 @@
-"""Offers an environment over MCP and HTTP."""
+"""Serves an environment over MCP, by stdio or HTTP."""

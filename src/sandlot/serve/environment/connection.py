@@ -1,8 +1,8 @@
-"""One MCP client and its world: a session with an MCP face.
+"""The connection of one MCP client to its own world.
 
-The session's tools are MCP tools, its opening messages are the prompt `task` and the server's instructions, and one more tool,
-`finish`, gives the answer and ends the rollout. Everything goes through `Session.step`, so limits and constraints hold for this
-client as for any agent. After the end every call says that it has ended.
+The session's tools are MCP tools. Its opening messages are the prompt `task` and the server's instructions. A further tool,
+`finish`, takes the answer and ends the rollout. Every action goes through `Session.step`, so limits and constraints apply as for
+any agent. After the end, every call returns an error.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -35,13 +35,13 @@ FinishText = Callable[[Session], Awaitable[str]]
 
 @asynccontextmanager
 async def open_connection(name: str, open_session: OpenSession, finish_text: FinishText | None) -> AsyncGenerator["Connection"]:
-    """A fresh world with its opening, ready for one client; closed with the context."""
+    """Open a fresh world for one client; it is closed when the context ends."""
     async with open_session() as session:
         yield Connection(name, session, await session.reset(), finish_text)
 
 
 class Connection:
-    """What one client talks to."""
+    """The MCP server of one client."""
 
     def __init__(self, name: str, session: Session, opening: Step, finish_text: FinishText | None) -> None:
         self._session = session
@@ -80,37 +80,37 @@ class Connection:
         return mcp.GetPromptResult(messages=[_prompt_message(message) for message in self._opening.messages])
 
     async def _call_tool(self, _context: Any, params: mcp.CallToolRequestParams) -> mcp.CallToolResult:
-        async with self._turns:  # one action at a time, as from any agent
+        async with self._turns:  # one action at a time
             if self._ended:
                 return _result(f"{self._ended}; open a new connection for a fresh world", error=True)
             try:
                 with boundary(HarnessError, f"call of `{params.name}`"):
                     if params.name == self._finish:
-                        return await self._finished(params.arguments or {})
-                    return await self._acted(params.name, params.arguments or {})
+                        return await self._finish_rollout(params.arguments or {})
+                    return await self._act(params.name, params.arguments or {})
             except SandlotError as error:
                 self._ended = f"the environment failed: {error}"
                 return _result(self._ended, error=True)
 
-    async def _acted(self, name: str, arguments: dict[str, Any]) -> mcp.CallToolResult:
+    async def _act(self, name: str, arguments: dict[str, Any]) -> mcp.CallToolResult:
         call = ToolCall(id=f"mcp-{next(self._calls)}", name=name, arguments=arguments)
         step = await self._session.step(Message(role=Role.ASSISTANT, parts=(call,)))
         results = [result for message in step.messages for result in message.results]
         texts = [result.text for result in results] + [message.text for message in step.messages if message.text]
-        return _result(*texts, *await self._noted(step), error=any(result.error for result in results))
+        return _result(*texts, *await self._note_end(step), error=any(result.error for result in results))
 
-    async def _finished(self, arguments: dict[str, Any]) -> mcp.CallToolResult:
+    async def _finish_rollout(self, arguments: dict[str, Any]) -> mcp.CallToolResult:
         answer = arguments.get("answer")
         if not isinstance(answer, str):
-            return _result(f"`{self._finish}` takes `answer`, a text", error=True)
+            return _result(f"`{self._finish}` needs `answer`, a string", error=True)
         step = await self._session.step(text_message(Role.ASSISTANT, answer))
         texts = [message.text for message in step.messages if message.text]
         if step.end is None:
-            return _result(*texts, "The task goes on.")
-        return _result(*texts, *await self._noted(step))
+            return _result(*texts, "The task continues.")
+        return _result(*texts, *await self._note_end(step))
 
-    async def _noted(self, step: Step) -> list[str]:
-        """Remember an end, whatever brought it, and say how it was graded."""
+    async def _note_end(self, step: Step) -> list[str]:
+        """If the rollout has ended, remember it and return the text about it, with the score."""
         if step.end is None:
             return []
         self._ended = f"the rollout has ended: {step.end}"
@@ -119,7 +119,7 @@ class Connection:
 
 
 def _free_name(name: str, taken: set[str]) -> str:
-    """The name, with a number behind it if the environment has a tool of that name."""
+    """The name, with a number appended if the environment has a tool of that name."""
     return next(each for each in chain([name], (f"{name}_{n}" for n in count(2))) if each not in taken)
 
 

@@ -1,7 +1,6 @@
-"""Sessions for clients of any kind, graded when they end.
+"""Sessions for served clients, graded when they end.
 
-Whoever holds the loop, what passes through is written down as a trace, so that a served rollout is graded by the very
-function that grades all others.
+The messages are recorded as a trace, so that a served rollout is graded by the same function as all others.
 """
 
 from collections.abc import AsyncGenerator, Sequence
@@ -23,7 +22,7 @@ from sandlot.wiring.parts import Grading
 
 
 class _RecordedSession:
-    """A session that keeps a trace of what passes through it."""
+    """A session that records a trace."""
 
     def __init__(self, session: WorldSession, trace: Trace, blobs: Blobs) -> None:
         self.trace = trace
@@ -33,23 +32,23 @@ class _RecordedSession:
 
     @property
     def tools(self) -> Sequence[ToolSpec]:
-        """What the agent may call."""
+        """The tools the agent may call."""
         return self.inner.tools
 
     async def reset(self) -> Step:
         """The opening messages."""
-        return self._noted(await self.inner.reset())
+        return self._record(await self.inner.reset())
 
     async def step(self, action: Message, *, num_tokens: int = 0) -> Step:
         """Take one assistant message."""
         self._leaf = self.trace.append(Node(message=action, parent=self._leaf, sampled=True))
-        return self._noted(await self.inner.step(action, num_tokens=num_tokens))
+        return self._record(await self.inner.step(action, num_tokens=num_tokens))
 
     async def render(self) -> str:
-        """The present situation for a person."""
+        """The current state as text for a person."""
         return await self.inner.render()
 
-    def _noted(self, step: Step) -> Step:
+    def _record(self, step: Step) -> Step:
         self.trace.events.extend(step.events)
         self.trace.end = step.end
         for node in step.nodes:
@@ -58,7 +57,7 @@ class _RecordedSession:
 
 
 class GradedTask:
-    """One task offered to many clients, each in a world of its own."""
+    """One task served to many clients, each in its own world."""
 
     def __init__(self, grading: Grading, task: Task) -> None:
         self._grading = grading
@@ -66,7 +65,7 @@ class GradedTask:
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[Session]:
-        """A fresh world for one client."""
+        """Open a new world for one client."""
         env = self._grading.env
         trace = Trace(run="served", task=self._task.id, rollout=0, seed=world_seed(env, self._task))
         blobs = MemoryBlobs()
@@ -74,18 +73,18 @@ class GradedTask:
             yield _RecordedSession(session, trace, blobs)
 
     async def finish_text(self, session: Session) -> str:
-        """The score of a rollout that has ended, check by check; what broke, if grading did."""
+        """Grade a rollout that has ended; the score with all checks, or what failed."""
         if not isinstance(session, _RecordedSession):
-            raise ConfigError("only sessions that this task opened can be graded by it")
+            raise ConfigError("a session can only be graded by the `GradedTask` that opened it")
         trace = session.trace
         with record_outcome(trace):
             trace.evidence = await session.inner.gather(trace.answer)
             trace.events += cut_events(trace.evidence, trace.num_turns)
             trace.outcome = Scored(await grade_trace(self._grading, self._task, trace, session.blobs))
-        return _told(trace.outcome)
+        return _score_text(trace.outcome)
 
 
-def _told(outcome: Outcome | None) -> str:
+def _score_text(outcome: Outcome | None) -> str:
     if not isinstance(outcome, Scored):
         return f"This rollout has no score: {outcome}"
     lines = [f"{check.verdict} {check.points:g}/{check.worth:g} {check.id}" for check in outcome.score.checks]

@@ -1,10 +1,10 @@
-"""Many MCP clients at one port, each with a world of its own.
+"""Many MCP clients on one port, each with its own world.
 
-A client's first request opens a world; the id in its answer leads every later request back to it; a DELETE, or silence for too
-long, closes it. The SDK's own session keeper shares one server among all clients, so this one takes its place.
+A client's first request opens a world; the session id in the reply routes later requests to it. A DELETE or an idle timeout
+closes it. The MCP SDK's session manager shares one server among all clients, so it is replaced here.
 
-The protocol of 2026-07-28 has no connections over HTTP: each request stands alone, and there would be nothing to tie a world to.
-Requests of that version are refused with the versions that do have sessions, and clients fall back to one of those.
+MCP version 2026-07-28 has no sessions over HTTP, so a world could not be assigned to a client. Requests of that version are
+refused with a list of the versions that have sessions, and clients fall back to one of those.
 """
 
 import logging
@@ -28,20 +28,20 @@ from sandlot.serve.environment.connection import Connection
 
 PATH = "/mcp"
 _AT_ONCE = 64
-"""Worlds open at once; further clients are told to come back."""
+"""Maximum open worlds; further clients get HTTP 503."""
 _IDLE_S = 600.0
-"""A world nobody has asked anything for this long is closed."""
+"""A world without requests for this long is closed."""
 _LOCAL_ONLY = TransportSecuritySettings(
     allowed_hosts=["127.0.0.1:*", "localhost:*", "[::1]:*"],
     allowed_origins=["http://127.0.0.1:*", "http://localhost:*", "http://[::1]:*"],
 )
-"""Against web pages that reach for a server on this machine (DNS rebinding)."""
+"""Protection against DNS rebinding by web pages."""
 
 _log = logging.getLogger(__name__)
 
 
-class Door:
-    """An ASGI application that leads each client to its own connection."""
+class SessionRouter:
+    """An ASGI application that routes each client to its own connection."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Door:
         self._transports: dict[str, StreamableHTTPServerTransport] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Handle one request."""
         headers = Headers(scope=scope)
         version = headers.get(MCP_PROTOCOL_VERSION_HEADER)
         session = headers.get(MCP_SESSION_ID_HEADER)
@@ -68,28 +68,28 @@ class Door:
             answer = Response(f"the MCP endpoint is {PATH}", status_code=404)
         elif version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS:
             data = {"supported": list(HANDSHAKE_PROTOCOL_VERSIONS), "requested": version}
-            answer = _refusal(400, mcp.UNSUPPORTED_PROTOCOL_VERSION, "a world needs a session: use an earlier version", data)
+            answer = _refusal(400, mcp.UNSUPPORTED_PROTOCOL_VERSION, "this version has no sessions; use an earlier one", data)
         elif session is None and scope.get("method") == "POST":
-            await self._welcome(scope, receive, send)
+            await self._open_session(scope, receive, send)
             return
         elif session in self._transports:
             await self._transports[session].handle_request(scope, receive, send)
             return
         else:
-            answer = _refusal(404, mcp.INVALID_REQUEST, "no such session: its world is closed; start a new one")
+            answer = _refusal(404, mcp.INVALID_REQUEST, "unknown session: its world is closed; start a new one")
         await answer(scope, receive, send)
 
-    async def _welcome(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Open a world for a client that has none yet; keep it if the client's first request is a good one."""
+    async def _open_session(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Open a world for a new client; keep it if the client's first request succeeds."""
         if len(self._transports) >= self._at_once:
-            answer = _refusal(503, mcp.INTERNAL_ERROR, f"{self._at_once} worlds are open already; try again later")
+            answer = _refusal(503, mcp.INTERNAL_ERROR, f"{self._at_once} worlds are open, the maximum; try again later")
             await answer(scope, receive, send)
             return
         name = uuid4().hex
         transport = StreamableHTTPServerTransport(name, security_settings=self._security, idle_timeout=self._idle_s)
         self._transports[name] = transport
         try:
-            await self._worlds.start(self._host, name, transport)
+            await self._worlds.start(self._run_session, name, transport)
         except SandlotError as error:
             await _refusal(500, mcp.INTERNAL_ERROR, f"the world could not be opened: {error}")(scope, receive, send)
             return
@@ -108,10 +108,10 @@ class Door:
                 with anyio.CancelScope(shield=True):
                     await transport.terminate()
 
-    async def _host(
+    async def _run_session(
         self, name: str, transport: StreamableHTTPServerTransport, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
     ) -> None:
-        """Hold one world open while its client is there. A world that breaks is told here and hurts no other."""
+        """Keep one world open while its client is connected. A failure is logged and does not affect other worlds."""
         started = False
         try:
             with boundary(HarnessError, "connection"):

@@ -1,7 +1,7 @@
-"""An environment as an MCP server: any MCP client can be its agent, in a world of its own.
+"""An environment as an MCP server: any MCP client can be the agent, in its own world.
 
-Over stdio one process is one connection and one world. Over streamable HTTP each session is one. When the client leaves, its
-world is closed. Nothing here knows environments: a world is whatever the opener opens.
+Over stdio a process has one connection and one world; over streamable HTTP each session has a world. The world is closed when the
+client disconnects. This module does not depend on environments: `open_session` opens the world.
 """
 
 import logging
@@ -30,10 +30,10 @@ async def serve_mcp(
     finish_text: FinishText | None = None,
     ready: Callable[[str], None] | None = None,
 ) -> None:
-    """Serve until the client leaves (stdio) or the task is cancelled or interrupted (HTTP).
+    """Serve until the client disconnects (stdio) or the task is cancelled or interrupted (HTTP).
 
-    `finish_text` is asked for what to say about a rollout that `finish` ended: its score, for one. `ready` is told the address
-    once it can be reached; port 0 takes any free one. `allow_hosts` are further names that HTTP clients may use.
+    `finish_text` returns the text about a rollout that has ended, such as its score. `ready` is called with the address once the
+    server listens; port 0 takes any free port. `allow_hosts` are further host names that HTTP clients may use.
     """
     if transport == "stdio":
         await _serve_stdio(name, open_session, finish_text)
@@ -44,7 +44,7 @@ async def serve_mcp(
 async def _serve_stdio(name: str, open_session: OpenSession, finish_text: FinishText | None) -> None:
     from mcp.server.stdio import stdio_server  # noqa: PLC0415 - HTTP does not need it
 
-    # The streams are taken first: from then on what an author's code prints goes to stderr.
+    # The streams are taken first: after that, prints of author code go to stderr.
     async with stdio_server() as (reading, writing), open_connection(name, open_session, finish_text) as connection:
         await connection.server.run(reading, writing, connection.server.create_initialization_options())
 
@@ -61,13 +61,13 @@ async def _serve_http(
     import uvicorn  # noqa: PLC0415 - stdio does not need it
     from mcp.server.transport_security import RequestBodyLimitMiddleware  # noqa: PLC0415 - as above
 
-    from sandlot.serve.environment.http import PATH, Door  # noqa: PLC0415 - as above
+    from sandlot.serve.environment.http import PATH, SessionRouter  # noqa: PLC0415 - as above
     from sandlot.serve.guard import Guard  # noqa: PLC0415 - as above
 
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.create_server((host, port), family=family) as listening:
         async with anyio.create_task_group() as worlds:
-            door = Door(
+            door = SessionRouter(
                 lambda: open_connection(name, open_session, finish_text), worlds, local=host in _LOCAL and not allow_hosts
             )
             app = Guard(RequestBodyLimitMiddleware(door, _MAX_BODY_BYTES), host, allow_hosts)

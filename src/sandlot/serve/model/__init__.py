@@ -1,1 +1,1 @@
-"""Offers a model over an OpenAI-compatible API."""
+"""Serves a model over an OpenAI-compatible API."""

@@ -1,7 +1,7 @@
-"""`/v1/completions`: continue text or exact ids, in vLLM's dialect.
+"""`/v1/completions`: continues text or exact ids, in vLLM's dialect.
 
-With `return_token_ids` a choice has the ids of prompt and completion, so that nobody needs to tokenise anything; with `logprobs`
-the log-probability of each sampled token. `weight_versions` are runs of (count, version) over the completion.
+With `return_token_ids` a choice has the ids of prompt and completion, so clients need no tokenizer; with `logprobs` it has the
+log-probability of each sampled token. `weight_versions` is a list of (count, version) over the completion.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -17,13 +17,14 @@ from sandlot.core.errors import SandlotError
 from sandlot.core.ports.model import Sampled, Sampling
 from sandlot.core.trace import Usage
 from sandlot.core.types import Json
-from sandlot.model.wire.http import LAST_EVENT, EventStream, body_of, decoded, event, json_response, while_connected
-from sandlot.model.wire.openai_server import FINISH, Count, SamplingRequest, head, usage_body
-from sandlot.model.wire.turn import refused
+from sandlot.model.wire.http import LAST_EVENT, EventStream, decode_body, json_response, read_body, run_while_connected, sse_event
+from sandlot.model.wire.openai import SamplingRequest, TokenLimit
+from sandlot.model.wire.openai_server import FINISH_REASONS, reply_head, usage_body
+from sandlot.model.wire.turn import bad_field
 from sandlot.serve.model.server import ModelServer, error_body, ids_of, logprobs_of, sampling_of, server_of, session_of
 
 _DEFAULT_TOKENS = 16
-"""What OpenAI samples where a request does not say."""
+"""OpenAI's default of `max_tokens`."""
 _MAX_PROMPTS = 64
 
 
@@ -31,32 +32,32 @@ class _CompletionRequest(SamplingRequest):
     """`POST /v1/completions`."""
 
     prompt: Any = None
-    max_tokens: Count | None = None
+    max_tokens: TokenLimit | None = None
     logprobs: Annotated[int, msgspec.Meta(ge=0, le=1)] | bool | None = None
-    """True, 0 or 1: the sampled token's own; alternatives are not kept."""
+    """True, 0 or 1: log-probabilities of the sampled tokens only, without alternatives."""
     stop_token_ids: list[int] | None = None
     ignore_eos: bool | None = None
-    """Only `stop` and `stop_token_ids` end it, not the model's own end of turn."""
+    """Ignore the model's end-of-turn token; only `stop` and `stop_token_ids` end the completion."""
     echo: bool | None = None
     suffix: str | None = None
     best_of: int | None = None
 
 
 async def completions(request: Request) -> Response:
-    """Answer one request."""
+    """Handle one request."""
     server = server_of(request)
-    wanted = decoded(await body_of(request, server.body_bytes), _CompletionRequest)
-    job = await to_thread.run_sync(_job, server, request, wanted)  # tokenising a long text takes seconds
+    wanted = decode_body(await read_body(request, server.body_bytes), _CompletionRequest)
+    job = await to_thread.run_sync(_check_request, server, request, wanted)  # tokenising a long text takes seconds
     if wanted.stream:
         server.metrics.count("/v1/completions", 200)
         return EventStream(job.events)
-    body = await while_connected(request.receive, job.body)
+    body = await run_while_connected(request.receive, job.body)
     server.metrics.count("/v1/completions", 499 if body is None else 200)
     return json_response(body)
 
 
 class _Job:
-    """One request, checked: its prompts as ids and how they are sampled."""
+    """A checked request: prompts as ids and sampling settings."""
 
     def __init__(self, server: ModelServer, wanted: _CompletionRequest, prompts: list[list[int]], session: str) -> None:
         self.server = server
@@ -67,43 +68,46 @@ class _Job:
         own = () if wanted.ignore_eos else server.renderer.stop_ids
         self.stop_ids = tuple(dict.fromkeys([*own, *(wanted.stop_token_ids or ())]))
 
-    async def sampled(self) -> list[Sampled]:
-        """All choices."""
+    async def sample(self) -> list[Sampled]:
+        """Sample all choices."""
         num = self.wanted.n or 1
-        async with self.server.admitted(len(self.prompts) * num):
+        async with self.server.admit(len(self.prompts) * num):
             return await self.server.sample_all(self.prompts, self.wanted, self.sampling, self.stop_ids, self.session)
 
     async def body(self) -> Json:
-        """The whole reply."""
-        sampled = await self.sampled()
+        """The reply body."""
+        sampled = await self.sample()
         choices = [self.choice(place, each) for place, each in enumerate(sampled)]
-        return head("text_completion", self.server.model.name) | {"choices": choices, "usage": usage_body(self.usage(sampled))}
+        return reply_head("text_completion", self.server.model.name) | {
+            "choices": choices,
+            "usage": usage_body(self.usage(sampled)),
+        }
 
     async def events(self) -> AsyncIterator[bytes]:
-        """The reply as a stream; what fails after it has begun is an event too."""
-        top = head("text_completion", self.server.model.name)
+        """The reply as a stream; a failure after the start is an event."""
+        top = reply_head("text_completion", self.server.model.name)
         try:
-            sampled = await self.sampled()
+            sampled = await self.sample()
         except (HTTPException, SandlotError) as error:
-            yield event({"error": error_body(error)[1]})
+            yield sse_event({"error": error_body(error)[1]})
             return
         for place, each in enumerate(sampled):
-            yield event(top | {"choices": [self.choice(place, each)]})
+            yield sse_event(top | {"choices": [self.choice(place, each)]})
         if self.wanted.with_usage:
-            yield event(top | {"choices": [], "usage": usage_body(self.usage(sampled))})
+            yield sse_event(top | {"choices": [], "usage": usage_body(self.usage(sampled))})
         yield LAST_EVENT
 
     def choice(self, place: int, sampled: Sampled) -> Json:
-        """One completion."""
+        """One completion as a choice."""
         ids = ids_of(sampled)
         choice: Json = {
             "index": place,
-            "text": self.server.words.decode(_shown(ids, self.stop_ids, sampled.stop)),
-            "finish_reason": FINISH[sampled.stop],
+            "text": self.server.tokenizer.decode(_without_stop(ids, self.stop_ids, sampled.stop)),
+            "finish_reason": FINISH_REASONS[sampled.stop],
             "weight_versions": sampled.versions,
         }
         if self.wanted.logprobs is not None and self.wanted.logprobs is not False:
-            pieces = [self.server.words.decode([each]) for each in ids]
+            pieces = [self.server.tokenizer.decode([each]) for each in ids]
             choice["logprobs"] = {
                 "tokens": pieces,
                 "token_logprobs": logprobs_of(sampled),
@@ -116,7 +120,7 @@ class _Job:
         return choice
 
     def usage(self, sampled: Sequence[Sampled]) -> Usage:
-        """What all of it cost."""
+        """Token counts of all choices."""
         return Usage(
             prompt_tokens=sum(map(len, self.prompts)),
             completion_tokens=sum(len(each.ids) // 4 for each in sampled),
@@ -124,14 +128,14 @@ class _Job:
         )
 
 
-def _job(server: ModelServer, request: Request, wanted: _CompletionRequest) -> _Job:
+def _check_request(server: ModelServer, request: Request, wanted: _CompletionRequest) -> _Job:
     for name, value in {
         "echo": wanted.echo,
         "suffix": wanted.suffix,
         "best_of": wanted.best_of not in (None, 1, wanted.n),
     }.items():
         if value:
-            raise refused(name, "is not supported")
+            raise bad_field(name, "is not supported")
     prompts = _prompts(server, wanted.prompt)
     for place, prompt in enumerate(prompts):
         server.require_ids(prompt, "prompt" if len(prompts) == 1 else f"prompt[{place}]")
@@ -143,25 +147,25 @@ def _job(server: ModelServer, request: Request, wanted: _CompletionRequest) -> _
 def _prompts(server: ModelServer, prompt: Any) -> list[list[int]]:
     """One text, one list of ids, or a list of either."""
     if isinstance(prompt, str):
-        return [server.words.encode(prompt)]
+        return [server.tokenizer.encode(prompt)]
     if not isinstance(prompt, list) or not prompt:
-        raise refused("prompt", "give text, a list of token ids, or a list of either")
+        raise bad_field("prompt", "give text, a list of token ids, or a list of either")
     items = cast("list[Any]", prompt)
     if all(type(item) is int for item in items):
         return [cast("list[int]", items)]
     if len(items) > _MAX_PROMPTS:
-        raise refused("prompt", f"there are {len(items)}; at most {_MAX_PROMPTS} go into one request")
+        raise bad_field("prompt", f"{len(items)} prompts; the maximum is {_MAX_PROMPTS}")
     prompts: list[list[int]] = []
     for place, item in enumerate(items):
         if isinstance(item, str):
-            prompts.append(server.words.encode(item))
+            prompts.append(server.tokenizer.encode(item))
         elif isinstance(item, list) and all(type(each) is int for each in cast("list[Any]", item)):
             prompts.append(cast("list[int]", item))
         else:
-            raise refused(f"prompt[{place}]", "give text or a list of token ids")
+            raise bad_field(f"prompt[{place}]", "give text or a list of token ids")
     return prompts
 
 
-def _shown(ids: list[int], stop_ids: Sequence[int], stop: str) -> list[int]:
-    """The ids without the stop token that ended them: part of the tokens, not of the text."""
+def _without_stop(ids: list[int], stop_ids: Sequence[int], stop: str) -> list[int]:
+    """The ids without the final stop token, which is not part of the text."""
     return ids[:-1] if stop == "stop" and ids and ids[-1] in stop_ids else ids

@@ -1,31 +1,31 @@
-"""What a model's server counts, as Prometheus reads it."""
+"""Metrics of a model server in Prometheus format."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
 _ROUTES = frozenset({"/v1/completions", "/v1/chat/completions", "/v1/models"})
-"""Counted by name. Any other path is a client's own words, which do not belong in a label."""
+"""Routes counted by name. Other paths come from clients and must not become labels."""
 
 
 class Metrics:
-    """Counts of a server's life, and what its engine says about itself when asked."""
+    """Counters of the server, and the engine's metrics at the time of a request."""
 
     def __init__(self, gauges: Callable[[], Mapping[str, float]]) -> None:
         self.running = 0
-        """Completions sampled or waiting now."""
+        """Completions that are running or queued."""
         self.prompt_tokens = 0
         self.cached_tokens = 0
-        """Prompt tokens that were found in the prefix tree."""
+        """Prompt tokens found in the prefix cache."""
         self.sampled_tokens = 0
         self._answers: Counter[tuple[str, int]] = Counter()
         self._gauges = gauges
 
     def count(self, route: str, status: int) -> None:
-        """One more answer."""
+        """Count a reply."""
         self._answers[route if route in _ROUTES else "other", status] += 1
 
     def text(self) -> str:
-        """All of it."""
+        """All metrics as text."""
         return "".join(f"{line}\n" for line in self._lines())
 
     def _lines(self) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The routes of a model's server: completions, chat, models, sessions, health, metrics."""
+"""The routes of a model server: completions, chat, models, sessions, health, metrics."""
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -14,7 +14,7 @@ from sandlot.serve.model.server import ModelServer, error_body, server_of
 
 
 def model_app(server: ModelServer) -> Starlette:
-    """The routes of a model's server."""
+    """The ASGI application of a model server."""
     app = Starlette(
         routes=[
             Route("/v1/completions", completions, methods=["POST"]),

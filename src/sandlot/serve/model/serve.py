@@ -12,11 +12,11 @@ import anyio.to_thread
 
 from sandlot.core.errors import ConfigError
 from sandlot.core.types import Dtype
-from sandlot.model.engine.weights import folder_of
+from sandlot.model.engine.weights import model_folder
 from sandlot.model.nn.shape import read_shape
 from sandlot.model.render.open import open_renderer
 from sandlot.model.render.tokenizer import Tokenizer
-from sandlot.model.wire.listening import listening
+from sandlot.model.wire.listening import serve_app
 from sandlot.serve.guard import Guard
 from sandlot.serve.model.routes import model_app
 from sandlot.serve.model.server import ModelServer
@@ -79,7 +79,7 @@ async def serve_model(
         raise ConfigError(f"serving a model needs the torch extra ({error}); install it: pip install 'sandlot[torch]'") from error
     if share.kv_gib <= 0 or share.max_batch < 1:
         raise ConfigError(f"--kv-gib is {share.kv_gib:g} and --max-batch {share.max_batch}; both must be positive")
-    folder = await anyio.to_thread.run_sync(folder_of, spec)
+    folder = await anyio.to_thread.run_sync(model_folder, spec)
     renderer = await anyio.to_thread.run_sync(open_renderer, folder)
     config = LocalConfig(kv_bytes=int(share.kv_gib * 2**30), max_batch=share.max_batch, dtype=share.dtype)
     async with open_local(folder, name=spec, config=config) as model:
@@ -91,7 +91,7 @@ async def serve_model(
             gauges=model.metrics,
         )
         app = model_app(server) if place.unix is not None else Guard(model_app(server), place.host, place.allow_hosts)
-        opening = listening(app, host=place.host, port=place.port, unix=place.unix, drain_s=place.drain_s)
+        opening = serve_app(app, host=place.host, port=place.port, unix=place.unix, drain_s=place.drain_s)
         async with opening as address:
             ready(f"{spec} in {model.dtype} at {address}")
             await _told_to_stop(until_eof=place.until_eof)

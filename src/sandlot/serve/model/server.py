@@ -1,8 +1,8 @@
 """A model as an OpenAI-compatible server with exact tokens: `sandlot serve --model`.
 
-Any `TokenModel` with its `Renderer` can be behind it. `/v1/completions` takes text or ids and gives ids, log-probabilities and
-weight versions in vLLM's dialect; `/v1/chat/completions` renders messages and tools. A client that leaves frees what its request
-held. More requests than `at_once` are told to come back, so that waiting is always somebody's decision.
+It serves any `TokenModel` with its `Renderer`. `/v1/completions` takes text or ids and returns ids, log-probabilities and weight
+versions in vLLM's dialect; `/v1/chat/completions` renders messages and tools. A request is cancelled when its client disconnects.
+Requests beyond `at_once` get HTTP 429, so that clients decide whether to wait.
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -18,67 +18,68 @@ from starlette.requests import Request
 from sandlot.core.errors import ModelError, unwrapped
 from sandlot.core.ports.model import Renderer, Sampled, Sampling, TokenModel
 from sandlot.model.wire.http import MAX_BODY_BYTES
-from sandlot.model.wire.openai_server import SamplingRequest, require_plain
+from sandlot.model.wire.openai import SamplingRequest
+from sandlot.model.wire.openai_server import refuse_unsupported
 from sandlot.serve.model.metrics import Metrics
 
 _AT_ONCE = 1024
-"""Completions sampled or waiting at the same time; further requests get 429."""
+"""Maximum completions running or queued; further requests get HTTP 429."""
 _REQUEST_S = 3600.0
-"""The longest one request may take."""
+"""Timeout of a request."""
 _MAX_SESSION = 256
 _MAX_STOPS = 64
-"""Stop texts of a request: the engine looks for each after every token."""
+"""Maximum stop texts of a request: the engine searches for each after every token."""
 _MAX_STOP_TOKENS = 1024
 _MAX_STOP_CHARS = 1024
 _BODY_BYTES_PER_TOKEN = 512
-"""A body with more of them for each token of the context holds no prompts that could be served."""
+"""A body with more bytes per token of the context cannot hold a prompt that fits."""
 _STATUS = {"context": 400, "bad_request": 400, "request": 400, "rate_limit": 429, "timeout": 504}
-"""The HTTP status of a model's failure, by kind; 500 for the others."""
+"""HTTP status by kind of `ModelError`; 500 for others."""
 
 
 class _ServedTokenizer(Protocol):
-    """A tokenizer: text to ids and back, special tokens and all."""
+    """A tokenizer: text to ids and back, including special tokens."""
 
     @property
     def size(self) -> int:
-        """How many ids the model has."""
+        """The number of token ids."""
         ...
 
     def encode(self, text: str) -> list[int]:
-        """Exactly this text, nothing put before it."""
+        """The ids of exactly this text, without added tokens."""
         ...
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of some ids, special tokens shown."""
+        """The text of ids, including special tokens."""
         ...
 
 
 class ModelServer:
-    """One model, its renderer and its tokenizer, and what is counted about them."""
+    """A served model with its renderer, tokenizer and metrics."""
 
     def __init__(
         self,
         model: TokenModel,
         renderer: Renderer,
-        words: _ServedTokenizer,
+        tokenizer: _ServedTokenizer,
         *,
         at_once: int = _AT_ONCE,
         gauges: Callable[[], Mapping[str, float]] | None = None,
     ) -> None:
         self.model = model
         self.renderer = renderer
-        self.words = words
+        self.tokenizer = tokenizer
         self.metrics = Metrics(gauges or dict[str, float])
         self.body_bytes = min(MAX_BODY_BYTES, 2**20 + _BODY_BYTES_PER_TOKEN * model.context)
-        """What a request may bring: more would only be tokenised to be refused."""
+        """Limit of a request body; a larger one could not fit into the context."""
         self._at_once = at_once
 
     @asynccontextmanager
-    async def admitted(self, num: int) -> AsyncGenerator[None]:
-        """Places for so many completions, held for as long as the context lives; 429 if there are none."""
+    async def admit(self, num: int) -> AsyncGenerator[None]:
+        """Reserve places for `num` completions inside the context; HTTP 429 if there are too few."""
         if self.metrics.running + num > self._at_once:
             raise HTTPException(
-                429, f"{self.metrics.running} completions are running; at most {self._at_once} may", {"Retry-After": "1"}
+                429, f"{self.metrics.running} completions are running; the maximum is {self._at_once}", {"Retry-After": "1"}
             )
         self.metrics.running += num
         try:
@@ -90,25 +91,25 @@ class ModelServer:
             self.metrics.running -= num
 
     def require_ids(self, ids: Sequence[int], field: str) -> None:
-        """Refuse ids the model has no token for, and prompts it has no room for."""
+        """Refuse an empty prompt, unknown token ids, and a prompt that does not fit into the context."""
         if not ids:
             raise HTTPException(400, f"`{field}`: the prompt is empty")
-        if not 0 <= min(ids) <= max(ids) < self.words.size:
-            raise HTTPException(400, f"`{field}`: a token id is outside 0..{self.words.size - 1}")
+        if not 0 <= min(ids) <= max(ids) < self.tokenizer.size:
+            raise HTTPException(400, f"`{field}`: a token id is outside 0..{self.tokenizer.size - 1}")
         if len(ids) >= self.model.context:
             raise ModelError(
                 f"the prompt has {len(ids)} tokens and the model's context length is {self.model.context}", kind="context"
             )
 
     def require_stops(self, ids: Sequence[int]) -> None:
-        """Refuse stop tokens there are none of, and too many."""
+        """Refuse unknown stop tokens, and too many."""
         if len(ids) > _MAX_STOP_TOKENS:
-            raise HTTPException(400, f"`stop_token_ids`: there are {len(ids)}; at most {_MAX_STOP_TOKENS} are looked for")
-        if not 0 <= min(ids) <= max(ids) < self.words.size:
-            raise HTTPException(400, f"`stop_token_ids`: a token id is outside 0..{self.words.size - 1}")
+            raise HTTPException(400, f"`stop_token_ids`: {len(ids)} ids; the maximum is {_MAX_STOP_TOKENS}")
+        if not 0 <= min(ids) <= max(ids) < self.tokenizer.size:
+            raise HTTPException(400, f"`stop_token_ids`: a token id is outside 0..{self.tokenizer.size - 1}")
 
     async def sample(self, ids: Sequence[int], sampling: Sampling, stop_ids: Sequence[int], session: str) -> Sampled:
-        """One completion, counted."""
+        """Sample one completion and count it."""
         sampled = await self.model.sample(ids, sampling, stop_ids=stop_ids, session=session)
         self.metrics.prompt_tokens += len(ids)
         self.metrics.cached_tokens += sampled.cached
@@ -118,7 +119,7 @@ class ModelServer:
     async def sample_all(
         self, prompts: Sequence[Sequence[int]], wanted: SamplingRequest, sampling: Sampling, stop_ids: Sequence[int], session: str
     ) -> list[Sampled]:
-        """`n` completions of every prompt, beside each other, in order; each with a seed of its own."""
+        """Sample `n` completions of every prompt concurrently, in order, each with its own seed."""
         num = wanted.n or 1
         places = [(prompt, choice) for prompt in prompts for choice in range(num)]
         done: dict[int, Sampled] = {}
@@ -147,11 +148,11 @@ def logprobs_of(sampled: Sampled) -> list[float]:
 
 
 def sampling_of(wanted: SamplingRequest, max_tokens: int | None) -> Sampling:
-    """How a request wants to be sampled."""
-    require_plain(wanted)
+    """The sampling settings of a request."""
+    refuse_unsupported(wanted)
     stop = (wanted.stop,) if isinstance(wanted.stop, str) else tuple(wanted.stop or ())
     if any(not text for text in stop):
-        raise HTTPException(400, "`stop`: an empty text would end every completion at once")
+        raise HTTPException(400, "`stop`: a stop text is empty; remove it")
     if len(stop) > _MAX_STOPS or any(len(text) > _MAX_STOP_CHARS for text in stop):
         raise HTTPException(400, f"`stop`: give at most {_MAX_STOPS} texts of at most {_MAX_STOP_CHARS} characters")
     return Sampling(
@@ -173,12 +174,12 @@ def session_of(request: Request, wanted: SamplingRequest) -> str:
 
 
 def server_of(request: Request) -> ModelServer:
-    """What a request is answered with."""
+    """The server that handles a request."""
     return request.app.state.server
 
 
 def error_body(error: Exception) -> tuple[int, dict[str, Any]]:
-    """An error's status and OpenAI's words for it."""
+    """HTTP status and OpenAI error body of an exception."""
     if isinstance(error, HTTPException):
         return error.status_code, {"message": error.detail, "type": "invalid_request_error", "code": error.status_code}
     kind = error.kind if isinstance(error, ModelError) else "crash"

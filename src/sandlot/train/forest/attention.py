@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, flex_attention
 
-from sandlot.model.nn.attention import forest, masked
+from sandlot.model.nn.attention import dense_forest_attend, masked_attention
 from sandlot.model.nn.decoder import Attend
 
 BLOCK = 128
@@ -41,7 +41,7 @@ def padded_size(count: int) -> int:
 def forest_attention(last: Tensor) -> Attend:
     """The attention of a forest, for the device of its tokens. On a GPU their number must be a multiple of `BLOCK`."""
     if last.device.type != "cuda":
-        return forest(last)
+        return dense_forest_attend(last)
 
     def sees(_batch: Tensor, _head: Tensor, q: Tensor, k: Tensor) -> Tensor:
         return (k <= q) & (q < last[k])
@@ -55,7 +55,7 @@ def interval_attention(first: Tensor, last: Tensor, queries: int) -> Attention:
     if last.device.type != "cuda":
         number = torch.arange(queries, device=last.device)[:, None]
         mask = (first <= number) & (number < last)
-        return lambda q, k, v: masked(q, k, v, mask)
+        return lambda q, k, v: masked_attention(q, k, v, mask)
 
     def sees(_batch: Tensor, _head: Tensor, q: Tensor, k: Tensor) -> Tensor:
         return (first[k] <= q) & (q < last[k])

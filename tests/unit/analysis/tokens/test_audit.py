@@ -18,7 +18,7 @@ from sandlot.core.tokens import packed_ids, unpacked_ids
 from sandlot.core.trace import Message, Node, Reasoning, Text, ToolCall, ToolResult, Trace, text_message
 from sandlot.core.types import Role
 from sandlot.model.engine.logprobs import token_logprobs
-from sandlot.model.policy.rendered import rendered
+from sandlot.model.policy.tokens import token_policies
 from sandlot.model.render.open import open_renderer
 from token_models import ForcedModel, tiny_decoder
 
@@ -63,7 +63,7 @@ async def made_trace(renderer, rollout=0):
     trace = Trace(run="r", task="t", rollout=rollout, seed=1)
     trace.append(Node(message=text_message(Role.SYSTEM, "Be brief.")))
     leaf = trace.append(Node(message=text_message(Role.USER, f"What is a sandlot? {rollout}"), parent=0))
-    async with rendered(ForcedModel(turns, DECODER), renderer, Sampling()).policy(Task("t", prompt="?"), 1) as policy:
+    async with token_policies(ForcedModel(turns, DECODER), renderer, Sampling()).policy(Task("t", prompt="?"), 1) as policy:
         for answer in [*answers, None]:
             leaf = trace.append(await policy.turn(trace, leaf, (LOOK,)))
             if answer is not None:

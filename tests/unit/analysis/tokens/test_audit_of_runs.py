@@ -13,7 +13,7 @@ from sandlot.analysis.tokens.audit import check_tokens
 from sandlot.core.errors import ConfigError
 from sandlot.core.ports.model import Sampling
 from sandlot.model.nn.folder import load_folder, save_folder
-from sandlot.model.policy.rendered import rendered
+from sandlot.model.policy.tokens import token_policies
 from sandlot.model.render.open import open_renderer
 from sandlot.wiring.config import ModelConfig
 from sandlot.wiring.models import SCHEMES
@@ -34,7 +34,7 @@ def talk(rng: Random):
 @asynccontextmanager
 async def open_tiny(rest, model, _agent, _env, _spend):
     """`tiny:FOLDER`: the slow obvious token model over a folder."""
-    yield rendered(TinyModel(load_folder(rest)), open_renderer(Path(rest)), model.sampling)
+    yield token_policies(TinyModel(load_folder(rest)), open_renderer(Path(rest)), model.sampling)
 
 
 @pytest.fixture(scope="module")

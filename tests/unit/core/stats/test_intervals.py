@@ -110,7 +110,7 @@ def test_a_share_lies_in_its_interval_and_the_mirror_is_the_mirror(kn):
 
 def test_nothing_counted_says_nothing():
     for interval in (stats.wilson(0, 0), stats.clustered_share([])):
-        assert interval == Interval(None, 0.0, 1.0, "nothing was counted")
+        assert interval == Interval(None, 0.0, 1.0, "no data")
 
 
 @pytest.mark.parametrize(("k", "n"), [(3, 2), (-1, 4), (math.nan, 4)])
@@ -164,7 +164,7 @@ def test_tasks_that_all_came_out_alike_leave_room_for_those_not_seen():
     interval = stats.clustered_mean([Sums(4, 4.0)] * 16, bounds=(0, 1))
     assert (interval.value, interval.high) == (1.0, 1.0)
     assert interval.low == pytest.approx(1 - 0.2059, abs=1e-4)
-    assert "alike" in interval.note
+    assert "the same result" in interval.note
 
 
 def test_a_share_of_tasks_that_all_passed_counts_each_task_once():

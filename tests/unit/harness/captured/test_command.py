@@ -15,7 +15,7 @@ from sandlot.core.types import End, Role
 from sandlot.env.environment import Environment
 from sandlot.env.session import open_session
 from sandlot.harness.captured.command import CommandAgent
-from sandlot.model.policy.rendered import rendered
+from sandlot.model.policy.tokens import token_policies
 from toy_tokens import END, ScriptedTokens, ToyRenderer, never
 
 TASK = Task("one", prompt="Say 'hi' to \"$HOME\"\nthen stop.")
@@ -41,7 +41,7 @@ async def played(harness, model, *, limits=None, time_s=30.0):
     trace = Trace(run="r", task="one", rollout=0, seed=0)
     with anyio.fail_after(time_s):
         async with backend_of("root") as backend, open_session(env, TASK, backend=backend) as session:
-            policies = rendered(model, ToyRenderer(), Sampling(max_tokens=64))
+            policies = token_policies(model, ToyRenderer(), Sampling(max_tokens=64))
             async with policies.policy(TASK, 7) as policy:
                 return await harness.play(session, policy, trace), trace
 

@@ -15,8 +15,8 @@ from sandlot.core.task import Task
 from sandlot.core.trace import Trace
 from sandlot.core.types import End
 from sandlot.harness.captured.server import MAX_KEPT_BYTES, MAX_OVERFLOWS, CapturedConversation, capture_app
-from sandlot.model.policy.rendered import rendered
-from sandlot.model.wire.listening import listening
+from sandlot.model.policy.tokens import token_policies
+from sandlot.model.wire.listening import serve_app
 from toy_tokens import ScriptedTokens, ToyRenderer, never
 
 LONG = {"role": "user", "content": "x" * 9000}
@@ -26,10 +26,10 @@ SHORT = {"role": "user", "content": "hi"}
 @asynccontextmanager
 async def answering(model):
     trace = Trace(run="r", task="one", rollout=0, seed=0)
-    async with rendered(model, ToyRenderer(), Sampling(max_tokens=64)).policy(Task("one", prompt="?"), 7) as policy:
+    async with token_policies(model, ToyRenderer(), Sampling(max_tokens=64)).policy(Task("one", prompt="?"), 7) as policy:
         conversation = CapturedConversation(trace, policy, lambda _tokens: None)
         async with (
-            listening(capture_app(conversation), drain_s=0.1) as address,
+            serve_app(capture_app(conversation), drain_s=0.1) as address,
             aiohttp.ClientSession(address, timeout=aiohttp.ClientTimeout(15)) as client,
         ):
             yield client, conversation, trace

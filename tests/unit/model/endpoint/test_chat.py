@@ -16,7 +16,7 @@ from sandlot.core.ports.world import ToolSpec
 from sandlot.core.trace import ImagePart, Message, Reasoning, Text, ToolCall, ToolResult, Usage, text_message
 from sandlot.core.types import Role
 from sandlot.model.endpoint.chat import OpenAIConfig, open_openai, openai_config
-from sandlot.model.endpoint.retry import Patience, Retry, retries_told
+from sandlot.model.endpoint.retry import Patience, Retry, listen_for_retries
 
 HELLO = [text_message(Role.USER, "hello")]
 CANARY = "sk-canary-0123456789abcdefghij"
@@ -279,7 +279,7 @@ async def test_refusals_are_not_tried_again(code, kind):
 async def test_transient_statuses_are_tried_again(code, kind):
     told: list[Retry] = []
     async with FakeEndpoint([status(code), status(code), says("at last")]) as endpoint, model(endpoint) as chat:
-        with retries_told(told.append):
+        with listen_for_retries(told.append):
             assert (await chat.chat(HELLO, (), Sampling())).parts == (Text("at last"),)
     assert [retry.kind for retry in told] == [kind, kind]
     assert [retry.attempt for retry in told] == [1, 2]
@@ -430,7 +430,7 @@ async def test_cancelling_a_request_frees_its_slot():
 
 def test_fewer_connections_are_used_where_open_files_are_limited():
     code = (
-        "import resource; from sandlot.model.endpoint.endpoint import connections_allowed as allowed\n"
+        "import resource; from sandlot.model.endpoint.endpoint import _connections_allowed as allowed\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (300, 400))\n"
         "print(allowed(10), allowed(100), resource.getrlimit(resource.RLIMIT_NOFILE)[0], allowed(1000))"
     )
@@ -478,7 +478,7 @@ async def test_a_key_that_the_server_echoes_is_shown_nowhere(code, padding, capl
         FakeEndpoint(then=echoing(code, padding)) as endpoint,
         model(endpoint, environ={"SANDLOT_API_KEY": CANARY}, patience=Sleeper().patience(1)) as chat,
     ):
-        with pytest.raises(ModelError) as caught, retries_told(told.append):
+        with pytest.raises(ModelError) as caught, listen_for_retries(told.append):
             await chat.chat(HELLO, (), Sampling())
         shown = repr(chat) + chat.name + repr(chat.config)
     error = caught.value
@@ -526,7 +526,7 @@ def test_the_command_line_s_spelling_is_read():
 
 @pytest.mark.parametrize("spec", ["openai:m@localhost:8000/v1", "m@host"])
 def test_a_url_without_its_scheme_is_no_model_of_the_default(spec):
-    with pytest.raises(ConfigError, match="is no URL; write `openai:NAME@http://"):
+    with pytest.raises(ConfigError, match="is not a URL; write `openai:NAME@http://"):
         openai_config(spec)
 
 

@@ -12,9 +12,9 @@ from sandlot.model.endpoint.retry import (
     LONGEST_WAIT_S,
     Patience,
     Retry,
-    retries_told,
+    call_with_retries,
+    listen_for_retries,
     retry_after,
-    retrying,
 )
 
 
@@ -43,8 +43,8 @@ async def test_retrying_ends_within_its_patience(patience_s, seed, attempt_s):
 
     told: list[Retry] = []
     patience = Patience(patience_s, random.Random(seed).uniform, sleep, Clock(lambda: now[0], lambda: now[0]))
-    with pytest.raises(ModelError), retries_told(told.append):
-        await retrying(patience, attempt)
+    with pytest.raises(ModelError), listen_for_retries(told.append):
+        await call_with_retries(patience, attempt)
     assert now[0] <= patience_s + 2 * attempt_s + 1e-6
 
 
@@ -53,7 +53,7 @@ async def test_what_trying_again_cannot_mend_is_raised_at_once():
         return ModelError("no", kind="auth")
 
     with pytest.raises(ModelError, match=r"^no$"):
-        await retrying(Patience(), attempt)
+        await call_with_retries(Patience(), attempt)
 
 
 @given(st.dictionaries(st.sampled_from(["Retry-After", "Retry-After-Ms"]), st.text(alphabet=st.characters(codec="ascii"))))

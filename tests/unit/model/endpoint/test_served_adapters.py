@@ -35,7 +35,7 @@ def folder(path, content="a"):
     ("refusal", "named"),
     [
         ((404, "Not Found"), "VLLM_ALLOW_RUNTIME_LORA_UPDATING=True"),
-        ((404, "Loading lora x failed: No adapter found for /x"), "under this very path"),
+        ((404, "Loading lora x failed: No adapter found for /x"), "under the same path"),
         ((500, "LoRA is not enabled. Use --enable-lora to enable LoRA."), "--enable-lora"),
         ((500, "LoRA rank 64 is greater than max_lora_rank 16."), "--max-lora-rank"),
         ((500, "Call to add_lora method failed"), "VLLM_ALLOW_RUNTIME_LORA_UPDATING=True"),

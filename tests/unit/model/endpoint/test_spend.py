@@ -10,7 +10,7 @@ from sandlot.core.trace import Usage, text_message
 from sandlot.core.types import Role
 from sandlot.model.endpoint.chat import OpenAIConfig, open_openai
 from sandlot.model.endpoint.retry import Patience
-from sandlot.model.endpoint.spend import Prices, Spend, SpendCaps, capped
+from sandlot.model.endpoint.spend import Prices, Spend, SpendCaps, capped_chat
 
 HELLO = [text_message(Role.USER, "hello")]
 TURN = {"prompt_tokens": 60, "completion_tokens": 40}
@@ -34,7 +34,7 @@ def test_a_price_is_never_negative(prompt, completion, cached):
 async def test_usage_carries_its_price():
     spend = Spend()
     async with FakeEndpoint([says("x", TURN)]) as endpoint, model(endpoint) as chat:
-        reply = await capped(chat, spend, PRICES).chat(HELLO, (), Sampling())
+        reply = await capped_chat(chat, spend, PRICES).chat(HELLO, (), Sampling())
     assert reply.usage.usd == pytest.approx(60e-6 + 400e-6)
     assert spend.spent == reply.usage
     assert spend.tokens == 100
@@ -44,7 +44,7 @@ async def test_usage_carries_its_price():
 async def test_turns_end_when_the_cap_is_reached(caps):
     spend = Spend(caps)
     async with FakeEndpoint(then=says("x", TURN)) as endpoint, model(endpoint) as chat:
-        paying = capped(chat, spend, PRICES)
+        paying = capped_chat(chat, spend, PRICES)
         for _ in range(3):
             await paying.chat(HELLO, (), Sampling())
         with pytest.raises(ModelError, match="cap") as caught:
@@ -56,7 +56,7 @@ async def test_turns_end_when_the_cap_is_reached(caps):
 async def test_many_at_once_do_not_all_slip_under_the_cap():
     spend, refused = Spend(SpendCaps(tokens=1_000)), []
     async with FakeEndpoint(then=says("x", TURN), latency_s=0.05) as endpoint, model(endpoint) as chat:
-        paying = capped(chat, spend)
+        paying = capped_chat(chat, spend)
 
         async def one():
             try:
@@ -74,7 +74,7 @@ async def test_many_at_once_do_not_all_slip_under_the_cap():
 async def test_a_turn_that_fails_costs_nothing_and_frees_its_reservation():
     spend = Spend(SpendCaps(tokens=600))
     async with FakeEndpoint([status(400)], then=says("x", TURN)) as endpoint, model(endpoint) as chat:
-        paying = capped(chat, spend)
+        paying = capped_chat(chat, spend)
         with pytest.raises(ModelError, match="400"):
             await paying.chat(HELLO, (), Sampling(max_tokens=599))
         await paying.chat(HELLO, (), Sampling(max_tokens=599))
@@ -84,7 +84,7 @@ async def test_a_turn_that_fails_costs_nothing_and_frees_its_reservation():
 async def test_an_endpoint_that_counts_nothing_is_charged_the_estimate():
     spend = Spend()
     async with FakeEndpoint([says("x", {})]) as endpoint, model(endpoint) as chat:
-        await capped(chat, spend).chat(HELLO, (), Sampling(max_tokens=10))
+        await capped_chat(chat, spend).chat(HELLO, (), Sampling(max_tokens=10))
     assert spend.guessed_turns == 1
     assert spend.spent.completion_tokens == 10
 
@@ -92,13 +92,13 @@ async def test_an_endpoint_that_counts_nothing_is_charged_the_estimate():
 async def test_a_resumed_run_starts_with_what_was_spent():
     async with FakeEndpoint() as endpoint, model(endpoint) as chat:
         with pytest.raises(ModelError, match="cap"):
-            await capped(chat, Spend(SpendCaps(tokens=10), Usage(prompt_tokens=10))).chat(HELLO, (), Sampling())
+            await capped_chat(chat, Spend(SpendCaps(tokens=10), Usage(prompt_tokens=10))).chat(HELLO, (), Sampling())
 
 
 async def test_a_cap_in_money_needs_prices():
     async with FakeEndpoint() as endpoint, model(endpoint) as chat:
         with pytest.raises(ConfigError, match="prices"):
-            capped(chat, Spend(SpendCaps(usd=1.0)))
+            capped_chat(chat, Spend(SpendCaps(usd=1.0)))
 
 
 @pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf")])

@@ -172,4 +172,4 @@ def test_a_name_without_an_address_is_refused(rest):
 
 
 def test_a_name_shows_no_secret():
-    assert remote_config("vllm", "m@http://user:secret@host:1/v1?key=abc").shown == "vllm:m@http://host:1/v1"
+    assert remote_config("vllm", "m@http://user:secret@host:1/v1?key=abc").public_name == "vllm:m@http://host:1/v1"

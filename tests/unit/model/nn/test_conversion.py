@@ -8,7 +8,7 @@ from tokenizers import Tokenizer
 
 from gguf_files import TOKENS, as_gguf, pairs
 from peer_models import VARIANTS, logits, peer, peer_logits
-from sandlot.model.nn.conversion import convert_gguf, halves
+from sandlot.model.nn.conversion import convert_gguf, pairs_to_halves
 from sandlot.model.nn.folder import load_folder
 
 IDS = torch.tensor([5, 17, 99, 3, 0, 42, 42, 7])
@@ -32,7 +32,7 @@ def test_biases_a_family_does_not_have_in_gguf_are_refused(tmp_path: Path):
 
 def test_pairs_become_halves():
     rows = torch.randn(12, 5)
-    assert torch.equal(halves(torch.tensor(pairs(rows.numpy(), 3)), 3), rows)
+    assert torch.equal(pairs_to_halves(torch.tensor(pairs(rows.numpy(), 3)), 3), rows)
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_a_file_that_wants_a_first_token_gets_it(model: Any, tmp_path: Path):
         ({"eos": 101}, "eos_token_id is 101"),
         ({"merges": ["a z"]}, "merge `a z`"),
         ({"merges": ["ab"]}, "merge `ab`"),
-        ({"tokens": [*TOKENS[:-1], "a"]}, "twice"),
+        ({"tokens": [*TOKENS[:-1], "a"]}, "duplicate token"),
         ({"tokens": TOKENS[:-1]}, "embed_tokens"),
     ],
 )

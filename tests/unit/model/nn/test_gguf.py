@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandlot.model.nn.gguf import opened_gguf
-from sandlot.model.nn.quants import QUANTS, unpacked
+from sandlot.model.nn.gguf import open_gguf
+from sandlot.model.nn.quants import QUANTS, unpack_blocks
 
 SCALES = {
     "Q4_0": (0,),
@@ -36,7 +36,7 @@ def test_blocks_unpack_as_the_gguf_package_unpacks_them(kind: int):
         blocks = values.astype(width).view(np.uint8) if width else values.view(np.uint8)[:, 2:].copy()
     for at in SCALES.get(quant.name, ()):
         blocks[:, at : at + 2] = random.normal(size=(64, 1)).astype("<f2").view(np.uint8)
-    ours = unpacked(quant, blocks.tobytes(), (64, quant.weights))
+    ours = unpack_blocks(quant, blocks.tobytes(), (64, quant.weights))
     theirs = gguf.quants.dequantize(blocks.reshape(1, -1), gguf.GGMLQuantizationType(kind))
     assert ours.dtype == np.float32
     assert np.array_equal(ours.reshape(-1), np.asarray(theirs, np.float32).reshape(-1))
@@ -63,7 +63,7 @@ def written(path: Path) -> Path:
 
 
 def test_metadata_and_tensors_are_read(tmp_path: Path):
-    with opened_gguf(written(tmp_path / "small.gguf")) as file:
+    with open_gguf(written(tmp_path / "small.gguf")) as file:
         assert file.metadata["a.count"] == 7
         assert file.metadata["a.number"] == 0.5
         assert file.metadata["a.flag"] is True
@@ -105,18 +105,18 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "an odd alignment": (file_of(values=(text("general.alignment") + struct.pack("<II", 4, 24),)), "power of two"),
     "no alignment": (file_of(values=(text("general.alignment") + struct.pack("<II", 4, 0),)), "power of two"),
     "an alignment of words": (file_of(values=(text("general.alignment") + struct.pack("<I", 8) + text("x"),)), "power of two"),
-    "a tensor beyond the end": (file_of(tensors=(tensor(offset=2**50),)), "would lie at"),
-    "a tensor longer than the file": (file_of(tensors=(tensor(dimensions=(2**31, 2**31)),)), "would lie at"),
-    "an unaligned tensor": (file_of(tensors=(tensor(offset=7),)), "would lie at"),
+    "a tensor beyond the end": (file_of(tensors=(tensor(offset=2**50),)), "would span bytes"),
+    "a tensor longer than the file": (file_of(tensors=(tensor(dimensions=(2**31, 2**31)),)), "would span bytes"),
+    "an unaligned tensor": (file_of(tensors=(tensor(offset=7),)), "would span bytes"),
     "an unknown tensor type": (file_of(tensors=(tensor(kind=77),)), "type 77"),
     "no dimensions": (file_of(tensors=(tensor(dimensions=()),)), "0 dimensions"),
     "nine dimensions": (file_of(tensors=(tensor(dimensions=(1,) * 9),)), "9 dimensions"),
-    "an empty tensor": (file_of(tensors=(tensor(dimensions=(0, 4)),)), "no multiple"),
-    "half a block": (file_of(tensors=(tensor(dimensions=(33, 32), kind=8),)), "no multiple"),
+    "an empty tensor": (file_of(tensors=(tensor(dimensions=(0, 4)),)), "not a multiple"),
+    "half a block": (file_of(tensors=(tensor(dimensions=(33, 32), kind=8),)), "not a multiple"),
     "a tensor twice": (file_of(tensors=(tensor(), tensor())), "twice"),
     "a thousand tensors in one place": (
         file_of(tensors=tuple(tensor(f"t{number}", (64,)) for number in range(1000))),
-        "shares its bytes",
+        "overlaps other tensors",
     ),
 }
 
@@ -125,7 +125,7 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
 def test_a_hostile_file_is_refused(name: str, tmp_path: Path):
     data, told = HOSTILE[name]
     (tmp_path / "file.gguf").write_bytes(data)
-    with pytest.raises(ValueError, match=told), opened_gguf(tmp_path / "file.gguf"):
+    with pytest.raises(ValueError, match=told), open_gguf(tmp_path / "file.gguf"):
         pass
 
 
@@ -149,6 +149,6 @@ def test_a_damaged_file_is_read_or_refused_and_nothing_else(
 ):
     path = tmp_path_factory.getbasetemp() / "damaged.gguf"
     path.write_bytes(damage(whole, int(where * len(whole)), byte))
-    with suppress(ValueError), opened_gguf(path) as file, np.errstate(all="ignore"):
+    with suppress(ValueError), open_gguf(path) as file, np.errstate(all="ignore"):
         for stored in file.tensors.values():
             stored.read()

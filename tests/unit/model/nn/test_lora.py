@@ -11,15 +11,14 @@ from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.folder import load_folder, save_folder
 from sandlot.model.nn.layout import projections, put_weights, weights_of
 from sandlot.model.nn.lora import (
-    adapted,
-    adapter_parameters,
     adapter_weights,
+    add_adapters,
     load_adapter,
     merge,
-    plain,
+    merged_state,
     put_adapter,
+    remove_adapters,
     save_adapter,
-    summed_state,
     unmerge,
 )
 
@@ -27,12 +26,16 @@ IDS = torch.tensor([5, 17, 99, 3, 0, 42, 42, 7])
 ALPHA, RANK = 12.0, 3
 
 
+def learning(decoder: Decoder) -> list[torch.nn.Parameter]:
+    return [parameter for parameter in decoder.parameters() if parameter.requires_grad]
+
+
 def drawn(decoder: Decoder, seed: int = 1) -> Decoder:
     """Adapters that add something."""
     torch.manual_seed(seed)
-    adapted(decoder, RANK, ALPHA)
+    add_adapters(decoder, RANK, ALPHA)
     with torch.no_grad():
-        for parameter in adapter_parameters(decoder):
+        for parameter in learning(decoder):
             parameter.copy_(torch.randn_like(parameter) * 0.2)
     return decoder
 
@@ -60,10 +63,9 @@ def test_adapters_add_what_the_formula_says(name: str, tmp_path: Path):
 def test_new_adapters_add_nothing_and_only_they_learn(folder: Path):
     decoder = load_folder(folder)
     before = logits(decoder, IDS)
-    adapted(decoder, rank=2)
+    add_adapters(decoder, rank=2)
     assert torch.equal(logits(decoder, IDS), before)
-    learning = {id(parameter) for parameter in decoder.parameters() if parameter.requires_grad}
-    assert learning == {id(parameter) for parameter in adapter_parameters(decoder)}
+    assert {id(each) for each in learning(decoder)} == {id(each) for name, each in decoder.named_parameters() if ".lora_" in name}
     linears = [name for name, _ in adapted_linears(decoder)]
     assert linears == [f"blocks.{layer}.{part}" for layer in range(2) for part in ("qkv", "output", "gate_up", "down")]
 
@@ -73,7 +75,7 @@ def test_a_step_moves_only_the_adapters(folder: Path):
     base = decoder.blocks[0].qkv.weight.clone()
     hidden = decoder(IDS, torch.arange(len(IDS)), lambda _layer, q, k, v: q + (k + v).repeat_interleave(2, dim=1))
     decoder.logits(hidden).logsumexp(-1).sum().backward()
-    assert all(parameter.grad is not None and parameter.grad.abs().sum() > 0 for parameter in adapter_parameters(decoder))
+    assert all(parameter.grad is not None and parameter.grad.abs().sum() > 0 for parameter in learning(decoder))
     assert decoder.blocks[0].qkv.weight.grad is None
     assert torch.equal(decoder.blocks[0].qkv.weight, base)
 
@@ -111,7 +113,7 @@ def test_adapters_come_off_folded_in_or_not(fold: bool, folder: Path):
     drawn(decoder)
     merge(decoder)
     with_adapters = logits(decoder, IDS)
-    plain(decoder, fold=fold)
+    remove_adapters(decoder, fold=fold)
     assert list(decoder.state_dict()) == names
     assert torch.equal(logits(decoder, IDS), with_adapters if fold else before)
     assert all(parameter.requires_grad for parameter in decoder.parameters())
@@ -178,44 +180,44 @@ def test_saving_an_adapter_does_not_delete_what_is_none(folder: Path):
     load_folder(folder)
 
 
-def test_adapters_are_put_on_once(folder: Path):
+def test_adapters_are_added_once(folder: Path):
     decoder = drawn(load_folder(folder))
     with pytest.raises(ValueError, match="already"):
-        adapted(decoder, rank=2)
-    with pytest.raises(ValueError, match="rank 0"):
-        adapted(load_folder(folder), rank=0)
+        add_adapters(decoder, rank=2)
+    with pytest.raises(ValueError, match="rank is 0"):
+        add_adapters(load_folder(folder), rank=0)
     with pytest.raises(ValueError, match="no adapters"):
         save_adapter(load_folder(folder), "unused")
 
 
 def test_the_same_seed_starts_from_the_same_adapters(folder: Path):
-    first, again, other = (adapter_weights(adapted(load_folder(folder), 2, seed=seed)) for seed in (1, 1, 2))
+    first, again, other = (adapter_weights(add_adapters(load_folder(folder), 2, seed=seed)) for seed in (1, 1, 2))
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert not all(torch.equal(first[name], other[name]) for name in first)
 
 
 def test_the_summed_state_is_that_of_a_decoder_without_adapters(folder: Path):
     decoder, bare = drawn(load_folder(folder)), load_folder(folder)
-    state = summed_state(decoder)
+    state = merged_state(decoder)
     assert state.keys() == bare.state_dict().keys()
     bare.load_state_dict(state)
     assert (logits(bare, IDS) - logits(decoder, IDS)).abs().max() < 1e-4
-    assert summed_state(bare).keys() == state.keys()
+    assert merged_state(bare).keys() == state.keys()
 
 
 @pytest.mark.parametrize("rank", [1, 3, 7])
 def test_adapters_are_put_into_a_decoder_that_has_some(rank: int, folder: Path, tmp_path: Path):
-    first = adapted(load_folder(folder), rank, seed=1)
+    first = add_adapters(load_folder(folder), rank, seed=1)
     save_adapter(first, tmp_path / "adapter")
-    second = adapted(load_folder(folder), rank, seed=2)
+    second = add_adapters(load_folder(folder), rank, seed=2)
     put_adapter(second, tmp_path / "adapter")
     theirs = adapter_weights(second)
     assert all(torch.equal(tensor, theirs[name]) for name, tensor in adapter_weights(first).items())
 
 
 def test_adapters_that_do_not_fit_those_there_are_refused(folder: Path, tmp_path: Path):
-    save_adapter(adapted(load_folder(folder), 2), tmp_path / "adapter")
+    save_adapter(add_adapters(load_folder(folder), 2), tmp_path / "adapter")
     with pytest.raises(ValueError, match="rank 2 and alpha 32; the decoder has rank 3 and alpha 32"):
-        put_adapter(adapted(load_folder(folder), 3), tmp_path / "adapter")
+        put_adapter(add_adapters(load_folder(folder), 3), tmp_path / "adapter")
     with pytest.raises(ValueError, match="the decoder has no adapters"):
         put_adapter(load_folder(folder), tmp_path / "adapter")

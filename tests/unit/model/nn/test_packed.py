@@ -3,8 +3,8 @@ import torch
 from peer_models import logits
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.layout import put_weights, weights_of
-from sandlot.model.nn.lora import adapted
-from sandlot.model.nn.packed import packed
+from sandlot.model.nn.lora import add_adapters
+from sandlot.model.nn.packed import pack_linears
 from sandlot.model.nn.shape import Shape
 
 IDS = torch.tensor([5, 17, 9, 3, 0, 42, 42, 7])
@@ -23,14 +23,14 @@ def same(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
 
 
 def test_packed_layers_say_the_same():
-    plain, quick = drawn(1, torch.bfloat16), packed(drawn(1, torch.bfloat16))
+    plain, quick = drawn(1, torch.bfloat16), pack_linears(drawn(1, torch.bfloat16))
     assert same(logits(quick, IDS), logits(plain, IDS))
     assert list(quick.state_dict()) == list(plain.state_dict())
     assert quick.head.weight is quick.embedding.weight
 
 
 def test_new_weights_are_packed_anew():
-    quick, other = packed(drawn(1, torch.bfloat16)), drawn(2, torch.bfloat16)
+    quick, other = pack_linears(drawn(1, torch.bfloat16)), drawn(2, torch.bfloat16)
     before = logits(quick, IDS)
     with torch.inference_mode():
         put_weights(quick, weights_of(other))
@@ -39,7 +39,7 @@ def test_new_weights_are_packed_anew():
 
 
 def test_a_weight_with_other_memory_is_packed_anew():
-    quick, other = packed(drawn(1, torch.bfloat16)), drawn(2, torch.bfloat16)
+    quick, other = pack_linears(drawn(1, torch.bfloat16)), drawn(2, torch.bfloat16)
     logits(quick, IDS)
     for mine, theirs in zip(quick.parameters(), other.parameters(), strict=True):
         mine.data = theirs.data
@@ -47,15 +47,15 @@ def test_a_weight_with_other_memory_is_packed_anew():
 
 
 def test_learning_goes_around_the_packed_weights():
-    quick = packed(drawn(1, torch.bfloat16))
+    quick = pack_linears(drawn(1, torch.bfloat16))
     quick(IDS, torch.arange(len(IDS)), lambda _layer, q, _k, _v: q).sum().backward()
     assert quick.blocks[0].qkv.weight.grad is not None
 
 
 def test_other_types_are_left_as_they_are():
-    assert type(packed(drawn(1, torch.float32)).blocks[0].qkv) is torch.nn.Linear
+    assert type(pack_linears(drawn(1, torch.float32)).blocks[0].qkv) is torch.nn.Linear
 
 
 def test_a_packed_decoder_can_be_adapted():
-    quick = adapted(packed(drawn(1, torch.bfloat16)), rank=2)
+    quick = add_adapters(pack_linears(drawn(1, torch.bfloat16)), rank=2)
     assert same(logits(quick, IDS), logits(drawn(1, torch.bfloat16), IDS))

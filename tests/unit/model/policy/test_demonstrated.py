@@ -12,8 +12,8 @@ from sandlot.core.tokens import token_path, unpacked_ids
 from sandlot.core.trace import Message, Node, ToolResult, Trace, text_message
 from sandlot.core.types import Role
 from sandlot.model.policy.demonstrated import DemonstratedPolicies
-from sandlot.model.policy.rendered import rendered
-from sandlot.model.policy.scripted import scripted
+from sandlot.model.policy.scripted import scripted_policies
+from sandlot.model.policy.tokens import token_policies
 from sandlot.model.render.open import open_renderer
 from token_models import ForcedModel
 
@@ -45,7 +45,7 @@ async def played(policies) -> Trace:
 
 
 async def test_a_golden_solution_becomes_the_demonstration_of_its_conversation(renderer):
-    trace = await played(DemonstratedPolicies(scripted("golden", solve), renderer, 7))
+    trace = await played(DemonstratedPolicies(scripted_policies("golden", solve), renderer, 7))
     path = token_path(trace)
     whole = renderer.demonstration([node.message for node in trace.path()], (LOOK,))
     assert (path.ids.tolist(), path.mask.tolist()) == (whole.ids, whole.mask)
@@ -58,8 +58,8 @@ async def test_a_golden_solution_becomes_the_demonstration_of_its_conversation(r
 
 
 async def test_it_stands_where_the_model_would_have_said_the_same(renderer):
-    shown = await played(DemonstratedPolicies(scripted("golden", solve), renderer, 0))
+    shown = await played(DemonstratedPolicies(scripted_policies("golden", solve), renderer, 0))
     words = [unpacked_ids(node.tokens.ids) for node in shown.turns()]
-    sampled = await played(rendered(ForcedModel(words), renderer, Sampling()))
+    sampled = await played(token_policies(ForcedModel(words), renderer, Sampling()))
     assert token_path(sampled).ids.tolist() == token_path(shown).ids.tolist()
     assert [node.context for node in sampled.turns()] == [node.context for node in shown.turns()]

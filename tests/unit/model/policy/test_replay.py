@@ -4,8 +4,8 @@ from sandlot.core.errors import ModelError
 from sandlot.core.task import Task
 from sandlot.core.trace import Message, Node, Text, Tokens, ToolCall, ToolResult, Trace, Usage, text_message
 from sandlot.core.types import Role
-from sandlot.model.policy.replay import replayed
-from sandlot.model.policy.scripted import scripted
+from sandlot.model.policy.replay import replay_policies
+from sandlot.model.policy.scripted import scripted_policies
 
 TASK = Task("t")
 
@@ -34,7 +34,7 @@ def recording(*results: str, prompt: str = "go") -> Trace:
 async def play(recorded: Trace | None, live: list[str], *, prompt="go", **settings) -> Trace:
     trace = Trace(run="new", task="t", rollout=0, seed=0)
     leaf = trace.append(Node(message=text_message(Role.USER, prompt)))
-    async with replayed(lambda task, seed: recorded, **settings).policy(TASK, 0) as policy:
+    async with replay_policies(lambda task, seed: recorded, **settings).policy(TASK, 0) as policy:
         for turn, text in enumerate(live):
             leaf = trace.append(await policy.turn(trace, leaf, ()))
             leaf = trace.append(Node(message=result(turn, text), parent=leaf))
@@ -72,24 +72,24 @@ async def test_a_prompt_that_differs_is_recorded():
 
 
 async def test_after_until_another_policy_goes_on():
-    trace = await play(recording("1", "2"), ["1"], until=1, then=scripted("constant:mine"))
+    trace = await play(recording("1", "2"), ["1"], until=1, then=scripted_policies("constant:mine"))
     assert [node.message.text for node in trace.turns()] == ["", "mine"]
     assert [node.model for node in trace.turns()] == [None, "scripted:constant:mine"]
 
 
 async def test_the_hand_over_is_compared_and_later_turns_are_not():
-    trace = await play(recording("1", "2"), ["x", "y"], until=1, then=scripted("constant:mine"))
+    trace = await play(recording("1", "2"), ["x", "y"], until=1, then=scripted_policies("constant:mine"))
     assert [event.turn for event in trace.events] == [1]
 
 
 async def test_until_zero_replays_nothing():
-    trace = await play(recording("1"), [], until=0, then=scripted("constant:mine"))
+    trace = await play(recording("1"), [], until=0, then=scripted_policies("constant:mine"))
     assert trace.answer == "mine"
 
 
 async def test_a_recording_that_runs_out_hands_over_or_says_so():
-    assert (await play(recording(), ["a"], then=scripted("constant:mine"))).answer == "mine"
-    with pytest.raises(ModelError, match="name a model"):
+    assert (await play(recording(), ["a"], then=scripted_policies("constant:mine"))).answer == "mine"
+    with pytest.raises(ModelError, match="give a model"):
         await play(recording(), ["a"])
 
 
@@ -102,7 +102,7 @@ async def test_a_missing_result_is_a_difference():
     recorded = recording("1")
     trace = Trace(run="new", task="t", rollout=0, seed=0)
     leaf = trace.append(Node(message=text_message(Role.USER, "go")))
-    async with replayed(lambda task, seed: recorded).policy(TASK, 0) as policy:
+    async with replay_policies(lambda task, seed: recorded).policy(TASK, 0) as policy:
         leaf = trace.append(await policy.turn(trace, leaf, ()))
         leaf = trace.append(Node(message=Message(role=Role.USER, parts=(Text("no"),)), parent=leaf))
         trace.append(await policy.turn(trace, leaf, ()))

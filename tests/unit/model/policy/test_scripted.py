@@ -11,7 +11,7 @@ from sandlot.core.trace import Node, Trace, text_message
 from sandlot.core.types import Role
 from sandlot.model.policy.player import FLOOD_CHARS, MALFORMED
 from sandlot.model.policy.random_calls import random_arguments
-from sandlot.model.policy.scripted import NAMES, scripted
+from sandlot.model.policy.scripted import NAMES, scripted_policies
 
 TASK = Task("t", prompt="2+2?")
 SCHEMA = {
@@ -40,7 +40,7 @@ async def golden(agent, task):
 async def turns(spec, num_turns=1, *, seed=0, tools=TOOLS) -> list[Node]:
     trace = Trace(run="r", task="t", rollout=0, seed=0)
     trace.append(Node(message=text_message(Role.USER, TASK.prompt)))
-    async with scripted(spec, golden).policy(TASK, seed) as policy:
+    async with scripted_policies(spec, golden).policy(TASK, seed) as policy:
         for _ in range(num_turns):
             with anyio.fail_after(5):
                 leaf = trace.append(await policy.turn(trace, len(trace.nodes) - 1, tools))
@@ -117,7 +117,7 @@ async def test_crash_raises_as_a_model():
 
 
 async def test_hang_never_answers():
-    async with scripted("hang").policy(TASK, 0) as policy:
+    async with scripted_policies("hang").policy(TASK, 0) as policy:
         with anyio.move_on_after(0.02) as scope:
             await policy.turn(Trace(run="r", task="t", rollout=0, seed=0), 0, TOOLS)
     assert scope.cancelled_caught
@@ -131,17 +131,17 @@ async def test_players_do_without_tools(spec):
 @pytest.mark.parametrize("spec", ["golen", "", "noop:3", "golden:x", "hang:1"])
 async def test_an_unknown_name_is_told_what_there_is(spec):
     with pytest.raises(ConfigError) as caught:
-        scripted(spec, golden)
+        scripted_policies(spec, golden)
     assert all(name in str(caught.value) for name in NAMES)
 
 
 @pytest.mark.parametrize("share", ["", "2", "-0.1", "nan", "half"])
 async def test_a_share_that_is_none_is_refused(share):
     with pytest.raises(ConfigError, match="between 0 and 1"):
-        scripted(f"mixed:{share}", golden)
+        scripted_policies(f"mixed:{share}", golden)
 
 
 @pytest.mark.parametrize("spec", ["golden", "mixed:0.5"])
 async def test_golden_needs_a_solution(spec):
     with pytest.raises(ConfigError, match="solution"):
-        scripted(spec)
+        scripted_policies(spec)

@@ -8,7 +8,7 @@ from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
 from sandlot.core.trace import Message, Node, Text, ToolCall, ToolResult, Trace, text_message
 from sandlot.core.types import Role
-from sandlot.model.policy.solution import Agent, played
+from sandlot.model.policy.solution import Agent, open_solution
 
 TASK = Task("t", prompt="2+2?", key={"answer": "4"})
 ADD = ToolSpec(name="add", description="", parameters={})
@@ -37,7 +37,7 @@ class Stage:
 
 @asynccontextmanager
 async def playing(solution):
-    async with played("scripted:golden", solution, TASK) as policy:
+    async with open_solution("scripted:golden", solution, TASK) as policy:
         yield Stage(policy)
 
 

@@ -8,8 +8,8 @@ from sandlot.core.task import Task
 from sandlot.core.trace import Event, Text, ToolCall
 from sandlot.core.types import End, Role
 from sandlot.model.policy.player import REFUSAL, Move
-from sandlot.model.policy.scripted import scripted
-from sandlot.model.policy.user import CONNECTED, SILENCE, SILENT, SPOKEN_CHARS, end_mark, played_users
+from sandlot.model.policy.scripted import scripted_policies
+from sandlot.model.policy.user import CONNECTED, MAX_MESSAGE_CHARS, NO_AGENT_TEXT, NO_USER_TEXT, end_mark, model_users
 from users import users_saying
 
 TASK = Task("t", prompt="My kettle leaks.", data={"order": "A-17"})
@@ -68,7 +68,7 @@ async def test_the_agent_never_reads_the_mark():
 async def test_silence_of_the_agent_is_told_as_such():
     heard = []
     await replied(lambda words, mark, view: heard.append(words) or "Hello?", "")
-    assert heard == [SILENCE]
+    assert heard == [NO_AGENT_TEXT]
 
 
 CALL = '<tool_call>\n{"name":"refund","arguments":{"order":1}}\n</tool_call>'
@@ -77,10 +77,10 @@ CALL = '<tool_call>\n{"name":"refund","arguments":{"order":1}}\n</tool_call>'
 @pytest.mark.parametrize(
     ("move", "text", "kinds"),
     [
-        ("", SILENT, ["user_said_nothing"]),
-        (" \n", SILENT, ["user_said_nothing"]),
+        ("", NO_USER_TEXT, ["user_said_nothing"]),
+        (" \n", NO_USER_TEXT, ["user_said_nothing"]),
         (Move((Text(REFUSAL),), "refusal"), REFUSAL, ["user_refused"]),
-        (Move((), "refusal"), SILENT, ["user_refused", "user_said_nothing"]),
+        (Move((), "refusal"), NO_USER_TEXT, ["user_refused", "user_said_nothing"]),
         (Move((ToolCall("c", "refund", {"order": 1}),)), CALL, ["user_called"]),
         (Move((Text("So:"), ToolCall("c", "refund", {"order": 1}))), f"So:\n{CALL}", ["user_called"]),
         (Move((ToolCall("c", "x", malformed="{"),)), "<tool_call>\n{\n</tool_call>", ["user_called"]),
@@ -97,11 +97,11 @@ async def test_a_reply_that_is_none_is_heard_as_it_is_and_told(move, text, kinds
 
 async def test_a_mark_out_of_place_and_nothing_else_is_silence():
     turn = await replied(lambda heard, mark, view: f"{mark}\u2003", "Done?")
-    assert (turn.end, turn.text, [event.kind for event in turn.events]) == (None, SILENT, ["user_said_nothing"])
+    assert (turn.end, turn.text, [event.kind for event in turn.events]) == (None, NO_USER_TEXT, ["user_said_nothing"])
 
 
 async def test_a_crash_is_the_models_failure_and_says_that_it_was_the_users():
-    async with played_users(scripted("crash")).user(ADA, TASK, 1) as user:
+    async with model_users(scripted_policies("crash")).user(ADA, TASK, 1) as user:
         with pytest.raises(ModelError, match="the user, played by `scripted:crash`"):
             await user.reply("Hello?")
 
@@ -127,8 +127,8 @@ async def test_a_flood_is_cut_on_either_side_and_told():
         return "blah " * 100_000
 
     turn = await replied(say, "x" * 1_000_000)
-    assert heard[0] < SPOKEN_CHARS + 100
-    assert len(turn.text) < SPOKEN_CHARS + 100
+    assert heard[0] < MAX_MESSAGE_CHARS + 100
+    assert len(turn.text) < MAX_MESSAGE_CHARS + 100
     assert [event.kind for event in turn.events] == ["user_heard_cut", "user_said_cut"]
 
 

@@ -4,7 +4,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandlot.model.wire.arguments import MAX_CHARS, MAX_DEPTH, storable, tool_call
+from sandlot.model.wire.arguments import MAX_CHARS, MAX_DEPTH, is_storable, tool_call
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -28,7 +28,7 @@ def test_an_object_is_read_as_json_reads_it_or_kept_as_text(arguments):
         assert call.arguments == arguments
         assert msgspec.msgpack.decode(msgspec.msgpack.encode(call))
     else:
-        assert not storable(arguments)
+        assert not is_storable(arguments)
 
 
 @given(st.text())
@@ -51,8 +51,8 @@ def test_broken_unicode_can_still_be_stored(text):
 
 
 def test_depth_is_counted_exactly():
-    assert storable(nested(MAX_DEPTH))
-    assert not storable(nested(MAX_DEPTH + 1))
+    assert is_storable(nested(MAX_DEPTH))
+    assert not is_storable(nested(MAX_DEPTH + 1))
 
 
 def test_size_is_capped():

@@ -10,7 +10,7 @@ from sandlot.core.types import Role
 from sandlot.harness.captured.history import shape_of
 from sandlot.model.wire.anthropic_server import messages_body, messages_events, read_messages
 from sandlot.model.wire.openai_server import chat_body, chat_events, read_chat
-from sandlot.model.wire.turn import Answered
+from sandlot.model.wire.turn import TurnReply
 
 OPENAI = {
     "messages": [
@@ -67,9 +67,9 @@ def test_the_same_conversation_is_read_alike():
 
 TURN = Message(role=Role.ASSISTANT, parts=(Reasoning("hm"), Text("Ünd: "), ToolCall("c1", "add", {"x": [1, "2"]})))
 TURNS = [
-    Answered(TURN, "calls", Usage(prompt_tokens=9, completion_tokens=3, cached_tokens=4)),
-    Answered(Message(role=Role.ASSISTANT, parts=(Text("4"),)), "stop", Usage()),
-    Answered(Message(role=Role.ASSISTANT, parts=()), "length", Usage()),
+    TurnReply(TURN, "calls", Usage(prompt_tokens=9, completion_tokens=3, cached_tokens=4)),
+    TurnReply(Message(role=Role.ASSISTANT, parts=(Text("4"),)), "stop", Usage()),
+    TurnReply(Message(role=Role.ASSISTANT, parts=()), "length", Usage()),
 ]
 
 
@@ -178,7 +178,7 @@ def test_a_schema_no_renderer_could_read_is_the_clients_mistake(schema):
 
 def test_a_call_that_could_not_be_read_comes_back_from_anthropics_clients_as_it_was():
     said = Message(role=Role.ASSISTANT, parts=(ToolCall("a", "add", {}, malformed='{"x": 1'),))
-    reply = messages_body(Answered(said, "calls", Usage()), "m")
+    reply = messages_body(TurnReply(said, "calls", Usage()), "m")
     history = [{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": reply["content"]}]
     again = read_messages(json.dumps({"messages": history}).encode()).messages[1]
     assert shape_of(again) == shape_of(said)

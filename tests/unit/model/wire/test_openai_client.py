@@ -9,7 +9,7 @@ from sandlot.core.errors import ModelError
 from sandlot.core.ports.model import Reply, Sampling
 from sandlot.core.trace import Message, Reasoning, Text, ToolCall, ToolResult
 from sandlot.core.types import Role
-from sandlot.model.wire.openai_client import outgoing, reply_from, request_body
+from sandlot.model.wire.openai_client import parse_reply, request_body, wire_messages
 
 text = st.text(min_size=1)
 arguments = st.dictionaries(st.text(), st.text() | st.integers(-(2**63), 2**63) | st.booleans() | st.none() | st.lists(st.text()))
@@ -39,7 +39,7 @@ def read_back(wire: list[dict]) -> list[Message]:
             messages.append(Message(role=Role.TOOL, parts=parts))
             continue
         for message in group:
-            reply = reply_from(json.dumps({"choices": [{"message": message}]}).encode())
+            reply = parse_reply(json.dumps({"choices": [{"message": message}]}).encode())
             messages.append(Message(role=Role(message["role"]), parts=reply.parts))
     return messages
 
@@ -54,7 +54,7 @@ def test_what_goes_out_can_be_read_back(messages, results):
 @given(st.lists(assistant_messages() | plain_messages | tool_messages, max_size=5))
 def test_every_message_has_a_role_and_content(messages):
     for message in messages:
-        for out in outgoing(message):
+        for out in wire_messages(message):
             assert out.role in {"system", "user", "assistant", "tool"}
             assert isinstance(out.content, str) or out.tool_calls
 
@@ -74,7 +74,7 @@ SHAPED = st.recursive(
 
 def reply_or_kind(body: bytes) -> Reply | str:
     try:
-        return reply_from(body)
+        return parse_reply(body)
     except ModelError as error:
         return error.kind
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.trace import Message, Text, ToolCall, ToolResult, text_message
 from sandlot.core.types import Role
-from sandlot.model.wire.text_calls import MAX_OPENINGS, MAX_TEXT, as_text, explained, parse_calls
+from sandlot.model.wire.text_calls import MAX_OPENINGS, MAX_TEXT, messages_as_text, parse_calls, tool_instructions
 
 ADD = '{"name": "add", "arguments": {"x": 1}}'
 ADD_CALL = ToolCall("call_0", "add", {"x": 1})
@@ -141,7 +141,7 @@ def test_any_mixture_of_marks_gives_calls_that_can_be_stored(pieces):
 @given(st.text(max_size=20), st.dictionaries(st.text(), st.text() | st.integers(-(2**53), 2**53) | st.booleans(), max_size=4))
 def test_what_is_written_is_read_again(said_before, arguments):
     call = ToolCall("call_0", "tool", arguments)
-    (shown,) = as_text(
+    (shown,) = messages_as_text(
         [Message(role=Role.ASSISTANT, parts=(Text("x" + said_before.replace("<", "").replace("`", "")), call))], ()
     )
     assert parse_calls(shown.text).calls == (call,)
@@ -149,15 +149,15 @@ def test_what_is_written_is_read_again(said_before, arguments):
 
 def test_tools_are_explained_in_the_system_message():
     tool = ToolSpec(name="add", description="Adds.", parameters={"type": "object", "properties": {"x": {"type": "integer"}}})
-    with_system = as_text([text_message(Role.SYSTEM, "Be kind."), text_message(Role.USER, "hi")], [tool])
-    assert with_system[0].text == f"Be kind.\n\n{explained([tool])}"
-    without = as_text([text_message(Role.USER, "hi")], [tool])
+    with_system = messages_as_text([text_message(Role.SYSTEM, "Be kind."), text_message(Role.USER, "hi")], [tool])
+    assert with_system[0].text == f"Be kind.\n\n{tool_instructions([tool])}"
+    without = messages_as_text([text_message(Role.USER, "hi")], [tool])
     assert [message.role for message in without] == [Role.SYSTEM, Role.USER]
     assert '"x":{"type":"integer"}' in without[0].text
-    assert explained(()) == ""
+    assert tool_instructions(()) == ""
 
 
 def test_results_come_back_as_a_user_message():
-    (shown,) = as_text([Message(role=Role.TOOL, parts=(ToolResult("a", "2"), ToolResult("b", "3")))], ())
+    (shown,) = messages_as_text([Message(role=Role.TOOL, parts=(ToolResult("a", "2"), ToolResult("b", "3")))], ())
     assert shown.role is Role.USER
     assert shown.text == "<tool_response>\n2\n</tool_response>\n<tool_response>\n3\n</tool_response>\n"

@@ -16,7 +16,7 @@ from mcp import Client, MCPError, StdioServerParameters
 from sandlot.core.errors import SandboxError, unwrapped
 from sandlot.core.ports.session import Session
 from sandlot.serve.environment.connection import Connection, open_connection
-from sandlot.serve.environment.http import Door
+from sandlot.serve.environment.http import SessionRouter
 from sandlot.serve.environment.mcp import serve_mcp
 from unit.serve.counting_session import ADD, CountingSession, score
 
@@ -84,7 +84,7 @@ async def plays_a_whole_rollout(client: Client) -> None:
     assert await add(client, 3) == ["the counter is 3"]
     bad = await client.call_tool("add", {"n": "three"})
     assert bad.is_error
-    assert texts(await client.call_tool("finish", {"answer": "?"})) == ["No questions.", "The task goes on."]
+    assert texts(await client.call_tool("finish", {"answer": "?"})) == ["No questions.", "The task continues."]
     assert texts(await client.call_tool("finish", {"answer": "done"})) == ["[the rollout has ended: done]", "score 1/1"]
     after = await client.call_tool("add", {"n": 1})
     assert after.is_error
@@ -157,7 +157,7 @@ async def test_finish_without_an_answer_is_something_to_read(arguments: dict[str
     async with served(Worlds()) as url, Client(url) as client:
         result = await client.call_tool("finish", arguments)
         assert result.is_error
-        assert texts(result) == ["`finish` takes `answer`, a text"]
+        assert texts(result) == ["`finish` needs `answer`, a string"]
         assert await add(client, 1) == ["the counter is 1"]
 
 
@@ -238,7 +238,7 @@ async def test_a_bad_request_is_refused_and_leaves_no_world(method: str, path: s
 @asynccontextmanager
 async def a_door(worlds: Worlds, **options: Any) -> AsyncGenerator[httpx2.AsyncClient]:
     async with anyio.create_task_group() as group:
-        door = Door(lambda: open_connection("counting", worlds.open, None), group, local=False, **options)
+        door = SessionRouter(lambda: open_connection("counting", worlds.open, None), group, local=False, **options)
         async with httpx2.AsyncClient(transport=httpx2.ASGITransport(door), base_url="http://door") as http:
             yield http
         group.cancel_scope.cancel()

@@ -10,7 +10,7 @@ import pytest
 from yarl import URL
 
 from sandlot.core.errors import ModelError
-from sandlot.model.wire.listening import listening
+from sandlot.model.wire.listening import serve_app
 from sandlot.serve.model.routes import model_app
 from sandlot.serve.model.server import ModelServer
 from toy_tokens import END, ScriptedTokens, ToyRenderer, ToyWords, never, sampled
@@ -21,7 +21,7 @@ TOOL = {"type": "function", "function": {"name": "add", "description": "Adds.", 
 @asynccontextmanager
 async def served(model, **options):
     server = ModelServer(model, ToyRenderer(), ToyWords(), **options)
-    async with listening(model_app(server), drain_s=5) as address, aiohttp.ClientSession(address) as client:
+    async with serve_app(model_app(server), drain_s=5) as address, aiohttp.ClientSession(address) as client:
         yield client
 
 
@@ -169,7 +169,7 @@ async def test_too_many_at_once_are_told_when_to_come_back():
         await model.begun.wait()
         status, reply, headers = await post(client, "/v1/completions", {"prompt": "a", "n": 2})
         assert (status, headers["Retry-After"]) == (429, "1")
-        assert "at most 2" in reply["error"]["message"]
+        assert "the maximum is 2" in reply["error"]["message"]
         assert (await post(client, "/v1/completions", {"prompt": "a"}))[0] == 200
         group.cancel_scope.cancel()
 
@@ -208,7 +208,7 @@ async def test_leaving_waits_for_what_runs_and_takes_nothing_new():
             client = aiohttp.ClientSession(address)
             got.append(await post(client, "/v1/completions", {"prompt": "a"}))
 
-        async with listening(model_app(ModelServer(model, ToyRenderer(), ToyWords())), drain_s=10) as address:
+        async with serve_app(model_app(ModelServer(model, ToyRenderer(), ToyWords())), drain_s=10) as address:
             group.start_soon(ask, address)
             await model.begun.wait()
             group.start_soon(release_later, address, going_on)
@@ -231,7 +231,7 @@ async def release_later(address, going_on):
 async def test_a_request_that_outlives_the_drain_is_cancelled():
     model = ScriptedTokens(never)
     async with anyio.create_task_group() as group:
-        async with listening(model_app(ModelServer(model, ToyRenderer(), ToyWords())), drain_s=0.1) as address:
+        async with serve_app(model_app(ModelServer(model, ToyRenderer(), ToyWords())), drain_s=0.1) as address:
 
             async def ask():
                 async with aiohttp.ClientSession(address) as client:
@@ -289,7 +289,7 @@ async def test_metrics_are_prometheus_text():
 
 async def test_a_unix_socket_is_for_its_owner_and_goes_with_the_server(tmp_path):
     path = tmp_path / "m.sock"
-    async with listening(model_app(ModelServer(ScriptedTokens(), ToyRenderer(), ToyWords())), unix=path) as address:
+    async with serve_app(model_app(ModelServer(ScriptedTokens(), ToyRenderer(), ToyWords())), unix=path) as address:
         assert address == f"unix:{path}"
         assert path.stat().st_mode & 0o777 == 0o600
         async with aiohttp.ClientSession("http://m", connector=aiohttp.UnixConnector(str(path))) as client:

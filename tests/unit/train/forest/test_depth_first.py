@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch.profiler import ProfilerActivity, profile
 
 from sandlot.model.nn.decoder import Decoder
-from sandlot.model.nn.lora import adapted, adapter_parameters
+from sandlot.model.nn.lora import add_adapters
 from sandlot.model.nn.shape import Shape
 from sandlot.train.algorithms.algorithms import TokenLoss, TrainingRow
 from sandlot.train.algorithms.losses import Clip, Entropy, Gspo, Value
@@ -73,9 +73,9 @@ def group(component, *, seed=0, prompt=12, turn=6, tail=10, count=6, paired=Fals
 def trainer_of(tokens, *, lora=False, recompute=False):
     model = decoder()
     if lora:
-        adapted(model, 4, seed=3).double()
+        add_adapters(model, 4, seed=3).double()
         with torch.no_grad():
-            for parameter in adapter_parameters(model):
+            for parameter in (each for each in model.parameters() if each.requires_grad):
                 parameter.normal_(0, 0.2)
     trainer = Trainer(model, Optimisation(tokens=tokens, recompute=recompute), critic=True, reference=decoder(3))
     torch.manual_seed(5)

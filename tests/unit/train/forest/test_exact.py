@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from sandlot.model.nn.attention import causal
+from sandlot.model.nn.attention import causal_attend
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.shape import Shape
 from sandlot.train.algorithms.algorithms import TokenLoss, TrainingRow
@@ -110,7 +110,7 @@ def flat_loss(model, critic, old_model, reference_model, batch):
 
     def along(which, row):
         ids = torch.from_numpy(row.ids.astype(np.int64))
-        hidden = which(ids, torch.arange(len(ids)), causal())
+        hidden = which(ids, torch.arange(len(ids)), causal_attend())
         logits = torch.log_softmax(which.logits(hidden), -1)
         chosen = logits[:-1].gather(1, ids[1:, None])[:, 0]
         spread = -(logits.exp() * logits).sum(-1)[:-1]

@@ -39,7 +39,7 @@ _STDERR_CHARS = 400
 class EnvironmentSubject:
     """`Subject` for environments that `sandlot.load` loads, by path or name.
 
-    Inside `async with`, workers under default conditions are forked, which is cheaper; otherwise each is a new interpreter.
+    Inside `async with`, workers under default conditions are forked, which is cheaper; outside, each is a new interpreter.
     """
 
     env: str

@@ -306,8 +306,8 @@ class ForeignWorkers:
         try:
             said = await worker.receive(self._budget.load_s)
         except _WorkerLost as gone:
-            told = worker.complaints.decode("utf-8", "replace").strip()[-600:]
-            raise ConfigError(f"the code to audit cannot be loaded: {gone}{': ' if told else ''}{told}") from gone
+            stderr = worker.complaints.decode("utf-8", "replace").strip()[-600:]
+            raise ConfigError(f"the code to audit cannot be loaded: {gone}{': ' if stderr else ''}{stderr}") from gone
         if said.failed is not None or said.ready is None:
             raise ConfigError(f"the code to audit cannot be loaded: {(said.failed or 'no reason given').strip()}")
         worker.facts = said.ready

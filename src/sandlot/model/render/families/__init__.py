@@ -1,1 +1,1 @@
-"""The families there are, one module each."""
+"""The supported model families, one module each."""

@@ -1,4 +1,4 @@
-"""ChatML with Hermes calls: SmolLM2, Qwen2.5 and what was made from them; with thoughts, Qwen3.
+"""ChatML with Hermes calls: SmolLM2, Qwen2.5 and derived models; with reasoning, Qwen3.
 
     <|im_start|>assistant
     <think>
@@ -14,9 +14,9 @@
     ...
     </tool_response><|im_end|>
 
-`<tool_call>` and `<think>` are control tokens in some of these tokenizers and plain text in others. Where they are tokens, calls
-are read by token and text cannot be mistaken for one. Thoughts stay where they were said: templates drop them from history
-later, which would make the trainer condition on what the sampler never saw.
+`<tool_call>` and `<think>` are control tokens in some of these tokenizers and plain text in others. If they are tokens, calls are
+parsed by token, and text cannot be mistaken for a call. Reasoning stays in the history. Templates drop it later, so the trainer
+would condition on other tokens than the sampler.
 """
 
 import json
@@ -25,10 +25,10 @@ from collections.abc import Sequence
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.trace import Message, Part, Reasoning, Text, ToolCall, ToolResult, text_message
 from sandlot.core.types import Role
-from sandlot.model.render.family import Family, Head, literal
+from sandlot.model.render.family import Family, Head, pieces_text
 from sandlot.model.render.template import ChatTemplate, as_function
 from sandlot.model.render.tokenizer import ControlToken, Piece, Tokenizer
-from sandlot.model.wire.text_calls import block_calls, explained, parse_calls
+from sandlot.model.wire.text_calls import block_calls, parse_calls, tool_instructions
 
 START, END = ControlToken("<|im_start|>"), ControlToken("<|im_end|>")
 CALL, CALL_END = ControlToken("<tool_call>"), ControlToken("</tool_call>")
@@ -37,17 +37,17 @@ THINK, THINK_END = ControlToken("<think>"), ControlToken("</think>")
 
 
 def chatml(tokenizer: Tokenizer, template: ChatTemplate | None, *, thinks: bool = False) -> Family:
-    """The family as this tokenizer and template speak it."""
+    """The family for this tokenizer and template."""
     tokens = CALL.text in tokenizer.control and CALL_END.text in tokenizer.control
     default = _default_system(template)
-    native = template is not None and template.tells_tools
+    native = template is not None and template.has_tools
 
     def head(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Head:
         return _head(messages, tools, default, native=native)
 
     def read(pieces: Sequence[Piece], prefix: str) -> list[Part]:
-        thoughts, spoken = _thoughts(pieces) if thinks else ([], list(pieces))
-        return [*thoughts, *_read(spoken, prefix, tokens=tokens)]
+        thoughts, rest = _split_thoughts(pieces) if thinks else ([], list(pieces))
+        return [*thoughts, *_read(rest, prefix, tokens=tokens)]
 
     return Family(
         name="qwen3" if thinks else "chatml",
@@ -68,7 +68,7 @@ def chatml(tokenizer: Tokenizer, template: ChatTemplate | None, *, thinks: bool 
 
 
 def _default_system(template: ChatTemplate | None) -> str | None:
-    """What the template says where no system prompt is given, found by giving none."""
+    """The template's default system prompt."""
     text = template.render([text_message(Role.USER, "?")]) if template else None
     before, found, _ = (text or "").partition("<|im_start|>user\n?")
     opening, end = "<|im_start|>system\n", "<|im_end|>\n"
@@ -77,7 +77,7 @@ def _default_system(template: ChatTemplate | None) -> str | None:
     return before[len(opening) : -len(end)]
 
 
-# -- spelling ----------------------------------------------------------------------------------------------------------
+# -- writing ----------------------------------------------------------------------------------------------------------
 
 
 def _head(messages: Sequence[Message], tools: Sequence[ToolSpec], default: str | None, *, native: bool) -> Head:
@@ -90,12 +90,12 @@ def _head(messages: Sequence[Message], tools: Sequence[ToolSpec], default: str |
     pieces += [system] if system is not None else []
     if tools:
         pieces += ["\n\n"] if system is not None else []
-        pieces += _told(tools) if native else [explained(tools)]
+        pieces += _tool_section(tools) if native else [tool_instructions(tools)]
     return Head([*pieces, END, "\n"], rest)
 
 
-def _told(tools: Sequence[ToolSpec]) -> list[Piece]:
-    """The tools in the words these models were trained with."""
+def _tool_section(tools: Sequence[ToolSpec]) -> list[Piece]:
+    """The tool section that these models were trained with."""
     listed = "".join(f"\n{json.dumps(as_function(tool), ensure_ascii=False)}" for tool in tools)
     words = (
         "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"
@@ -122,16 +122,16 @@ def _body(message: Message, *, thinks: bool) -> list[Piece]:
             case Reasoning() if thinks:
                 pieces += (THINK, "\n", part.text.strip("\n"), "\n", THINK_END, "\n\n")
             case ToolCall():
-                follows = pieces[-1:] == [CALL_END] or literal(pieces[-1:]).strip()
-                pieces += ("\n" if follows else "", CALL, f"\n{_written(part)}\n", CALL_END)
+                follows = pieces[-1:] == [CALL_END] or pieces_text(pieces[-1:]).strip()
+                pieces += ("\n" if follows else "", CALL, f"\n{_call_text(part)}\n", CALL_END)
             case ToolResult():
                 pieces += ("\n", RESULT, f"\n{part.text}\n", RESULT_END)
             case _:
-                pass  # thoughts of a model that has no words for them; pictures were refused before
+                pass  # reasoning that the model has no format for; images were refused before
     return pieces
 
 
-def _written(call: ToolCall) -> str:
+def _call_text(call: ToolCall) -> str:
     if call.malformed is not None:
         return call.malformed
     return json.dumps({"name": call.name, "arguments": call.arguments}, ensure_ascii=False)
@@ -140,14 +140,14 @@ def _written(call: ToolCall) -> str:
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
-def _thoughts(pieces: Sequence[Piece]) -> tuple[list[Part], list[Piece]]:
-    """Thoughts and what comes after them. A turn cut off while thinking is all thought; the prompt may have opened it."""
+def _split_thoughts(pieces: Sequence[Piece]) -> tuple[list[Part], list[Piece]]:
+    """Split reasoning from the rest. Without `</think>` all is reasoning; `<think>` may already stand in the prompt."""
     marks = [piece for piece in pieces if piece in {THINK, THINK_END}]
     if not marks:
         return [], list(pieces)
     begin = pieces.index(THINK) + 1 if marks[0] == THINK else 0
     end = pieces.index(THINK_END) if THINK_END in marks else len(pieces)
-    thought = literal(pieces[begin:end]).strip("\n")
+    thought = pieces_text(pieces[begin:end]).strip("\n")
     before, after = list(pieces[: max(0, begin - 1)]), list(pieces[end + 1 :])
     if after and isinstance(after[0], str):
         after[0] = after[0].lstrip("\n")
@@ -156,19 +156,19 @@ def _thoughts(pieces: Sequence[Piece]) -> tuple[list[Part], list[Piece]]:
 
 def _read(pieces: Sequence[Piece], prefix: str, *, tokens: bool) -> list[Part]:
     if not tokens:
-        text, calls = parse_calls(literal(pieces), prefix)
+        text, calls = parse_calls(pieces_text(pieces), prefix)
         return [*([Text(text)] if text else []), *calls]
-    spoken: list[Piece] = []
+    rest: list[Piece] = []
     found: list[Part] = []
     at = 0
     while at < len(pieces):
         if pieces[at] != CALL:
-            spoken.append(pieces[at])
+            rest.append(pieces[at])
             at += 1
             continue
         closing = next((i for i in range(at + 1, len(pieces)) if pieces[i] in {CALL, CALL_END}), len(pieces))
-        found += block_calls(literal(pieces[at + 1 : closing]), f"{prefix}_{len(found)}")
+        found += block_calls(pieces_text(pieces[at + 1 : closing]), f"{prefix}_{len(found)}")
         at = closing + 1 if pieces[closing : closing + 1] == [CALL_END] else closing
-    text = literal(spoken)
+    text = pieces_text(rest)
     text = text.strip() if found else text
     return [*([Text(text)] if text else []), *found]

@@ -1,4 +1,4 @@
-"""Llama 3, 3.1, 3.2, 3.3: headers, trimmed text, calls as bare JSON, results from `ipython`.
+"""Llama 3, 3.1, 3.2, 3.3: headers, trimmed text, calls as bare JSON, tool results in the role `ipython`.
 
     <|start_header_id|>assistant<|end_header_id|>
 
@@ -6,7 +6,7 @@
 
     "..."<|eot_id|>
 
-The family was taught one call a turn. Where a model writes several all the same, each stands on a line of its own.
+The models were trained with one call per turn. If a model writes several, each is on its own line.
 """
 
 import json
@@ -18,11 +18,11 @@ from typing import Any, cast
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.trace import Message, Part, Text, ToolCall, ToolResult, text_message
 from sandlot.core.types import Json, Role
-from sandlot.model.render.family import Family, Head, literal
+from sandlot.model.render.family import Family, Head, pieces_text
 from sandlot.model.render.template import ChatTemplate, as_function
 from sandlot.model.render.tokenizer import ControlToken, Piece
-from sandlot.model.wire.arguments import MAX_CHARS, malformed_call, short_name, storable
-from sandlot.model.wire.text_calls import MAX_OPENINGS, MAX_TEXT, explained, parse_calls
+from sandlot.model.wire.arguments import MAX_CHARS, is_storable, malformed_call, short_name
+from sandlot.model.wire.text_calls import MAX_OPENINGS, MAX_TEXT, parse_calls, tool_instructions
 
 BEGIN, HEADER, HEADER_END = (
     ControlToken("<|begin_of_text|>"),
@@ -31,7 +31,7 @@ BEGIN, HEADER, HEADER_END = (
 )
 END, PYTHON = ControlToken("<|eot_id|>"), ControlToken("<|python_tag|>")
 
-_TOLD = """\
+_TOOL_SECTION = """\
 Given the following functions, please respond with a JSON for a function call with its proper arguments that best answers the \
 given prompt.
 
@@ -42,9 +42,9 @@ _CALL = re.compile(r'^[ \t]*(?=\{\s{0,8}"name")', re.MULTILINE)
 
 
 def llama3(template: ChatTemplate | None) -> Family:
-    """The family as this template speaks it: later ones tell the date, and have words for tools."""
+    """The family for this template; newer templates contain a date and a tool section."""
     preamble = _preamble(template)
-    native = template is not None and template.tells_tools
+    native = template is not None and template.has_tools
 
     def head(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Head:
         return _head(messages, tools, preamble, native=native)
@@ -71,7 +71,7 @@ def _opening(role: str) -> tuple[Piece, ...]:
 
 
 def _preamble(template: ChatTemplate | None) -> str | None:
-    """What stands before every system prompt; None if there is no system turn unless one is given."""
+    """The template's text before a system prompt; None if it writes a system turn only when one is given."""
     opening = "<|start_header_id|>system<|end_header_id|>\n\n"
     bare = template.render([text_message(Role.USER, "?")]) if template else None
     given = template.render([text_message(Role.SYSTEM, "!?"), text_message(Role.USER, "?")]) if template else None
@@ -87,10 +87,10 @@ def _head(messages: Sequence[Message], tools: Sequence[ToolSpec], preamble: str 
     if tools and native:
         listed = "".join(f"{json.dumps(as_function(tool), ensure_ascii=False, indent=4)}\n\n" for tool in tools)
         asked = bool(rest) and rest[0].role is Role.USER
-        first = text_message(Role.USER, f"{_TOLD}{listed}{rest[0].text.strip() if asked else ''}")
+        first = text_message(Role.USER, f"{_TOOL_SECTION}{listed}{rest[0].text.strip() if asked else ''}")
         rest = [first, *(rest[1:] if asked else rest)]
     elif tools:
-        system = "\n\n".join(text for text in (system, explained(tools)) if text)
+        system = "\n\n".join(text for text in (system, tool_instructions(tools)) if text)
     if preamble is None and not system and not given:
         return Head([BEGIN], rest)
     before = ("Environment: ipython\n" if tools and native else "") + (preamble or "")
@@ -104,32 +104,32 @@ def _body(message: Message) -> list[Piece]:
             case Text():
                 pieces.append(part.text.strip())
             case ToolCall():
-                pieces.append(("\n" if any(pieces) else "") + _written(part))
+                pieces.append(("\n" if any(pieces) else "") + _call_text(part))
             case ToolResult():
                 pieces.append(json.dumps(part.text, ensure_ascii=False))
             case _:
-                pass  # thoughts, which the family has no words for; pictures were refused before
+                pass  # reasoning, which the family has no format for; images were refused before
     return ["".join(pieces)]
 
 
-def _written(call: ToolCall) -> str:
+def _call_text(call: ToolCall) -> str:
     if call.malformed is not None:
         return call.malformed
     return json.dumps({"name": call.name, "parameters": call.arguments}, ensure_ascii=False)
 
 
 def _read(pieces: Sequence[Piece], prefix: str) -> list[Part]:
-    text = literal([piece for piece in pieces if piece != PYTHON])
+    text = pieces_text([piece for piece in pieces if piece != PYTHON])
     begin = _CALL.search(text[:MAX_TEXT])
     if begin is None:
         found = parse_calls(text, prefix)
         return [*([Text(found.text)] if found.text else []), *found.calls]
-    spoken = text[: begin.start()].strip()
-    return [*([Text(spoken)] if spoken else []), *_calls(text[begin.start() :], prefix)]
+    before = text[: begin.start()].strip()
+    return [*([Text(before)] if before else []), *_calls(text[begin.start() :], prefix)]
 
 
 def _calls(text: str, prefix: str) -> list[Part]:
-    """Objects one after the other; what cannot be read any more is one malformed call."""
+    """Parse consecutive JSON objects; the rest that cannot be parsed is one malformed call."""
     calls: list[Part] = []
     at = 0
     while at < len(text) and len(calls) < MAX_OPENINGS:
@@ -155,6 +155,11 @@ def _object_at(text: str, at: int) -> tuple[Json | None, int]:
 def _call(call_id: str, value: Json, source: str) -> ToolCall:
     name: Any = value.get("name")
     arguments: Any = value.get("parameters", value.get("arguments", {}))
-    if isinstance(name, str) and isinstance(arguments, dict) and len(source) <= MAX_CHARS and storable(cast("Json", arguments)):
+    if (
+        isinstance(name, str)
+        and isinstance(arguments, dict)
+        and len(source) <= MAX_CHARS
+        and is_storable(cast("Json", arguments))
+    ):
         return ToolCall(call_id, short_name(name), cast("Json", arguments))
     return malformed_call(call_id, name if isinstance(name, str) else "unreadable", source)

@@ -1,4 +1,4 @@
-"""The spelling of `rookie`, our own small model: one control token for everything that has a meaning, no syntax to get wrong.
+"""The chat format of `rookie`, our own small model: one control token per meaning, and no syntax to get wrong.
 
     <|tools|>read_ticket(ticket: string)<|end|>
     <|system|>...<|end|><|user|>...<|end|>
@@ -6,9 +6,9 @@
     <|result|>T-3 [open] ...<|end|><|result|><|error|>no ticket `T-9`<|end|>
     <|assistant|><|think|>...<|say|>done<|end|>
 
-(without the line breaks). A string argument is its raw characters, with nothing to quote or escape, so that a model of a few
-million parameters can copy it; any other value is compact JSON. Control tokens never come from content, so every message that
-is spelled is read back exactly.
+(without the line breaks). A string argument is written as raw characters without quotes or escapes, so that a model of a few
+million parameters can copy it; other values are compact JSON. Content cannot produce control tokens, so every written message is
+parsed back exactly.
 """
 
 import json
@@ -20,9 +20,9 @@ import msgspec
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.trace import Message, Part, Reasoning, Text, ToolCall, ToolResult
 from sandlot.core.types import Json, Role
-from sandlot.model.render.family import Family, Head, literal
+from sandlot.model.render.family import Family, Head, pieces_text
 from sandlot.model.render.tokenizer import ControlToken, Piece
-from sandlot.model.wire.arguments import malformed_call, short_name, storable
+from sandlot.model.wire.arguments import is_storable, malformed_call, short_name
 
 SYSTEM, USER, ASSISTANT, RESULT = (
     ControlToken("<|system|>"),
@@ -42,11 +42,11 @@ CALL, ARGUMENT, TEXT, JSON = ControlToken("<|call|>"), ControlToken("<|arg|>"), 
 CONTROL_TOKENS = tuple(
     mark.text for mark in (END, TOOLS, SYSTEM, USER, ASSISTANT, RESULT, ERROR, CALL, ARGUMENT, TEXT, JSON, THINK, SAY)
 )
-"""The special tokens of a rookie's tokenizer. The first one ends a turn: it is the model's `eos_token`."""
+"""The special tokens of a rookie tokenizer. The first ends a turn and is the model's `eos_token`."""
 
 
 def rookie() -> Family:
-    """The family."""
+    """The family of `rookie`."""
     return Family(
         name="rookie",
         openings={Role.SYSTEM: (SYSTEM,), Role.USER: (USER,), Role.ASSISTANT: (ASSISTANT,), Role.TOOL: (RESULT,)},
@@ -59,7 +59,7 @@ def rookie() -> Family:
 
 
 def tokenizer_config(context: int) -> Json:
-    """What `tokenizer_config.json` of a rookie holds, so that everything that reads such folders can speak to it."""
+    """The `tokenizer_config.json` of a rookie, with a chat template for other programs."""
     return {
         "sandlot_family": "rookie",
         "tokenizer_class": "PreTrainedTokenizerFast",
@@ -71,16 +71,16 @@ def tokenizer_config(context: int) -> Json:
     }
 
 
-# -- spelling ----------------------------------------------------------------------------------------------------------
+# -- writing ----------------------------------------------------------------------------------------------------------
 
 
 def _head(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Head:
-    told: list[Piece] = [TOOLS, "\n".join(map(_signature, tools)), END] if tools else []
-    return Head(told, list(messages))
+    section: list[Piece] = [TOOLS, "\n".join(map(_signature, tools)), END] if tools else []
+    return Head(section, list(messages))
 
 
 def _signature(tool: ToolSpec) -> str:
-    """`name(argument: type, optional?: type)`; what a tool is for, a model this small learns from use."""
+    """`name(argument: type, optional?: type)`, without the description: a model this small learns the purpose by use."""
     properties: dict[str, Any] = tool.parameters.get("properties") or {}
     required = tool.parameters.get("required") or ()
     shown = (f"{key}{'' if key in required else '?'}: {_type(schema)}" for key, schema in properties.items())
@@ -105,14 +105,14 @@ def _body(message: Message) -> list[Piece]:
             case ToolResult():
                 pieces += [ERROR, part.text] if part.error else [part.text]
             case _:
-                pass  # pictures were refused before
+                pass  # images were refused before
     return pieces
 
 
 def _call(call: ToolCall) -> list[Piece]:
     pieces: list[Piece] = [CALL, call.name]
     if call.malformed is not None:
-        return [*pieces, ARGUMENT, call.malformed]  # an argument without a value, which is read as malformed again
+        return [*pieces, ARGUMENT, call.malformed]  # an argument without a value, which is parsed as malformed again
     for key, value in call.arguments.items():
         pieces += (ARGUMENT, key)
         pieces += (TEXT, value) if isinstance(value, str) else (JSON, _compact(value))
@@ -137,11 +137,11 @@ def _read(pieces: Sequence[Piece], prefix: str) -> list[Part]:
             begin = at
             while at < len(segments) and segments[at][0] in {ARGUMENT, TEXT, JSON}:
                 at += 1
-            parts.append(_called(f"{prefix}_{num_calls}", text, segments[begin:at]))
+            parts.append(_parse_call(f"{prefix}_{num_calls}", text, segments[begin:at]))
             num_calls += 1
         elif mark == THINK:
             parts.append(Reasoning(text))
-        elif mark != SAY:  # part of a call that was never opened: shown, since it was said
+        elif mark != SAY:  # part of a call that was never opened: kept as text
             parts.append(Text(f"{mark.text}{text}"))
         elif text:
             parts.append(Text(text))
@@ -149,37 +149,37 @@ def _read(pieces: Sequence[Piece], prefix: str) -> list[Part]:
 
 
 def _segments(pieces: Sequence[Piece]) -> list[tuple[ControlToken, str]]:
-    """What stands behind each mark; a mark that means nothing in a turn is text."""
+    """The text after each control token; a control token without a meaning in a turn is text."""
     segments: list[tuple[ControlToken, str]] = [(SAY, "")]
     for piece in pieces:
         if isinstance(piece, ControlToken) and piece in {SAY, THINK, CALL, ARGUMENT, TEXT, JSON}:
             segments.append((piece, ""))
         else:
             mark, text = segments[-1]
-            segments[-1] = (mark, text + literal([piece]))
+            segments[-1] = (mark, text + pieces_text([piece]))
     return segments
 
 
-def _called(call_id: str, name: str, values: list[tuple[ControlToken, str]]) -> ToolCall:
+def _parse_call(call_id: str, name: str, values: list[tuple[ControlToken, str]]) -> ToolCall:
     arguments: Json = {}
     for (mark, key), (kind, value) in zip(values[::2], values[1::2], strict=False):
-        decoded = value if kind == TEXT else _decoded(value) if kind == JSON else msgspec.UNSET
+        decoded = value if kind == TEXT else _decode_json(value) if kind == JSON else msgspec.UNSET
         if mark != ARGUMENT or decoded is msgspec.UNSET or key in arguments:
-            return malformed_call(call_id, name, _written(values))
+            return malformed_call(call_id, name, _call_text(values))
         arguments[key] = decoded
-    if len(values) % 2 or not storable(arguments):
-        return malformed_call(call_id, name, _written(values))
+    if len(values) % 2 or not is_storable(arguments):
+        return malformed_call(call_id, name, _call_text(values))
     return ToolCall(call_id, short_name(name), arguments)
 
 
-def _decoded(text: str) -> Any:
+def _decode_json(text: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except (ValueError, OverflowError, RecursionError):
         return msgspec.UNSET
 
 
-def _written(values: list[tuple[ControlToken, str]]) -> str:
+def _call_text(values: list[tuple[ControlToken, str]]) -> str:
     if len(values) == 1 and values[0][0] == ARGUMENT:
         return values[0][1]
     return "".join(f"{mark.text}{text}" for mark, text in values)
@@ -220,4 +220,4 @@ _CHAT_TEMPLATE = """\
 {%- endfor -%}
 {%- if add_generation_prompt -%}<|assistant|>{%- endif -%}
 """
-"""The same spelling for those who render with the folder's own template."""
+"""The same format, for programs that render with the folder's chat template."""

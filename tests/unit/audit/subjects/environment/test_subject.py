@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from sandlot.audit.audit import AuditPlan, AuditSelection, audit_subject
+from sandlot.audit.audit import AuditPlan, audit_subject
 from sandlot.audit.case import Case, regrade_with_answer, script_of
 from sandlot.audit.finding import Layer
+from sandlot.audit.layers import AuditSelection
 from sandlot.audit.subject import Call, Conditions, NamedPlay, Say, Script, Take
 from sandlot.audit.subjects.environment import workers
 from sandlot.audit.subjects.environment.subject import EnvironmentSubject

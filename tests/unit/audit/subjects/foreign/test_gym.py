@@ -9,9 +9,10 @@ import msgspec
 import pytest
 
 from gym_worlds import WALKS
-from sandlot.audit.audit import GYM_PANEL, AuditPlan, AuditSelection, audit_subject
+from sandlot.audit.audit import GYM_PANEL, AuditPlan, audit_subject
 from sandlot.audit.case import Case
 from sandlot.audit.finding import Finding, Layer
+from sandlot.audit.layers import AuditSelection
 from sandlot.audit.probes.gymnasium.promises import PROBES, _look_at_steps
 from sandlot.audit.probes.gymnasium.solved import _look_at_solution, _rollouts
 from sandlot.audit.subject import PLAIN, Call, Declared, Description, Lost, Script, Subject, Take, Trial

@@ -208,16 +208,16 @@ def reset(env: Any, seed: int) -> tuple[dict[str, Any], Any]:
 
 def step_env(env: Any, action: Any) -> tuple[dict[str, Any], Any]:
     """Take a step, and return the record and the observation."""
-    told = {"action": text(action)[:MAX_TEXT]}
+    taken = {"action": text(action)[:MAX_TEXT]}
     try:
         came = env.step(action)
     except Exception as error:  # noqa: BLE001 - an error of foreign code is the answer
-        return {**told, "raised": f"{type(error).__name__}: {error}"[:MAX_TEXT]}, None
+        return {**taken, "raised": f"{type(error).__name__}: {error}"[:MAX_TEXT]}, None
     if not isinstance(came, tuple) or len(came) != 5:
-        return {**told, "parts": len(came) if isinstance(came, tuple) else 0}, None
+        return {**taken, "parts": len(came) if isinstance(came, tuple) else 0}, None
     observation, reward, terminated, truncated, _ = came
     shown = {
-        **told,
+        **taken,
         "parts": 5,
         "digest": digest(observation),
         "inside": inside(getattr(env, "observation_space", None), observation),

@@ -1,8 +1,8 @@
-"""A policy made of any chat model: the path of messages goes out, one sampled node comes back.
+"""A policy over any chat model: it sends the messages of the path and returns one sampled node.
 
-Reasoning is kept in the trace and by default not shown to the model again. With `calls="text"` tools are explained in the system
-prompt and calls are read from the text. Retries become events in the trace. A context overflow is `ModelError(kind="context")`:
-what to do about it is the harness's decision.
+Reasoning is kept in the trace; by default it is not sent to the model again. With `calls="text"` tools are described in the
+system prompt and calls are read from the text. Retries become events in the trace. A context overflow is
+`ModelError(kind="context")`, which the harness handles.
 """
 
 from collections.abc import Sequence
@@ -19,11 +19,11 @@ from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
 from sandlot.core.trace import Event, Message, Node, Part, Reasoning, Text, Trace
 from sandlot.core.types import Role, derive_seed
-from sandlot.model.endpoint.retry import Retry, retries_told
-from sandlot.model.wire.text_calls import as_text, parse_calls
+from sandlot.model.endpoint.retry import Retry, listen_for_retries
+from sandlot.model.wire.text_calls import messages_as_text, parse_calls
 
 
-def spoken(
+def chat_policies(
     model: ChatModel,
     sampling: Sampling,
     *,
@@ -31,12 +31,12 @@ def spoken(
     reasoning: Literal["drop", "keep"] = "drop",
     clock: Clock = SYSTEM_CLOCK,
 ) -> Policies:
-    """Policies that let a chat model speak; `reasoning` says whether it is shown its earlier thoughts again."""
-    return _SpokenPolicies(model, sampling, calls == "text", reasoning == "keep", clock)
+    """Policies over a chat model; with `reasoning="keep"` its earlier reasoning is sent again."""
+    return _ChatPolicies(model, sampling, calls == "text", reasoning == "keep", clock)
 
 
 @dataclass(frozen=True, slots=True)
-class _SpokenPolicies:
+class _ChatPolicies:
     """`ports.Policies` over one chat model."""
 
     model: ChatModel
@@ -47,23 +47,23 @@ class _SpokenPolicies:
 
     @property
     def name(self) -> str:
-        """The model's."""
+        """The model's name."""
         return self.model.name
 
-    def policy(self, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[Policy]:  # noqa: ARG002 - it learns of the task from its messages
-        """A policy without state of its own: costs nothing to open."""
-        return nullcontext(_SpokenPolicy(self, seed))
+    def policy(self, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[Policy]:  # noqa: ARG002 - the messages hold the task
+        """A policy for one rollout; it keeps no state."""
+        return nullcontext(_ChatPolicy(self, seed))
 
 
 @dataclass(frozen=True, slots=True)
-class _SpokenPolicy:
-    """Takes a turn by asking the model."""
+class _ChatPolicy:
+    """Takes a turn by a request to the model."""
 
-    settings: _SpokenPolicies
+    settings: _ChatPolicies
     seed: int
 
     async def turn(self, trace: Trace, leaf: int, tools: Sequence[ToolSpec]) -> Node:
-        """The next assistant message below `leaf`; `ModelError` if the endpoint gives none."""
+        """Request the next assistant message below `leaf`; `ModelError` if the request fails."""
         settings = self.settings
         turn = trace.num_turns
         sampling = msgspec.structs.replace(settings.sampling, seed=derive_seed("sampling", self.seed, turn))
@@ -71,14 +71,14 @@ class _SpokenPolicy:
         if not settings.keep_reasoning:
             messages = [_without_reasoning(message) for message in messages]
         if settings.text_calls:
-            messages, tools = as_text(messages, tools), ()
+            messages, tools = messages_as_text(messages, tools), ()
         begun, monotonic = settings.clock.wall(), settings.clock.monotonic
         started = monotonic()
 
         def note(retry: Retry) -> None:
             trace.events.append(Event(kind="model_retry", turn=turn, detail=msgspec.to_builtins(retry)))
 
-        with retries_told(note):
+        with listen_for_retries(note):
             reply = await settings.model.chat(messages, tools, sampling)
         if settings.text_calls:
             reply = _with_text_calls(reply, turn)
@@ -95,7 +95,7 @@ class _SpokenPolicy:
 
 
 def _without_reasoning(message: Message) -> Message:
-    """The message as the model is shown it again."""
+    """The message without its reasoning."""
     if not any(isinstance(part, Reasoning) for part in message.parts):
         return message
     return msgspec.structs.replace(message, parts=tuple(part for part in message.parts if not isinstance(part, Reasoning)))

@@ -13,7 +13,7 @@ from sandlot.core.task import Task
 from sandlot.core.tokens import exact_leaves, packed_ids, token_path, unpacked_ids
 from sandlot.core.trace import Message, Node, Text, ToolCall, ToolResult, Trace, text_message
 from sandlot.core.types import Role
-from sandlot.model.policy.rendered import rendered
+from sandlot.model.policy.tokens import token_policies
 from sandlot.model.render.open import open_renderer
 from token_models import ForcedModel, TinyModel
 
@@ -46,7 +46,7 @@ async def test_a_rollout_holds_the_very_tokens_that_were_given_and_sampled(rende
     answer = text_message(Role.ASSISTANT, "It is found.")
     model = ForcedModel([renderer.turn(CALL), renderer.turn(answer)])
     trace, leaf = opening()
-    async with rendered(model, renderer, Sampling()).policy(TASK, seed=5) as policy:
+    async with token_policies(model, renderer, Sampling()).policy(TASK, seed=5) as policy:
         leaf = await take(policy, trace, leaf, RESULT)
         leaf = await take(policy, trace, leaf)
     first, second = trace.turns()
@@ -66,7 +66,7 @@ async def test_a_rollout_holds_the_very_tokens_that_were_given_and_sampled(rende
 async def test_turns_differ_by_seed_and_repeat_with_it(renderer):
     async def turn(seed):
         trace, leaf = opening()
-        async with rendered(TinyModel(), renderer, Sampling(max_tokens=6)).policy(TASK, seed) as policy:
+        async with token_policies(TinyModel(), renderer, Sampling(max_tokens=6)).policy(TASK, seed) as policy:
             return (await policy.turn(trace, leaf, ())).tokens.ids
 
     assert await turn(1) == await turn(1)
@@ -75,7 +75,7 @@ async def test_turns_differ_by_seed_and_repeat_with_it(renderer):
 
 async def test_the_session_is_released_even_when_the_rollout_is_cancelled(renderer):
     model = TinyModel()
-    policies = rendered(model, renderer, Sampling())
+    policies = token_policies(model, renderer, Sampling())
     with anyio.CancelScope() as scope:
         async with policies.policy(TASK, seed=1, rollout=3):
             scope.cancel()
@@ -94,11 +94,11 @@ async def test_a_turn_may_use_what_is_left_of_the_context_and_a_full_one_is_an_e
             asked.append(sampling.max_tokens)
             return [7]
 
-    async with rendered(Asked(context=num_given + 3), renderer, Sampling()).policy(TASK, 1) as policy:
+    async with token_policies(Asked(context=num_given + 3), renderer, Sampling()).policy(TASK, 1) as policy:
         node = await policy.turn(trace, leaf, ())
     assert asked == [3]
     assert node.stop == "length"
-    async with rendered(Asked(context=num_given), renderer, Sampling()).policy(TASK, 1) as policy:
+    async with token_policies(Asked(context=num_given), renderer, Sampling()).policy(TASK, 1) as policy:
         with pytest.raises(ModelError) as caught:
             await policy.turn(trace, leaf, ())
     assert caught.value.kind == "context"
@@ -108,7 +108,7 @@ async def test_a_turn_cut_off_is_closed_in_the_next_context(renderer):
     cut_off = renderer.turn(text_message(Role.ASSISTANT, "It is"))[:-1]
     model = ForcedModel([cut_off, renderer.turn(text_message(Role.ASSISTANT, "done"))])
     trace, leaf = opening()
-    async with rendered(model, renderer, Sampling()).policy(TASK, 1) as policy:
+    async with token_policies(model, renderer, Sampling()).policy(TASK, 1) as policy:
         leaf = await take(policy, trace, leaf, text_message(Role.USER, "Go on."))
         await take(policy, trace, leaf)
     first, second = trace.turns()
@@ -120,7 +120,7 @@ async def test_a_turn_cut_off_is_closed_in_the_next_context(renderer):
 async def test_an_intervention_leaves_the_sampled_turn_in_its_branch_and_says_so(renderer):
     model = ForcedModel([renderer.turn(CALL), renderer.turn(text_message(Role.ASSISTANT, "ok"))])
     trace, leaf = opening()
-    async with rendered(model, renderer, Sampling()).policy(TASK, 1) as policy:
+    async with token_policies(model, renderer, Sampling()).policy(TASK, 1) as policy:
         sampled = trace.append(await policy.turn(trace, leaf, (LOOK,)))
         instead = trace.append(Node(message=text_message(Role.ASSISTANT, "No: stop."), parent=leaf))
         asked = trace.append(Node(message=text_message(Role.USER, "Why?"), parent=instead))
@@ -136,7 +136,7 @@ async def test_an_intervention_leaves_the_sampled_turn_in_its_branch_and_says_so
 async def test_a_compacted_history_is_a_branch_that_begins_anew(renderer):
     model = ForcedModel([renderer.turn(CALL), renderer.turn(text_message(Role.ASSISTANT, "ok"))])
     trace, leaf = opening()
-    async with rendered(model, renderer, Sampling()).policy(TASK, 1) as policy:
+    async with token_policies(model, renderer, Sampling()).policy(TASK, 1) as policy:
         leaf = await take(policy, trace, leaf, RESULT)
         summary = trace.append(Node(message=text_message(Role.USER, "So far: x was found. Go on.")))
         last = await take(policy, trace, summary)
@@ -162,7 +162,7 @@ class NoBridge:
 async def test_without_a_bridge_a_render_that_extends_the_tokens_goes_on(renderer):
     model = ForcedModel([renderer.turn(CALL), renderer.turn(text_message(Role.ASSISTANT, "ok"))])
     trace, leaf = opening()
-    async with rendered(model, NoBridge(renderer), Sampling()).policy(TASK, 1) as policy:
+    async with token_policies(model, NoBridge(renderer), Sampling()).policy(TASK, 1) as policy:
         leaf = await take(policy, trace, leaf, RESULT)
         last = await take(policy, trace, leaf)
     assert trace.events == []
@@ -176,7 +176,7 @@ async def test_a_past_turn_spelled_otherwise_is_realigned_beside_what_was_sample
 
     model = ForcedModel([renderer.turn(CALL), renderer.turn(text_message(Role.ASSISTANT, "ok"))])
     trace, leaf = opening()
-    async with rendered(model, NoBridge(renderer, respell), Sampling()).policy(TASK, 1) as policy:
+    async with token_policies(model, NoBridge(renderer, respell), Sampling()).policy(TASK, 1) as policy:
         leaf = await take(policy, trace, leaf, RESULT)
         sampled = trace.nodes[leaf].parent
         last = await take(policy, trace, leaf)
@@ -193,7 +193,7 @@ async def test_a_past_turn_spelled_otherwise_is_realigned_beside_what_was_sample
 async def test_other_tools_than_before_are_another_conversation(renderer):
     model = ForcedModel([renderer.turn(CALL), renderer.turn(text_message(Role.ASSISTANT, "ok"))])
     trace, leaf = opening()
-    async with rendered(model, renderer, Sampling()).policy(TASK, 1) as policy:
+    async with token_policies(model, renderer, Sampling()).policy(TASK, 1) as policy:
         leaf = await take(policy, trace, leaf, RESULT)
         last = await take(policy, trace, leaf, tools=(LOOK, msgspec.structs.replace(LOOK, name="other")))
     assert [(event.detail["kind"], event.detail["cause"]) for event in trace.events] == [
@@ -217,7 +217,7 @@ async def test_tokens_that_are_not_whole_are_refused(renderer, broken):
             return broken
 
     trace, leaf = opening()
-    async with rendered(Broken(), renderer, Sampling()).policy(TASK, 1) as policy:
+    async with token_policies(Broken(), renderer, Sampling()).policy(TASK, 1) as policy:
         with pytest.raises(ModelError) as caught:
             await policy.turn(trace, leaf, ())
     assert caught.value.kind == "tokens"

@@ -1,8 +1,8 @@
-"""A policy made of a token model and a renderer: what it samples is what can be trained on.
+"""A policy over a token model and a renderer; its traces hold exact tokens for training.
 
-The first turn of a rollout is rendered; every later one is bridged, so that its prompt is the very ids of the path with new ones
-appended. The node that comes back holds them all: what was given since the last turn, what was sampled, with which probability,
-by which weights. A prompt that cannot extend the tokens held becomes a branch, with an event that says how far it drifted.
+The first prompt of a rollout is rendered. Later ones are bridged: the ids of the path with new ids appended. Each node stores the
+context ids since the last turn, the sampled ids, their log-probabilities and weight versions. A prompt that does not extend the
+stored tokens becomes a branch, with an event that describes the drift.
 """
 
 from collections.abc import AsyncGenerator, Sequence
@@ -22,19 +22,19 @@ from sandlot.core.task import Task
 from sandlot.core.tokens import held_tokens, packed_ids, unpacked_ids
 from sandlot.core.trace import Event, Node, Tokens, Trace, Usage
 from sandlot.core.types import derive_seed
-from sandlot.model.endpoint.retry import Retry, retries_told
+from sandlot.model.endpoint.retry import Retry, listen_for_retries
 
 _RELEASE_S = 10.0
-"""How long letting go of a rollout may take once it is over."""
+"""Time for releasing the session of a finished rollout."""
 
 
-def rendered(model: TokenModel, renderer: Renderer, sampling: Sampling, *, clock: Clock = SYSTEM_CLOCK) -> Policies:
-    """Policies that let a token model speak through its renderer."""
-    return _RenderedPolicies(model, renderer, sampling, clock)
+def token_policies(model: TokenModel, renderer: Renderer, sampling: Sampling, *, clock: Clock = SYSTEM_CLOCK) -> Policies:
+    """Policies over a token model and its renderer."""
+    return _TokenPolicies(model, renderer, sampling, clock)
 
 
 @dataclass(frozen=True, slots=True)
-class _RenderedPolicies:
+class _TokenPolicies:
     """`ports.Policies` over one token model."""
 
     model: TokenModel
@@ -44,17 +44,17 @@ class _RenderedPolicies:
 
     @property
     def name(self) -> str:
-        """The model's."""
+        """The model's name."""
         return self.model.name
 
     def policy(self, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[Policy]:
-        """A policy whose tokens the model keeps with preference until the rollout is over."""
-        return self._opened(seed, f"{task.id}/{rollout}/{seed:x}")
+        """A policy for one rollout; the model prefers to keep its cached prefix until the rollout ends."""
+        return self._open(seed, f"{task.id}/{rollout}/{seed:x}")
 
     @asynccontextmanager
-    async def _opened(self, seed: int, session: str) -> AsyncGenerator[Policy]:
+    async def _open(self, seed: int, session: str) -> AsyncGenerator[Policy]:
         try:
-            yield _RenderedPolicy(self, seed, session, Prompts(self.renderer))
+            yield _TokenPolicy(self, seed, session, Prompts(self.renderer))
         finally:
             with anyio.move_on_after(_RELEASE_S, shield=True):
                 await self.model.release(session)
@@ -62,7 +62,7 @@ class _RenderedPolicies:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What the model is given, and where its answer goes."""
+    """The prompt of a turn, and the node its answer follows."""
 
     held: list[int]
     context: list[int]
@@ -70,23 +70,22 @@ class Prompt:
 
     @property
     def ids(self) -> list[int]:
-        """All of it."""
+        """The whole prompt."""
         return self.held + self.context
 
 
 @dataclass(slots=True)
 class Prompts:
-    """The prompts of one rollout's turns: the first is rendered, each later one appends to the tokens that are there."""
+    """The prompts of one rollout: the first is rendered, later ones append to the stored tokens."""
 
     renderer: Renderer
-    _told: tuple[ToolSpec, ...] | None = field(default=None, init=False)
-    """The tools of the last turn. Tools stand at the head of a prompt, so new ones are another conversation."""
+    _tools: tuple[ToolSpec, ...] | None = field(default=None, init=False)
+    """The tools of the last turn. They stand at the head of a prompt, so other tools need a new prompt."""
 
     def next(self, trace: Trace, leaf: int, tools: Sequence[ToolSpec]) -> Prompt:
-        """The path's own tokens with what came since appended; what departs from them is recorded and branches off."""
+        """The path's tokens with the new messages appended; a prompt that differs from them is recorded and branches off."""
         renderer, turn = self.renderer, trace.num_turns
-        before, told = self._told, tuple(tools)
-        self._told = told
+        before, self._tools = self._tools, tuple(tools)
         lost = drift_from_newest(trace, leaf)
         if lost is not None:
             trace.events.append(drift_event(lost, turn, "the newest turn is not part of the conversation that goes on"))
@@ -94,7 +93,7 @@ class Prompts:
         kept = held_tokens(trace, leaf)
         if not kept.ids:
             return Prompt([], renderer.render(messages, tools), leaf)
-        same = before is None or before == told
+        same = before is None or before == self._tools
         appended = renderer.bridge(kept.ids, messages[kept.num_messages :]) if same else None
         if appended is not None:
             return Prompt(kept.ids, appended, leaf)
@@ -108,16 +107,16 @@ class Prompts:
 
 
 @dataclass(slots=True)
-class _RenderedPolicy:
+class _TokenPolicy:
     """Takes a turn by sampling."""
 
-    settings: _RenderedPolicies
+    settings: _TokenPolicies
     seed: int
     session: str
     prompts: Prompts
 
     async def turn(self, trace: Trace, leaf: int, tools: Sequence[ToolSpec]) -> Node:
-        """The next assistant message below `leaf`; `ModelError` if the model gives none, of kind `context` if it does not fit."""
+        """Sample the next assistant message below `leaf`; `ModelError` of kind `context` if the prompt does not fit."""
         settings = self.settings
         turn = trace.num_turns
         prompt = self.prompts.next(trace, leaf, tools)
@@ -128,7 +127,7 @@ class _RenderedPolicy:
         def note(retry: Retry) -> None:
             trace.events.append(Event(kind="model_retry", turn=turn, detail=msgspec.to_builtins(retry)))
 
-        with retries_told(note):
+        with listen_for_retries(note):
             sampled = await settings.model.sample(prompt.ids, sampling, stop_ids=settings.renderer.stop_ids, session=self.session)
         _require_whole(sampled, settings.model.name)
         num_sampled = len(sampled.ids) // 4
@@ -152,14 +151,15 @@ class _RenderedPolicy:
         left = context - num_given
         if left <= 0:
             raise ModelError(
-                f"the conversation has {num_given} tokens and `{self.settings.model.name}` takes {context}", kind="context"
+                f"the conversation has {num_given} tokens; the context of `{self.settings.model.name}` is {context}",
+                kind="context",
             )
         most = left if sampling.max_tokens is None else min(left, sampling.max_tokens)
         return msgspec.structs.replace(sampling, max_tokens=most, seed=derive_seed("sampling", self.seed, turn))
 
 
 def _require_whole(sampled: Sampled, name: str) -> None:
-    """Refuse tokens that do not come with one probability and one weight version each: they could not be trained on."""
+    """Refuse tokens without one log-probability and one weight version each: they could not be trained on."""
     num = len(sampled.ids) // 4
     counts = {
         "bytes of ids": (len(sampled.ids), 4 * num),
@@ -167,7 +167,7 @@ def _require_whole(sampled: Sampled, name: str) -> None:
         "tokens with a weight version": (sum(count for count, _ in sampled.versions), num),
     }
     if num == 0:
-        raise ModelError(f"`{name}` sampled no token at all", kind="tokens")
+        raise ModelError(f"`{name}` sampled no tokens", kind="tokens")
     for what, (found, wanted) in counts.items():
         if found != wanted:
             raise ModelError(f"`{name}` sampled {num} tokens and gave {found} {what}; they must be {wanted}", kind="tokens")

@@ -10,7 +10,7 @@ from sandlot.core.trace import Message, Node, Reasoning, Text, ToolCall, ToolRes
 from sandlot.core.types import Role, derive_seed
 from sandlot.model.endpoint.chat import OpenAIConfig, open_openai
 from sandlot.model.endpoint.retry import Patience
-from sandlot.model.policy.spoken import spoken
+from sandlot.model.policy.chat import chat_policies
 
 ADD = ToolSpec(name="add", description="Adds.", parameters={"type": "object"})
 
@@ -31,7 +31,7 @@ def opened(*messages: Message) -> Trace:
 
 
 async def turn(endpoint, trace, tools=(), **settings) -> Node:
-    async with model(endpoint) as chat, spoken(chat, Sampling(), **settings).policy(Task("t"), seed=7) as policy:
+    async with model(endpoint) as chat, chat_policies(chat, Sampling(), **settings).policy(Task("t"), seed=7) as policy:
         return await policy.turn(trace, len(trace.nodes) - 1, tools)
 
 
