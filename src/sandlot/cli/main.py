@@ -37,14 +37,8 @@ from sandlot.cli.commands import (
     train,
     triage,
 )
+from sandlot.cli.options import app
 from sandlot.core.errors import SandlotError
-
-app = typer.Typer(
-    name="sandlot",
-    no_args_is_help=True,
-    rich_markup_mode=None,  # plain help is instant; drawing it with rich takes half a second
-    pretty_exceptions_enable=False,
-)
 
 
 def _print_version(wanted: bool) -> None:
@@ -55,7 +49,7 @@ def _print_version(wanted: bool) -> None:
 
 
 @app.callback()
-def options(
+def _options(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
     ] = False,
@@ -68,12 +62,12 @@ def options(
     """
 
 
-_COMMANDS = (
+_ORDER = (
     doctor, new, list, show, play, run, compare, regrade, replay, shell, audit, health, triage, tokens, calibrate, judge,
     simulator, train, rubric, serve, export, images, gc,
 )  # fmt: skip
-for module in _COMMANDS:
-    module.add_to(app)
+_NAMES = [module.__name__.rpartition(".")[2] for module in _ORDER]
+app.registered_commands.sort(key=lambda command: _NAMES.index(command.name or ""))  # as they are listed here
 
 
 def main() -> None:

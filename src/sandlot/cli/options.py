@@ -24,6 +24,14 @@ if TYPE_CHECKING:
 
 _Option = typer.Option
 
+app = typer.Typer(
+    name="sandlot",
+    no_args_is_help=True,
+    rich_markup_mode=None,  # plain help is instant; drawing it with rich takes half a second
+    pretty_exceptions_enable=False,
+)
+"""The `sandlot` command; each file of `commands/` adds its own command to it."""
+
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 _ENV = typer.Argument(
     metavar="ENV",

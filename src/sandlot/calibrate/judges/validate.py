@@ -11,7 +11,7 @@ from sandlot.core.rubric import JudgeCheck
 from sandlot.wiring.config import ModelConfig, judge_config
 from sandlot.wiring.models import open_panel
 
-_FROM_RUNS = 500
+_MAX_RUN_ITEMS = 500
 """Maximum number of items taken from a run."""
 
 
@@ -45,7 +45,7 @@ async def _items_of(what: Path, labels: Path | None) -> list[JudgedItem]:
     if what.suffix == ".jsonl":
         items += labelled_items(what, {})
     elif (what / "manifest.json").is_file():
-        items += [item async for item in run_items(what, _FROM_RUNS)]
+        items += [item async for item in run_items(what, _MAX_RUN_ITEMS)]
         checks = {item.check: JudgeCheck(id=item.check, prompt=item.question, choices=item.choices) for item in items}
     else:
         checks = checks_of(str(what))

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from sandlot.audit.finding import Layer
-from sandlot.cli.options import RUNS, Json, Judge, Runs, User, find_run
+from sandlot.cli.options import RUNS, Json, Judge, Runs, User, app, find_run
 
 _Option = typer.Option
 
@@ -98,11 +98,7 @@ _Patience = Annotated[
 _ListProbes = Annotated[bool, _Option("--list-probes", help="List the probes and exit.")]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("audit")(_audit)
-
-
+@app.command("audit")
 def _audit(
     env: _Env = None,
     grader: _Grader = None,

@@ -5,16 +5,13 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import RUNS, Env, Json, Model, Place, RunOptions, Runs, add_run_options, parse_pair, print_finished
+from sandlot.cli.options import RUNS, Env, Json, Model, Place, RunOptions, Runs, add_run_options, app, parse_pair, print_finished
 
 _Option = typer.Option
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("calibrate")(add_run_options(_calibrate))
-
-
+@app.command("calibrate")
+@add_run_options
 def _calibrate(
     options: RunOptions,
     env: Env,

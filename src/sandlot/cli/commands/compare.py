@@ -4,14 +4,10 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import RUNS, Json, RunPath, Runs, find_run, print_json
+from sandlot.cli.options import RUNS, Json, RunPath, Runs, app, find_run, print_json
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("compare")(_compare)
-
-
+@app.command("compare")
 def _compare(
     before: RunPath,
     after: RunPath,

@@ -2,14 +2,10 @@
 
 import typer
 
-from sandlot.cli.options import Json, print_json
+from sandlot.cli.options import Json, app, print_json
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("doctor")(_doctor)
-
-
+@app.command("doctor")
 def _doctor(json: Json = False) -> None:
     """Check this machine: what works, and how to fix what does not.
 

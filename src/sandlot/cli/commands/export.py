@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import RUNS, Json, RunPath, Runs, find_run, print_json
+from sandlot.cli.options import RUNS, Json, RunPath, Runs, app, find_run, print_json
 
 _Option = typer.Option
 
@@ -27,11 +27,7 @@ class _Which(StrEnum):
     ALL = "all"
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("export")(_export)
-
-
+@app.command("export")
 def _export(
     run: RunPath,
     kind: Annotated[

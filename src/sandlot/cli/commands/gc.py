@@ -4,14 +4,10 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import RUNS, Json, Runs, print_json
+from sandlot.cli.options import RUNS, Json, Runs, app, print_json
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("gc")(_gc)
-
-
+@app.command("gc")
 def _gc(
     runs: Runs = RUNS,
     older_than_days: Annotated[

@@ -4,14 +4,10 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import RUNS, Json, Judge, RunPath, Runs, authors_on_stderr, find_run, print_json
+from sandlot.cli.options import RUNS, Json, Judge, RunPath, Runs, app, authors_on_stderr, find_run, print_json
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("health")(_health)
-
-
+@app.command("health")
 def _health(
     run: RunPath,
     against: Annotated[

@@ -5,14 +5,10 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import Json, print_json
+from sandlot.cli.options import Json, app, print_json
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("images")(_images)
-
-
+@app.command("images")
 def _images(
     make: Annotated[
         str | None, typer.Option("--make", metavar="IMAGE", help="Build this image now, so that the first run need not.")

@@ -5,16 +5,12 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import RUNS, Json, Runs, print_finished
+from sandlot.cli.options import RUNS, Json, Runs, app, print_finished
 
 _Option = typer.Option
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("judge")(_judge)
-
-
+@app.command("judge")
 def _judge(
     what: Annotated[
         str,

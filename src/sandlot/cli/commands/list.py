@@ -5,14 +5,10 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import RUNS, Json, Runs, print_json
+from sandlot.cli.options import RUNS, Json, Runs, app, print_json
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("list")(_list)
-
-
+@app.command("list")
 def _list(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to look for environments.")] = Path("environments"),
     runs: Runs = RUNS,

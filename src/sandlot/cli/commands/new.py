@@ -5,14 +5,11 @@ from typing import Annotated
 
 import typer
 
+from sandlot.cli.options import app
 from sandlot.env.scaffold import Form, scaffold
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("new")(_new)
-
-
+@app.command("new")
 def _new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its name: lower-case letters, digits and `-`.")],
     form: Annotated[

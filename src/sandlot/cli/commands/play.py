@@ -4,14 +4,10 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import Env, Judge, User
+from sandlot.cli.options import Env, Judge, User, app
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("play")(_play)
-
-
+@app.command("play")
 def _play(
     env: Env,
     task: Annotated[str | None, typer.Option("--task", help="Which task. [default: the first]")] = None,

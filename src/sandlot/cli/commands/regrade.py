@@ -4,14 +4,10 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import RUNS, Json, Judge, Rubric, RunPath, Runs, authors_on_stderr, find_run, print_json
+from sandlot.cli.options import RUNS, Json, Judge, Rubric, RunPath, Runs, app, authors_on_stderr, find_run, print_json
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("regrade")(_regrade)
-
-
+@app.command("regrade")
 def _regrade(
     run: RunPath,
     env: Annotated[str | None, typer.Option("--env", help="The environment. [default: where the run found it]")] = None,

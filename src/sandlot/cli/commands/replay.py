@@ -4,14 +4,10 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import RUNS, Json, Judge, Runs, authors_on_stderr, find_trace, print_json
+from sandlot.cli.options import RUNS, Json, Judge, Runs, app, authors_on_stderr, find_trace, print_json
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("replay")(_replay)
-
-
+@app.command("replay")
 def _replay(
     trace: Annotated[str, typer.Argument(metavar="TRACE", help="The trace to replay, as RUN/TASK/ROLLOUT.")],
     until: Annotated[int | None, typer.Option("--until", metavar="TURN", help="Replay this many turns. [default: all]")] = None,

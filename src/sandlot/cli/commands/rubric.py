@@ -5,18 +5,14 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import Json, authors_on_stderr, print_json
+from sandlot.cli.options import Json, app, authors_on_stderr, print_json
 
 _commands = typer.Typer(help="Work on rubrics.", no_args_is_help=True)
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.add_typer(_commands, name="rubric")
+app.add_typer(_commands, name="rubric")
 
 
 @_commands.command("lint")
-def lint(
+def _lint(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="A rubric, such as `rubrics/default.json`.")],
     json: Json = False,
 ) -> None:
@@ -39,7 +35,7 @@ def lint(
 
 
 @_commands.command("schema")
-def schema() -> None:
+def _schema() -> None:
     """Print the JSON Schema of rubrics."""
     from sandlot.grade.loading import rubric_schema  # noqa: PLC0415 - help does not need it
 

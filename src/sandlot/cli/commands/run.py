@@ -14,6 +14,7 @@ from sandlot.cli.options import (
     RunOptions,
     Runs,
     add_run_options,
+    app,
     print_finished,
 )
 
@@ -23,11 +24,8 @@ if TYPE_CHECKING:
 _Option = typer.Option
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("run")(add_run_options(_run))
-
-
+@app.command("run")
+@add_run_options
 def _run(
     context: typer.Context,
     options: RunOptions,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import Judge, NumberType, OptionalEnv, Rubric
+from sandlot.cli.options import Judge, NumberType, OptionalEnv, Rubric, app
 from sandlot.core.errors import ConfigError
 
 _Option = typer.Option
@@ -21,11 +21,7 @@ class _Transport(StrEnum):
     HTTP = "http"
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("serve")(_serve)
-
-
+@app.command("serve")
 def _serve(
     env: OptionalEnv = None,
     mcp: Annotated[bool, _Option("--mcp", help="Serve its tools to MCP clients, one isolated world per connection.")] = False,

@@ -4,14 +4,10 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import RUNS, Runs, find_trace
+from sandlot.cli.options import RUNS, Runs, app, find_trace
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("shell")(_shell)
-
-
+@app.command("shell")
 def _shell(
     trace: Annotated[str, typer.Argument(metavar="TRACE", help="The rollout, as RUN/TASK/ROLLOUT.")],
     turn: Annotated[int | None, typer.Option("--turn", metavar="N", help="After this many turns. [default: all]")] = None,

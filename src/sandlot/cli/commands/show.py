@@ -6,15 +6,11 @@ from typing import Annotated
 import typer
 
 from sandlot.cli.completion import complete_what
-from sandlot.cli.options import RUNS, Json, Runs, find_run, find_trace
+from sandlot.cli.options import RUNS, Json, Runs, app, find_run, find_trace
 from sandlot.core.errors import ConfigError
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("show")(_show)
-
-
+@app.command("show")
 def _show(
     what: Annotated[
         str,

@@ -5,16 +5,12 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import Env, Json, SplitOnly, Task, print_finished
+from sandlot.cli.options import Env, Json, SplitOnly, Task, app, print_finished
 
 _Option = typer.Option
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("simulator")(_simulator)
-
-
+@app.command("simulator")
 def _simulator(
     env: Env,
     user: Annotated[str, _Option("--user", metavar="MODEL", help="The model that plays the user, named as for `sandlot run`.")],

@@ -4,14 +4,10 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import RUNS, Json, RunPath, Runs, find_run, print_json
+from sandlot.cli.options import RUNS, Json, RunPath, Runs, app, find_run, print_json
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("tokens")(_tokens)
-
-
+@app.command("tokens")
 def _tokens(
     run: RunPath,
     model: Annotated[

@@ -5,17 +5,13 @@ from typing import Annotated, Any
 
 import typer
 
-from sandlot.cli.options import RUNS, Json, Runs
+from sandlot.cli.options import RUNS, Json, Runs, app
 from sandlot.core.errors import HarnessError, StoreError
 
 _Option = typer.Option
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("train")(_train)
-
-
+@app.command("train")
 def _train(
     recipe: Annotated[
         str,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import RUNS, Json, RunPath, Runs, find_run, print_json
+from sandlot.cli.options import RUNS, Json, RunPath, Runs, app, find_run, print_json
 
 
 class _Export(StrEnum):
@@ -15,11 +15,7 @@ class _Export(StrEnum):
     LABELS = "labels"
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("triage")(_triage)
-
-
+@app.command("triage")
 def _triage(
     run: RunPath,
     label: Annotated[
