@@ -43,8 +43,8 @@ from sandlot.core.ports.world import Tool, ToolSource, ToolSpec
 from sandlot.core.trace import Event, ImagePart, Message, Node, Reasoning, Text, Tokens, ToolCall, ToolResult, Trace, Usage
 from sandlot.core.types import Role
 from sandlot.model.endpoint.spend import Spend
-from sandlot.model.policy.rendered import rendered as token_policies
-from sandlot.model.policy.spoken import spoken as chat_policies
+from sandlot.model.policy.chat import chat_policies
+from sandlot.model.policy.tokens import token_policies
 from sandlot.observe.trackers.tracker import Tracker
 from sandlot.wiring.config import AgentConfig, ModelConfig
 
