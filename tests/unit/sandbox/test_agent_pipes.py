@@ -59,7 +59,7 @@ async def test_commands_and_files_work_over_two_pipes(agent, tmp_path):
             group.start_soon(link.run)
             assert await output_of(link, "sh", "-c", "echo hi; exit 3") == (b"hi\n", 3)
             data = os.urandom(1 << 20)
-            machine = Machine(link, -1, Quota())
+            machine = Machine(link, Quota())
             await machine.write(f"{tmp_path}/f", data)
             assert await machine.read(f"{tmp_path}/f") == data
             status, _ = await output_of(link, "cat", "/proc/self/status")
