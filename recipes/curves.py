@@ -162,14 +162,14 @@ def curve_of(environment: str, way: str, seed: int) -> Curve | None:
         environment=environment,
         way=way,
         seed=seed,
-        points=tuple(TrainingProgress.of(path).evaluations),
+        points=tuple(TrainingProgress.read(path).evaluations),
         before=before,
         after=after,
         change=outcome.paired.difference,
         p_value=outcome.paired.p_value,
         overlap=before.low <= after.high and after.low <= before.high,
         updates=outcome.steps,
-        rollouts=sum(step.rollouts for step in TrainingProgress.of(path).steps),
+        rollouts=sum(step.rollouts for step in TrainingProgress.read(path).steps),
         seconds=outcome.seconds,
     )
 
