@@ -22,7 +22,7 @@ from report import Report, Row, publish, say
 from sandlot.core.ports.model import Sampling
 from sandlot.observe.training_records import Learned
 from sandlot.train.algorithms.algorithms import PolicyGradient
-from sandlot.train.algorithms.losses import Clip, Correction
+from sandlot.train.algorithms.losses import Clip
 from sandlot.train.recipe import Evaluation, Recipe
 from sandlot.train.report.progress import TrainingProgress
 from sandlot.train.train import train
@@ -35,7 +35,7 @@ SMOOTH = 4
 
 
 def recipe(options: argparse.Namespace, staleness: int, seed: int) -> Recipe:
-    """The demo's, with an importance correction for tokens that older weights sampled: the same for every arm."""
+    """The demo's, with the ratio taken against the weights that sampled: the same for every arm."""
     return Recipe(
         name="staleness",
         env=options.env,
@@ -45,7 +45,7 @@ def recipe(options: argparse.Namespace, staleness: int, seed: int) -> Recipe:
         tasks=options.tasks,
         group=options.group,
         resample=1,
-        algorithm=PolicyGradient(baseline="grpo", loss=Clip(0.2, 0.28, correction=Correction("truncate"))),
+        algorithm=PolicyGradient(baseline="grpo", loss=Clip(0.2, 0.28, against="behaviour")),
         optimisation=Optimisation(learning_rate=options.rate, tokens=options.tokens),
         sampling=Sampling(max_tokens=64),
         evaluation=Evaluation(every=options.steps, tasks=options.heldout, group=2),

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import typer
-from python_names import prose, python_page
+from python_names import prose, python_page, train_page
 
 from sandlot.analysis.health import item
 from sandlot.analysis.taxonomy import LABELS, VERSION
@@ -24,6 +24,7 @@ from sandlot.core.ports import grading, model, sandbox, session, store, world
 from sandlot.env import folder
 from sandlot.grade.library import LIBRARY
 from sandlot.grade.loading import rubric_schema
+from sandlot.observe import events, training_records
 from sandlot.run import config
 from sandlot.wiring import config as wiring_config
 
@@ -35,9 +36,11 @@ def pages() -> dict[str, str]:
     """Every generated page by file name."""
     return {
         "python.md": HEADER + python_page(_fields),
+        "train.md": HEADER + train_page(_fields),
         "commands.md": HEADER + commands(),
         "config.md": HEADER + records("Configuration", [folder, limits, config, wiring_config]),
-        "records.md": HEADER + records("Records", [task, rubric, trace, item, labels, finding, verdict, waivers]),
+        "records.md": HEADER
+        + records("Records", [task, rubric, trace, events, training_records, item, labels, finding, verdict, waivers]),
         "ports.md": HEADER + protocols(),
         "errors.md": HEADER + "# Errors\n\n```text\n" + inspect.cleandoc(errors.__doc__ or "") + "\n```\n",
         "checks.md": HEADER + ready_checks(),
@@ -111,11 +114,17 @@ def records(title: str, modules: list[ModuleType]) -> str:
                 and value.__module__ == module.__name__
                 and not name.startswith("_")
             ):
-                lines += [f"## {name}", "", f"`{module.__name__}.{name}`: {prose(value)}", ""]
+                tag = f" Tagged `{value.__struct_config__.tag_field}`: `{value.__struct_config__.tag}`." if _tagged(value) else ""
+                lines += [f"## {name}", "", f"`{module.__name__}.{name}`: {prose(value)}{tag}", ""]
                 lines += ["| field | type | default | meaning |", "|---|---|---|---|"]
                 lines += [f"| `{field}` | {kind} | {default} | {meaning} |" for field, kind, default, meaning in _fields(value)]
                 lines.append("")
     return "\n".join(lines)
+
+
+def _tagged(record: type[msgspec.Struct]) -> bool:
+    """True for a record that its JSON names; not for a base that is never written."""
+    return record.__struct_config__.tag is not None and not record.__subclasses__()
 
 
 def _fields(record: type) -> list[tuple[str, str, str, str]]:
@@ -126,11 +135,13 @@ def _fields(record: type) -> list[tuple[str, str, str, str]]:
         for place, statement in enumerate(body):
             if not isinstance(statement, ast.AnnAssign) or statement.target.id.startswith("_"):
                 continue
+            if "ClassVar" in ast.unparse(statement.annotation):
+                continue
             following = body[place + 1] if place + 1 < len(body) else None
             doc = following.value.value if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant) else ""
             default = f"`{ast.unparse(statement.value)}`" if statement.value else "required"
             if "default_factory" in default:
-                default = "empty"
+                default = "now" if "time.time" in default else "empty"
             kind = ast.unparse(statement.annotation).replace("|", "or").strip("'\"")
             docs[statement.target.id] = (f"`{kind}`", default.replace("|", "or"), " ".join(str(doc).split()))
     names = getattr(record, "__struct_fields__", docs)

@@ -1,7 +1,7 @@
-"""The Python reference: every name of the front door with signature, meaning, fields or methods, and an example.
+"""The Python reference: every name of `sandlot` and `sandlot.train` with signature, meaning, fields or methods.
 
 Everything comes from the code. A docstring is Markdown: prose, a list of parameters, one ```python block as the example.
-`tests/test_docs.py` runs the examples and wants every name and every parameter described.
+`tests/test_docs.py` runs the examples, and wants every name of `sandlot` and each of its parameters described, with an example.
 """
 
 import ast
@@ -13,16 +13,18 @@ from enum import StrEnum
 from typing import Any
 
 import sandlot
-from sandlot.core.ports.sandbox import Completed
-from sandlot.train.recipe import Evaluation
-from sandlot.train.trainer import Optimisation
+from sandlot.ports import Completed
+from sandlot.train import Evaluation, Optimisation
 
 GROUPS = {
     "Write an environment": [
         *("environment", "Ask", "Score", "Environment", "Task", "Split", "World", "Evidence", "Agent", "ToolError"),
-        *("Limits", "Constraint", "Persona", "McpServer", "tasks_from", "load"),
+        *("Rubric", "JudgeCheck", "Limits", "Constraint", "Persona", "McpServer", "tasks_of", "tasks_from", "load"),
     ],
-    "Run it and read what happened": ["run", "run_async", "Run", "Trace", "End", "Scored", "Failed", "Cancelled", "SandlotError"],
+    "Check it": ["audit", "calibrate"],
+    "Run it and read what happened": [
+        *("run", "run_async", "Run", "Trace", "End", "Scored", "Failed", "Cancelled", "health", "triage", "SandlotError"),
+    ],
     "Train": ["Recipe", "train"],
 }
 BESIDE = {"World": (Completed,), "Recipe": (Evaluation, Optimisation)}
@@ -41,8 +43,9 @@ Fields = Callable[[type], list[tuple[str, str, str, str]]]
 def python_page(fields: Fields) -> str:
     """The whole page; a front-door name without a group stands under `More`."""
     grouped = {name for names in GROUPS.values() for name in names}
-    more = [name for name in sandlot.__all__ if name not in grouped]
-    groups = GROUPS | ({"More": more} if more else {})
+    more = [name for name in dir(sandlot) if name not in grouped]
+    groups = {title: [name for name in names if name in dir(sandlot)] for title, names in GROUPS.items()}
+    groups |= {"More": more} if more else {}
     lines = ["# Python", "", "What `import sandlot` gives you. `help(sandlot)` gives the overview in the interpreter.", ""]
     lines += [f"- {title}: " + ", ".join(f"`{name}`" for name in names) for title, names in groups.items()]
     for title, names in groups.items():
@@ -50,14 +53,17 @@ def python_page(fields: Fields) -> str:
         for name in names:
             lines += _entry(f"sandlot.{name}", getattr(sandlot, name), fields)
             for beside in BESIDE.get(name, ()):
-                lines += _entry(f"{_home(beside)}.{beside.__name__}", beside, fields)
+                lines += _entry(f"sandlot.{'ports' if beside is Completed else 'train'}.{beside.__name__}", beside, fields)
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _home(value: type) -> str:
-    """Where users import it from."""
-    package = value.__module__.rpartition(".")[0]
-    return package if value.__name__ in getattr(sys.modules[package], "__all__", ()) else value.__module__
+def train_page(fields: Fields) -> str:
+    """Every name of `sandlot.train`."""
+    train = sys.modules["sandlot.train"]  # `sandlot.train` is the function
+    lines = ["# sandlot.train", "", "```text", inspect.cleandoc(train.__doc__ or ""), "```", ""]
+    for name in sorted(train.__all__):
+        lines += _entry(f"sandlot.train.{name}", getattr(train, name), fields)
+    return "\n".join(lines).rstrip() + "\n"
 
 
 def prose(value: Any) -> str:

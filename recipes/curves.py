@@ -17,20 +17,15 @@ from pathlib import Path
 
 import msgspec
 
+from sandlot import Trace
 from sandlot.cli.views.train import train_watched
-from sandlot.core.ports.model import Sampling
-from sandlot.core.trace import Trace
 from sandlot.core.types import derive_seed
 from sandlot.observe.chart import Curve as ChartCurve
 from sandlot.observe.chart import line_chart
 from sandlot.observe.page import html_page
 from sandlot.observe.training_records import Measured
-from sandlot.train.algorithms.algorithms import Imitate, PolicyGradient
-from sandlot.train.algorithms.losses import Clip
-from sandlot.train.recipe import Evaluation, Recipe
-from sandlot.train.report.progress import TrainingProgress
-from sandlot.train.report.summary import Level, Outcome
-from sandlot.train.trainer import Optimisation
+from sandlot.train import Clip, Evaluation, Imitate, Optimisation, Outcome, PolicyGradient, Recipe, Sampling, TrainingProgress
+from sandlot.train.report.summary import Level
 
 ROOT = Path(__file__).parent.parent
 PLACE = Path("runs") / "curves"

@@ -1,32 +1,25 @@
 """`make demo`: a small model learns small chores in real sandboxes, on a laptop, in three minutes.
 
-The recipe is the first function; everything else tells a person what happens. The same recipe runs by itself with
-`sandlot train recipes/demo.py`.
+The recipe is the first function; everything else explains what happens. `sandlot train recipes/demo.py` runs the same recipe.
 """
 
 import shutil
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
-import anyio
 import msgspec
 
-from sandlot.cli.views.train import train_watched
-from sandlot.core.errors import SandlotError
-from sandlot.core.ports.model import Sampling
-from sandlot.train.algorithms.algorithms import PolicyGradient
-from sandlot.train.algorithms.losses import Clip
-from sandlot.train.recipe import Evaluation, Recipe
-from sandlot.train.report.summary import Outcome
-from sandlot.train.trainer import Optimisation
-from sandlot.wiring.parts import open_backend
+import sandlot
+from sandlot.train import Clip, Evaluation, Optimisation, Outcome, PolicyGradient, Recipe, Sampling
 
 ROOT = Path(__file__).parent.parent
 PLACE = Path("runs") / "demo"
 
 
 def recipe() -> Recipe:
-    """GRPO on `drill`: 16 chores a step, 8 attempts at each, compared with each other."""
+    """GRPO on `drill`: 16 chores per step, 8 attempts at each, compared with each other."""
     return Recipe(
         name="demo",
         env=ROOT / "environments" / "drill",
@@ -46,56 +39,57 @@ def recipe() -> Recipe:
 
 
 def without_sandboxes() -> Recipe:
-    """Where no sandbox can be opened: the same chores at a pretend shell, which needs none."""
+    """For machines where no sandbox can be opened: the same chores at a simulated shell."""
     return recipe().but(env=ROOT / "recipes" / "pretend.py")
 
 
 INTRODUCTION = """\
-A model of two million parameters (`rookie`) gets small chores at a shell: sort this file, count those lines, swap a word.
-It has seen a few hundred solved ones. From here on nobody shows it anything: it tries, in a sandbox of its own each time,
-a rubric grades what it left behind, and GRPO moves its weights towards what worked better than its other attempts.
-Before and after, it is measured on tasks that it never trains on.
+A model with two million parameters (`rookie`) gets small chores at a shell: sort this file, count those lines, swap a word.
+It was pretrained on solved examples. From here on it sees no more of them: it tries each chore in a fresh sandbox, a rubric
+grades the files it leaves, and GRPO moves its weights towards the attempts that scored better than its others.
+It is measured on held-out tasks, which it never trains on, before and after.
 """
 
 NO_SANDBOX = """\
 No sandbox can be opened on this machine ({why}); `sandlot doctor` says what is missing.
-So the chores of this demo are done at a pretend shell that knows a dozen commands and runs nothing: same tasks, same rubric.
+This demo therefore uses a simulated shell with a dozen commands that runs nothing: same tasks, same rubric.
 """
 
 
 def main() -> int:
-    """Tell, train, tell."""
-    why = anyio.run(no_sandbox)
+    """Introduce, train, sum up."""
+    why = no_sandbox()
     print(NO_SANDBOX.format(why=why) if why else INTRODUCTION, flush=True)
-    if done(PLACE):
-        shutil.rmtree(PLACE)  # a finished demo makes room for the next; an interrupted one goes on
-    finished = train_watched(without_sandboxes() if why else recipe(), place=PLACE, quiet=False)
-    print()
-    finished.show(json=False)
-    print(closing(finished.outcome))
-    return finished.exit_code
+    if finished() is not None:
+        shutil.rmtree(PLACE)  # a finished demo makes room for the next; an interrupted one continues
+    chosen = f"{__file__}:without_sandboxes" if why else __file__
+    trained = subprocess.run([sys.executable, "-m", "sandlot", "train", chosen, "--run", PLACE], check=False)  # noqa: S603 - our own
+    print(closing(finished()))
+    return trained.returncode
 
 
-async def no_sandbox() -> str:
-    """Why no sandbox can be opened here; nothing if one can."""
-    try:
-        async with open_backend("native"):
-            return ""
-    except SandlotError as error:
-        return str(error)
+def no_sandbox() -> str:
+    """Why no sandbox can be opened here; empty if one can."""
+    with tempfile.TemporaryDirectory() as runs:
+        try:
+            sandlot.run(ROOT / "environments" / "drill", "scripted:golden", rollouts=1, runs=runs)
+        except sandlot.SandlotError as error:
+            return str(error)
+    return ""
 
 
-def done(place: Path) -> bool:
-    """True if an earlier demo ran to its end."""
-    file = place / "summary.json"
-    return file.is_file() and msgspec.json.decode(file.read_bytes(), type=Outcome).verdict == "complete"
+def finished() -> Outcome | None:
+    """The result of a demo that ran to its end; None if there is none."""
+    file = PLACE / "summary.json"
+    outcome = msgspec.json.decode(file.read_bytes(), type=Outcome) if file.is_file() else None
+    return outcome if outcome is not None and outcome.verdict == "complete" else None
 
 
-def closing(outcome: Outcome) -> str:
-    """What it means, and where to go from here."""
+def closing(outcome: Outcome | None) -> str:
+    """What it means, and what to look at next."""
+    if outcome is None or outcome.heldout_before is None or outcome.heldout_after is None:
+        return "\nNot finished: `make demo` again continues where it stopped."
     before, after = outcome.heldout_before, outcome.heldout_after
-    if outcome.verdict != "complete" or before is None or after is None:
-        return "\nNot finished: `make demo` again goes on where it stopped."
     proof = "The intervals do not touch: this is not luck." if outcome.separate else "The intervals touch: this may be luck."
     env = "recipes/pretend.py" if outcome.sandbox == "none" else "environments/drill"
     again = f"sandlot run {env} --split heldout --model hf:{PLACE}/{outcome.best_weights}"

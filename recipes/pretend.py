@@ -11,9 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from sandlot import Environment, Evidence, Task, World, load
-from sandlot.env.taskset import tasks_of
-from sandlot.tools.bash import bash
+from sandlot import Environment, Evidence, Task, World, load, tasks_of
 
 ROOT = Path(__file__).parent.parent
 MOST = 4096
@@ -216,12 +214,16 @@ def put_files(world: World, task: Task) -> None:
     world.state.update(task.data["files"])
 
 
-def pretended_bash(world: World, command: str) -> str:
+@env.tool
+def bash(world: World, command: str) -> str:
+    """Run a shell command in the sandbox; gives its output and, if it is not 0, its exit code.
+
+    command: what to run, with /bin/sh
+    """
     return run(command, world.state)
 
 
-pretended_bash.__doc__ = bash.__doc__  # a model is told the same
-env.tool(name="bash")(pretended_bash)
+assert [tool.spec for tool in env.tools] == [tool.spec for tool in drill().tools]  # a model sees no difference
 
 
 class Left:

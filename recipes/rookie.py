@@ -296,11 +296,9 @@ def save(decoder: Decoder, folder: Path, like: Path) -> Path:
 def full_marks(folder: Path) -> float:
     """The share of `JUDGED` train tasks of drill that a checkpoint gets full marks on, each tried once at temperature 1."""
     import sandlot  # noqa: PLC0415 - a machine that only trains lacks what this needs
-    from sandlot.core.task import split_of  # noqa: PLC0415 - as above
-    from sandlot.env.taskset import tasks_of  # noqa: PLC0415 - as above
 
     env = sandlot.load(ROOT / "environments" / "drill")
-    tasks = [task.id for task in tasks_of(env) if split_of(task) is sandlot.Split.TRAIN]
+    tasks = [task.id for task in sandlot.tasks_of(env, sandlot.Split.TRAIN)]
     chosen = tuple(random.Random(SEED).sample(sorted(tasks), JUDGED))  # noqa: S311 - seeded, not secret
     with tempfile.TemporaryDirectory() as runs:
         return sandlot.run(env, f"hf:{folder}", tasks=chosen, runs=runs).summary().pass_rate.value

@@ -18,15 +18,18 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))  # a machine that only trains has no sandlot installed
 
-from sandlot.core.ports.model import Sampling  # noqa: E402
-from sandlot.core.task import Task  # noqa: E402
-from sandlot.train.algorithms.algorithms import Imitate, PolicyGradient  # noqa: E402
-from sandlot.train.algorithms.losses import Clip  # noqa: E402
-from sandlot.train.recipe import Evaluation, Recipe  # noqa: E402
-from sandlot.train.report.progress import TrainingProgress  # noqa: E402
-from sandlot.train.report.summary import outcome_of  # noqa: E402
-from sandlot.train.train import train  # noqa: E402
-from sandlot.train.trainer import Optimisation  # noqa: E402
+from sandlot import Task, train  # noqa: E402
+from sandlot.train import (  # noqa: E402
+    Clip,
+    Evaluation,
+    Imitate,
+    Optimisation,
+    PolicyGradient,
+    Recipe,
+    Sampling,
+    TrainingProgress,
+    outcome_of,
+)
 
 PLACE = Path("runs") / "smollm2"
 EVALUATION = Evaluation(every=100, tasks=200, group=2)
@@ -75,7 +78,7 @@ def recipe(device: str = "cuda", seed: int = 0, staleness: int = 0, steps: int =
         tasks=16,
         group=8,
         resample=1,
-        algorithm=PolicyGradient(baseline="grpo", loss=Clip(0.2, 0.28), aggregate="token"),
+        algorithm=PolicyGradient(baseline="grpo", loss=Clip(0.2, 0.28, against="behaviour" if staleness else "old")),
         optimisation=Optimisation(learning_rate=3e-5, warmup=2, tokens=32768),
         sampling=Sampling(max_tokens=96),
         evaluation=EVALUATION,

@@ -7,7 +7,6 @@ graded and stored like any other.
 from pathlib import Path
 
 import sandlot
-from sandlot.cli.views.summary import print_summary
 
 ENVIRONMENTS = {"arithmetic": 8, "helpdesk": 4, "ledger": 4}
 
@@ -15,8 +14,10 @@ ENVIRONMENTS = {"arithmetic": 8, "helpdesk": 4, "ledger": 4}
 def main() -> None:
     for name, group in ENVIRONMENTS.items():
         run = sandlot.run(Path("environments") / name, "scripted:mixed:0.6", group=group)
-        print_summary(run, run.summary())
-        print()
+        summary = run.summary()
+        score, failed = summary.score, sum(summary.failed.values())
+        print(f"{name}: {len(run)} rollouts, score {score.value:.2f} ({score.low:.2f} to {score.high:.2f}), {failed} failed")
+        print(f"  every rollout: sandlot show {run.path}")
 
 
 if __name__ == "__main__":

@@ -143,7 +143,7 @@ def table_of(root: Path) -> dict[str, float]:
 def main() -> None:
     root = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT
     for name, value in table_of(root).items():
-        print(f"{name:32} {value:>10,}")
+        sys.stdout.write(f"{name:32} {value:>10,}\n")
 
 
 if __name__ == "__main__":

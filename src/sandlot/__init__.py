@@ -1,28 +1,38 @@
 """Sandlot: reinforcement-learning environments for language-model agents.
 
-Write an environment, trust it, run thousands of rollouts in it, train on them, and see why.
+Write an environment, check it, run thousands of rollouts in it, train on them, and see why they succeed or fail.
 
 Write an environment (docs/guides/write-an-environment.md):
     environment, Ask, Score     one function: yield a question, then a score
     Environment                 one file: decorators for tasks, setup, tools, checks and the golden solution
-    Task, Split                 one thing to be done; which tasks a model may learn from
+    Task, Split                 one task; which tasks a model may be trained on
     World                       what setups and tools act in: files, commands, `state`
     Evidence                    what checks see after the agent has ended
     Agent                       what a golden solution acts with
     ToolError                   raise it in a tool: the agent reads the message
+    Rubric, JudgeCheck          checks and their points; a check that a grader model decides
     Limits, Constraint          budgets and deadlines; rules about tool calls
     Persona, McpServer          a user that a model plays; tools from an MCP server
-    load, tasks_from            an environment from a path or name; tasks from a file
+    load                        an environment from a path or an installed name
+    tasks_of, tasks_from        the tasks of an environment; tasks from a file
+
+Check it (docs/guides/audit.md, docs/guides/calibrate.md):
+    audit                       look for defects before a model learns to exploit them; returns an Audit
+    calibrate                   how often a model passes each task, and which tasks are worth training on
 
 Run it and read what happened (docs/guides/run-and-look.md):
     run, run_async              take rollouts with a model; returns a Run
     Run, Trace, End             a stored run; one rollout; why the agent stopped
-    Scored, Failed, Cancelled   what became of a rollout; only Scored has a reward
-    SandlotError                the base of every error
+    Scored, Failed, Cancelled   the outcome of a rollout; only Scored has a reward
+    health, triage              signs of a broken environment in a run; its failures grouped by cause
+    SandlotError                the base class of every error
 
 Train, with `pip install 'sandlot[torch]'` (docs/guides/train.md):
-    Recipe, train               everything a training run is; train it
-    sandlot.train               `from sandlot.train import Evaluation, Optimisation, PolicyGradient, Imitate, Sampling`
+    Recipe, train               all settings of a training run; train it
+    sandlot.train               losses and settings: `from sandlot.train import Evaluation, Optimisation, PolicyGradient`
+
+Plug in a part of your own (docs/guides/own-parts.md):
+    sandlot.ports               the interfaces: `from sandlot.ports import Harness, Policy, ChatModel, Judge, Backend`
 
 For example:
     run = sandlot.run("environments/arithmetic", "scripted:golden")
@@ -39,6 +49,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sandlot.analysis.health.health import health as health
+    from sandlot.analysis.triage.triage import triage as triage
+    from sandlot.audit.audit import audit as audit
+    from sandlot.calibrate.tasks.calibrate import calibrate as calibrate
     from sandlot.core.errors import SandlotError as SandlotError
     from sandlot.core.errors import ToolError as ToolError
     from sandlot.core.limits import Constraint as Constraint
@@ -46,6 +60,8 @@ if TYPE_CHECKING:
     from sandlot.core.persona import Persona as Persona
     from sandlot.core.ports.grading import Evidence as Evidence
     from sandlot.core.ports.world import World as World
+    from sandlot.core.rubric import JudgeCheck as JudgeCheck
+    from sandlot.core.rubric import Rubric as Rubric
     from sandlot.core.task import Task as Task
     from sandlot.core.trace import Cancelled as Cancelled
     from sandlot.core.trace import Failed as Failed
@@ -59,6 +75,7 @@ if TYPE_CHECKING:
     from sandlot.env.function import environment as environment
     from sandlot.env.load import load as load
     from sandlot.env.taskset import tasks_from as tasks_from
+    from sandlot.env.taskset import tasks_of as tasks_of
     from sandlot.model.policy.solution import Agent as Agent
     from sandlot.run.results import Run as Run
     from sandlot.run.run import run as run
@@ -76,10 +93,12 @@ _FRONT_DOOR = {
     "Environment": "env.environment",
     "Evidence": "core.ports.grading",
     "Failed": "core.trace",
+    "JudgeCheck": "core.rubric",
     "Limits": "core.limits",
     "McpServer": "tools.mcp",
     "Persona": "core.persona",
     "Recipe": "train.recipe",
+    "Rubric": "core.rubric",
     "Run": "run.results",
     "SandlotError": "core.errors",
     "Score": "env.function",
@@ -89,18 +108,23 @@ _FRONT_DOOR = {
     "ToolError": "core.errors",
     "Trace": "core.trace",
     "World": "core.ports.world",
+    "audit": "audit.audit",
+    "calibrate": "calibrate.tasks.calibrate",
     "environment": "env.function",
+    "health": "analysis.health.health",
     "load": "env.load",
     "run": "run.run",
     "run_async": "run.run",
     "tasks_from": "env.taskset",
+    "tasks_of": "env.taskset",
     "train": "train.train",
+    "triage": "analysis.triage.triage",
 }
 
-__all__ = list(_FRONT_DOOR)  # pyright: ignore[reportUnsupportedDunderAll] - each name is imported on first use
-
-
 _NEEDS_TORCH = {"Recipe", "train"}
+
+# `from sandlot import *` opens every name in it, and must not need torch.
+__all__ = [name for name in _FRONT_DOOR if name not in _NEEDS_TORCH]  # pyright: ignore[reportUnsupportedDunderAll] - lazy
 
 
 def __getattr__(name: str) -> Any:
@@ -130,10 +154,10 @@ def __dir__() -> list[str]:
 
 
 class _FrontDoor(ModuleType):
-    """`sandlot.run` and `sandlot.train` are the functions, whoever imports the folders of those names first."""
+    """Keeps `sandlot.run` and the other functions when a package of the same name is imported."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name not in {"run", "train"} or not isinstance(value, ModuleType):
+        if name not in _FRONT_DOOR or not isinstance(value, ModuleType):
             super().__setattr__(name, value)
 
 

@@ -424,7 +424,7 @@ def test_the_doctor_looks(sandlot, tmp_path):
         (("run", NOTES, "-m", "scripted:golden", "--max-tokens", "0"), "max_tokens is 0"),
         (("run", NOTES, "-m", "scripted:golden", "--rollouts", "0"), "rollouts is 0"),
         (("run", NOTES, "-m", "scripted:golden", "--rubric", "nope"), "rubric `nope`"),
-        (("run", ARITHMETIC, "-m", "scripted:golden", "--rubric", "nope"), "no rubric `nope`"),
+        (("run", ARITHMETIC, "-m", "scripted:golden", "--rubric", "nope"), "leave out rubric `nope`"),
         (("run", NOTES, "-m", "scripted:golden", "--hook", "os:path"), "without `after_turn`"),
         (("run", NOTES, "-m", "scripted:golden", "--harness", "os:getcwd"), "without `name`"),
         (("run", NOTES, "-m", "scripted:golden", "--for-training"), "held out"),

@@ -80,7 +80,7 @@ def test_calibrate_speaks_to_people_and_machines(sandlot, tmp_path):
     [
         (("--band", "0.5"), "two numbers"),
         (("--band", "0.5:0.2"), "rising"),
-        (("--grader-errors", "0.5:0.6"), "tells nothing"),
+        (("--grader-errors", "0.5:0.6"), "carries no information"),
         (("--confidence", "1"), "confidence is 1"),
         (("--budget", "3"), "budget is 3"),
     ],

@@ -112,7 +112,7 @@ async def test_two_who_ask_at_once_share_one_engine(folder):
 
 
 async def test_an_engine_that_hangs_is_the_models_failure_and_not_a_slow_agents_score(folder, monkeypatch):
-    monkeypatch.setattr(engines, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(engines, "_PATIENCE_S", 0.0)
     model = ModelConfig(spec=f"hf:{folder}", sampling=Sampling(max_tokens=2))
     env = Environment("plain", limits=Limits(time_s=1.0))
     async with open_policies(model, AgentConfig(), env) as policies:
@@ -171,7 +171,7 @@ async def test_the_folder_of_a_killed_parent_is_removed_by_the_next_one_and_thos
     wait_until_gone(engine)
     (left,) = place.glob("sandlot-engine-*")
     monkeypatch.setattr("tempfile.tempdir", str(place))
-    monkeypatch.setattr(engines, "NEW_S", -1.0)
+    monkeypatch.setattr(engines, "_NEW_S", -1.0)
     async with open_engine(f"hf:{folder}") as one:
         assert not left.exists()
         async with open_engine(f"hf:{folder}", ["--kv-gib", "0.5"]) as other:
@@ -220,19 +220,19 @@ def test_the_served_model_answers_drains_and_ends_well(folder, tmp_path):
 @pytest.mark.parametrize(
     ("words", "said_so"),
     [
-        (["serve"], "say what to serve"),
+        (["serve"], "give what to serve"),
         (["serve", "--model", "gpt-9"], "unknown model"),
         (["serve", "--model", "hf:/nowhere"], "no folder"),
         (["run", ENVIRONMENTS / "arithmetic", "--model", "vllm:m@http://127.0.0.1:9"], "--tokenizer FOLDER"),
         (["run", ENVIRONMENTS / "arithmetic", "--model", "hf:/nowhere"], "no folder"),
-        (["serve", "--model", "rookie", "--task", "t"], "--task means nothing where a model is served"),
+        (["serve", "--model", "rookie", "--task", "t"], "`--task` cannot be used when a model is served"),
         (
             ["serve", ENVIRONMENTS / "arithmetic", "--mcp", "--kv-gib", "2"],
-            "--kv-gib means nothing where an environment is served",
+            "`--kv-gib` cannot be used when an environment is served",
         ),
         (
             ["run", ENVIRONMENTS / "arithmetic", "--model", "scripted:golden", "--kv-gib", "2"],
-            "--kv-gib is for models served here",
+            "--kv-gib is for smollm2, rookie, hf",
         ),
     ],
 )

@@ -304,15 +304,15 @@ def test_nothing_to_learn_from_is_warned_of_then_stops_the_run_and_the_same_comm
     assert [step.informative for step in first.steps] == [0, 0, 0]
     assert first.tripped
     assert first.stopped.startswith(
-        "no group taught anything in 3 steps in a row (versions 1 to 3): all rollouts of a group got the"
+        "no group had a training signal in 3 steps in a row (versions 1 to 3): all rollouts of a group got the"
     )
     (alarm,) = [event for event in got if isinstance(event, AlarmRaised)]
-    assert (alarm.kind, alarm.sentence.partition(" in a row")[0]) == ("idle", "no group taught anything in 2 steps")
+    assert (alarm.kind, alarm.sentence.partition(" in a row")[0]) == ("idle", "no group had a training signal in 2 steps")
     require_training_events(got, tmp_path / "run", first)
     found = msgspec.json.decode((tmp_path / "run" / "summary.json").read_bytes())
     assert (found["verdict"], found["stopped"]) == ("stopped", first.stopped)
     assert TrainingResult(tmp_path / "run", msgspec.convert(found, Outcome)).exit_code == 1
-    assert "no group taught anything in 3 steps" in (tmp_path / "run" / "report.html").read_text()
+    assert "no group had a training signal in 3 steps" in (tmp_path / "run" / "report.html").read_text()
     assert len(train(flat, run=tmp_path / "run").steps) == 6
     assert train(flat.but(stop_idle=0), run=tmp_path / "run").stopped is None
 

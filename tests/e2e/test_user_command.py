@@ -31,7 +31,7 @@ def test_the_user_is_part_of_the_manifest_and_of_the_setting(sandlot, talked):
     alone = json.loads((talked / "runs/alone/manifest.json").read_text())
     assert alone["fingerprints"]["environment"] == manifest["fingerprints"]["environment"]
     assert alone["fingerprints"]["setting"] != manifest["fingerprints"]["setting"]
-    assert "compare all the same" in refused(sandlot("compare", "runs/made", "runs/alone", cwd=talked))
+    assert "compare anyway" in refused(sandlot("compare", "runs/made", "runs/alone", cwd=talked))
 
 
 def test_what_the_user_said_is_marked_and_its_player_named(sandlot, talked):

@@ -160,7 +160,7 @@ async def test_a_run_learns_through_the_server(tmp_path):
         staleness=1,
         resample=1,
         select=lambda task: "single" in task.tags,
-        algorithm=PolicyGradient(baseline="grpo", loss=Clip(0.2, 0.28), aggregate="token"),
+        algorithm=PolicyGradient(baseline="grpo", loss=Clip(0.2, 0.28, against="behaviour")),
         optimisation=Optimisation(learning_rate=3e-3, tokens=1024),
         sampling=Sampling(max_tokens=64),
         evaluation=Evaluation(every=3, tasks=8, group=2),

@@ -1,8 +1,6 @@
 from pathlib import Path
 
-from sandlot import Agent, Task, load
-from sandlot.core.task import split_of
-from sandlot.env.taskset import tasks_of
+from sandlot import Agent, Split, Task, load, tasks_of
 
 ENV = load(Path(__file__).parents[1])
 
@@ -39,9 +37,8 @@ def test_a_list_of_every_number_is_not_an_answer(play):
 
 
 def test_both_splits_have_tasks():
-    splits = [split_of(task) for task in tasks_of(ENV)]
-    assert 70 <= splits.count("heldout") <= 130
-    assert splits.count("train") >= 64
+    assert 70 <= len(tasks_of(ENV, Split.HELDOUT)) <= 130
+    assert len(tasks_of(ENV, Split.TRAIN)) >= 64
 
 
 def test_the_whole_environment_is_twenty_lines_at_most():

@@ -2,8 +2,7 @@
 
 from random import Random
 
-from sandlot import Agent, Environment, Task
-from sandlot.core.rubric import JudgeCheck, Rubric
+from sandlot import Agent, Environment, JudgeCheck, Rubric, Task
 
 WISHES = ("towels", "pillows", "a kettle", "an iron", "a cot", "bathrobes")
 

@@ -2,8 +2,7 @@
 
 from random import Random
 
-from sandlot import Agent, Environment, Task, World
-from sandlot.core.rubric import JudgeCheck, Rubric
+from sandlot import Agent, Environment, JudgeCheck, Rubric, Task, World
 
 CAUSES = ("the library roof", "the school bus", "the river path", "the village choir")
 

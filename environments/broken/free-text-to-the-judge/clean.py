@@ -3,8 +3,7 @@
 from random import Random
 from typing import Literal
 
-from sandlot import Agent, Environment, Task, ToolError, World
-from sandlot.core.rubric import JudgeCheck, Rubric
+from sandlot import Agent, Environment, JudgeCheck, Rubric, Task, ToolError, World
 
 MONTHS = ("March", "April", "May", "June")
 CAUSES = ("strike", "storm", "customs", "breakdown")

@@ -3,8 +3,7 @@
 import re
 from random import Random
 
-from sandlot import Agent, Environment, Evidence, Task
-from sandlot.core.rubric import JudgeCheck, Rubric
+from sandlot import Agent, Environment, Evidence, JudgeCheck, Rubric, Task
 
 env = Environment("matching", system="Reply with the number of the invoice the payment is for.")
 

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from random import Random
 
 from sandlot import Agent, Environment, Evidence, Task, World
-from sandlot.core.ports.world import ToolSpec
-from sandlot.core.trace import ToolCall, ToolResult
+from sandlot.ports import ToolCall, ToolResult, ToolSpec
 
 MENU = ("soup", "pasta", "salad", "bread", "cake")
 

@@ -2,9 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from sandlot import Agent, Task, load, run
-from sandlot.core.task import split_of
-from sandlot.env.taskset import tasks_of
+from sandlot import Agent, Split, Task, load, run, tasks_of
 
 HERE = Path(__file__).parents[1]
 ENV = load(HERE)
@@ -144,14 +142,14 @@ def test_tasks_are_the_same_in_every_process(tasks_in_a_fresh_process):
 
 
 def test_every_skill_has_tasks_in_both_splits():
-    for skill in {task.tags[0] for task in SINGLE}:
-        splits = [split_of(task) for task in SINGLE if task.tags[0] == skill]
-        assert min(splits.count("heldout"), splits.count("train")) >= 3, skill
+    for split in Split:
+        skills = [task.tags[0] for task in tasks_of(ENV, split) if "single" in task.tags]
+        assert all(skills.count(task.tags[0]) >= 3 for task in SINGLE), split
 
 
 def test_no_heldout_task_is_a_train_task_under_another_name():
-    train = {(task.prompt, str(task.data)) for task in TASKS if split_of(task) == "train"}
-    assert not [task.id for task in TASKS if split_of(task) == "heldout" and (task.prompt, str(task.data)) in train]
+    train = {(task.prompt, str(task.data)) for task in tasks_of(ENV, Split.TRAIN)}
+    assert not [task.id for task in tasks_of(ENV, Split.HELDOUT) if (task.prompt, str(task.data)) in train]
 
 
 def test_prompts_are_short():

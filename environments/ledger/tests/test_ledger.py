@@ -5,13 +5,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from sandlot import Agent, Task, load
-from sandlot.core.task import split_of
-from sandlot.core.trace import Message, ToolCall
-from sandlot.core.types import Role
-from sandlot.env.session import open_session
-from sandlot.env.taskset import task_named, tasks_of
-from sandlot.sandbox.native.backend import open_native
+from sandlot import Agent, Split, Task, load, tasks_of
 
 HERE = Path(__file__).parents[1]
 ENV = load(HERE)
@@ -195,24 +189,22 @@ def test_booking_against_equity_is_penalised_and_an_amount_of_3000_is_not(play):
     assert {str(score) for score in play(ENV, innocent, tasks=["vat-1"]).values()} == {"73/73"}
 
 
-async def post_three(session) -> list:
-    """How many of three entries posted in one turn are in the books afterwards."""
-    await session.reset()
-    fields = {"date": f"{session.task.data['month']}-10", "party": "", "reference": "", "memo": "at once"}
-    lines = {"6100": 5, "1000": -5}
-    calls = tuple(ToolCall(f"call-{number}", "post_entry", fields | {"lines": lines}) for number in range(3))
-    await session.step(Message(role=Role.ASSISTANT, parts=calls))
-    sql = {"sql": "select count(*) from entries where memo = 'at once'"}
-    step = await session.step(Message(role=Role.ASSISTANT, parts=(ToolCall("count", "query", sql),)))
-    return json.loads(step.messages[0].results[0].text)["rows"]
+def post_three_at_once(play, env) -> list:
+    """Post three entries in one turn, and return how many of them are in the books afterwards."""
+    found = []
+
+    async def post(agent: Agent, task: Task) -> None:
+        fields = {"date": f"{task.data['month']}-10", "party": "", "reference": "", "memo": "at once"}
+        await agent.call_all(*[("post_entry", fields | {"lines": {"6100": 5, "1000": -5}})] * 3)
+        found.append(json.loads(await agent.call("query", sql="select count(*) from entries where memo = 'at once'"))["rows"])
+        await agent.say("Done.")
+
+    play(env, post, tasks=["vat-1"])
+    return found
 
 
-def test_calls_made_at_once_all_take_effect():
-    async def in_memory():
-        async with ENV.session("vat-1") as session:
-            return await post_three(session)
-
-    assert anyio.run(in_memory) == [[3]]
+def test_calls_made_at_once_all_take_effect(play):
+    assert post_three_at_once(play, ENV) == [[[3]]]
 
 
 # -- the same in a sandbox ---------------------------------------------------------------------------------------------
@@ -232,15 +224,8 @@ def test_in_a_sandbox_the_agent_has_the_same_tools():
     assert [tool.spec for tool in ENV.in_image("host").tools] == [tool.spec for tool in ENV.tools]
 
 
-def test_in_a_sandbox_calls_made_at_once_all_take_effect():
-    async def in_a_sandbox():
-        async with (
-            open_native() as backend,
-            open_session(ENV.in_image("host"), task_named(ENV, "vat-1"), backend=backend) as session,
-        ):
-            return await post_three(session)
-
-    assert anyio.run(in_a_sandbox) == [[3]]
+def test_in_a_sandbox_calls_made_at_once_all_take_effect(play):
+    assert post_three_at_once(play, ENV.in_image("host")) == [[[3]]]
 
 
 # -- what the query tool refuses ---------------------------------------------------------------------------------------
@@ -294,8 +279,7 @@ def test_a_task_begins_with_the_same_bytes_every_time():
 
 
 def test_both_splits_have_tasks():
-    splits = [split_of(task) for task in TASKS]
-    assert min(splits.count("heldout"), splits.count("train")) >= 4
+    assert all(len(tasks_of(ENV, split)) >= 4 for split in Split)
 
 
 def test_the_true_books_balance_and_the_corrections_lead_there():

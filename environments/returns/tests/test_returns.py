@@ -1,13 +1,7 @@
 import re
 from pathlib import Path
 
-import anyio
-
-from sandlot import Agent, Scored, Task, load, run
-from sandlot.core.task import split_of
-from sandlot.core.trace import text_message
-from sandlot.core.types import Role
-from sandlot.env.taskset import tasks_of
+from sandlot import Agent, Scored, Split, Task, load, run, tasks_of
 
 HERE = Path(__file__).parents[1]
 ENV = load(HERE)
@@ -20,7 +14,7 @@ def test_the_golden_solution_gets_full_marks_on_every_task(play):
 
 
 def test_some_tasks_are_held_out_and_all_of_them_differ():
-    assert 10 <= sum(split_of(task) == "heldout" for task in TASKS) <= 40
+    assert 10 <= len(tasks_of(ENV, Split.HELDOUT)) <= 40
     assert len({task.data["customer"]["number"] for task in TASKS}) == len(TASKS)
 
 
@@ -55,16 +49,18 @@ def test_paying_everybody_is_right_only_for_what_is_broken(play):
     assert {task for task, score in scores.items() if score.value == 1} == {task for task in SOME if reasons[task] == "broken"}
 
 
-def test_the_scripted_customer_tells_nothing_unasked():
-    async def talk() -> list[str]:
-        async with ENV.session(TASKS[0]) as session:
-            words = [(await session.reset()).messages[-1].text]
-            for text in ("Hello there!", "One moment please."):
-                words += [message.text for message in (await session.step(text_message(Role.ASSISTANT, text))).messages]
-        return words
+def test_the_scripted_customer_tells_nothing_unasked(play):
+    words = []
 
-    known, words = TASKS[0].data["customer"], anyio.run(talk)
+    async def talk(agent: Agent, task: Task) -> None:
+        words.append(agent.prompt)
+        words.append(await agent.say("Hello there!"))
+        words.append(await agent.say("One moment please."))
+
+    play(ENV, talk, [TASKS[0].id])
+    known = TASKS[0].data["customer"]
     assert len(words) == 3
+    assert all(words)
     assert not any(known["number"] in each or known["story"] in each for each in words)
 
 

@@ -42,7 +42,7 @@ def _environments() -> Iterator[str]:
     from sandlot.env.load import find_environments  # noqa: PLC0415 - help does not need it
 
     for found in find_environments(_ENVIRONMENTS):
-        yield found.name if found.form == "installed" else str(_ENVIRONMENTS / found.name)
+        yield found.name if found.form in {"installed", "ready"} else str(_ENVIRONMENTS / found.name)
 
 
 def _runs() -> Iterator[str]:

@@ -10,7 +10,7 @@ _STANDARD = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
 """What every record has; the rest was given as `extra`."""
 
 
-def to_stderr() -> None:
+def send_to_stderr() -> None:
     """Show warnings and worse."""
     shown = _ToStderr()
     shown.setFormatter(_WithFields("%(name)s: %(message)s"))

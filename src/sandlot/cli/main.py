@@ -1,7 +1,8 @@
-"""`sandlot`: verbs, quiet, scriptable.
+"""The `sandlot` command.
 
-stdout is the result, stderr is progress; exit 0 fine, 1 findings or failures, 2 wrong use, 3 incomplete. Nothing is possible here
-that is not one call in Python. Commands import what they need when they are called: `sandlot --help` must not wait for numpy.
+Results go to stdout, progress to stderr; exit code 0 fine, 1 findings or failures, 2 wrong use, 3 incomplete. A command parses
+its options, makes one call that Python users can make too, and prints the result. Each imports what it needs when it is called,
+so that `sandlot --help` is fast.
 """
 
 import importlib.metadata
@@ -21,6 +22,7 @@ from sandlot.cli.commands import (
     health,
     images,
     judge,
+    list,  # noqa: A004 - the command's name
     new,
     play,
     regrade,
@@ -35,46 +37,42 @@ from sandlot.cli.commands import (
     train,
     triage,
 )
+from sandlot.cli.options import app
 from sandlot.core.errors import SandlotError
-
-app = typer.Typer(
-    name="sandlot",
-    no_args_is_help=True,
-    rich_markup_mode=None,  # plain help is instant; drawing it with rich takes half a second
-    pretty_exceptions_enable=False,
-)
 
 
 def _print_version(wanted: bool) -> None:
-    """Print the version and exit, if that was asked."""
+    """Print the version and exit, if `--version` was given."""
     if wanted:
         print(importlib.metadata.version("sandlot"))
         raise typer.Exit
 
 
 @app.callback()
-def options(
+def _options(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
     ] = False,
 ) -> None:
     """Reinforcement-learning environments for language-model agents: write, run, audit, train.
 
-    New here? `sandlot doctor`, then `sandlot new NAME`, then follow what it prints. `sandlot COMMAND --help` explains each.
+    New here? Run `sandlot doctor`, then `sandlot new NAME`, and follow what it prints.
+
+    Results go to stdout, progress to stderr. Exit codes: 0 fine, 1 findings or failures, 2 wrong use, 3 incomplete.
     """
 
 
-_COMMANDS = (
-    doctor, new, show, play, run, compare, regrade, replay, shell, audit, health, triage, tokens, calibrate, judge, simulator,
-    train, rubric, serve, export, images, gc,
+_ORDER = (
+    doctor, new, list, show, play, run, compare, regrade, replay, shell, audit, health, triage, tokens, calibrate, judge,
+    simulator, train, rubric, serve, export, images, gc,
 )  # fmt: skip
-for module in _COMMANDS:
-    module.add_to(app)
+_NAMES = [module.__name__.rpartition(".")[2] for module in _ORDER]
+app.registered_commands.sort(key=lambda command: _NAMES.index(command.name or ""))  # as they are listed here
 
 
 def main() -> None:
-    """Run one command; the user's mistakes are a sentence, not a traceback."""
-    logs.to_stderr()
+    """Run one command. A user's mistake is printed as one sentence, without a traceback."""
+    logs.send_to_stderr()
     try:
         app(prog_name="sandlot")
     except SandlotError as error:
@@ -83,9 +81,9 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:
-        # The reader of our output has gone, as in `sandlot show RUN --json | head`; that is its right.
+        # The reader of our output has closed it, as in `sandlot show RUN --json | head`.
         sys.stderr.close()
         sys.exit(0)
-    except OSError as error:  # a place that was named cannot be read or written
+    except OSError as error:  # a path that was given cannot be read or written
         print(f"sandlot: {error}", file=sys.stderr)
         sys.exit(2)

@@ -1,25 +1,41 @@
 """Options that several commands share, and how results are printed."""
 
 import difflib
+import functools
+import inspect
 import os
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Protocol
 
 import typer
 
 from sandlot.cli.completion import complete_environment, complete_model, complete_run
-from sandlot.core.errors import ConfigError
+from sandlot.core.errors import ConfigError, StoreError
 from sandlot.core.text import printable_json
 from sandlot.core.types import Dtype, Split
+
+if TYPE_CHECKING:
+    from sandlot.run.config import RunConfig
+
+_Option = typer.Option
+
+app = typer.Typer(
+    name="sandlot",
+    no_args_is_help=True,
+    rich_markup_mode=None,  # plain help is instant; drawing it with rich takes half a second
+    pretty_exceptions_enable=False,
+)
+"""The `sandlot` command; each file of `commands/` adds its own command to it."""
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 _ENV = typer.Argument(
     metavar="ENV",
-    help="A path to an environment (file or folder), or the name of an installed one.",
+    help="A path to an environment (file or folder), or the name of a ready or installed one.",
     autocompletion=complete_environment,
 )
 Env = Annotated[str, _ENV]
@@ -32,7 +48,7 @@ RunPath = Annotated[
         autocompletion=complete_run,
     ),
 ]
-Runs = Annotated[Path, typer.Option("--runs", help="Where runs are kept.")]
+Runs = Annotated[Path, typer.Option("--runs", help="Folder of run directories.")]
 Judge = Annotated[
     str | None,
     typer.Option(
@@ -52,7 +68,7 @@ Rubric = Annotated[str | None, typer.Option("--rubric", help="Grade by this rubr
 _MODEL = typer.Option(
     "--model",
     "-m",
-    help="`smollm2`, `rookie`, `hf:FOLDER`, `openai:NAME@URL`, `vllm:NAME@URL`, `sglang:NAME@URL`, "
+    help="The model: `smollm2`, `rookie`, `hf:FOLDER`, `openai:NAME@URL`, `vllm:NAME@URL`, `sglang:NAME@URL`, "
     "`scripted:golden|noop|random|mixed:P|...`, `replay:RUN`.",
     autocompletion=complete_model,
 )
@@ -60,51 +76,125 @@ Model = Annotated[str, _MODEL]
 OptionalModel = Annotated[str | None, _MODEL]
 Task = Annotated[list[str] | None, typer.Option("--task", help="Only this task; may be repeated.")]
 SplitOnly = Annotated[Split | None, typer.Option("--split", help="Only tasks of this split.")]
-Image = Annotated[
-    str | None,
-    typer.Option("--image", help="Run in a sandbox of this image, such as `host`, instead of the environment's own."),
-]
 Sandbox = Annotated[
     str, typer.Option("--sandbox", help="`native`, `docker`, or `docker:SOCKET`; for environments with an image.")
 ]
-AtOnce = Annotated[int, typer.Option("--at-once", help="Rollouts in flight.")]
-Temperature = Annotated[float, typer.Option("--temperature", help="Sampling temperature.")]
-MaxTokens = Annotated[int | None, typer.Option("--max-tokens", help="Maximum tokens per turn.")]
-MaxTotalTokens = Annotated[
-    int | None, typer.Option("--max-total-tokens", help="Stop when the run's agent has used this many tokens.")
-]
-Harness = Annotated[
-    str | None, typer.Option("--harness", help="`tool-loop`, or your own as `module:attribute`. [default: tool-loop]")
-]
-AgentCommand = Annotated[
-    str | None,
-    typer.Option(
-        "--agent-command", metavar="COMMAND", help="Run this agent in the sandbox; `{prompt}` becomes the task, quoted."
-    ),
-]
-Tokenizer = Annotated[
-    str | None, typer.Option("--tokenizer", metavar="FOLDER", help="Tokenizer and template of a `vllm:` or `sglang:` model.")
-]
-KvGib = Annotated[float | None, typer.Option("--kv-gib", help="Memory for keys and values of a model served here.")]
 NumberType = Annotated[
     Dtype | None,
-    typer.Option("--dtype", help="Number type of a model served here. [default: as stored, or float32 where that is faster]"),
+    typer.Option("--dtype", help="Number type of a model that runs here. [default: as stored, or float32 where that is faster]"),
 ]
-OtherSetting = Annotated[
-    bool,
-    typer.Option("--other-setting", help="Measure a trained model in another setting than the one it was trained in."),
-]
-Place = Annotated[Path | None, typer.Option("--run", help="The run directory. [default: found by what is run, below --runs]")]
+Place = Annotated[Path | None, typer.Option("--run", help="The run directory. [default: named by what is run, below --runs]")]
 
 
-class CallsAre(StrEnum):
+class _Calls(StrEnum):
     """How tool calls are written."""
 
     NATIVE = "native"
     TEXT = "text"
 
 
-Calls = Annotated[CallsAre, typer.Option("--calls", help="How the model writes tool calls.")]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """Options of every command that takes rollouts with a model (`run`, `calibrate`); see `add_run_options`."""
+
+    task: Task = None
+    split: SplitOnly = None
+    image: Annotated[
+        str | None, _Option("--image", help="Run in a sandbox of this image, such as `host`, instead of the environment's own.")
+    ] = None
+    sandbox: Sandbox = "native"
+    at_once: Annotated[int, _Option("--at-once", help="Maximum number of rollouts in flight.")] = 64
+    user: User = None
+    judge: Judge = None
+    rubric: Rubric = None
+    temperature: Annotated[float, _Option("--temperature", help="Sampling temperature.")] = 1.0
+    max_tokens: Annotated[int | None, _Option("--max-tokens", help="Maximum tokens per turn.")] = None
+    max_total_tokens: Annotated[
+        int | None, _Option("--max-total-tokens", help="Stop when the agent's model has used this many tokens in the run.")
+    ] = None
+    max_usd: Annotated[
+        float | None, _Option("--max-usd", help="Stop when the agent's model has cost this much; needs --price.")
+    ] = None
+    price: Annotated[
+        str | None, _Option("--price", metavar="IN/OUT", help="USD per million prompt/completion tokens, `0.5/1.5`.")
+    ] = None
+    calls: Annotated[
+        _Calls, _Option("--calls", help="How the model writes tool calls; `text` for models without a tool API.")
+    ] = _Calls.NATIVE
+    harness: Annotated[
+        str | None, _Option("--harness", help="`tool-loop`, or your own as `module:attribute`. [default: tool-loop]")
+    ] = None
+    agent_command: Annotated[
+        str | None,
+        _Option("--agent-command", metavar="COMMAND", help="Run this agent in the sandbox; `{prompt}` becomes the task, quoted."),
+    ] = None
+    hook: Annotated[list[str] | None, _Option("--hook", help="`module:attribute` of a hook; may be repeated.")] = None
+    tokenizer: Annotated[
+        str | None, _Option("--tokenizer", metavar="FOLDER", help="Tokenizer and template of a `vllm:` or `sglang:` model.")
+    ] = None
+    kv_gib: Annotated[float | None, _Option("--kv-gib", help="GiB for the key-value cache of a model that runs here.")] = None
+    dtype: NumberType = None
+    other_setting: Annotated[
+        bool, _Option("--other-setting", help="Measure a trained model in another setting than the one it was trained in.")
+    ] = False
+
+    def config(self, env: str, model: str, *, seed: int | None = None, **select: Any) -> "RunConfig":
+        """The run that the options describe; `select` is what a command adds to the selection of tasks."""
+        from sandlot.core.ports.model import Sampling  # noqa: PLC0415 - help does not need it
+        from sandlot.run.config import RunConfig, Selection  # noqa: PLC0415 - as above
+        from sandlot.wiring.config import AgentConfig, ModelConfig, judge_config, user_config  # noqa: PLC0415 - as above
+        from sandlot.wiring.models import parse_prices  # noqa: PLC0415 - as above
+
+        prompt_price, completion_price = parse_prices(self.price)
+        return RunConfig(
+            env=env,
+            model=ModelConfig(
+                spec=model,
+                sampling=Sampling(temperature=self.temperature, max_tokens=self.max_tokens),
+                tokenizer=self.tokenizer,
+                kv_gib=self.kv_gib,
+                dtype=self.dtype,
+                connections=max(self.at_once, 64),
+                max_total_tokens=self.max_total_tokens,
+                max_usd=self.max_usd,
+                usd_per_million_prompt=prompt_price,
+                usd_per_million_completion=completion_price,
+            ),
+            select=Selection(tasks=tuple(self.task or ()), split=self.split, **select),
+            agent=AgentConfig(
+                harness=self.harness or ("command" if self.agent_command is not None else "tool-loop"),
+                command=self.agent_command,
+                calls="text" if self.calls is _Calls.TEXT else "native",
+                hooks=tuple(self.hook or ()),
+            ),
+            user=user_config(self.user),
+            judge=judge_config(self.judge),
+            rubric=self.rubric,
+            image=self.image,
+            sandbox=self.sandbox,
+            at_once=self.at_once,
+            seed=seed,
+            other_setting=self.other_setting,
+        )
+
+
+def add_run_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of `RunOptions`: it receives them as its last parameter, `options`."""
+    own = [each for each in inspect.signature(command).parameters.values() if each.name != "options"]
+    shared = [
+        inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=each.type)
+        for each in fields(RunOptions)
+    ]
+
+    @functools.wraps(command)
+    def call(**given: Any) -> None:
+        command(**{each.name: given.pop(each.name) for each in own}, options=RunOptions(**given))
+
+    keyword_only = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own]
+    call.__signature__ = inspect.Signature(keyword_only + shared)  # type: ignore[attr-defined] - typer reads it
+    call.__annotations__ = {each.name: each.annotation for each in keyword_only + shared}
+    return call
+
 
 RUNS = Path("runs")
 _NEAR = 5
@@ -133,7 +223,39 @@ def print_json(value: Any) -> None:
     sys.stdout.flush()
 
 
-def run_path(what: str, runs: Path = RUNS) -> Path:
+class _Finished(Protocol):
+    """The result of a command that takes rollouts."""
+
+    @property
+    def machine(self) -> Any:
+        """The object that `--json` prints."""
+        ...
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of the command."""
+        ...
+
+    def show(self) -> None:
+        """Print it for a person."""
+        ...
+
+
+def print_finished(work: Callable[[], _Finished], *, json: bool) -> NoReturn:
+    """Do the work, print its result and exit; if the store fails, say that finished rollouts are kept."""
+    try:
+        finished = work()
+    except StoreError as error:
+        typer.echo(f"sandlot: {error}; what was finished is kept, and the same command continues", err=True)
+        raise typer.Exit(3) from error
+    if json:
+        print_json(finished.machine)
+    else:
+        finished.show()
+    raise typer.Exit(finished.exit_code)
+
+
+def find_run(what: str, runs: Path = RUNS) -> Path:
     """The run directory a person meant: a path, or a name below `runs/`; the error lists what there is."""
     for path in (Path(what), runs / what):
         if (path / "manifest.json").is_file():
@@ -152,16 +274,16 @@ def _near(name: str, there: list[str]) -> list[str]:
     return [each for each in there if name and name in each][:_NEAR] or difflib.get_close_matches(name, there, _NEAR)
 
 
-def trace_place(what: str, runs: Path = RUNS) -> tuple[Path, str, int]:
+def find_trace(what: str, runs: Path = RUNS) -> tuple[Path, str, int]:
     """A trace is `RUN/TASK/ROLLOUT`: the run directory, then the task's id, then the number of the rollout."""
     run, _, rest = what.rstrip("/").rpartition("/")
     run, _, task = run.rpartition("/")
     if not run or not rest.isdigit():
         raise ConfigError(f"`{what}` is not a trace; write RUN/TASK/ROLLOUT, for example `runs/demo-1/add-3/0`")
-    return run_path(run, runs), task, int(rest)
+    return find_run(run, runs), task, int(rest)
 
 
-def pair(text: str, what: str) -> tuple[float, float]:
+def parse_pair(text: str, what: str) -> tuple[float, float]:
     """Two numbers as a person writes them, `0.2:0.5`."""
     try:
         low, high = (float(piece) for piece in text.split(":"))

@@ -41,7 +41,15 @@ class JudgeExample(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class JudgeCheck(CheckBase, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="judge"):
-    """A check by the grader model, about named parts of the evidence."""
+    """A check that a grader model decides: a question about named parts of the evidence.
+
+    ```python
+    from sandlot import JudgeCheck
+
+    polite = JudgeCheck(id="polite", prompt="The reply is polite.", choices=("no", "partly", "yes"), points=2)
+    assert polite.view == ("answer",)
+    ```
+    """
 
     prompt: str
     choices: tuple[str, ...] = ("no", "yes")
@@ -49,6 +57,7 @@ class JudgeCheck(CheckBase, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     view: tuple[str, ...] = ("answer",)
     """What the judge sees: `answer`, `state`, `transcript` or the path of a file."""
     votes: int = 1
+    """How often the judge is asked; the lower median of the verdicts counts."""
     examples: tuple[JudgeExample, ...] = ()
 
 
@@ -64,7 +73,15 @@ class CheckGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Rubric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A weighted list of checks."""
+    """A list of checks with points, as in a file `rubrics/NAME.json`.
+
+    ```python
+    from sandlot import JudgeCheck, Rubric
+
+    rubric = Rubric(checks=(JudgeCheck(id="polite", prompt="The reply is polite."),))
+    assert rubric.needs_judge
+    ```
+    """
 
     checks: tuple[Check, ...]
     format: int = 1

@@ -74,7 +74,7 @@ def load(what: str | Path | Environment) -> Environment:
 
 
 def find_environments(folder: Path = Path("environments"), *, installed: bool = True) -> Iterator[FoundEnvironment]:
-    """The environments directly below a folder, and the installed ones: what `sandlot list` shows."""
+    """What `sandlot list` shows: the environments directly below a folder, those installed, and the ready ones."""
     if folder.is_dir():
         for path in sorted(folder.iterdir()):
             if (path / MANIFEST).is_file():
@@ -85,6 +85,9 @@ def find_environments(folder: Path = Path("environments"), *, installed: bool = 
                 yield FoundEnvironment(path.stem, "file", str(path))
     for entry in entry_points(group=_GROUP) if installed else ():
         yield FoundEnvironment(entry.name, "installed", entry.value)
+    for name, path in ready_environments().items() if installed else ():
+        if path.parent.resolve() != folder.resolve():
+            yield FoundEnvironment(name, "ready", str(path))
 
 
 def ready_environments() -> dict[str, Path]:
@@ -149,7 +152,8 @@ def _from_entry(entry: EntryPoint) -> Environment:
 
 def _near(what: str, installed: dict[str, EntryPoint]) -> str:
     path = Path(what)
-    beside = [str(path.parent / found.name) for found in find_environments(path.parent)] if path.parent.is_dir() else []
-    candidates = [*beside, *(f"environments/{found.name}" for found in find_environments()), *installed, *ready_environments()]
+    below = (path.parent, Path("environments"))
+    beside = [str(folder / found.name) for folder in below for found in find_environments(folder, installed=False)]
+    candidates = [*beside, *installed, *ready_environments()]
     near = difflib.get_close_matches(what, candidates, n=3, cutoff=0.4) or candidates[:5]
     return "; did you mean " + ", ".join(f"`{name}`" for name in dict.fromkeys(near)) + "?" if near else ""

@@ -19,7 +19,18 @@ _MAX_TASKS = 1_000_000
 
 
 def tasks_of(env: Declaration, split: Split | None = None) -> list[Task]:
-    """All tasks, or those of one split. The same seed gives the same tasks in the same order."""
+    """The tasks of an environment: the same ones, in the same order, for the same seed.
+
+    - `env`: the environment.
+    - `split`: `Split.TRAIN` or `Split.HELDOUT`. Default: all tasks.
+
+    ```python
+    from sandlot import Split, load, tasks_of
+
+    env = load("environments/arithmetic")
+    print(len(tasks_of(env)), tasks_of(env, Split.HELDOUT)[0].prompt)
+    ```
+    """
     generate = env.marked.tasks
     if generate is None:
         raise ConfigError(

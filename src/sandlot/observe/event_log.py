@@ -72,10 +72,9 @@ class EventReader:
 
     ```python
     import sandlot
-    from sandlot.observe.event_log import EventReader
 
     run = sandlot.run("environments/arithmetic", "scripted:golden", rollouts=1)
-    events = EventReader(run.path)
+    events = run.events()
     print([type(event).__name__ for event in events])
     assert not list(events)  # nothing new
     ```

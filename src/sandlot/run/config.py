@@ -15,7 +15,7 @@ from sandlot.env.environment import Environment
 from sandlot.env.grading import needs_judge, require_gradable
 from sandlot.env.taskset import tasks_of
 from sandlot.env.user import require_user
-from sandlot.wiring.config import AgentConfig, ModelConfig
+from sandlot.wiring.config import AgentConfig, ModelConfig, judge_config, user_config
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -65,6 +65,33 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         for name in ("at_once", "attempts"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; give 1 or more")
+
+
+def run_config_of(
+    env: Environment,
+    model: str | ModelConfig,
+    *,
+    agent: AgentConfig | None,
+    user: str | ModelConfig | None,
+    judge: str | ModelConfig | None,
+    **fields: Any,
+) -> RunConfig:
+    """The config behind the keywords that `run` and `calibrate` share: models may be named as on the command line."""
+    return RunConfig(
+        env=str(env.source or env.name),
+        model=ModelConfig(spec=model) if isinstance(model, str) else model,
+        agent=agent or AgentConfig(),
+        user=user_config(user) if isinstance(user, str) else user,
+        judge=judge_config(judge) if isinstance(judge, str) else judge,
+        **fields,
+    )
+
+
+def split_named(split: Split | str | None) -> Split | None:
+    """A split by its name; `ConfigError` lists the names."""
+    if split is not None and split not in set(Split):
+        raise ConfigError(f"split is `{split}`; there are: {', '.join(f'`{each}`' for each in Split)}")
+    return None if split is None else Split(split)
 
 
 def read_config(path: Path) -> RunConfig:

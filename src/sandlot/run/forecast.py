@@ -7,12 +7,18 @@ rollouts. What the pilot does not show is reported as unknown.
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
 import msgspec
 
 from sandlot.core.limits import Limits
 from sandlot.core.stats.intervals import CONFIDENCE, Sums, spread_of, t_width
 from sandlot.core.trace import TraceRow
+from sandlot.env.environment import Environment
+from sandlot.env.fingerprint import environment_fingerprint
+from sandlot.env.load import load
+from sandlot.run.config import RunConfig, RunPlan, plan_run
+from sandlot.run.results import Run
 
 
 class Range(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,6 +94,30 @@ def forecast(
         sandbox_hours=busy_s.times(1 / 3600) if sandboxed else Range(likely=0.0, low=0.0, high=0.0),
         notes=tuple(_notes(rows, rollouts)),
     )
+
+
+def forecast_run(config: RunConfig, runs: Path, rollouts: int | None = None) -> tuple[RunPlan, Forecast]:
+    """What a run would take, and what it would cost as far as earlier runs below `runs` tell; runs nothing.
+
+    `rollouts` is their number where the plan does not decide it.
+    """
+    env = load(config.env).in_image(config.image)
+    plan = plan_run(env, config)
+    pilot = _find_pilot(env, config, runs)
+    wanted = plan.num_rollouts if rollouts is None else rollouts
+    rows = pilot.rows if pilot else ()
+    return plan, forecast(wanted, rows, at_once=config.at_once, limits=env.limits, sandboxed=env.image is not None)
+
+
+def _find_pilot(env: Environment, config: RunConfig, runs: Path) -> Run | None:
+    """The newest run of this environment, unchanged, with this model."""
+    fingerprint = environment_fingerprint(env, build=False)
+    for path in sorted(runs.glob("*/manifest.json"), key=lambda each: each.stat().st_mtime, reverse=True):
+        run = Run(path.parent)
+        same = run.manifest.fingerprints.environment == fingerprint and run.manifest.config.model.spec == config.model.shown
+        if same and len(run):
+            return run
+    return None
 
 
 def _shown(number: float) -> str:

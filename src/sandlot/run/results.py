@@ -11,6 +11,7 @@ import msgspec
 
 from sandlot.core.errors import ConfigError
 from sandlot.core.trace import Trace, TraceRow, Usage
+from sandlot.observe.event_log import EventReader
 from sandlot.run.breaker import FailureExample
 from sandlot.run.compare import RunComparison, Sameness, compare
 from sandlot.run.manifest import Manifest
@@ -121,6 +122,10 @@ class Run:
         """The trace of one rollout."""
         return self.reader.trace(task, rollout)
 
+    def events(self) -> EventReader:
+        """What happened while it ran, as typed events. Iterating again yields what was written since, for a run that goes on."""
+        return EventReader(self.path)
+
     @property
     def sittings(self) -> list[Sitting]:
         """One entry for every time the run was started or continued."""
@@ -178,7 +183,7 @@ class Run:
         first, second = self.measured(), other.measured()
         settings = Sameness(first=first.manifest.fingerprints.setting, second=second.manifest.fingerprints.setting)
         if settings.first != settings.second and not despite_setting:
-            raise ConfigError(f"{settings.note}; compare all the same with `--despite-setting`")
+            raise ConfigError(f"{settings.note}; compare anyway with `--despite-setting`")
         compared = compare(first.rows, second.rows, settings=settings)
         places = {str(run.path) for run, asked in ((first, self), (second, other)) if run is not asked}
         if not places:

@@ -5,17 +5,14 @@ command finds the same unfinished directory again, so repeating it continues a r
 the breaker stopped: failed rollouts are set aside and taken again, and the breaker counts anew.
 """
 
-import asyncio
 import inspect
 import resource
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ParamSpec
+from typing import Any
 
-import anyio
-from anyio.from_thread import start_blocking_portal
-
+from sandlot.core.concurrency.blocking import blocking
 from sandlot.core.errors import ConfigError
 from sandlot.core.trace import Usage
 from sandlot.core.types import Split
@@ -24,14 +21,12 @@ from sandlot.env.load import load
 from sandlot.observe.events import Sink, ignore_event
 from sandlot.observe.lag import LagReport, LoopWatch
 from sandlot.run.collector import Collection, open_collector, stopped_by_signals
-from sandlot.run.config import RunConfig, RunPlan, Selection, read_config
+from sandlot.run.config import RunConfig, RunPlan, Selection, read_config, run_config_of, split_named
 from sandlot.run.prepare import find_directory, prepare_run
 from sandlot.run.results import Run, Sitting, note_sitting
 from sandlot.run.trained import require_same_setting
-from sandlot.wiring.config import AgentConfig, ModelConfig, user_config
+from sandlot.wiring.config import AgentConfig, ModelConfig
 from sandlot.wiring.models import open_policies
-
-Parameters = ParamSpec("Parameters")
 
 _WORTH_REPORTING_S = 0.5
 """A function that held the loop this long is named in the summary; shorter waits are normal on a busy machine."""
@@ -152,50 +147,12 @@ def _config_of(env: Environment | None, config: RunConfig | str | Path | None, g
         return config if isinstance(config, RunConfig) else read_config(Path(config))
     if env is None or given["model"] is None:
         raise ConfigError("nothing to run: give an environment and a model, or `config=`")
-    user, judge = given["user"], given["judge"]
-    return RunConfig(
-        env=str(env.source or env.name),
-        model=_model(given["model"]),
-        select=Selection(tasks=given["tasks"], split=_split(given["split"]), rollouts=given["rollouts"], group=given["group"]),
-        agent=given["agent"] or AgentConfig(),
-        user=user_config(user) if isinstance(user, str) else user,
-        judge=_model(judge) if judge else None,
-        **{name: given[name] for name in ("rubric", "image", "sandbox", "at_once", "seed", "other_setting")},
-    )
+    select = Selection(tasks=given["tasks"], split=split_named(given["split"]), rollouts=given["rollouts"], group=given["group"])
+    parts = ("model", "agent", "user", "judge", "rubric", "image", "sandbox", "at_once", "seed", "other_setting")
+    return run_config_of(env, select=select, **{name: given[name] for name in parts})
 
 
-def _blocking(function: Callable[Parameters, Coroutine[Any, Any, Run]]) -> Callable[Parameters, Run]:
-    """The same function for callers that do not await. Inside a running event loop, as in a notebook, it uses another thread."""
-
-    def run(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Run:
-        async def go() -> Run:
-            return await function(*args, **kwargs)
-
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return anyio.run(go)
-        return _beside_the_loop(go)
-
-    run.__signature__ = inspect.signature(function)  # type: ignore[attr-defined] - what help() and notebooks show
-    run.__annotations__ = function.__annotations__
-    return run
-
-
-def _beside_the_loop(go: Callable[[], Coroutine[Any, Any, Run]]) -> Run:
-    """Run it in a thread with a loop of its own, and wait. Ctrl-C stops it in order: what is finished is kept."""
-    with start_blocking_portal() as portal:
-        future = portal.start_task_soon(go)
-        try:
-            return future.result()
-        except KeyboardInterrupt:
-            future.cancel()  # closes every world before the portal ends
-            raise
-
-
-run = _blocking(run_async)
-run.__module__ = __name__
-run.__doc__ = run_async.__doc__
+run = blocking("run", run_async)
 
 
 def _spent(path: Path) -> Usage | None:
@@ -214,18 +171,6 @@ def _sitting(collection: Collection, *, wall_s: float, cpu_s: float, lag: LagRep
         lag_p99_s=lag.p99_s,
         blocked_by=lag.blocked_by(_WORTH_REPORTING_S),
     )
-
-
-def _split(split: Split | str | None) -> Split | None:
-    if split is None or isinstance(split, Split):
-        return split
-    if split not in set(Split):
-        raise ConfigError(f"split is `{split}`; there are: {', '.join(f'`{each}`' for each in Split)}")
-    return Split(split)
-
-
-def _model(model: str | ModelConfig) -> ModelConfig:
-    return ModelConfig(spec=model) if isinstance(model, str) else model
 
 
 def cpu_seconds() -> float:

@@ -6,7 +6,7 @@ closed and not given out. After `close` nothing of the pool is left, also not a 
 
 import logging
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 import anyio
@@ -95,8 +95,11 @@ class MachinePool(Generic[_Machine]):
             _log.warning("the pool could not be filled", extra={"image": image, "error": str(error)})
 
 
-async def close_machines(machines: Iterable[PooledMachine]) -> None:
+async def close_machines(machines: Sequence[PooledMachine]) -> None:
     """Close all of them at once: some backends take long to remove one."""
+    if len(machines) == 1:  # the usual case, without the cost of a task group
+        await machines[0].close()
+        return
     async with anyio.create_task_group() as group:
         for machine in machines:
             group.start_soon(machine.close)

@@ -1,6 +1,7 @@
 """The files of a run directory.
 
     manifest.json            what was run
+    events.jsonl             what happened while it ran (observe/event_log.py)
     lock                     held by the writer, with its pid
     log/NNNNNN.log           traces as they finish (frames.py)
     segments/NNNNNN.parquet  a sealed log of the same number (segments.py)

@@ -36,7 +36,7 @@ def checked_arguments(call: ToolCall) -> Json:
     """A copy of the call's arguments, within all limits; `ToolError` names the argument that breaks one."""
     if call.malformed is not None:
         shown = clean(call.malformed[:_SHOWN_CHARS])
-        raise ToolError(f"the arguments of `{call.name}` are not a JSON object; write one like {{}}. Received: {shown}")
+        raise ToolError(f"the arguments of `{call.name}` are not a JSON object; write one like {{}}. What came: {shown}")
     arguments = cast("Any", call.arguments)
     if not isinstance(arguments, dict):
         raise ToolError(f"the arguments of `{call.name}` are a {type(arguments).__name__}; give a JSON object")
@@ -53,7 +53,7 @@ class _Budget:
     def spend(self, size: int) -> None:
         self.left -= size
         if self.left < 0:
-            raise ToolError(f"the arguments are larger than {MAX_BYTES} bytes; send less in one call")
+            raise ToolError(f"the arguments are larger than {MAX_BYTES} bytes; send less at once")
 
 
 def _copy_value(value: Any, where: str, depth: int, budget: _Budget) -> Any:
@@ -67,7 +67,7 @@ def _copy_value(value: Any, where: str, depth: int, budget: _Budget) -> Any:
             return text
         case int():
             if not -_MAX_INTEGER <= value < 2 * _MAX_INTEGER:
-                raise ToolError(f"argument {where}: expected an integer of at most 64 bits")
+                raise ToolError(f"argument {where}: expected a whole number of at most 64 bits")
             return value
         case float():
             if not math.isfinite(value):
@@ -81,7 +81,7 @@ def _copy_value(value: Any, where: str, depth: int, budget: _Budget) -> Any:
 
 def _copy_nested(value: Any, where: str, depth: int, budget: _Budget) -> Any:
     if depth >= MAX_DEPTH:
-        raise ToolError(f"argument {where}: nested deeper than {MAX_DEPTH} levels; use fewer levels")
+        raise ToolError(f"argument {where}: nested deeper than {MAX_DEPTH} levels; send something flatter")
     if not isinstance(value, dict):
         return [_copy_value(each, where, depth + 1, budget) for each in value]
     fields: Json = {}

@@ -20,7 +20,7 @@ def _result_text(done: Completed) -> str:
     """The output as in a terminal, and the exit code if it is not 0."""
     text = done.stdout + (("\n" if done.stdout and not done.stdout.endswith("\n") else "") + done.stderr if done.stderr else "")
     if done.dropped:
-        text += f"\n[{done.dropped} more bytes of output were dropped]"
+        text += f"\n[{done.dropped} more bytes of output were thrown away]"
     return text + (f"\n[exit code {done.code}]" if done.code else "") or "(no output)"
 
 

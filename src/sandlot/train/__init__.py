@@ -1,10 +1,27 @@
-"""Learning: from graded rollouts to better weights.
+"""Training: from graded rollouts to better weights. Needs the `torch` extra.
 
-Read `loop.py` first: collect, weight, update, publish, on one screen. Then `algorithms/` (traces to per-token losses) and
-`forest/` (shared prefixes are computed once). Needs the `torch` extra.
+Authors of recipes import from here. Each name is imported when it is first used.
 
-A recipe's author imports from here: `from sandlot.train import Evaluation, Optimisation, PolicyGradient, Recipe, Sampling`.
-Each name is imported when it is first used.
+A recipe:
+    Recipe, Evaluation, Optimisation, Sampling, AgentConfig    all settings of a training run
+    load_recipe                                 a recipe from a Python file
+    polite, spaced                              held-out tasks in other words, for `Evaluation(variants=...)`
+
+Algorithms, for `Recipe(algorithm=...)`:
+    PolicyGradient, Ppo, Imitate, Prefer        GRPO and its relatives; PPO; SFT; DPO
+    Shaped, Overlong, Shorter                   rewards that count length too
+    Algorithm, Group, Member, Row, TrainingRow, TokenLoss    what an algorithm of your own receives and returns
+
+Losses, for `PolicyGradient(loss=...)` and `Prefer(loss=...)`:
+    Clip, Cispo, Dppo, Gspo, Reinforce, Sapo, OffPolicyMask, Correction    policy losses
+    Dpo, Ipo, SimPo                             preference losses
+    Component, Columns                          what a loss of your own is, and receives
+
+What came out:
+    TrainingProgress, Outcome, outcome_of       every step and evaluation; the summary
+
+For readers of the code: `loop.py` first (collect, weight, update, publish, on one screen), then `algorithms/` (traces to
+per-token losses) and `forest/` (shared prefixes are computed once).
 """
 
 from importlib import import_module
@@ -12,31 +29,65 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sandlot.core.ports.model import Sampling as Sampling
+    from sandlot.train.algorithms.algorithms import Algorithm as Algorithm
     from sandlot.train.algorithms.algorithms import Imitate as Imitate
     from sandlot.train.algorithms.algorithms import PolicyGradient as PolicyGradient
     from sandlot.train.algorithms.algorithms import Ppo as Ppo
     from sandlot.train.algorithms.algorithms import Prefer as Prefer
+    from sandlot.train.algorithms.algorithms import TokenLoss as TokenLoss
+    from sandlot.train.algorithms.algorithms import TrainingRow as TrainingRow
+    from sandlot.train.algorithms.losses import Cispo as Cispo
     from sandlot.train.algorithms.losses import Clip as Clip
+    from sandlot.train.algorithms.losses import Columns as Columns
+    from sandlot.train.algorithms.losses import Component as Component
+    from sandlot.train.algorithms.losses import Correction as Correction
+    from sandlot.train.algorithms.losses import Dppo as Dppo
+    from sandlot.train.algorithms.losses import Gspo as Gspo
+    from sandlot.train.algorithms.losses import OffPolicyMask as OffPolicyMask
+    from sandlot.train.algorithms.losses import Reinforce as Reinforce
+    from sandlot.train.algorithms.losses import Sapo as Sapo
+    from sandlot.train.algorithms.preferences import Dpo as Dpo
+    from sandlot.train.algorithms.preferences import Ipo as Ipo
+    from sandlot.train.algorithms.preferences import SimPo as SimPo
+    from sandlot.train.algorithms.shaping import Overlong as Overlong
+    from sandlot.train.algorithms.shaping import Shaped as Shaped
+    from sandlot.train.algorithms.shaping import Shorter as Shorter
     from sandlot.train.recipe import Evaluation as Evaluation
     from sandlot.train.recipe import Recipe as Recipe
+    from sandlot.train.recipe import load_recipe as load_recipe
+    from sandlot.train.report.progress import TrainingProgress as TrainingProgress
+    from sandlot.train.report.summary import Outcome as Outcome
+    from sandlot.train.report.summary import outcome_of as outcome_of
+    from sandlot.train.rows import Group as Group
+    from sandlot.train.rows import Member as Member
+    from sandlot.train.rows import Row as Row
     from sandlot.train.trainer import Optimisation as Optimisation
+    from sandlot.train.variants import polite as polite
+    from sandlot.train.variants import spaced as spaced
+    from sandlot.wiring.config import AgentConfig as AgentConfig
 
 _NAMES = {
-    "Clip": "sandlot.train.algorithms.losses",
-    "Evaluation": "sandlot.train.recipe",
-    "Imitate": "sandlot.train.algorithms.algorithms",
-    "Optimisation": "sandlot.train.trainer",
-    "PolicyGradient": "sandlot.train.algorithms.algorithms",
-    "Ppo": "sandlot.train.algorithms.algorithms",
-    "Prefer": "sandlot.train.algorithms.algorithms",
-    "Recipe": "sandlot.train.recipe",
-    "Sampling": "sandlot.core.ports.model",
+    "core.ports.model": ["Sampling"],
+    "train.algorithms.algorithms": ["Algorithm", "Imitate", "PolicyGradient", "Ppo", "Prefer", "TokenLoss", "TrainingRow"],
+    "train.algorithms.losses": [
+        *("Cispo", "Clip", "Columns", "Component", "Correction", "Dppo", "Gspo", "OffPolicyMask", "Reinforce", "Sapo"),
+    ],
+    "train.algorithms.preferences": ["Dpo", "Ipo", "SimPo"],
+    "train.algorithms.shaping": ["Overlong", "Shaped", "Shorter"],
+    "train.recipe": ["Evaluation", "Recipe", "load_recipe"],
+    "train.report.progress": ["TrainingProgress"],
+    "train.report.summary": ["Outcome", "outcome_of"],
+    "train.rows": ["Group", "Member", "Row"],
+    "train.trainer": ["Optimisation"],
+    "train.variants": ["polite", "spaced"],
+    "wiring.config": ["AgentConfig"],
 }
+_HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
-__all__ = list(_NAMES)  # pyright: ignore[reportUnsupportedDunderAll] - each name is imported on first use
+__all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll] - each name is imported on first use
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _NAMES:
-        raise AttributeError(f"module `sandlot.train` has no name `{name}`; it has: {', '.join(_NAMES)}")
-    return getattr(import_module(_NAMES[name]), name)
+    if name not in _HOMES:
+        raise AttributeError(f"module `sandlot.train` has no name `{name}`; it has: {', '.join(sorted(_HOMES))}")
+    return getattr(import_module(f"sandlot.{_HOMES[name]}"), name)

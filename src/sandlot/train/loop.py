@@ -77,7 +77,7 @@ def _training_began(run: Training, progress: TrainingProgress) -> TrainingBegan:
         version=run.standing.version,
         heldout=progress.evaluations[-1].mean if progress.evaluations else None,
         alarmed=bool(progress.alarms),
-        differences=run.elsewhere,
+        differences=run.collector.prepared.differences,
         settings=settings_of(recipe),
     )
 

@@ -15,6 +15,8 @@ from sandlot.core.types import Dtype
 from sandlot.env.environment import Environment
 from sandlot.env.module import forget_if_changed, load_module
 from sandlot.train.algorithms.algorithms import Algorithm, PolicyGradient, Ppo
+from sandlot.train.algorithms.losses import corrects_staleness
+from sandlot.train.algorithms.shaping import Shaped
 from sandlot.train.trainer import Optimisation
 from sandlot.train.variants import Variant
 from sandlot.wiring.config import AgentConfig, ModelConfig
@@ -95,7 +97,8 @@ class Recipe:
     evaluation: Evaluation = field(default_factory=Evaluation)
     """How held-out tasks are measured."""
     staleness: int = 0
-    """How many weight versions a rollout may be behind when it is trained on; 0 alternates sampling and training."""
+    """How many weight versions a rollout may be behind when it is trained on; 0 alternates sampling and training. More
+    needs a loss that corrects for it: `Clip(against="behaviour")`."""
     resample: int = 2
     """Groups with equal scores teach nothing and are replaced, up to this many times `tasks` per step; 1: never."""
     warn_idle: int = 3
@@ -156,6 +159,7 @@ class Recipe:
                 f"recipe `{self.name}`: `{without_secrets(self.teacher)}` is not the policy in training, so its turns have no "
                 "policy gradient; imitate them (`algorithm=Imitate()`) or leave `teacher` out"
             )
+        _require_staleness_correction(self)
         if self.sampling.top_p != 1.0 or self.sampling.top_k:
             raise ConfigError(
                 f"recipe `{self.name}`: top_p {self.sampling.top_p} and top_k {self.sampling.top_k} truncate the distribution "
@@ -165,6 +169,16 @@ class Recipe:
     def but(self, **changed: Any) -> "Recipe":
         """The same recipe with some fields changed."""
         return replace(self, **changed)
+
+
+def _require_staleness_correction(recipe: Recipe) -> None:
+    algorithm = recipe.algorithm.algorithm if isinstance(recipe.algorithm, Shaped) else recipe.algorithm
+    if recipe.staleness and isinstance(algorithm, PolicyGradient | Ppo) and not corrects_staleness(algorithm.loss):
+        raise ConfigError(
+            f"recipe `{recipe.name}`: staleness is {recipe.staleness}, and the loss `{type(algorithm.loss).__name__}` does not "
+            "limit how far the policy moves from the weights that sampled; such a training destroys the model. Write "
+            '`loss=Clip(0.2, 0.28, against="behaviour")`, or leave `staleness` out'
+        )
 
 
 FILE = "recipe.json"

@@ -78,11 +78,6 @@ class Training:
         """Whether and why the training stops early."""
         return self.collector.collection
 
-    @property
-    def elsewhere(self) -> tuple[str, ...]:
-        """How this setting differs from the one the model was trained in before, where that is known."""
-        return self.collector.prepared.differences
-
     def policies(self, sampling: Sampling) -> Policies:
         """The model with the weights published last."""
         return token_policies(self.publisher.model, self.renderer, sampling)

@@ -1,4 +1,4 @@
-"""What `doctor` looks at."""
+"""Checks what works on this machine. `sandlot doctor` prints it."""
 
 import importlib.util
 import os
@@ -17,17 +17,17 @@ from sandlot.wiring.parts import open_backend
 
 
 class DoctorFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that works or does not."""
+    """One check of this machine."""
 
     what: str
     ok: bool
     detail: str
     needed: bool = True
-    """False for what only some environments or commands need."""
+    """False if only some environments or commands need it."""
 
 
-def examined() -> list[DoctorFinding]:
-    """Look at everything; nothing is changed."""
+def examine_machine() -> list[DoctorFinding]:
+    """Check everything; changes nothing."""
     return [
         DoctorFinding(what="python", ok=sys.version_info >= (3, 11), detail=platform.python_version()),
         DoctorFinding(
@@ -43,7 +43,7 @@ def examined() -> list[DoctorFinding]:
         DoctorFinding(
             what="model key",
             ok=any(name in os.environ for name in ("SANDLOT_API_KEY", "OPENAI_API_KEY")),
-            detail="from SANDLOT_API_KEY or OPENAI_API_KEY; only endpoints that ask for one need it",
+            detail="SANDLOT_API_KEY or OPENAI_API_KEY; only for endpoints that need a key",
             needed=False,
         ),
         DoctorFinding(what="node", ok=shutil.which("node") is not None, detail="for MCP servers from npm", needed=False),
@@ -51,9 +51,9 @@ def examined() -> list[DoctorFinding]:
 
 
 def _sandboxes() -> list[DoctorFinding]:
-    """What a native sandbox isolates here, capability by capability, found out by making the process that makes them."""
+    """What a native sandbox isolates here, one finding per capability."""
     try:
-        capabilities = anyio.run(_probed)
+        capabilities = anyio.run(_probe_native)
     except SandlotError as error:
         return [
             DoctorFinding(
@@ -66,15 +66,15 @@ def _sandboxes() -> list[DoctorFinding]:
     ]
 
 
-async def _probed() -> Mapping[str, str]:
+async def _probe_native() -> Mapping[str, str]:
     async with open_backend() as backend:
         return await backend.probe()
 
 
 def _docker() -> DoctorFinding:
-    """What a sandbox of the engine here would isolate; asked of the engine, nothing is made."""
+    """What a sandbox of the Docker engine here would isolate; only asks the engine."""
     try:
-        capabilities = anyio.run(_engine_probed)
+        capabilities = anyio.run(_probe_docker)
     except SandlotError as error:
         return DoctorFinding(
             what="docker sandboxes", ok=False, detail=f"{error}; only `--sandbox docker` needs one", needed=False
@@ -88,7 +88,7 @@ def _docker() -> DoctorFinding:
     )
 
 
-async def _engine_probed() -> Mapping[str, str]:
+async def _probe_docker() -> Mapping[str, str]:
     from sandlot.sandbox.docker.api import find_socket, open_docker_api  # noqa: PLC0415 - as above
     from sandlot.sandbox.docker.probe import docker_capabilities  # noqa: PLC0415 - loads aiohttp
 
@@ -111,18 +111,18 @@ def _open_files() -> DoctorFinding:
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     return DoctorFinding(
-        what="open files", ok=hard >= 4096, detail=f"{soft} now, {hard} at most; each rollout in flight takes one", needed=False
+        what="open files", ok=hard >= 4096, detail=f"{soft} now, {hard} at most; each rollout in flight needs one", needed=False
     )
 
 
 def _number_type() -> list[DoctorFinding]:
-    """What models stored in bfloat16 are computed in here; measured where torch is installed."""
+    """The number type used here for models stored in bfloat16."""
     if importlib.util.find_spec("torch") is None:
         return []
     from sandlot.model.engine.precision import choose_precision, processor_name  # noqa: PLC0415 - as above
 
     chosen = choose_precision("bfloat16")
-    detail = f"{chosen.dtype} for models stored in bfloat16: {chosen.why} ({processor_name()}); `--dtype` names another"
+    detail = f"{chosen.dtype} for models stored in bfloat16: {chosen.why} ({processor_name()}); choose another with `--dtype`"
     return [DoctorFinding(what="number type", ok=True, detail=detail, needed=False)]
 
 

@@ -206,7 +206,14 @@ def test_the_fingerprint_is_of_what_the_author_wrote(folder):
 
 
 def test_environments_are_listed(folder):
-    assert [(found.name, found.form) for found in find_environments(folder.parent)] == [("notes", "folder")]
+    assert [(found.name, found.form) for found in find_environments(folder.parent, installed=False)] == [("notes", "folder")]
+
+
+def test_ready_environments_are_listed_once(folder):
+    elsewhere = [found for found in find_environments(folder.parent) if found.form == "ready"]
+    assert {found.name for found in elsewhere} == set(ready_environments())
+    beside = next(iter(ready_environments().values())).parent
+    assert "ready" not in {found.form for found in find_environments(beside)}
 
 
 def test_scaffolding_overwrites_nothing(folder):

@@ -105,7 +105,7 @@ def test_the_command_runs_what_is_piped_in_and_exits_as_the_shell_does(recorded)
     script = "cat /log; echo wrong >&2; exit 7\n"
     done = subprocess.run(command, input=script, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (7, "0\n1\n")
-    assert "after turn 1 of 4; processes of then are not carried over" in done.stderr
+    assert "after turn 1 of 4; processes are not restored" in done.stderr
     assert "wrong" in done.stderr
 
 

@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from sandlot.core.ports.sandbox import Command
+from sandlot.sandbox.defaults import CommandDefaults
 from sandlot.sandbox.link.link import Link
 from sandlot.sandbox.link.machine import Machine
 from sandlot.sandbox.link.process import spawn
@@ -59,7 +60,7 @@ async def test_commands_and_files_work_over_two_pipes(agent, tmp_path):
             group.start_soon(link.run)
             assert await output_of(link, "sh", "-c", "echo hi; exit 3") == (b"hi\n", 3)
             data = os.urandom(1 << 20)
-            machine = Machine(link, -1, Quota())
+            machine = Machine(link, Quota(), CommandDefaults())
             await machine.write(f"{tmp_path}/f", data)
             assert await machine.read(f"{tmp_path}/f") == data
             status, _ = await output_of(link, "cat", "/proc/self/status")

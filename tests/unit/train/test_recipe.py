@@ -4,7 +4,9 @@ import msgspec
 import pytest
 
 from sandlot.core.errors import ConfigError
-from sandlot.train.algorithms.algorithms import Imitate
+from sandlot.train.algorithms.algorithms import Imitate, PolicyGradient
+from sandlot.train.algorithms.losses import Clip, Reinforce
+from sandlot.train.algorithms.shaping import Shaped, Shorter
 from sandlot.train.publish import served_config
 from sandlot.train.recipe import FILE, Recipe, as_plain_data, require_same_recipe, write_recipe
 
@@ -51,3 +53,14 @@ def test_a_refusal_does_not_tell_a_password(wrong):
     with pytest.raises(ConfigError, match=r"@https?://host") as raised:
         wrong()
     assert "secret" not in str(raised.value)
+
+
+def test_staleness_without_a_correction_is_refused_with_the_fix():
+    with pytest.raises(ConfigError, match=r'staleness is 2, and the loss `Clip` .* against="behaviour"'):
+        Recipe(name="n", env="sums.py", staleness=2)
+    with pytest.raises(ConfigError, match="the loss `Reinforce`"):
+        Recipe(
+            name="n", env="sums.py", staleness=1, algorithm=Shaped(algorithm=PolicyGradient(loss=Reinforce()), shape=Shorter())
+        )
+    Recipe(name="n", env="sums.py", staleness=4, algorithm=PolicyGradient(loss=Clip(0.2, 0.28, against="behaviour")))
+    Recipe(name="n", env="sums.py", staleness=4, algorithm=Imitate())

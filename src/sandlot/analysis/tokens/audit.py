@@ -133,8 +133,8 @@ def check_tokens(run: Run, model: str | None = None, *, gate: str | None = None)
     with boundary(ConfigError, f"the tokens of {run.path} with model `{model}`"):
         if gate is None:
             foreign = sampled_by.spec.startswith(("vllm:", "sglang:"))
-            told = _number_types(run)
-            exact = told == {"float32"} if told else sampled_in_fp32(folder)
+            types = _number_types(run)
+            exact = types == {"float32"} if types else sampled_in_fp32(folder)
             gate = (SAME_CODE if exact and not foreign else OTHER_KERNELS).name
         logprobs = folder_logprobs(folder, temperature=sampling.temperature, top_p=sampling.top_p, top_k=sampling.top_k)
         return audit_tokens(

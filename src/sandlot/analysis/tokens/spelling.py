@@ -22,11 +22,11 @@ def spelling_faults(trace: Trace, renderer: Renderer, decode: Decode, stop_texts
     found: list[TokenFault] = []
     for index, node in enumerate(trace.nodes):
         if node.sampled and node.tokens is not None:
-            told = (
+            faults = (
                 *_turn_faults(node, node.tokens, renderer, decode, stop_texts),
                 *_context_faults(trace, node, renderer, decode),
             )
-            found += (TokenFault(code=code, node=index, detail=detail) for code, detail in told)
+            found += (TokenFault(code=code, node=index, detail=detail) for code, detail in faults)
     return found
 
 

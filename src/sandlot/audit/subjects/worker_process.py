@@ -24,7 +24,7 @@ class GarbledFrame(Exception):  # noqa: N818 - what it is
     """A worker wrote something that is not a frame."""
 
 
-class FrameReader:
+class WorkerFrames:
     """Cuts the output of a worker into frames. The worker may lie: a frame longer than `max_bytes` is refused."""
 
     def __init__(self, max_bytes: int) -> None:

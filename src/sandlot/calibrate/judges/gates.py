@@ -1,7 +1,9 @@
 """Gates: the limits a judge must meet before its verdicts are good enough to train on."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -46,6 +48,22 @@ class JudgeGate(msgspec.Struct, frozen=True, kw_only=True):
     value: float | None
     limit: str
     why: str = ""
+
+
+_Quality = TypeVar("_Quality", bound=msgspec.Struct)
+
+
+@dataclass(frozen=True, slots=True)
+class Validation(Generic[_Quality]):
+    """What was measured of a judge or of a simulated user, and the gates it was held to."""
+
+    quality: _Quality
+    gates: tuple[JudgeGate, ...]
+
+    @property
+    def standing(self) -> GateState:
+        """All gates together: one failure fails, one unknown is unknown."""
+        return overall_state(self.gates)
 
 
 def judge_gates(quality: Quality, gates: Gates) -> tuple[JudgeGate, ...]:

@@ -47,7 +47,7 @@ MORE_CANARIES = (
     ("A hundred is less than ten.", "no"),
 )
 
-Answer = TypeVar("Answer")
+_Answer = TypeVar("_Answer")
 
 
 class Probing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -174,7 +174,7 @@ class _Asker:
         self.replies.append(True)
         return said.verdicts[0]
 
-    async def _ask_together(self, asked: Sequence[Callable[[], Awaitable[Answer]]]) -> list[Answer]:
+    async def _ask_together(self, asked: Sequence[Callable[[], Awaitable[_Answer]]]) -> list[_Answer]:
         return await gather_limited(asked, self.at_once) if asked else []
 
 

@@ -1,7 +1,7 @@
-"""A calibration, from config to `calibration.json`. This is what `sandlot calibrate` calls.
+"""Calibration, from config to `calibration.json`. This is what `sandlot calibrate` calls.
 
-Read `calibrate_async` first: choose the tasks, find the directory, take rollouts until every task is placed, sum up. The rollouts
-are an ordinary run. The band and the confidence are not part of its name, so another band uses the rollouts that are stored.
+Read `calibrate_config` first: choose the tasks, find the directory, take rollouts until every task is placed, sum up. The
+rollouts are an ordinary run. The band and the confidence are not part of its name, so another band reuses its rollouts.
 """
 
 from pathlib import Path
@@ -9,22 +9,25 @@ from pathlib import Path
 import anyio
 import msgspec
 
-from sandlot.calibrate.tasks.calibration import CURRICULUM_FILE, FILE, Calibration, summarise
+from sandlot.calibrate.tasks.calibration import CURRICULUM_FILE, FILE, Calibration, Errors, Known, errors_of, summarise
 from sandlot.calibrate.tasks.rates import rates_over
 from sandlot.calibrate.tasks.rule import UNKNOWN, Rule
 from sandlot.calibrate.tasks.state import CalibrationState, Family, by_tags
+from sandlot.core.concurrency.blocking import blocking
 from sandlot.core.disk import write_file
 from sandlot.core.errors import ConfigError, HarnessError
 from sandlot.core.types import Split
 from sandlot.env.environment import Environment
 from sandlot.env.load import load
 from sandlot.observe.events import CalibrationWave, RolloutEnded, RunBegan, RunEvent, Sink, fan_out, ignore_event
-from sandlot.run.config import RunConfig, RunPlan, Selection, plan_run
+from sandlot.run.config import RunConfig, RunPlan, Selection, plan_run, run_config_of, split_named
+from sandlot.run.forecast import Forecast, forecast_run
 from sandlot.run.manifest import fingerprints_of
 from sandlot.run.prepare import name_of
 from sandlot.run.results import Run
 from sandlot.run.run import run_config
 from sandlot.store.reader import RunReader
+from sandlot.wiring.config import AgentConfig, ModelConfig
 
 
 class CalibrationConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -54,7 +57,7 @@ class CalibrationConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
         return msgspec.structs.replace(self.run, select=first)
 
 
-async def calibrate_async(
+async def calibrate_config(
     config: CalibrationConfig,
     *,
     env: Environment | None = None,
@@ -63,7 +66,7 @@ async def calibrate_async(
     family: Family | None = None,
     sink: Sink = ignore_event,
 ) -> Calibration:
-    """Take rollouts until every task is placed, and return the placements; both files are in the run directory.
+    """Take rollouts until every task is placed, and write `calibration.json` and `curriculum.json` into the run directory.
 
     `sink` receives the run's events, and `CalibrationWave` whenever the next rollouts were chosen.
     """
@@ -83,13 +86,64 @@ async def calibrate_async(
     return await anyio.to_thread.run_sync(_write_calibration, config, state, run)
 
 
-def calibrate(config: CalibrationConfig, *, runs: str | Path = "runs", sink: Sink = ignore_event) -> Calibration:
-    """As `calibrate_async`, outside an event loop."""
+async def calibrate_async(  # noqa: PLR0913 - the everyday fields of a calibration, all by keyword
+    env: str | Path | Environment | None = None,
+    model: str | ModelConfig | None = None,
+    *,
+    band: tuple[float, float] = (0.2, 0.5),
+    confidence: float = 0.9,
+    budget: int | None = None,
+    tasks: tuple[str, ...] = (),
+    split: Split | str | None = None,
+    image: str | None = None,
+    sandbox: str = "native",
+    at_once: int = 64,
+    user: str | ModelConfig | None = None,
+    judge: str | ModelConfig | None = None,
+    rubric: str | None = None,
+    agent: AgentConfig | None = None,
+    config: CalibrationConfig | None = None,
+    runs: str | Path = "runs",
+    sink: Sink = ignore_event,
+) -> Calibration:
+    """Measure how often a model passes each task, and return the `Calibration`: which tasks are too hard, in the band, too easy.
 
-    async def go() -> Calibration:
-        return await calibrate_async(config, runs=Path(runs), sink=sink)
+    It takes as few rollouts as the answer needs, and writes `calibration.json` and `curriculum.json` into the run directory. The
+    same call continues a calibration that was interrupted; another band reuses the rollouts that are there.
 
-    return anyio.run(go)
+    - `env`: a path, an installed name, or an `Environment`.
+    - `model`: as for `--model`: `scripted:golden`, `smollm2`, `openai:NAME@URL`, ...; a `ModelConfig` sets sampling too.
+    - `band`: the lowest and the highest pass rate worth training on.
+    - `confidence`: how sure a task's place must be.
+    - `budget`: maximum number of rollouts. Default: as many as it takes.
+    - `tasks`: ids of the tasks to place. Default: all training tasks.
+    - `split`: `train` or `heldout`; only tasks of this split.
+    - `image`, `sandbox`, `at_once`, `user`, `judge`, `rubric`, `agent`: as for `sandlot.run`.
+    - `config`: a whole `CalibrationConfig` instead of everything above but `env`.
+    - `runs`: the folder for run directories.
+    - `sink`: called with every event of the calibration.
+
+    ```python
+    import sandlot
+
+    found = sandlot.calibrate("environments/arithmetic", "scripted:golden", band=(0.1, 0.6))
+    print({label: share.value for label, share in found.shares.items()}, found.spent.rollouts)
+    ```
+    """
+    environment = load(env) if env is not None else None
+    if config is None:
+        if environment is None or model is None:
+            raise ConfigError("nothing to calibrate: give an environment and a model, or `config=`")
+        select = Selection(tasks=tuple(tasks), split=split_named(split))
+        run = run_config_of(
+            environment, model, select=select, agent=agent, user=user, judge=judge, rubric=rubric, image=image,
+            sandbox=sandbox, at_once=at_once,
+        )  # fmt: skip
+        config = CalibrationConfig(run=run, rule=Rule(low=band[0], high=band[1], confidence=confidence), budget=budget)
+    return await calibrate_config(config, env=environment, runs=Path(runs), sink=sink)
+
+
+calibrate = blocking("calibrate", calibrate_async)
 
 
 def opening_plan(config: CalibrationConfig, env: Environment) -> RunPlan:
@@ -109,6 +163,29 @@ def expected_rollouts(config: CalibrationConfig, num_tasks: int) -> tuple[int, i
     likely = round(num_tasks * rates_over(rule, UNKNOWN, UNKNOWN).rollouts)
     most = num_tasks * rule.cap if config.budget is None else min(config.budget, num_tasks * rule.cap)
     return num_tasks * rule.start, min(likely, most), most
+
+
+class CalibrationForecast(msgspec.Struct, frozen=True, kw_only=True):
+    """A calibration before it begins."""
+
+    tasks: int
+    rollouts: dict[str, int]
+    """`fewest`, `likely` and `most`."""
+    forecast: Forecast
+    errors: Errors
+
+
+def forecast_calibration(config: CalibrationConfig, runs: Path) -> CalibrationForecast:
+    """How many rollouts to expect, their cost, and the error rates of the rule; runs nothing."""
+    plan = opening_plan(config, load(config.run.env))
+    counts = expected_rollouts(config, len(plan.tasks))
+    _, expected = forecast_run(config.opening, runs, rollouts=counts[1])
+    return CalibrationForecast(
+        tasks=len(plan.tasks),
+        rollouts=dict(zip(("fewest", "likely", "most"), counts, strict=True)),
+        forecast=expected,
+        errors=errors_of(config.rule, [Known(UNKNOWN, UNKNOWN, 1)]),
+    )
 
 
 async def _find_directory(config: CalibrationConfig, env: Environment, plan: RunPlan, runs: Path) -> Path:

@@ -6,34 +6,34 @@ from typing import Annotated
 import typer
 
 from sandlot.audit.finding import Layer
-from sandlot.cli.options import RUNS, Json, Judge, Runs, User, run_path
+from sandlot.cli.options import RUNS, Json, Judge, Runs, User, app, find_run
 
-Option = typer.Option
+_Option = typer.Option
 
 # -- what is audited -----------------------------------------------------------------------------------------------------------
 
 _Env = Annotated[
     str | None,
-    typer.Argument(metavar="[ENV]", help="A path to an environment (file or folder), or the name of an installed one."),
+    typer.Argument(metavar="ENV", help="A path to an environment (file or folder), or the name of an installed one."),
 ]
 _Grader = Annotated[
     str | None,
-    Option("--grader", metavar="MODULE:FUNCTION", help="Audit a plain Python grader instead, or a `grader.toml`."),
+    _Option("--grader", metavar="MODULE:FUNCTION", help="Audit a plain Python grader instead, or a `grader.toml`."),
 ]
 _TaskFile = Annotated[
     str | None,
-    Option("--tasks", metavar="FILE", help="The grader's tasks as JSON Lines, with prompt and golden answer."),
+    _Option("--tasks", metavar="FILE", help="The grader's tasks as JSON Lines, with prompt and golden answer."),
 ]
-Mapping = Annotated[
+_Mapping = Annotated[
     str | None,
-    Option(
+    _Option(
         "--map",
         help="How the grader is called: `answer={answer} expected={golden} entry={task}`. [default: {answer} {golden}]",
     ),
 ]
 _Gym = Annotated[
     str | None,
-    Option(
+    _Option(
         "--gym",
         metavar="MODULE:MAKE",
         help="Audit a Gymnasium environment instead: a function that makes it, its registered id, or a `gym.toml`.",
@@ -41,104 +41,100 @@ _Gym = Annotated[
 ]
 _GymArgument = Annotated[
     list[str] | None,
-    Option("--gym-argument", metavar="NAME=VALUE", help="Argument for making it; a value is JSON, else text. May be repeated."),
+    _Option("--gym-argument", metavar="NAME=VALUE", help="Argument for making it; a value is JSON, else text. May be repeated."),
 ]
 _Solution = Annotated[
     str | None,
-    Option(
+    _Option(
         "--solution",
         metavar="MODULE:FUNCTION",
         help="A policy that solves it: called with the environment, it returns a function from observation to action.",
     ),
 ]
-Seeds = Annotated[int | None, Option("--seeds", help="Number of seeds to play it with; each is a task. [default: 8]")]
-Steps = Annotated[int | None, Option("--steps", help="Maximum steps per rollout. [default: 200]")]
-Python = Annotated[
+_Seeds = Annotated[int | None, _Option("--seeds", help="Number of seeds to play it with; each is a task. [default: 8]")]
+_Steps = Annotated[int | None, _Option("--steps", help="Maximum steps per rollout. [default: 200]")]
+_Python = Annotated[
     str | None,
-    Option("--python", help="The Python that has what the grader or Gymnasium environment imports. [default: python3]"),
+    _Option("--python", help="The Python interpreter for the grader or Gymnasium environment. [default: python3]"),
 ]
 _WithoutSandbox = Annotated[
-    bool, Option("--without-sandbox", help="Run foreign code in a plain process: only for code you trust.")
+    bool, _Option("--without-sandbox", help="Run foreign code in a plain process: only for code you trust.")
 ]
 
 # -- how far, and with what ----------------------------------------------------------------------------------------------------
 
-_Limit = Annotated[int, Option("--limit", help="Maximum number of tasks to play; a seeded sample if there are more.")]
-Task = Annotated[list[str] | None, Option("--task", help="Play only this task; may be repeated.")]
-Layers = Annotated[list[Layer] | None, Option("--layer", help="Only this layer; may be repeated.")]
-_Probes = Annotated[list[str] | None, Option("--probe", help="Only this probe; may be repeated.")]
-Seed = Annotated[int, Option("--seed", help="Seed of every random choice the audit makes.")]
+_Limit = Annotated[int, _Option("--limit", help="Maximum number of tasks to play; a seeded sample if there are more.")]
+_Task = Annotated[list[str] | None, _Option("--task", help="Play only this task; may be repeated.")]
+_Layers = Annotated[list[Layer] | None, _Option("--layer", help="Only this layer; may be repeated.")]
+_Probes = Annotated[list[str] | None, _Option("--probe", help="Only this probe; may be repeated.")]
+_Seed = Annotated[int, _Option("--seed", help="Seed of every random choice the audit makes.")]
 _Reference = Annotated[
     Path | None,
-    Option("--reference", metavar="FILE", help="Real records (jsonl, csv, parquet) to compare the tasks' data with."),
+    _Option("--reference", metavar="FILE", help="Real records (jsonl, csv, parquet) to compare the tasks' data with."),
 ]
-Manifest = Annotated[Path | None, Option("--manifest", metavar="FILE", help="The tools in production: a JSON list of MCP tools.")]
-_Model = Annotated[str | None, Option("--model", "-m", help="Let this model play too, and check the health of its rollouts.")]
-_Reviewed = Annotated[str | None, Option("--reviewed", metavar="RUN", help="Use this run's labels from `sandlot triage`.")]
-Waivers = Annotated[
+_Manifest = Annotated[Path | None, _Option("--manifest", metavar="FILE", help="Tools in production: a JSON list of MCP tools.")]
+_Model = Annotated[str | None, _Option("--model", "-m", help="Let this model play too, and check the health of its rollouts.")]
+_Reviewed = Annotated[str | None, _Option("--reviewed", metavar="RUN", help="Use this run's labels from `sandlot triage`.")]
+_Waivers = Annotated[
     Path | None,
-    Option("--waivers", metavar="FILE", help="A file with [[waiver]] tables. [default: the environment's `audit.toml`]"),
+    _Option("--waivers", metavar="FILE", help="A file with [[waiver]] tables. [default: the environment's `audit.toml`]"),
 ]
 _Report = Annotated[
     list[Path] | None,
-    Option(
+    _Option(
         "--report",
         metavar="FILE",
         help="Also write the report here. Formats by extension: .html, .md, .json, .sarif, .xml (JUnit). May be repeated.",
     ),
 ]
-Sandbox = Annotated[str, Option("--sandbox", help="`native`, `docker`, or `docker:SOCKET`.")]
+_Sandbox = Annotated[str, _Option("--sandbox", help="`native`, `docker`, or `docker:SOCKET`.")]
 _Patience = Annotated[
     float,
-    Option(
+    _Option(
         "--patience",
         help="Seconds without output after which a trial counts as hung; waiting for a busy processor does not count.",
     ),
 ]
-_ListProbes = Annotated[bool, Option("--list-probes", help="List the probes and exit.")]
+_ListProbes = Annotated[bool, _Option("--list-probes", help="List the probes and exit.")]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("audit")(_audit)
-
-
+@app.command("audit")
 def _audit(
     env: _Env = None,
     grader: _Grader = None,
     tasks: _TaskFile = None,
-    mapping: Mapping = None,
+    mapping: _Mapping = None,
     gym: _Gym = None,
     gym_argument: _GymArgument = None,
     solution: _Solution = None,
-    seeds: Seeds = None,
-    steps: Steps = None,
-    python: Python = None,
+    seeds: _Seeds = None,
+    steps: _Steps = None,
+    python: _Python = None,
     without_sandbox: _WithoutSandbox = False,
     limit: _Limit = 100,
-    task: Task = None,
-    layer: Layers = None,
+    task: _Task = None,
+    layer: _Layers = None,
     probe: _Probes = None,
-    seed: Seed = 0,
+    seed: _Seed = 0,
     judge: Judge = None,
     user: User = None,
     reference: _Reference = None,
-    manifest: Manifest = None,
+    manifest: _Manifest = None,
     model: _Model = None,
     reviewed: _Reviewed = None,
-    waivers: Waivers = None,
+    waivers: _Waivers = None,
     report: _Report = None,
-    sandbox: Sandbox = "native",
+    sandbox: _Sandbox = "native",
     patience: _Patience = 60.0,
     runs: Runs = RUNS,
     list_probes: _ListProbes = False,
     json: Json = False,
 ) -> None:
-    """Check that an environment is sound: SHIP (exit code 0), FIX (1) or INCOMPLETE (3).
+    """Look for defects in an environment or a grader.
 
-    Layers run cheapest first: static, grader, scripted, differential. Every confirmed finding has a witness and a command that
-    reproduces it. The report (JSON, Markdown, HTML) is kept below `runs/audits/` and is valid for exactly these files: once the
-    environment changes, it no longer counts. The same command continues an audit that was interrupted.
+    The verdict is SHIP (exit code 0), FIX (1) or INCOMPLETE (3). Layers run cheapest first: static, grader, scripted,
+    differential. Every confirmed finding has a command that reproduces it. The report is kept below `runs/audits/` and is valid
+    until the environment changes. The same command continues an audit that was interrupted.
     """
     from sandlot.audit.audit import audit  # noqa: PLC0415 - help does not need it
     from sandlot.audit.reports.folder import folder_of  # noqa: PLC0415 - as above
@@ -153,7 +149,7 @@ def _audit(
     try:
         found = audit(
             subject, tasks=task or (), limit=limit, layers=layer or (), probes=probe or (), seed=seed, judge=judge, user=user,
-            model=model, reviewed=run_path(reviewed, runs) if reviewed else None, reference=reference, manifest=manifest,
+            model=model, reviewed=find_run(reviewed, runs) if reviewed else None, reference=reference, manifest=manifest,
             waivers=waivers, reports=report or (), sandbox=sandbox, patience_s=patience, runs=runs,
             sink=Progress(quiet=json).receive,
         )  # fmt: skip

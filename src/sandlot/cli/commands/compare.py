@@ -4,14 +4,10 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import RUNS, Json, RunPath, Runs, print_json, run_path
+from sandlot.cli.options import RUNS, Json, RunPath, Runs, app, find_run, print_json
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("compare")(_compare)
-
-
+@app.command("compare")
 def _compare(
     before: RunPath,
     after: RunPath,
@@ -27,7 +23,7 @@ def _compare(
     from sandlot.cli.views.compare import print_comparison  # noqa: PLC0415 - help does not need it
     from sandlot.run.results import Run  # noqa: PLC0415 - as above
 
-    comparison = Run(run_path(before, runs)).compare(Run(run_path(after, runs)), despite_setting=despite)
+    comparison = Run(find_run(before, runs)).compare(Run(find_run(after, runs)), despite_setting=despite)
     if json:
         print_json(comparison)
     else:

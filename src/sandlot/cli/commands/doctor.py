@@ -1,23 +1,19 @@
-"""`sandlot doctor`: what works on this machine."""
+"""`sandlot doctor`: check this machine."""
 
 import typer
 
-from sandlot.cli.options import Json, print_json
+from sandlot.cli.options import Json, app, print_json
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("doctor")(_doctor)
-
-
+@app.command("doctor")
 def _doctor(json: Json = False) -> None:
     """Check this machine: what works, and how to fix what does not.
 
     `ok` works, `NO` is needed and missing, `--` is optional and missing. Exit code 1 if something needed is missing.
     """
-    from sandlot.wiring.doctor import examined  # noqa: PLC0415 - help does not need it
+    from sandlot.wiring.doctor import examine_machine  # noqa: PLC0415 - help does not need it
 
-    findings = examined()
+    findings = examine_machine()
     if json:
         print_json(findings)
     else:

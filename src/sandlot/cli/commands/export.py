@@ -1,4 +1,4 @@
-"""`sandlot export`: rollouts for other trainers."""
+"""`sandlot export`: write rollouts for other trainers."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import RUNS, Json, RunPath, Runs, print_json, run_path
+from sandlot.cli.options import RUNS, Json, RunPath, Runs, app, find_run, print_json
 
 _Option = typer.Option
 
 
-class As(StrEnum):
+class _As(StrEnum):
     """What is written."""
 
     SFT = "sft"
@@ -19,7 +19,7 @@ class As(StrEnum):
     ROLLOUTS = "rollouts"
 
 
-class Which(StrEnum):
+class _Which(StrEnum):
     """Which tasks."""
 
     TRAIN = "train"
@@ -27,25 +27,25 @@ class Which(StrEnum):
     ALL = "all"
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("export")(_export)
-
-
+@app.command("export")
 def _export(
     run: RunPath,
     kind: Annotated[
-        As, _Option("--as", help="`sft`: good conversations. `pairs`: better and worse attempts. `rollouts`: exact tokens.")
+        _As,
+        _Option(
+            "--as",
+            help="`sft`: rollouts with a high reward. `pairs`: a better and a worse one of each task. `rollouts`: exact tokens.",
+        ),
     ],
     out: Annotated[
         Path | None, _Option("--out", metavar="FILE", help="A .jsonl or .parquet file. [default: RUN/exports/KIND.parquet]")
     ] = None,
-    split: Annotated[Which, _Option("--split", help="Which tasks; held-out ones only if you ask for them.")] = Which.TRAIN,
-    least: Annotated[float, _Option("--least", help="`sft`: export rollouts with at least this reward.")] = 1.0,
+    split: Annotated[_Which, _Option("--split", help="Which tasks to export.")] = _Which.TRAIN,
+    least: Annotated[float, _Option("--least", help="Minimum reward of a rollout, for `sft`.")] = 1.0,
     runs: Runs = RUNS,
     json: Json = False,
 ) -> None:
-    """Export a run's rollouts for other trainers, such as TRL and verl.
+    """Export rollouts for other trainers (TRL, verl).
 
     Exit code 1 if no rollout qualified.
     """
@@ -53,8 +53,8 @@ def _export(
     from sandlot.interop.export import ExportKind, export_run  # noqa: PLC0415 - as above
     from sandlot.run.results import Run  # noqa: PLC0415 - help does not need it
 
-    wanted = None if split is Which.ALL else Split(split.value)
-    written = export_run(Run(run_path(run, runs)), ExportKind(kind.value), out, split=wanted, least=least)
+    wanted = None if split is _Which.ALL else Split(split.value)
+    written = export_run(Run(find_run(run, runs)), ExportKind(kind.value), out, split=wanted, least=least)
     if json:
         print_json(written)
     else:

@@ -1,23 +1,19 @@
-"""`sandlot gc`: what can go."""
+"""`sandlot gc`: remove unused stored files."""
 
 from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import RUNS, Json, Runs, print_json
+from sandlot.cli.options import RUNS, Json, Runs, app, print_json
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("gc")(_gc)
-
-
+@app.command("gc")
 def _gc(
     runs: Runs = RUNS,
     older_than_days: Annotated[
         float | None, typer.Option("--older-than", metavar="DAYS", min=0, help="Also remove whole runs older than this.")
     ] = None,
-    delete: Annotated[bool, typer.Option("--delete", help="Really delete; without this, only print.")] = False,
+    delete: Annotated[bool, typer.Option("--delete", help="Delete; without this, only print.")] = False,
     json: Json = False,
 ) -> None:
     """Remove unused stored files and leftovers of crashes.
@@ -35,6 +31,6 @@ def _gc(
     for item in found.removable:
         print(f"{'removed' if delete else 'would remove'}  {item.size_bytes:>12,} bytes  {item.path}  {item.why}")
     for path in found.busy:
-        print(f"left alone, being written: {path}")
+        print(f"skipped, in use: {path}")
     hint = "" if delete or not found.removable else "; `--delete` removes them"
-    print(f"{len(found.removable)} things, {found.size_bytes:,} bytes{hint}")
+    print(f"{len(found.removable)} items, {found.size_bytes:,} bytes{hint}")

@@ -4,14 +4,10 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import RUNS, Json, Judge, RunPath, Runs, authors_on_stderr, print_json, run_path
+from sandlot.cli.options import RUNS, Json, Judge, RunPath, Runs, app, authors_on_stderr, find_run, print_json
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("health")(_health)
-
-
+@app.command("health")
 def _health(
     run: RunPath,
     against: Annotated[
@@ -36,7 +32,7 @@ def _health(
     from sandlot.analysis.health.health import health  # noqa: PLC0415 - help does not need it
     from sandlot.cli.views.health import as_json, print_health  # noqa: PLC0415 - as above
 
-    place, other = run_path(run, runs), run_path(against, runs) if against else None
+    place, other = find_run(run, runs), find_run(against, runs) if against else None
     with authors_on_stderr():
         found = health(place, against=other, traces=traces, regrades=regrades, replays=replays, env=env, judge=judge, seed=seed)
     if json:

@@ -1,24 +1,21 @@
-"""`sandlot images`: what sandboxes start from, as it is kept on this machine."""
+"""`sandlot images`: the sandbox images stored on this machine."""
 
+import logging
 from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import Json, print_json
+from sandlot.cli.options import Json, app, print_json
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("images")(_images)
-
-
+@app.command("images")
 def _images(
     make: Annotated[
-        str | None, typer.Option("--make", metavar="IMAGE", help="Build this image now, so that no run waits for it.")
+        str | None, typer.Option("--make", metavar="IMAGE", help="Build this image now, so that the first run need not.")
     ] = None,
-    gc: Annotated[bool, typer.Option("--gc", help="Remove images that have not been used lately.")] = False,
+    gc: Annotated[bool, typer.Option("--gc", help="Remove images that have not been used for `--older-than` days.")] = False,
     older_than_days: Annotated[
-        float, typer.Option("--older-than", metavar="DAYS", help="With `--gc`: how long an image must have been unused.")
+        float, typer.Option("--older-than", metavar="DAYS", help="Minimum days unused, for `--gc`.")
     ] = 14.0,
     json: Json = False,
 ) -> None:
@@ -26,15 +23,18 @@ def _images(
 
     Prints size, digest, last use and name. `--make` builds one, `--gc` removes unused ones.
     """
-    from sandlot.cli.views.images import made, removed, shown  # noqa: PLC0415 - help does not need it
+    from sandlot.cli.views.images import as_json, print_images  # noqa: PLC0415 - help does not need it
+    from sandlot.sandbox.images.spec import build_image  # noqa: PLC0415 - as above
+    from sandlot.sandbox.images.store import list_images, remove_unused_images  # noqa: PLC0415 - as above
 
     if make is not None and gc:
         raise typer.BadParameter("give `--make` or `--gc`, not both")
-    found = made(make) if make is not None else removed(older_than_days * 86_400) if gc else shown()
+    if make is not None:
+        logging.getLogger("sandlot.sandbox.images").setLevel(logging.INFO)  # how far it is, on stderr
+        found = build_image(make)
+    else:
+        found = remove_unused_images(unused_for_s=older_than_days * 86_400) if gc else list_images()
     if json:
-        print_json({"removed": gc, "images": found, "size_bytes": sum(line.size_bytes for line in found)})
-        return
-    for line in found:
-        size = f"{line.size_bytes / 2**20:.1f} MiB"
-        print(f"{'removed  ' if gc else ''}{size:>12}  {line.digest[:26]:<26}  {line.said_age:>12}  {line.name}")
-    print(f"{len(found)} images, {sum(line.size_bytes for line in found) / 2**20:.1f} MiB")
+        print_json(as_json(found, removed=gc))
+    else:
+        print_images(found, removed=gc)

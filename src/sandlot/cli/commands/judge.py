@@ -5,16 +5,12 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import RUNS, Json, Runs, print_json
+from sandlot.cli.options import RUNS, Json, Runs, app, print_finished
 
 _Option = typer.Option
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("judge")(_judge)
-
-
+@app.command("judge")
 def _judge(
     what: Annotated[
         str,
@@ -27,16 +23,16 @@ def _judge(
     ],
     labels: Annotated[
         Path | None,
-        _Option("--labels", metavar="FILE", help="What people said, JSONL: `check` or `question`, `view`, `labels`."),
+        _Option("--labels", metavar="FILE", help="Labels by people, JSON Lines: `check` or `question`, `view`, `labels`."),
     ] = None,
-    repeats: Annotated[int, _Option("--repeats", help="How often each item is asked unchanged.")] = 5,
+    repeats: Annotated[int, _Option("--repeats", help="How often each question is asked unchanged.")] = 5,
     items: Annotated[int, _Option("--items", help="Maximum number of items to probe; every labelled item is asked once.")] = 50,
     batch: Annotated[
-        int, _Option("--batch", help="Criteria in one call, where that is compared with one at a time; 1 leaves it out.")
+        int, _Option("--batch", help="Criteria per call when several are asked at once; 1 skips that comparison.")
     ] = 5,
-    temperature: Annotated[float, _Option("--temperature", help="As in the runs it judges.")] = 0.0,
+    temperature: Annotated[float, _Option("--temperature", help="Sampling temperature; use the one of your runs.")] = 0.0,
     max_tokens: Annotated[int | None, _Option("--max-tokens", help="Maximum tokens per reply.")] = None,
-    at_once: Annotated[int, _Option("--at-once", help="Questions in flight.")] = 16,
+    at_once: Annotated[int, _Option("--at-once", help="Maximum number of questions in flight.")] = 16,
     max_flips: Annotated[
         float, _Option("--max-flips", help="Maximum share of verdicts that may change when the same item is asked again.")
     ] = 0.05,
@@ -44,30 +40,25 @@ def _judge(
     runs: Runs = RUNS,
     json: Json = False,
 ) -> None:
-    """Validate a judge: whether it repeats itself, what biases it, and whether it agrees with people.
+    """Validate a judge model.
 
-    It is asked the same questions again, with the choices in another order, with padded answers, several in one call, with
-    canaries whose answer is known, and about items that people labelled. Exit code 1 if a gate fails, 3 if too few are labelled.
+    Checks that it is consistent, unbiased and agrees with people. It gets the same questions again, with the choices in
+    another order, with padded answers, several in one call, with canaries whose answer is known, and about items that people
+    labelled. Exit code 1 if a gate fails, 3 if too few items are labelled.
     """
     from sandlot.calibrate.judges.gates import Gates  # noqa: PLC0415 - help does not need it
     from sandlot.calibrate.judges.judge import Probing  # noqa: PLC0415 - as above
-    from sandlot.cli.views.judge import Judging, judge_watched  # noqa: PLC0415 - as above
+    from sandlot.cli.views.judge import judge_watched  # noqa: PLC0415 - as above
     from sandlot.core.ports.model import Sampling  # noqa: PLC0415 - as above
     from sandlot.wiring.config import ModelConfig  # noqa: PLC0415 - as above
 
+    below = runs / what
     finished = judge_watched(
-        Judging(
-            what=what,
-            labels=labels,
-            model=ModelConfig(spec=judge, sampling=Sampling(temperature=temperature, max_tokens=max_tokens)),
-            probing=Probing(repeats=repeats, most=items, at_once=at_once, batch=batch),
-            gates=Gates(flips=max_flips, kappa=kappa),
-        ),
-        runs=runs,
+        below if (below / "manifest.json").is_file() else Path(what),
+        ModelConfig(spec=judge, sampling=Sampling(temperature=temperature, max_tokens=max_tokens)),
+        labels=labels,
+        probing=Probing(repeats=repeats, most=items, at_once=at_once, batch=batch),
+        gates=Gates(flips=max_flips, kappa=kappa),
         quiet=json,
     )
-    if json:
-        print_json(finished.machine)
-    else:
-        finished.show()
-    raise typer.Exit(finished.exit_code)
+    print_finished(lambda: finished, json=json)

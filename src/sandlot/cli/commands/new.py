@@ -1,25 +1,23 @@
-"""`sandlot new`: an environment to start from."""
+"""`sandlot new`: create an environment from a template."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from sandlot.cli.options import app
 from sandlot.env.scaffold import Form, scaffold
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("new")(_new)
-
-
+@app.command("new")
 def _new(
-    name: Annotated[str, typer.Argument(help="Lower-case letters, digits and `-`.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name: lower-case letters, digits and `-`.")],
     form: Annotated[
         Form,
         typer.Option(
             "--form",
-            help="`function` (a question and its score), `file` (tools and checks in Python), `folder` (TOML, JSON, Python).",
+            help="`function`: one function that asks and scores. `file`: tools and checks in one Python file. "
+            "`folder`: settings, tasks and rubrics as files beside the Python code.",
         ),
     ] = Form.FILE,
     folder: Annotated[Path, typer.Option("--in", help="The folder to create it in.")] = Path("environments"),

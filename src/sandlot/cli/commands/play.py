@@ -4,23 +4,19 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import Env, Judge, User
+from sandlot.cli.options import Env, Judge, User, app
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("play")(_play)
-
-
+@app.command("play")
 def _play(
     env: Env,
     task: Annotated[str | None, typer.Option("--task", help="Which task. [default: the first]")] = None,
     user: User = None,
     judge: Judge = None,
 ) -> None:
-    """Play the agent yourself, and be graded.
+    """Play the agent yourself, and see your grade.
 
-    Type a message to speak, `/TOOL {"argument": "value"}` to call a tool, `/help` for the tools, Ctrl-D to leave.
+    Type a message to send it, `/TOOL {"argument": "value"}` to call a tool, `/help` to list the tools, Ctrl-D to leave.
     """
     import anyio  # noqa: PLC0415 - help does not need it
 

@@ -4,14 +4,10 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import RUNS, Json, Judge, Rubric, RunPath, Runs, authors_on_stderr, print_json, run_path
+from sandlot.cli.options import RUNS, Json, Judge, Rubric, RunPath, Runs, app, authors_on_stderr, find_run, print_json
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("regrade")(_regrade)
-
-
+@app.command("regrade")
 def _regrade(
     run: RunPath,
     env: Annotated[str | None, typer.Option("--env", help="The environment. [default: where the run found it]")] = None,
@@ -30,7 +26,7 @@ def _regrade(
     from sandlot.run.regrade import regrade_run  # noqa: PLC0415 - as above
 
     with authors_on_stderr():
-        report = anyio.run(regrade_run, run_path(run, runs), env, judge, rubric)
+        report = anyio.run(regrade_run, find_run(run, runs), env, judge, rubric)
     if json:
         print_json(report)
     else:

@@ -4,18 +4,14 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import RUNS, Json, Judge, Runs, authors_on_stderr, print_json, trace_place
+from sandlot.cli.options import RUNS, Json, Judge, Runs, app, authors_on_stderr, find_trace, print_json
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("replay")(_replay)
-
-
+@app.command("replay")
 def _replay(
-    trace: Annotated[str, typer.Argument(metavar="TRACE", help="RUN/TASK/ROLLOUT.")],
+    trace: Annotated[str, typer.Argument(metavar="TRACE", help="The trace to replay, as RUN/TASK/ROLLOUT.")],
     until: Annotated[int | None, typer.Option("--until", metavar="TURN", help="Replay this many turns. [default: all]")] = None,
-    model: Annotated[str | None, typer.Option("--model", "-m", help="The model that continues after that.")] = None,
+    model: Annotated[str | None, typer.Option("--model", "-m", help="The model that continues after `--until`.")] = None,
     env: Annotated[str | None, typer.Option("--env", help="The environment. [default: where the run found it]")] = None,
     judge: Judge = None,
     runs: Runs = RUNS,
@@ -24,7 +20,7 @@ def _replay(
     """Replay a trace in a fresh world, with real tool calls.
 
     With `--until N --model M`, another model continues after turn N. If the run had a `--user`, that user then plays again from
-    the beginning. Exit code 1 if there is no score in the end.
+    the beginning. Exit code 1 if the new rollout has no score.
     """
     import anyio  # noqa: PLC0415 - help does not need it
 
@@ -32,7 +28,7 @@ def _replay(
     from sandlot.run.replay import replay_trace  # noqa: PLC0415 - as above
 
     with authors_on_stderr():
-        again = anyio.run(replay_trace, *trace_place(trace, runs), until, model, env, judge)
+        again = anyio.run(replay_trace, *find_trace(trace, runs), until, model, env, judge)
     if json:
         print_json(again)
     else:

@@ -5,22 +5,21 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import Json, authors_on_stderr, print_json
+from sandlot.cli.options import Json, app, authors_on_stderr, print_json
 
 _commands = typer.Typer(help="Work on rubrics.", no_args_is_help=True)
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.add_typer(_commands, name="rubric")
+app.add_typer(_commands, name="rubric")
 
 
 @_commands.command("lint")
-def lint(
-    path: Annotated[Path, typer.Argument(help="A rubric, `rubrics/default.json`; refs are looked up in the folder above it.")],
+def _lint(
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="A rubric, such as `rubrics/default.json`.")],
     json: Json = False,
 ) -> None:
-    """Find mistakes and bad habits in a rubric. Exit code 1 if there is an error among them."""
+    """Find mistakes in a rubric.
+
+    Exit code 1 if there is an error among them.
+    """
     from sandlot.env.folder import lint_rubric  # noqa: PLC0415 - help does not need it
 
     with authors_on_stderr():
@@ -36,7 +35,7 @@ def lint(
 
 
 @_commands.command("schema")
-def schema() -> None:
+def _schema() -> None:
     """Print the JSON Schema of rubrics."""
     from sandlot.grade.loading import rubric_schema  # noqa: PLC0415 - help does not need it
 

@@ -4,16 +4,12 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import RUNS, Runs, trace_place
+from sandlot.cli.options import RUNS, Runs, app, find_trace
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("shell")(_shell)
-
-
+@app.command("shell")
 def _shell(
-    trace: Annotated[str, typer.Argument(metavar="TRACE", help="RUN/TASK/ROLLOUT.")],
+    trace: Annotated[str, typer.Argument(metavar="TRACE", help="The rollout, as RUN/TASK/ROLLOUT.")],
     turn: Annotated[int | None, typer.Option("--turn", metavar="N", help="After this many turns. [default: all]")] = None,
     env: Annotated[str | None, typer.Option("--env", help="The environment. [default: where the run found it]")] = None,
     runs: Runs = RUNS,
@@ -21,7 +17,7 @@ def _shell(
     """Open a shell in a rollout's sandbox as it was after a turn.
 
     The recorded tool calls are replayed in a fresh sandbox, then you have a shell there. Files are as they were then; processes
-    are not carried over. Commands may come through a pipe. The exit code is the shell's.
+    are not restored. Commands may come through a pipe. The exit code is the shell's.
     """
     import anyio  # noqa: PLC0415 - help does not need it
 
@@ -32,8 +28,8 @@ async def _step_in(trace: str, runs: "Runs", turn: int | None, env: str | None) 
     from sandlot.run.moment import open_moment  # noqa: PLC0415 - help does not need it
     from sandlot.sandbox.terminal import run_shell  # noqa: PLC0415 - as above
 
-    async with open_moment(*trace_place(trace, runs), turn, env) as moment:
-        typer.echo(f"{trace} after turn {moment.turn} of {moment.num_turns}; processes of then are not carried over.", err=True)
+    async with open_moment(*find_trace(trace, runs), turn, env) as moment:
+        typer.echo(f"{trace} after turn {moment.turn} of {moment.num_turns}; processes are not restored.", err=True)
         if moment.num_different:
             typer.echo(f"{moment.num_different} tool results differ from the recorded ones.", err=True)
         return await run_shell(moment.sandbox)

@@ -1,4 +1,4 @@
-"""`sandlot list` and `sandlot show`: what there is, and what is in it."""
+"""`sandlot show`: an environment, a run, a task of it, or one trace."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,75 +6,45 @@ from typing import Annotated
 import typer
 
 from sandlot.cli.completion import complete_what
-from sandlot.cli.options import RUNS, Json, Runs, print_json, run_path, trace_place
+from sandlot.cli.options import RUNS, Json, Runs, app, find_run, find_trace
 from sandlot.core.errors import ConfigError
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command("list")(_list_all)
-    app.command("show")(_show)
-
-
-def _list_all(
-    folder: Annotated[Path, typer.Argument(help="Where to look for environments.")] = Path("environments"),
-    runs: Runs = RUNS,
-    json: Json = False,
-) -> None:
-    """List environments, and runs with date, state, score and model.
-
-    The score of a training is its last held-out score.
-    """
-    from sandlot.cli.views.list import print_list  # noqa: PLC0415 - help does not need it
-    from sandlot.env.load import find_environments  # noqa: PLC0415 - as above
-    from sandlot.run.catalog import list_runs  # noqa: PLC0415 - as above
-
-    found = list(find_environments(folder))
-    entries = list_runs(runs)
-    if json:
-        print_json({"environments": found, "runs": entries})
-    elif found or entries:
-        print_list(found, entries)
-    else:
-        typer.echo(f"nothing in `{folder}` or `{runs}`; start with `sandlot new NAME`", err=True)
-
-
+@app.command("show")
 def _show(
     what: Annotated[
         str,
         typer.Argument(
             metavar="WHAT",
-            help="An environment, a run, RUN/TASK (all attempts at a task), or RUN/TASK/ROLLOUT (one trace).",
+            help="An environment, a run, RUN/TASK (all rollouts of a task), or RUN/TASK/ROLLOUT (one trace).",
             autocompletion=complete_what,
         ),
     ],
     runs: Runs = RUNS,
-    every: Annotated[bool, typer.Option("--all", help="Print every task, not only the first ones.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Print every task, not only the first.")] = False,
     traces: Annotated[bool, typer.Option("--traces", help="Print the traces of a run or task as JSON Lines.")] = False,
     json: Json = False,
 ) -> None:
-    """Show an environment, a run, all attempts at a task, or one trace.
+    """Show an environment, a run, a task of a run, or a trace.
 
-    WHAT is a run if it is a directory with a manifest.json, or the name of one below `runs/`. RUN/TASK and RUN/TASK/ROLLOUT are
-    below a run. Anything else is an environment.
-
-    `--json` prints the summary of a run; `--traces` prints its traces, one per line.
+    WHAT is a run if it is a directory with a manifest.json, or the name of one below `runs/`. Anything else that is not below a
+    run is an environment. `--json` prints the summary of a run, `--traces` its traces.
     """
     from sandlot.cli.views import show as showing  # noqa: PLC0415 - help does not need it
     from sandlot.cli.views import show_run as showing_runs  # noqa: PLC0415 - as above
 
     path = Path(what)
     if _is_run(what, runs):
-        place = run_path(what, runs)
+        place = find_run(what, runs)
         showing_runs.print_traces(place) if traces else showing_runs.show_run(place, json=json, every=every)
     elif _is_run(str(path.parent.parent), runs):
-        showing.show_trace(*trace_place(what, runs), json=json or traces)
+        showing.show_trace(*find_trace(what, runs), json=json or traces)
     elif len(path.parts) > 1 and _is_run(str(path.parent), runs):
-        place = run_path(str(path.parent), runs)
+        place = find_run(str(path.parent), runs)
         showing_runs.print_traces(place, path.name) if traces else showing_runs.show_task(place, path.name, json=json)
     elif path.parts[:1] == runs.parts[:1] and not path.exists():  # it can only have been meant as a run
-        run_path(str(Path(*path.parts[:2])), runs)
-        trace_place(what, runs)
+        find_run(str(Path(*path.parts[:2])), runs)
+        find_trace(what, runs)
     elif traces:
         raise ConfigError(f"--traces is for a run, and `{what}` is none; `sandlot list` shows the runs")
     elif path.is_dir() and path.resolve().parent == runs.resolve():

@@ -5,32 +5,30 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import Env, Json, SplitOnly, Task, print_json
+from sandlot.cli.options import Env, Json, SplitOnly, Task, app, print_finished
 
 _Option = typer.Option
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("simulator")(_simulator)
-
-
+@app.command("simulator")
 def _simulator(
     env: Env,
     user: Annotated[str, _Option("--user", metavar="MODEL", help="The model that plays the user, named as for `sandlot run`.")],
     labels: Annotated[
         Path | None,
         _Option(
-            "--labels", metavar="FILE", help="What people said of ends, JSONL: `task`, `agent`, `labels` (`done`, `goes on`)."
+            "--labels",
+            metavar="FILE",
+            help="Labels of conversation ends by people, JSON Lines: `task`, `agent`, `labels` (`done`, `goes on`).",
         ),
     ] = None,
     task: Task = None,
     split: SplitOnly = None,
     tasks: Annotated[int, _Option("--tasks", help="Maximum number of tasks to measure.")] = 10,
     repeats: Annotated[int, _Option("--repeats", help="How often each conversation about the end is repeated.")] = 3,
-    temperature: Annotated[float, _Option("--temperature", help="As in the runs it plays in.")] = 0.7,
+    temperature: Annotated[float, _Option("--temperature", help="Sampling temperature; use the one of your runs.")] = 0.7,
     max_tokens: Annotated[int, _Option("--max-tokens", help="Maximum tokens per reply.")] = 512,
-    at_once: Annotated[int, _Option("--at-once", help="Conversations in flight.")] = 8,
+    at_once: Annotated[int, _Option("--at-once", help="Maximum number of conversations in flight.")] = 8,
     max_flips: Annotated[
         float, _Option("--max-flips", help="Maximum share of conversations that may end differently when repeated.")
     ] = 0.05,
@@ -40,32 +38,27 @@ def _simulator(
     kappa: Annotated[float, _Option("--kappa", help="Minimum agreement with people on the end (Cohen's kappa).")] = 0.6,
     json: Json = False,
 ) -> None:
-    """Validate a model that plays the user: whether it repeats itself, tells its facts, ends at the right time, stays the user.
+    """Validate a model that plays the user.
 
-    It holds short conversations whose right course is known from the environment's personas, and those that people labelled. Exit
+    Checks that it is consistent, tells its facts only when asked, ends the conversation at the right time and stays in its role.
+    It holds short conversations whose right course follows from the environment's personas, and those that people labelled. Exit
     code 1 if a gate fails, 3 if too little is known.
     """
     from sandlot.calibrate.users.gates import SimulatorGates  # noqa: PLC0415 - help does not need it
-    from sandlot.cli.views.simulator import Simulating, simulate_watched  # noqa: PLC0415 - as above
+    from sandlot.cli.views.simulator import simulate_watched  # noqa: PLC0415 - as above
     from sandlot.core.ports.model import Sampling  # noqa: PLC0415 - as above
     from sandlot.wiring.config import ModelConfig  # noqa: PLC0415 - as above
 
     finished = simulate_watched(
-        Simulating(
-            env=env,
-            model=ModelConfig(spec=user, sampling=Sampling(temperature=temperature, max_tokens=max_tokens)),
-            labels=labels,
-            tasks=tuple(task or ()),
-            split=split,
-            most=tasks,
-            repeats=repeats,
-            at_once=at_once,
-            gates=SimulatorGates(flips=max_flips, unasked=max_leaks, kappa=kappa),
-        ),
+        env,
+        ModelConfig(spec=user, sampling=Sampling(temperature=temperature, max_tokens=max_tokens)),
+        labels=labels,
+        tasks=tuple(task or ()),
+        split=split,
+        most=tasks,
+        repeats=repeats,
+        at_once=at_once,
+        gates=SimulatorGates(flips=max_flips, unasked=max_leaks, kappa=kappa),
         quiet=json,
     )
-    if json:
-        print_json(finished.machine)
-    else:
-        finished.show()
-    raise typer.Exit(finished.exit_code)
+    print_finished(lambda: finished, json=json)

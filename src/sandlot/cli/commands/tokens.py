@@ -4,14 +4,10 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import RUNS, Json, RunPath, Runs, print_json, run_path
+from sandlot.cli.options import RUNS, Json, RunPath, Runs, app, find_run, print_json
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("tokens")(_tokens)
-
-
+@app.command("tokens")
 def _tokens(
     run: RunPath,
     model: Annotated[
@@ -21,7 +17,8 @@ def _tokens(
     gate: Annotated[
         str | None,
         typer.Option(
-            "--gate", help="`fp32`: sampled by the same code in fp32. `bf16`: by other kernels, or in bf16. [default: what fits]"
+            "--gate",
+            help="Tolerance: `fp32` if the same code sampled in fp32, `bf16` otherwise. [default: by how it was sampled]",
         ),
     ] = None,
     runs: Runs = RUNS,
@@ -36,7 +33,7 @@ def _tokens(
     from sandlot.cli.views.tokens import as_json, print_audit  # noqa: PLC0415 - help does not need it
     from sandlot.run.results import Run  # noqa: PLC0415 - as above
 
-    audit = check_tokens(Run(run_path(run, runs)), model, gate=gate)
+    audit = check_tokens(Run(find_run(run, runs)), model, gate=gate)
     if json:
         print_json(as_json(audit))
     else:

@@ -1,51 +1,50 @@
-"""`sandlot train`: learn from graded rollouts, by a recipe."""
+"""`sandlot train`: train a model on graded rollouts, by a recipe."""
 
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from sandlot.cli.options import RUNS, Json, Runs
+from sandlot.cli.options import RUNS, Json, Runs, app
 from sandlot.core.errors import HarnessError, StoreError
 
 _Option = typer.Option
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("train")(_train)
-
-
+@app.command("train")
 def _train(
     recipe: Annotated[
         str,
         typer.Argument(
-            metavar="RECIPE", help="`path.py` or `path.py:function`: a function, by default `recipe`, that returns one."
+            metavar="RECIPE", help="`path.py` or `path.py:function`: a function (default: `recipe`) that returns a `Recipe`."
         ),
     ],
     place: Annotated[Path | None, _Option("--run", metavar="DIR", help="The run directory. [default: runs/NAME]")] = None,
-    steps: Annotated[int | None, _Option("--steps", help="Learn this many steps instead of the recipe's.")] = None,
-    seed: Annotated[int | None, _Option("--seed", help="Another seed than the recipe's.")] = None,
+    steps: Annotated[int | None, _Option("--steps", help="Number of steps. [default: the recipe's]")] = None,
+    seed: Annotated[int | None, _Option("--seed", help="Seed of task order and sampling. [default: the recipe's]")] = None,
     curriculum: Annotated[
-        Path | None, _Option("--curriculum", metavar="FILE", help="Train on the tasks that `sandlot calibrate` wrote here.")
+        Path | None,
+        _Option("--curriculum", metavar="FILE", help="Train only on the tasks in this `curriculum.json` of `sandlot calibrate`."),
     ] = None,
     tracker: Annotated[
         str | None,
         _Option(
-            "--track", metavar="TRACKER", help="Also tell `tensorboard`, `mlflow` or `wandb` (offline), or an installed one."
+            "--track",
+            metavar="TRACKER",
+            help="Also send metrics to `tensorboard`, `mlflow`, `wandb` (offline) or an installed tracker.",
         ),
     ] = None,
     require_audit: Annotated[
-        bool, _Option("--require-audit", help="Refuse an environment that `sandlot audit` has not called SHIP, as it is now.")
+        bool, _Option("--require-audit", help="Train only if `sandlot audit` gave the environment, unchanged, the verdict SHIP.")
     ] = False,
     runs: Runs = RUNS,
-    dry_run: Annotated[bool, _Option("--dry-run", help="Show the resolved recipe; train nothing.")] = False,
+    dry_run: Annotated[bool, _Option("--dry-run", help="Print the resolved recipe; train nothing.")] = False,
     json: Json = False,
 ) -> None:
-    """Train a model on an environment; measure held-out tasks before, between and after; write a report.
+    """Train a model on an environment, by a recipe.
 
-    The same command continues a run that was interrupted. Exit code 1 if the run was stopped as bad or raised an alarm, 3 if it
-    is incomplete.
+    Held-out tasks are measured before, during and after training, and a report is written. The same command continues a run
+    that was interrupted. Exit code 1 if the run was stopped as bad or raised an alarm, 3 if it is incomplete.
     """
     from sandlot.cli.views.train import show_recipe, train_watched  # noqa: PLC0415 - help does not need torch
     from sandlot.train.parallel.ranks import is_leader  # noqa: PLC0415 - as above

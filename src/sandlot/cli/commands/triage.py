@@ -6,30 +6,26 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import RUNS, Json, RunPath, Runs, print_json, run_path
+from sandlot.cli.options import RUNS, Json, RunPath, Runs, app, find_run, print_json
 
 
-class Export(StrEnum):
+class _Export(StrEnum):
     """What can be written out."""
 
     LABELS = "labels"
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("triage")(_triage)
-
-
+@app.command("triage")
 def _triage(
     run: RunPath,
     label: Annotated[
         list[str] | None,
         typer.Option("--label", metavar="TASK/ROLLOUT=LABEL", help="Store your label of a rollout; may be repeated."),
     ] = None,
-    by: Annotated[str | None, typer.Option("--by", help="Who labels. [default: your user name]")] = None,
-    note: Annotated[str, typer.Option("--note", help="Why, in your words.")] = "",
+    by: Annotated[str | None, typer.Option("--by", help="Name of the person who labels. [default: your user name]")] = None,
+    note: Annotated[str, typer.Option("--note", help="The reason, in your words.")] = "",
     review: Annotated[bool, typer.Option("--review", help="Show proposed rollouts one by one and ask for labels.")] = False,
-    export: Annotated[Export | None, typer.Option("--export", help="Print every label as JSON Lines.")] = None,
+    export: Annotated[_Export | None, typer.Option("--export", help="Print every label as JSON Lines.")] = None,
     traces: Annotated[int, typer.Option("--traces", min=1, help="Maximum traces to read.")] = 3000,
     seed: Annotated[int, typer.Option("--seed", help="Seed for the random choices.")] = 0,
     runs: Runs = RUNS,
@@ -47,7 +43,7 @@ def _triage(
     from sandlot.cli.views import triage as triaging  # noqa: PLC0415 - as above
     from sandlot.run.results import Run  # noqa: PLC0415 - as above
 
-    looked_at = Run(run_path(run, runs))
+    looked_at = Run(find_run(run, runs))
     if export is not None:
         raise typer.Exit(triaging.export_labels(looked_at))
     if label:

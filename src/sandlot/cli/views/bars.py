@@ -1,4 +1,4 @@
-"""Bars of progress on stderr: drawn on a terminal, and now and then a line where stderr is a file or a pipe."""
+"""Progress bars on stderr: drawn on a terminal, and printed as occasional lines if stderr is a file or a pipe."""
 
 from typing import Any
 

@@ -12,18 +12,15 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
 
-from sandlot.calibrate.tasks.calibrate import CalibrationConfig, calibrate_async, expected_rollouts, opening_plan
-from sandlot.calibrate.tasks.calibration import Calibration, Known, errors_of
+from sandlot.calibrate.tasks.calibrate import CalibrationConfig, calibrate_config, forecast_calibration
+from sandlot.calibrate.tasks.calibration import Calibration
 from sandlot.calibrate.tasks.placement import TaskLabel
-from sandlot.calibrate.tasks.rule import UNKNOWN
 from sandlot.cli.options import authors_on_stderr, print_json
 from sandlot.cli.views.bars import Bars
 from sandlot.cli.views.placement import print_calibration, print_errors
-from sandlot.cli.views.run import make_room, pilot_of
+from sandlot.cli.views.run import raise_limits
 from sandlot.core.text import printable_json
-from sandlot.env.load import load
 from sandlot.observe.events import CalibrationWave, RolloutEnded, RunBegan, RunEvent
-from sandlot.run.forecast import forecast
 from sandlot.run.manifest import public_config
 
 
@@ -59,7 +56,7 @@ def calibrate_watched(
     config: CalibrationConfig, *, runs: Path, place: Path | None, curriculum: Path | None, quiet: bool
 ) -> CalibrationResult:
     """Calibrate, showing progress on stderr unless nobody looks."""
-    make_room()
+    raise_limits()
     console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
     with Bars(
         TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.completed}/{task.total} rollouts"),
@@ -67,7 +64,7 @@ def calibrate_watched(
         console=console,
     ) as bars, authors_on_stderr():  # fmt: skip
         bar = _Bar(bars, console)
-        found = anyio.run(functools.partial(calibrate_async, config, runs=runs, place=place, sink=bar.receive))
+        found = anyio.run(functools.partial(calibrate_config, config, runs=runs, place=place, sink=bar.receive))
         if found.stopped:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is kept; a second Ctrl-C must not eat the word on how to continue
     path = bar.path
@@ -110,23 +107,17 @@ class _Bar:
 
 
 def show_forecast(config: CalibrationConfig, *, runs: Path, json: bool) -> None:
-    """What would be taken, what is known of its cost, and how often the rule errs; runs nothing."""
+    """Print how many rollouts to expect, their cost, and the error rates of the rule; run nothing."""
     with authors_on_stderr():
-        env = load(config.run.env).in_image(config.run.image)
-        plan = opening_plan(config, env)
-    fewest, likely, most = expected_rollouts(config, len(plan.tasks))
-    pilot = pilot_of(env, config.run, runs)
-    rows = pilot.rows if pilot else ()
-    expected = forecast(likely, rows, at_once=config.run.at_once, limits=env.limits, sandboxed=env.image is not None)
-    errors = errors_of(config.rule, [Known(UNKNOWN, UNKNOWN, 1)])
+        found = forecast_calibration(config, runs)
     shown = msgspec.structs.replace(config, run=public_config(config.opening))
     if json:
-        counts = {"fewest": fewest, "likely": likely, "most": most}
-        print_json({"config": shown, "tasks": len(plan.tasks), "rollouts": counts, "forecast": expected, "errors": errors})
+        print_json({"config": shown, **msgspec.structs.asdict(found)})
         return
     sys.stdout.buffer.write(printable_json(msgspec.json.format(msgspec.json.encode(shown), indent=2)) + b"\n")
     sys.stdout.flush()
     console = Console(highlight=False, soft_wrap=True)
-    console.print(f"{len(plan.tasks)} tasks; [bold]{likely:,}[/] rollouts are likely, {fewest:,} the fewest, {most:,} the most")
-    console.print(expected.describe())
-    print_errors(console, config.rule, errors, "before anything is known of the tasks")
+    fewest, likely, most = found.rollouts.values()
+    console.print(f"{found.tasks} tasks; [bold]{likely:,}[/] rollouts are likely, at least {fewest:,}, at most {most:,}")
+    console.print(found.forecast.describe())
+    print_errors(console, config.rule, found.errors, "before anything is known of the tasks")

@@ -1,63 +1,30 @@
-"""What `images` prints: the store's images as lines, and how they are made and removed."""
+"""What `images` prints: one line per stored image."""
 
-import logging
+from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK
-from sandlot.sandbox.images.spec import find_image
-from sandlot.sandbox.images.store import StoredImage, list_images, remove_unused_images
+from sandlot.sandbox.images.store import StoredImage
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """One image."""
-
-    name: str
-    kind: str
-    digest: str
-    size_bytes: int
-    num_files: int
-    made: float
-    used: float
-    notes: tuple[str, ...]
-    key: str
-    """Its folder's name in the store."""
-
-    @property
-    def said_age(self) -> str:
-        """When it was last used, for a person."""
-        hours = (SYSTEM_CLOCK.wall() - self.used) / 3600
-        return f"{hours / 24:.0f} days ago" if hours >= 48 else f"{hours:.0f} hours ago" if hours >= 1 else "just now"
+def as_json(images: Sequence[StoredImage], *, removed: bool) -> dict[str, Any]:
+    """Every image with all that is known of it."""
+    lines = [{**msgspec.structs.asdict(each.about), "used": each.used, "key": each.key} for each in images]
+    for line in lines:
+        del line["format"]
+    return {"removed": removed, "images": lines, "size_bytes": sum(each.about.size_bytes for each in images)}
 
 
-def shown() -> list[Line]:
-    """Everything there is, the one used last first."""
-    return [_line(item) for item in list_images()]
+def print_images(images: Sequence[StoredImage], *, removed: bool) -> None:
+    """Size, digest, last use and name of each, then the total."""
+    for each in images:
+        about, size = each.about, f"{each.about.size_bytes / 2**20:.1f} MiB"
+        print(f"{'removed  ' if removed else ''}{size:>12}  {about.digest[:26]:<26}  {_age(each.used):>12}  {about.name}")
+    print(f"{len(images)} images, {sum(each.about.size_bytes for each in images) / 2**20:.1f} MiB")
 
 
-def removed(unused_for_s: float) -> list[Line]:
-    """Remove images that no process uses and that were not used in that time."""
-    return [_line(item) for item in remove_unused_images(unused_for_s=unused_for_s)]
-
-
-def made(spec: str) -> list[Line]:
-    """Make one image, telling on stderr how far it is, and say what it was made into."""
-    logging.getLogger("sandlot.sandbox.images").setLevel(logging.INFO)
-    image = find_image(spec)
-    folders = {lease.folder.name for lease in image.leases}
-    return [_line(item) for item in list_images() if item.key in folders and item.about.kind != "bare"]
-
-
-def _line(item: StoredImage) -> Line:
-    about = item.about
-    return Line(
-        name=about.name,
-        kind=about.kind,
-        digest=about.digest,
-        size_bytes=about.size_bytes,
-        num_files=about.num_files,
-        made=about.made,
-        used=item.used,
-        notes=about.notes,
-        key=item.key,
-    )
+def _age(used: float) -> str:
+    hours = (SYSTEM_CLOCK.wall() - used) / 3600
+    return f"{hours / 24:.0f} days ago" if hours >= 48 else f"{hours:.0f} hours ago" if hours >= 1 else "just now"

@@ -1,4 +1,4 @@
-"""Measuring a judge with a person watching, and the figures as a person reads them: each with its interval and its gate."""
+"""`sandlot judge` for a person: what it is asked about, then each figure with its interval and its gate."""
 
 import functools
 from collections.abc import Callable, Iterator
@@ -12,107 +12,61 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from sandlot.calibrate.judges.gates import Gates, GateState, JudgeGate, judge_gates, overall_state
-from sandlot.calibrate.judges.items import JudgedItem, checks_of, example_items, labelled_items, run_items
-from sandlot.calibrate.judges.judge import Probing, Quality, measure_judge
+from sandlot.calibrate.judges.gates import Gates, GateState, JudgeGate, Validation
+from sandlot.calibrate.judges.judge import Probing, Quality
 from sandlot.calibrate.judges.labels import Agreement
-from sandlot.cli.options import authors_on_stderr, run_path
-from sandlot.core.errors import ConfigError
-from sandlot.core.rubric import JudgeCheck
+from sandlot.calibrate.judges.validate import validate_judge
+from sandlot.cli.options import authors_on_stderr
 from sandlot.core.stats.intervals import Interval
 from sandlot.wiring.config import ModelConfig
-from sandlot.wiring.models import open_panel
 
-_FROM_RUNS = 500
-"""Items taken of a run at most."""
 STYLES = {GateState.PASS: "green", GateState.FAIL: "bold red", GateState.UNCALIBRATED: "yellow"}
 
 
 @dataclass(frozen=True, slots=True)
-class Judging:
-    """What is to be measured, and by what."""
-
-    what: str
-    labels: Path | None
-    model: ModelConfig
-    probing: Probing
-    gates: Gates
-
-
-@dataclass(frozen=True, slots=True)
 class GatedResult:
-    """Something that was measured and held to gates: a judge, or who plays a user."""
+    """A judge or a simulated user that was validated."""
 
-    quality: msgspec.Struct
-    gates: tuple[JudgeGate, ...]
+    validation: Validation[Any]
     show: Callable[[], None]
     """Prints the result for a person."""
 
     @property
     def machine(self) -> Any:
         """The object `--json` prints."""
-        return {
-            **msgspec.to_builtins(self.quality),
-            "gates": msgspec.to_builtins(self.gates),
-            "verdict": overall_state(self.gates),
-        }
+        quality, gates = msgspec.to_builtins(self.validation.quality), msgspec.to_builtins(self.validation.gates)
+        return {**quality, "gates": gates, "verdict": self.validation.standing}
 
     @property
     def exit_code(self) -> int:
-        """0 fine, 1 a gate was failed, 3 too little is known."""
-        return {GateState.PASS: 0, GateState.FAIL: 1, GateState.UNCALIBRATED: 3}[overall_state(self.gates)]
+        """0 fine, 1 a gate failed, 3 too little is known."""
+        return {GateState.PASS: 0, GateState.FAIL: 1, GateState.UNCALIBRATED: 3}[self.validation.standing]
 
 
-def judge_watched(judging: Judging, *, runs: Path, quiet: bool) -> GatedResult:
-    """Ask it everything, saying on stderr what is asked."""
+def judge_watched(
+    what: Path, judge: ModelConfig, *, labels: Path | None, probing: Probing, gates: Gates, quiet: bool
+) -> GatedResult:
+    """Validate it, showing on stderr what it is asked about."""
     console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
-    with authors_on_stderr():
-        quality = anyio.run(functools.partial(_measured, judging, runs, console))
-    gates = judge_gates(quality, judging.gates)
-    return GatedResult(quality, gates, functools.partial(_print_quality, quality, gates))
+
+    def begin(items: int, labelled: int) -> None:
+        console.print(f"asking [bold]{escape(judge.shown)}[/] about {items} items, {labelled} of them labelled by people")
+
+    asking = functools.partial(validate_judge, what, judge, labels=labels, probing=probing, gates=gates, begin=begin)
+    with authors_on_stderr(), console.status("asking"):
+        found = anyio.run(asking)
+    return GatedResult(found, functools.partial(_print_quality, found))
 
 
-async def _measured(judging: Judging, runs: Path, console: Console) -> Quality:
-    items = await _items_of(judging.what, judging.labels, runs)
-    labelled = sum(bool(item.labels) for item in items)
-    console.print(
-        f"asking [bold]{escape(judging.model.shown)}[/] about {len(items)} items, {labelled} of them labelled by people"
-    )
-    with console.status("asking"):
-        async with open_panel(judging.model, judging.probing.repeats) as panel:
-            return await measure_judge(panel, items, judging.probing, panel[0].ask_several)
-
-
-async def _items_of(what: str, labels: Path | None, runs: Path) -> list[JudgedItem]:
-    """Everything there is to ask about: examples in rubrics, what a run left, what people labelled."""
-    items: list[JudgedItem] = []
-    checks: dict[str, JudgeCheck] = {}
-    path = Path(what)
-    if path.suffix == ".jsonl":
-        items += labelled_items(path, {})
-    elif any((folder / "manifest.json").is_file() for folder in (path, runs / what)):
-        items += [item async for item in run_items(run_path(what, runs), _FROM_RUNS)]
-        checks = {item.check: JudgeCheck(id=item.check, prompt=item.question, choices=item.choices) for item in items}
-    else:
-        checks = checks_of(what)
-        items += example_items(checks)
-    items += labelled_items(labels, checks) if labels else []
-    if not items:
-        judged = f"its judge checks ({', '.join(checks)}) have no examples" if checks else "it has no judge checks"
-        raise ConfigError(f"nothing to ask about `{what}`: {judged}; give `--labels FILE`, or name a run")
-    return items
-
-
-def _print_quality(quality: Quality, gates: tuple[JudgeGate, ...]) -> None:
-    """To stdout."""
+def _print_quality(found: Validation[Quality]) -> None:
     console = Console(highlight=False, soft_wrap=True)
-    standing = overall_state(gates)
+    quality, standing = found.quality, found.standing
     said = {GateState.PASS: "passes", GateState.FAIL: "fails", GateState.UNCALIBRATED: "not known: too few labels"}[standing]
     console.print(f"judge [bold]{escape(quality.judge)}[/]: [{STYLES[standing]}]{said}[/]")
     console.print(
         f"[dim]     asked[/]  {quality.calls:,} questions about {quality.items} items, {quality.labelled} labelled by people"
     )
-    print_gates(console, gates)
+    print_gates(console, found.gates)
     for name, value in _figures(quality):
         console.print(f"[dim]{name:>10}[/]  {value}")
 

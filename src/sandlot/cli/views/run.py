@@ -19,13 +19,10 @@ from sandlot.cli.views.bars import Bars
 from sandlot.cli.views.health import health_line
 from sandlot.cli.views.summary import print_summary
 from sandlot.core.text import printable_json
-from sandlot.env.environment import Environment
-from sandlot.env.fingerprint import environment_fingerprint
-from sandlot.env.load import load
 from sandlot.observe.events import RolloutEnded, RunBegan, RunEvent
 from sandlot.observe.progress import RolloutProgress
-from sandlot.run.config import RunConfig, plan_run
-from sandlot.run.forecast import forecast
+from sandlot.run.config import RunConfig
+from sandlot.run.forecast import forecast_run
 from sandlot.run.manifest import public_config
 from sandlot.run.results import Run
 from sandlot.run.run import run_config
@@ -61,7 +58,7 @@ class RunResult:
 
 def run_watched(config: RunConfig, *, runs: Path, place: Path | None, quiet: bool) -> RunResult:
     """Run it, showing progress on stderr unless nobody looks."""
-    make_room()
+    raise_limits()
     console = Console(stderr=True, quiet=quiet)
     with Bars(
         TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.completed}/{task.total}"),
@@ -76,7 +73,7 @@ def run_watched(config: RunConfig, *, runs: Path, place: Path | None, quiet: boo
 
 
 class _Bar:
-    """Draws one line."""
+    """Draws the progress of a run."""
 
     def __init__(self, bars: Bars, console: Console) -> None:
         self._bars = bars
@@ -112,13 +109,9 @@ def _said(progress: RolloutProgress) -> str:
 
 
 def show_forecast(config: RunConfig, *, runs: Path, json: bool) -> None:
-    """What would be run, and what is known of its cost; runs nothing."""
+    """Print what would be run and what it would cost; run nothing."""
     with authors_on_stderr():
-        env = load(config.env).in_image(config.image)
-        plan = plan_run(env, config)
-    pilot = pilot_of(env, config, runs)
-    rows = pilot.rows if pilot else ()
-    expected = forecast(plan.num_rollouts, rows, at_once=config.at_once, limits=env.limits, sandboxed=env.image is not None)
+        plan, expected = forecast_run(config, runs)
     if json:
         print_json({"config": public_config(config), "tasks": len(plan.tasks), "forecast": expected})
         return
@@ -127,21 +120,7 @@ def show_forecast(config: RunConfig, *, runs: Path, json: bool) -> None:
     print(expected.describe())
 
 
-def pilot_of(env: Environment, config: RunConfig, runs: Path) -> Run | None:
-    """The newest run of this very environment with this model: what is known about the next one."""
-    fingerprint = environment_fingerprint(env, build=False)
-    for path in sorted(runs.glob("*/manifest.json"), key=lambda each: each.stat().st_mtime, reverse=True):
-        run = Run(path.parent)
-        if (
-            run.manifest.fingerprints.environment == fingerprint
-            and run.manifest.config.model.spec == config.model.shown
-            and len(run)
-        ):
-            return run
-    return None
-
-
-def make_room() -> None:
+def raise_limits() -> None:
     """What a process that only runs rollouts may ask of the system.
 
     Thousands of connections need thousands of descriptors. And neither thousands of waiting rollouts nor what was imported is

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from sandlot.cli.options import authors_on_stderr, print_json
 from sandlot.cli.views.columns import print_columns
-from sandlot.cli.views.summary import end_shown, plain
+from sandlot.cli.views.summary import end_text, plain
 from sandlot.core.errors import SandlotError
 from sandlot.core.limits import OnBreach
 from sandlot.core.ports.world import ToolSource, ToolSpec
@@ -197,7 +197,7 @@ def show_trace(path: Path, task: str, rollout: int, *, json: bool, most: int | N
             console.print(f"[cyan]~[/]    the user was played by {escape(plain(event.detail['model']))}")
             continue
         console.print(f"[yellow]!    turn {event.turn}: {event.kind} {escape(str(event.detail))}[/]")
-    console.print(f"\nend: [bold]{end_shown(trace.end or '')}[/]")
+    console.print(f"\nend: [bold]{end_text(trace.end or '')}[/]")
     print_outcome(console, trace.outcome, most)
 
 

@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from sandlot.cli.options import print_json
 from sandlot.cli.views.columns import print_columns
-from sandlot.cli.views.summary import end_shown, plain, print_notable, print_numbers
+from sandlot.cli.views.summary import end_text, plain, print_notable, print_numbers
 from sandlot.core.text import one_line
 from sandlot.core.trace import Scored, Trace, TraceRow
 from sandlot.run.catalog import TaskScores, catalog_entry, scores_by_task
@@ -119,7 +119,7 @@ def show_task(path: Path, task: str, *, json: bool) -> None:
 def _attempt_cells(row: TraceRow, trace: Trace | None) -> tuple[str, ...]:
     said = row.message if row.outcome == "failed" else trace.answer if trace else ""
     answer = escape(one_line(plain(said or ""), 70))
-    return str(row.rollout), _outcome(row), end_shown(row.end), str(row.turns), f"{row.seconds:.1f}", answer
+    return str(row.rollout), _outcome(row), end_text(row.end), str(row.turns), f"{row.seconds:.1f}", answer
 
 
 def _outcome(row: TraceRow) -> str:

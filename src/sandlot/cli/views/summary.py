@@ -49,7 +49,7 @@ def plain(text: str) -> str:
     return _OWN.sub("", printable(text))
 
 
-def end_shown(end: str) -> str:
+def end_text(end: str) -> str:
     """Why the agent stopped, as a person reads it; in JSON an end keeps its own word."""
     return "ended by a failure" if end == End.CUT else end
 
@@ -84,7 +84,7 @@ def _lines(run: Run, summary: Summary) -> list[tuple[str, str]]:
         lines.append(
             ("setting", f"[yellow]not the one the model was trained in: {escape('; '.join(run.manifest.other_setting))}[/]")
         )
-    lines.append(("ends", ", ".join(f"{end_shown(name)} {count}" for name, count in summary.ends.items()) or "none"))
+    lines.append(("ends", ", ".join(f"{end_text(name)} {count}" for name, count in summary.ends.items()) or "none"))
     lines.append(("turns", f"{summary.turns:,}{_calls(summary)}"))
     if summary.prompt_tokens or summary.completion_tokens:
         cost = f", {summary.usd:.4f} USD" if summary.usd else ""

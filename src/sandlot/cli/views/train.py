@@ -1,4 +1,4 @@
-"""Training with a person watching: a line a step on stderr, a bar while held-out tasks are measured, and how it ended."""
+"""A training on the screen: one line per step on stderr, a bar during evaluations, and the result."""
 
 import signal
 import sys
@@ -40,7 +40,7 @@ _CURVE = 40
 
 @dataclass(frozen=True, slots=True)
 class TrainingResult:
-    """A training run that has ended, one way or another."""
+    """A training run that has ended."""
 
     path: Path
     outcome: Outcome
@@ -61,7 +61,7 @@ class TrainingResult:
 
 
 def train_watched(recipe: Recipe, *, place: Path | None, quiet: bool) -> TrainingResult:
-    """Train, showing how it goes on stderr unless nobody looks."""
+    """Train, with progress on stderr unless `quiet`."""
     path = place_of(recipe, place)
     console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
     with Bars(
@@ -71,7 +71,9 @@ def train_watched(recipe: Recipe, *, place: Path | None, quiet: bool) -> Trainin
     ) as bars, authors_on_stderr():  # fmt: skip
         progress = train(recipe, run=path, sink=_Lines(bars, console).receive)
         if progress.stopped:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is kept; a second Ctrl-C must not eat the word on how to continue
+            signal.signal(
+                signal.SIGINT, signal.SIG_IGN
+            )  # all is stored; a second Ctrl-C must not cut off the message on how to continue
     return TrainingResult(path, msgspec.json.decode((path / FILE).read_bytes(), type=Outcome))
 
 
@@ -83,7 +85,7 @@ class _Lines:
         self._console = console
         self._bar: TaskID | None = None
         self._measuring = ""
-        """Name of the run of the evaluation under way."""
+        """Name of the running evaluation's run."""
         self._heldout = ""
         self._alarmed = False
 
@@ -94,7 +96,7 @@ class _Lines:
                 self._begin(event)
             case EvaluationBegan():
                 self._measuring = event.run
-                self._bar = self._bars.add_task(f"measuring version {event.version}", total=event.num_rollouts)
+                self._bar = self._bars.add_task(f"evaluating version {event.version}", total=event.num_rollouts)
             case RolloutEnded() if self._bar is not None and event.run == self._measuring:
                 self._bars.update(self._bar, advance=1)
             case EvaluationEnded():
@@ -159,14 +161,14 @@ def step_line(step: Learned, heldout: str, *, alarmed: bool = False) -> str:
 
 
 def _of_learning(step: Learned) -> str:
-    """The loss of imitation; else how far the policy moved and how sure it is."""
+    """The loss of imitation; else KL, entropy, clipping and staleness."""
     if step.kl is None:
         return f"loss [bold]{step.loss:.3f}[/]"
     return f"[dim]kl {step.kl:.0e} ent {step.entropy:.2f} clip {step.clipped:.0%} stale {step.staleness}[/]"
 
 
 def show_training(path: Path) -> None:
-    """A training run as it stands: what it came to, or how far it has got; the curve; and its last step."""
+    """Print a training run: its result or progress, the held-out scores, and its last step."""
     progress = Learning.read(path)
     ended = path / FILE
     outcome = msgspec.json.decode(ended.read_bytes(), type=Outcome) if ended.is_file() else None
@@ -187,7 +189,7 @@ def show_training(path: Path) -> None:
 
 
 def _print_unfinished(path: Path, progress: Learning, steps: int) -> None:
-    """One that runs at this moment, or was killed before it could say anything."""
+    """Print a training that is running, or was killed."""
     recipe = msgspec.json.decode((path / RECIPE).read_bytes(), type=dict[str, Any])
     best = f"; best: version {progress.best.version} with {progress.best.mean:.3f}" if progress.best else ""
     Console(highlight=False, soft_wrap=True).print(
@@ -229,7 +231,7 @@ def _lines(path: Path, outcome: Outcome) -> list[tuple[str, str]]:
     for name, each in outcome.robustness.items():
         if each.after and each.change:
             lines.append(
-                (f"{name}", f"{each.after.mean:.3f} held-out, put otherwise: {each.change.mean:+.3f} against the plain tasks")
+                (f"{name}", f"{each.after.mean:.3f} held-out variant: {each.change.mean:+.3f} compared with the original tasks")
             )
     if outcome.diversity_before and outcome.diversity_after:
         first, last = outcome.diversity_before, outcome.diversity_after

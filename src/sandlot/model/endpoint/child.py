@@ -189,7 +189,7 @@ class _EngineTokens:
 
     @property
     def name(self) -> str:
-        """As the user wrote it."""
+        """The name given by the user."""
         return self.engine.spec
 
     @property
@@ -206,7 +206,7 @@ class _EngineTokens:
             raise self.engine.exit_error() or error from None
 
     async def release(self, session: str) -> None:
-        """The rollout is over."""
+        """End the session of a rollout."""
         if self.engine.process.returncode is None:
             await self.model.release(session)
 

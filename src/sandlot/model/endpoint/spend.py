@@ -191,7 +191,7 @@ class _CappedTokens:
         return sampled
 
     async def release(self, session: str) -> None:
-        """The rollout is over."""
+        """End the session of a rollout."""
         await self.model.release(session)
 
 

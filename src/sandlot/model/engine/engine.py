@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 
 from sandlot.model.engine.batch import Runner
 from sandlot.model.engine.blocks import Blocks
-from sandlot.model.engine.evict import ByCost
 from sandlot.model.engine.gauges import Gauges
 from sandlot.model.engine.request import Completion, Request, Sequence
 from sandlot.model.engine.sampler import Pick, draw, pick_by_inverse
 from sandlot.model.engine.scheduler import Scheduler, StepPlan
 from sandlot.model.engine.seats import Rows, Seats
-from sandlot.model.engine.tree import PrefixTree
+from sandlot.model.engine.tree import ByCost, PrefixTree
 
 OldKv = Literal["recompute", "keep"]
 """What running requests do when weights change. `recompute`: their KV is computed again with the new weights before the next

@@ -16,11 +16,11 @@ from sandlot.core.ports.model import Sampled, Sampling
 from sandlot.core.types import Dtype
 from sandlot.model.engine.batch import KVCache, Runner
 from sandlot.model.engine.engine import Decode, Engine, OldKv
-from sandlot.model.engine.evict import ByCost
 from sandlot.model.engine.plain import PlainRunner
 from sandlot.model.engine.precision import choose_precision
 from sandlot.model.engine.request import Completion, Request
 from sandlot.model.engine.sampler import Pick, pick_by_inverse
+from sandlot.model.engine.tree import ByCost
 from sandlot.model.engine.worker import EngineWorker
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.folder import load_folder, stored_dtype
@@ -173,17 +173,17 @@ class LocalModel:
         if wrong:
             raise ModelError(f"token {wrong[0]} is not in the vocabulary of {vocabulary}", kind="request")
 
-    def _sampled(self, finished: Completion) -> Sampled:
-        if finished.stop == "deadline":
+    def _sampled(self, completion: Completion) -> Sampled:
+        if completion.stop == "deadline":
             raise ModelError(f"no answer within {self._config.patience_s:g} s", kind="timeout", retryable=True)
-        if finished.stop == "failed":
-            raise ModelError(finished.error)
+        if completion.stop == "failed":
+            raise ModelError(completion.error)
         return Sampled(
-            ids=finished.ids.astype("<i4").tobytes(),
-            logprobs=finished.logprobs.astype("<f4").tobytes(),
-            versions=tuple((len(list(run)), version) for version, run in groupby(finished.versions.tolist())),
-            stop=finished.stop,
-            cached=finished.cached,
+            ids=completion.ids.astype("<i4").tobytes(),
+            logprobs=completion.logprobs.astype("<f4").tobytes(),
+            versions=tuple((len(list(run)), version) for version, run in groupby(completion.versions.tolist())),
+            stop=completion.stop,
+            cached=completion.cached,
             dtype=self.dtype,
         )
 

@@ -95,7 +95,6 @@ def read_timing(half: str) -> Timing | None:
 
 
 def _write_timing(timing: Timing) -> None:
-    """Write the timing atomically; of several processes the last one wins."""
     file = _timing_path(timing.half)
     file.parent.mkdir(parents=True, exist_ok=True)
     write_file(file, msgspec.json.encode(timing), durable=False)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from itertools import count, islice
 
 from sandlot.model.engine.blocks import Blocks
-from sandlot.model.engine.evict import ByCost
 
 ID_BYTES = 4
 """Tokens are stored as little-endian int32."""
@@ -63,6 +62,34 @@ class Match:
     def num_tokens(self) -> int:
         """Number of tokens of the prefix."""
         return self.node.depth + self.num_partial
+
+
+class ByCost:
+    """GreedyDual eviction: the idle leaf with the lowest price goes first.
+
+    A price is the cost of computing the block again, plus a floor: the price of the last evicted block when this one was last
+    used. So blocks used after later evictions cost more, and an expensive block that is never used again ages. A pinned block
+    costs `pin` times as much, but can still be evicted.
+    """
+
+    def __init__(self, *, attention: float = 0.0, pin: float = 8.0) -> None:
+        """`attention` is the cost of attending to one earlier token, relative to the cost of a token's matrices."""
+        self._attention = attention
+        self._pin = pin
+        self._floor = 0.0
+
+    def now(self) -> float:
+        """The floor for blocks used at this moment."""
+        return self._floor
+
+    def price(self, touched: float, depth: int, tokens: int, *, pinned: bool) -> float:
+        """The price of `tokens` tokens that follow `depth` others, where the floor was `touched` when they were last used."""
+        cost = tokens * (1.0 + self._attention * (depth + tokens / 2))
+        return touched + cost * (self._pin if pinned else 1.0)
+
+    def note_eviction(self, price: float) -> None:
+        """Raise the floor to the price of an evicted block."""
+        self._floor = max(self._floor, price)
 
 
 class PrefixTree:

@@ -27,14 +27,14 @@ _SNAPSHOT_S = 0.25
 class _Ticket:
     """An order to the thread, with its answer."""
 
-    __slots__ = ("answered", "error", "finished", "number", "run")
+    __slots__ = ("answered", "completion", "error", "number", "run")
 
     def __init__(self, run: "Callable[[_Ticket], None]") -> None:
         self.run = run
         """Runs on the thread, between two steps."""
         self.answered = anyio.Event()
         self.number = 0
-        self.finished: Completion | None = None
+        self.completion: Completion | None = None
         self.error: ModelError | None = None
 
 
@@ -79,8 +79,8 @@ class EngineWorker:
             raise
         if ticket.error:
             raise ticket.error
-        assert ticket.finished is not None
-        return ticket.finished
+        assert ticket.completion is not None
+        return ticket.completion
 
     async def between_steps(self, order: Callable[[Engine], None]) -> None:
         """Run `order` on the engine between two steps and wait for it. If it raises, the engine is dead."""
@@ -112,9 +112,9 @@ class EngineWorker:
         death = ModelError("the model was closed", kind="closed")
         try:
             while self._take_orders():
-                for finished in self._engine.step():
-                    ticket = self._tickets.pop(finished.id)
-                    ticket.finished = finished
+                for completion in self._engine.step():
+                    ticket = self._tickets.pop(completion.id)
+                    ticket.completion = completion
                     self._answers.append(ticket)
                 self._refresh_metrics()
                 self._answer()

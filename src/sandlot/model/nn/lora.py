@@ -94,9 +94,9 @@ def _named(decoder: Decoder) -> Iterator[tuple[str, Tensor]]:
 def save_adapter(
     decoder: Decoder, path: Path | str, *, base: str = "", dtype: torch.dtype = torch.float32, origin: Origin | None = None
 ) -> None:
-    """Write the adapters in PEFT's format, all or nothing.
+    """Write the adapters in PEFT's format, atomically.
 
-    `base` is where the model they belong to lies; `origin` says in which setting they were trained, as in `save_folder`.
+    `base` is the path of the base model; `origin` is the setting they were trained in, as in `save_folder`.
     """
     first = next(adapted_linears(decoder), None)
     if first is None:

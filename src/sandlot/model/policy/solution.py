@@ -69,8 +69,8 @@ class Agent:
     A solution sees what an agent sees (prompt, tools, results), plus the task with its `key`. When the rollout ends with a `say`,
     that `say` does not return: put nothing after the last one.
 
-    - `agent.prompt`: what the agent was told at the start.
-    - `agent.tools`: what it may call.
+    - `agent.prompt`: the opening messages as text.
+    - `agent.tools`: the tools it may call.
     - `agent.last_error`: the text of the last result if it was an error, else None.
 
     ```python
@@ -89,9 +89,9 @@ class Agent:
 
     def __init__(self, turns: Turns, answers: _Answers, prompt: str, tools: tuple[ToolSpec, ...]) -> None:
         self.prompt = prompt
-        """What the agent was told at the start."""
+        """The opening messages as text."""
         self.tools = tools
-        """What it may call."""
+        """The tools it may call."""
         self.last_error: str | None = None
         """The text of the last result if it was an error, else None."""
         self._turns = turns

@@ -58,12 +58,12 @@ class Dialect:
 # -- vLLM, and our own server ------------------------------------------------------------------------------------------
 
 
-def _write_completion(wanted: CompletionRequest) -> Json:
-    sampling = wanted.sampling
+def _write_completion(request: CompletionRequest) -> Json:
+    sampling = request.sampling
     body: Json = {
-        "model": wanted.model,
-        "prompt": list(wanted.ids),
-        "max_tokens": wanted.max_tokens,
+        "model": request.model,
+        "prompt": list(request.ids),
+        "max_tokens": request.max_tokens,
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
         "top_k": sampling.top_k or -1,
@@ -71,7 +71,7 @@ def _write_completion(wanted: CompletionRequest) -> Json:
         "logprobs": 1,
         "return_token_ids": True,
         "ignore_eos": True,  # only the stops named here end a turn
-        "stop_token_ids": list(wanted.stop_ids),
+        "stop_token_ids": list(request.stop_ids),
     }
     if sampling.seed is not None:
         body["seed"] = sampling.seed
@@ -80,30 +80,30 @@ def _write_completion(wanted: CompletionRequest) -> Json:
     return body
 
 
-def _write_own(wanted: CompletionRequest) -> Json:
-    return _write_completion(wanted) | ({"session": wanted.session} if wanted.session else {})
+def _write_own(request: CompletionRequest) -> Json:
+    return _write_completion(request) | ({"session": request.session} if request.session else {})
 
 
-def _read_completion(reply: bytes, wanted: CompletionRequest) -> Sampled:
-    whole = _decode_reply(reply, CompletionReply)
-    if whole.error is not None:
-        raise error_in_reply(whole.error)
-    if wanted.adapter and whole.model != wanted.model:
-        raise _malformed(f"`{wanted.model}` was requested, `{whole.model}` answered")
-    if not whole.choices or len(whole.choices) != 1:
-        raise _malformed(f"it has {len(whole.choices or ())} choices; 1 was requested")
-    choice = whole.choices[0]
+def _read_completion(reply: bytes, request: CompletionRequest) -> Sampled:
+    answer = _decode_reply(reply, CompletionReply)
+    if answer.error is not None:
+        raise error_in_reply(answer.error)
+    if request.adapter and answer.model != request.model:
+        raise _malformed(f"`{request.model}` was requested, `{answer.model}` answered")
+    if not answer.choices or len(answer.choices) != 1:
+        raise _malformed(f"it has {len(answer.choices or ())} choices; 1 was requested")
+    choice = answer.choices[0]
     if choice.token_ids is None:
         raise _malformed("it has no `token_ids`; the server is too old for `return_token_ids`, or not vLLM")
-    if choice.prompt_token_ids is not None and choice.prompt_token_ids != list(wanted.ids):
+    if choice.prompt_token_ids is not None and choice.prompt_token_ids != list(request.ids):
         raise _malformed("`prompt_token_ids` differ from the prompt that was sent")
     if choice.logprobs is None or choice.logprobs.token_logprobs is None:
         raise _malformed("it has no `logprobs`")
-    usage = whole.usage or ReplyPromptUsage()
-    if usage.prompt_tokens is not None and usage.prompt_tokens != len(wanted.ids):
-        raise _malformed(f"the prompt has {len(wanted.ids)} tokens, the server counted {usage.prompt_tokens}")
+    usage = answer.usage or ReplyPromptUsage()
+    if usage.prompt_tokens is not None and usage.prompt_tokens != len(request.ids):
+        raise _malformed(f"the prompt has {len(request.ids)} tokens, the server counted {usage.prompt_tokens}")
     return _require_exact(
-        wanted,
+        request,
         choice.token_ids,
         choice.logprobs.token_logprobs,
         [(len(choice.token_ids), 0)] if choice.weight_versions is None else choice.weight_versions,
@@ -141,39 +141,39 @@ class _InGenerated(msgspec.Struct):
     error: Any = None
 
 
-def _write_generate(wanted: CompletionRequest) -> Json:
-    sampling = wanted.sampling
+def _write_generate(request: CompletionRequest) -> Json:
+    sampling = request.sampling
     settings: Json = {
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
         "top_k": sampling.top_k or -1,
         **_NEUTRAL,
-        "max_new_tokens": wanted.max_tokens,
-        "stop_token_ids": list(wanted.stop_ids),
+        "max_new_tokens": request.max_tokens,
+        "stop_token_ids": list(request.stop_ids),
         "skip_special_tokens": False,
         "no_stop_trim": True,
     }
     if sampling.stop:
         settings["stop"] = list(sampling.stop)
-    return {"input_ids": list(wanted.ids), "sampling_params": settings, "return_logprob": True, "logprob_start_len": -1}
+    return {"input_ids": list(request.ids), "sampling_params": settings, "return_logprob": True, "logprob_start_len": -1}
 
 
-def _read_generate(reply: bytes, wanted: CompletionRequest) -> Sampled:
-    whole = _decode_reply(reply, _InGenerated)
-    if whole.error is not None:
-        raise error_in_reply(whole.error)
-    meta = whole.meta_info
+def _read_generate(reply: bytes, request: CompletionRequest) -> Sampled:
+    answer = _decode_reply(reply, _InGenerated)
+    if answer.error is not None:
+        raise error_in_reply(answer.error)
+    meta = answer.meta_info
     if meta is None or meta.output_token_logprobs is None or meta.finish_reason is None:
         raise _malformed("it has no `meta_info` with `output_token_logprobs` and `finish_reason`")
     logprobs = [value for value, *_ in meta.output_token_logprobs]
     ids = [token for _, token, *_ in meta.output_token_logprobs]
-    if whole.output_ids is not None and whole.output_ids != ids:
+    if answer.output_ids is not None and answer.output_ids != ids:
         raise _malformed("`output_ids` and `output_token_logprobs` name different tokens")
-    if meta.prompt_tokens is not None and meta.prompt_tokens != len(wanted.ids):
-        raise _malformed(f"the prompt has {len(wanted.ids)} tokens, the server counted {meta.prompt_tokens}")
+    if meta.prompt_tokens is not None and meta.prompt_tokens != len(request.ids):
+        raise _malformed(f"the prompt has {len(request.ids)} tokens, the server counted {meta.prompt_tokens}")
     matched = meta.finish_reason.matched
     return _require_exact(
-        wanted,
+        request,
         ids,
         logprobs,
         [(len(ids), _version_number(meta.weight_version))],
@@ -196,7 +196,7 @@ def _version_number(named: str | int | None) -> int:
 
 
 def _require_exact(
-    wanted: CompletionRequest,
+    request: CompletionRequest,
     ids: Sequence[int],
     logprobs: Sequence[float | None],
     versions: Sequence[tuple[int, int]],
@@ -208,8 +208,8 @@ def _require_exact(
     """The completion if it is consistent. `also_stops` are further tokens that the engine reports to have stopped at."""
     if stop not in {"stop", "length"}:
         raise ModelError(f"the engine stopped early with finish reason `{stop}`", kind="server", retryable=True)
-    if not ids or len(ids) > wanted.max_tokens:
-        raise _malformed(f"it has {len(ids)} tokens; 1 to {wanted.max_tokens} were requested")
+    if not ids or len(ids) > request.max_tokens:
+        raise _malformed(f"it has {len(ids)} tokens; 1 to {request.max_tokens} were requested")
     if len(logprobs) != len(ids):
         raise _malformed(f"it has {len(ids)} tokens and {len(logprobs)} log-probabilities")
     numbers = [value if value is not None and math.isfinite(value) and value <= _SLACK else None for value in logprobs]
@@ -218,12 +218,12 @@ def _require_exact(
         raise _malformed(f"the log-probability of token {place} is {logprobs[place]!r}")
     if sum(count for count, _ in versions) != len(ids) or any(count < 1 for count, _ in versions):
         raise _malformed(f"weight versions {list(versions)[:8]} do not add up to {len(ids)} tokens")
-    if stop == "stop" and not wanted.sampling.stop and ids[-1] not in (*wanted.stop_ids, *also_stops):
+    if stop == "stop" and not request.sampling.stop and ids[-1] not in (*request.stop_ids, *also_stops):
         raise _malformed(
             f"finish reason is `stop`, but the last token {ids[-1]} is not a stop token; the sampled stop token is missing"
         )
-    if not 0 <= cached <= len(wanted.ids):
-        raise _malformed(f"it reports {cached} cached tokens of a prompt of {len(wanted.ids)}")
+    if not 0 <= cached <= len(request.ids):
+        raise _malformed(f"it reports {cached} cached tokens of a prompt of {len(request.ids)}")
     return Sampled(
         ids=struct.pack(f"<{len(ids)}i", *ids),
         logprobs=struct.pack(f"<{len(ids)}f", *(min(value, 0.0) for value in numbers if value is not None)),

@@ -32,7 +32,7 @@ _RUN = "sandlot.run"
 """The label of everything made by one process of ours."""
 
 
-class DockerMachines:
+class _DockerMachines:
     """Machines from a Docker engine (`Machines`)."""
 
     def __init__(self, docker: DockerApi, tasks: TaskGroup, quota: Quota, agent: Path) -> None:
@@ -108,7 +108,7 @@ async def open_docker(
     agent = await anyio.to_thread.run_sync(find_program)
     async with open_docker_api(path) as docker:
         await _remove_leftovers(docker)
-        async with open_backend(lambda tasks: DockerMachines(docker, tasks, quota or Quota(), agent), pool) as backend:
+        async with open_backend(lambda tasks: _DockerMachines(docker, tasks, quota or Quota(), agent), pool) as backend:
             yield backend
 
 

@@ -18,6 +18,7 @@ from sandlot.sandbox.images.debian import debian_digest, debian_image, read_reci
 from sandlot.sandbox.images.folder import folder_digest, folder_image
 from sandlot.sandbox.images.host import host_digest, host_image
 from sandlot.sandbox.images.image import Image
+from sandlot.sandbox.images.store import StoredImage, list_images
 
 USR = Path("/usr")
 """The folder of the machine that is in every `host` image."""
@@ -56,6 +57,12 @@ def find_image(spec: str, folder: Path | None = None) -> Image:
     if kind == "debian":
         return debian_image(read_recipe(rest))
     return host_image(_folders(rest))
+
+
+def build_image(spec: str, folder: Path | None = None) -> list[StoredImage]:
+    """Build an image, or find it built, and return its entries in the store."""
+    keys = {lease.folder.name for lease in find_image(spec, folder).leases}
+    return [each for each in list_images() if each.key in keys and each.about.kind != "bare"]
 
 
 def image_digest(spec: str, folder: Path | None = None, *, build: bool = True) -> str:

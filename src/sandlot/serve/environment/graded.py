@@ -32,7 +32,7 @@ class _RecordedSession:
 
     @property
     def tools(self) -> Sequence[ToolSpec]:
-        """What the agent may call."""
+        """The tools the agent may call."""
         return self.inner.tools
 
     async def reset(self) -> Step:

@@ -60,7 +60,7 @@ class SessionRouter:
         self._transports: dict[str, StreamableHTTPServerTransport] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Handle one request."""
         headers = Headers(scope=scope)
         version = headers.get(MCP_PROTOCOL_VERSION_HEADER)
         session = headers.get(MCP_SESSION_ID_HEADER)

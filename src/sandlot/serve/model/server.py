@@ -37,7 +37,7 @@ _STATUS = {"context": 400, "bad_request": 400, "request": 400, "rate_limit": 429
 """HTTP status by kind of `ModelError`; 500 for others."""
 
 
-class ServedTokenizer(Protocol):
+class _ServedTokenizer(Protocol):
     """A tokenizer: text to ids and back, including special tokens."""
 
     @property
@@ -61,7 +61,7 @@ class ModelServer:
         self,
         model: TokenModel,
         renderer: Renderer,
-        tokenizer: ServedTokenizer,
+        tokenizer: _ServedTokenizer,
         *,
         at_once: int = _AT_ONCE,
         gauges: Callable[[], Mapping[str, float]] | None = None,

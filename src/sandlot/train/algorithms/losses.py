@@ -102,11 +102,14 @@ class Clip:
     high: float = 0.2
     dual: float | None = None
     correction: Correction = field(default_factory=Correction)
+    against: Literal["old", "behaviour"] = "old"
+    """The policy below the fraction. With staleness it must be `behaviour`: `old` is then the policy itself at every update
+    of one minibatch, so the ratio is 1, nothing is clipped, and the same tokens are pushed again in each of the next versions."""
     needs: ClassVar[Needs] = frozenset()
 
     def __call__(self, columns: Columns) -> Tensor:
         """`-min(r A, clip(r) A)`, times the correction."""
-        ratio = (columns.logprobs - columns.old).exp()
+        ratio = self._ratio(columns)
         loss = _clipped(ratio, columns.signal, self.low, self.high)
         if self.dual is not None:
             loss = torch.where(columns.signal < 0, loss.clamp(max=1.0 * -self.dual * columns.signal), loss)
@@ -114,7 +117,10 @@ class Clip:
 
     def held_back(self, columns: Columns) -> Tensor:
         """Where the ratio has left its bounds on the side its advantage pushes to."""
-        return _outside((columns.logprobs - columns.old).exp(), columns.signal, self.low, self.high)
+        return _outside(self._ratio(columns), columns.signal, self.low, self.high)
+
+    def _ratio(self, columns: Columns) -> Tensor:
+        return (columns.logprobs - (columns.old if self.against == "old" else columns.behaviour)).exp()
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +229,13 @@ class OffPolicyMask:
         """Tokens of rows that are left out."""
         behind = columns.row_mean((columns.behaviour - columns.logprobs).detach())[columns.row]
         return (columns.signal < 0) & (behind > self.most)
+
+
+def corrects_staleness(loss: Component) -> bool:
+    """True if a policy loss takes into account that older weights sampled its tokens. A loss of another kind is not known."""
+    if isinstance(loss, Clip) and loss.against == "behaviour":
+        return True
+    return not isinstance(loss, Clip | Gspo | Cispo | Reinforce | Sapo) or loss.correction.kind != "none"
 
 
 def _clipped(ratio: Tensor, advantage: Tensor, low: float, high: float) -> Tensor:

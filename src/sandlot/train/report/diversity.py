@@ -1,8 +1,8 @@
 """How differently the members of a group act: pure functions over traces.
 
-A policy that learns may narrow: its rollouts of one task become one and the same, and nothing is left to compare. A rollout's
-actions are its tool calls, and what it says where it calls nothing; each is compared as a whole. Figures are means over groups
-with at least two scored members; the outcomes themselves play no part.
+Training may narrow a policy: its rollouts of one task become the same, and there is nothing left to compare. A rollout's actions
+are its tool calls, and its text in turns without a call; each is compared as a whole. Figures are means over groups with at least
+two scored members; scores play no part.
 """
 
 import math
@@ -16,13 +16,13 @@ from sandlot.core.trace import Node, Scored, Trace
 from sandlot.observe.training_records import Diversity
 
 MEMBERS, ACTIONS = 8, 32
-"""Distances are taken between so many members of a group, over so many first actions: all pairs of long rollouts cost seconds."""
+"""Maximum members of a group and first actions of a rollout to compare: all pairs of long rollouts take seconds."""
 
 Actions = tuple[str, ...]
 
 
 def diversity_of(traces: Iterable[Trace]) -> Diversity | None:
-    """Of the scored traces of a step, grouped by task; None if no task has two."""
+    """The diversity of the scored traces of a step, grouped by task; None if no task has two."""
     groups: dict[str, list[Trace]] = {}
     for trace in traces:
         if isinstance(trace.outcome, Scored):
@@ -41,7 +41,7 @@ def diversity_of(traces: Iterable[Trace]) -> Diversity | None:
 
 
 def actions_of(trace: Trace) -> Actions:
-    """What a rollout did, turn by turn."""
+    """The actions of a rollout, turn by turn."""
     return tuple(action for node in trace.turns() for action in _acted(node))
 
 

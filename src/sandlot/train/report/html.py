@@ -1,4 +1,4 @@
-"""The report of a training run: one HTML file with its pictures inside, which needs no network and no other file."""
+"""The report of a training run: one HTML file with inline charts, which needs no network and no other file."""
 
 import math
 import shlex
@@ -21,14 +21,14 @@ from sandlot.train.report.summary import Heldout, Level, Outcome, Paired, outcom
 
 FILE = "report.html"
 _EXAMPLES = 3
-"""Tasks shown before and after."""
+"""Tasks shown before and after training."""
 _LONGEST = 600
-"""Characters of one message of an example."""
+"""Maximum characters per message of an example."""
 _COLOURS = {"sampling": "--blue", "environment": "--green", "grading": "--amber", "update": "--violet"}
 
 
 def write_report(progress: TrainingProgress, recipe: Recipe) -> Outcome:
-    """Write `summary.json` and `report.html` into the run's folder, finished or not."""
+    """Write `summary.json` and `report.html` into the run directory, finished or not."""
     env = load(recipe.env)
     outcome = outcome_of(progress, recipe, "none" if env.image is None else recipe.sandbox.partition(":")[0])
     write_outcome(progress.path, outcome)
@@ -51,7 +51,7 @@ def write_report(progress: TrainingProgress, recipe: Recipe) -> Outcome:
 
 
 def headline(outcome: Outcome) -> str:
-    """What came out, in one look."""
+    """The first screen of the report: the result, and the main figures."""
     parts = [f"<h1>{escape(what_happened(outcome))}</h1>", f'<p class="dim">{_subtitle(outcome)}</p>']
     before, after = outcome.heldout_before, outcome.heldout_after
     if before is not None and after is not None:
@@ -74,10 +74,10 @@ def headline(outcome: Outcome) -> str:
 
 
 def what_happened(outcome: Outcome) -> str:
-    """The result in one line: full marks before and after, or the score where nothing got full marks."""
+    """The result in one line: share of full marks before and after, or the score where there are no full marks."""
     before, after = outcome.heldout_before, outcome.heldout_after
     if before is None or after is None:
-        return f"{outcome.name}: nothing measured yet"
+        return f"{outcome.name}: not evaluated yet"
     if before.passed.mean or after.passed.mean:
         what, first, last = "full marks", *(f"{100 * each.passed.mean:.0f} %" for each in (before, after))
     else:
@@ -89,7 +89,7 @@ def what_happened(outcome: Outcome) -> str:
 
 
 def _colour(paired: Paired | None) -> str:
-    """Green or red only where the interval of the change leaves 0 out."""
+    """CSS class of a change: green or red only if its interval does not contain 0."""
     if paired is None or paired.difference.low <= 0 <= paired.difference.high:
         return ""
     return "up" if paired.difference.mean > 0 else "down"
@@ -116,7 +116,7 @@ def _score(heldout: Heldout, word: str, colour: str = "") -> str:
 
 def _verdict(outcome: Outcome) -> str:
     if outcome.paired is None:
-        return "One measurement so far: nothing to compare."
+        return "One evaluation so far: nothing to compare."
     paired = outcome.paired
     words = "The intervals do not touch." if outcome.separate else "The intervals overlap."
     chance = f"p {'&lt; 0.001' if paired.p_value < 0.001 else f'= {paired.p_value:.3f}'}"
@@ -131,7 +131,7 @@ def _verdict(outcome: Outcome) -> str:
 
 
 def _pictures(progress: TrainingProgress, outcome: Outcome) -> Iterable[str]:
-    """The curves, each with what to read in it."""
+    """The charts, each with an explanation."""
     measured, steps = progress.evaluations, progress.steps
     curve = Curve(
         "held-out score",
@@ -142,7 +142,7 @@ def _pictures(progress: TrainingProgress, outcome: Outcome) -> Iterable[str]:
     )
     yield _card(
         "Held-out score by version",
-        "Tasks that are never trained on. The band is the 95 % interval over tasks.",
+        "On tasks that are never trained on. The band is the 95 % interval over tasks.",
         line_chart([curve], x_name="version", y_range=(0, 1), label="held-out score by version"),
     )
 
@@ -157,56 +157,60 @@ def _pictures(progress: TrainingProgress, outcome: Outcome) -> Iterable[str]:
         rewards.append(over("outcome", "--amber", (step.outcome for step in steps)))
     yield _card(
         "Training reward and full marks by step",
-        "Means over the rollouts of a step; tasks differ from step to step, so this one jumps.",
+        "Means over the rollouts of a step. Each step has other tasks, so the curve jumps.",
         line_chart(rewards, x_name="step", y_range=(0, 1), label="reward and full marks by step"),
     )
     yield from _of_learning(steps, over)
-    if any(step.diversity for step in steps):
-        told = [(float(step.version), step.diversity) for step in steps if step.diversity]
+    yield from _diversity(steps)
+    bar = share_bar([(name, spent, _COLOURS[name]) for name, spent in outcome.time.items()], label="where the time went")
+    yield _card("Where the time of the steps went", "Evaluations are not included.", bar)
+
+
+def _diversity(steps: Sequence[Learned]) -> Iterable[str]:
+    """How differently the rollouts of a group acted; nothing if no step has figures for it."""
+    known = [(float(step.version), step.diversity) for step in steps if step.diversity]
+    if known:
         lines = [
-            Curve("different rollouts", [(version, each.distinct) for version, each in told], "--green"),
-            Curve("distance of two", [(version, each.distance) for version, each in told], "--blue"),
+            Curve("different rollouts", [(version, each.distinct) for version, each in known], "--green"),
+            Curve("distance of two", [(version, each.distance) for version, each in known], "--blue"),
         ]
         yield _card(
             "Diversity within groups",
-            "Different rollouts as a share of a group, and how far apart two of them are: where all act alike, nothing is left "
-            "to compare.",
+            "Different rollouts as a share of a group, and the distance between two of them. At 0 there is nothing to compare.",
             line_chart(lines, x_name="step", y_range=(0, 1), label="diversity within groups by step"),
         )
-    bar = share_bar([(name, spent, _COLOURS[name]) for name, spent in outcome.time.items()], label="where the time went")
-    yield _card("Where the time of the steps went", "Measurements are not in it.", bar)
 
 
 def _of_learning(steps: Sequence[Learned], over: Callable[[str, str, Iterable[float]], Curve]) -> Iterable[str]:
-    """The loss of imitation; else entropy, clipping and KL of a policy that learns from what it sampled."""
-    idle = over("groups that taught nothing", "--dim", (1 - step.informative / max(1, step.groups) for step in steps))
+    """Loss for imitation; else entropy, clipping and KL of a policy that learns from its own samples."""
+    idle = over("groups without a training signal", "--dim", (1 - step.informative / max(1, step.groups) for step in steps))
     if steps and all(step.kl is None for step in steps):
         yield _card(
             "Loss of imitation",
-            "The mean of -log p of the imitated tokens, in nats per token: lower is closer to what is imitated.",
+            "Mean of -log p of the imitated tokens, in nats per token. Lower is closer to the demonstrations.",
             line_chart([over("loss", "--red", (step.loss for step in steps))], x_name="step", label="loss by step"),
         )
         yield _card(
             "Groups without anything to imitate",
-            "Groups of which no rollout was good enough.",
-            line_chart([idle], x_name="step", y_range=(0, 1), label="groups that taught nothing by step"),
+            "Groups in which no rollout was good enough to imitate.",
+            line_chart([idle], x_name="step", y_range=(0, 1), label="groups without a training signal by step"),
         )
         return
     yield _card(
         "Entropy",
-        "Nats per token: how undecided the policy is. A fall to 0 means that it has stopped exploring.",
+        "In nats per token. A fall to 0 means that the policy has stopped exploring.",
         line_chart([over("entropy", "--violet", (step.entropy for step in steps))], x_name="step", label="entropy by step"),
     )
     clipped = over("share of tokens clipped", "--amber", (step.clipped for step in steps))
     yield _card(
         "Clipped tokens, uninformative groups",
-        "Tokens that a bound on the ratio held back, and groups that taught nothing because their members scored alike.",
+        "Tokens whose ratio was clipped, and groups without a training signal because all members scored the same.",
         line_chart([clipped, idle], x_name="step", y_range=(0, 1), label="clipped tokens and uninformative groups by step"),
     )
     kl = over("KL", "--red", (step.kl or 0.0 for step in steps))
     yield _card(
         "KL from the sampling policy to the learning one",
-        "Both compute the same tokens with the same weights: without staleness, what is left is rounding.",
+        "Without staleness both have the same weights, and only rounding is left.",
         line_chart([kl], x_name="step", label="KL by step"),
     )
 
@@ -215,18 +219,18 @@ def _card(title: str, told: str, body: str) -> str:
     return f"<figure><h2>{escape(title)}</h2><p>{escape(told)}</p>{body}</figure>"
 
 
-# -- in other words ----------------------------------------------------------------------------------------------------
+# -- robustness --------------------------------------------------------------------------------------------------------
 
 
 def _robustness(outcome: Outcome) -> str:
-    """Each variant of the held-out tasks before and after."""
+    """The scores of each variant of the held-out tasks before and after."""
     if not outcome.robustness:
         return ""
     rows = "".join(
         f"<tr><td>{escape(name)}</td><td>{_spread(each.before)}</td><td>{_spread(each.after)}</td><td>{_spread(each.change)}</td></tr>"
         for name, each in outcome.robustness.items()
     )
-    head = "<tr><th>variant</th><th>before</th><th>after</th><th>against the plain tasks, after</th></tr>"
+    head = "<tr><th>variant</th><th>before</th><th>after</th><th>after, compared with the original tasks</th></tr>"
     return f'<h2>Held-out tasks, varied</h2><div class="wide"><table>{head}{rows}</table></div>'
 
 
@@ -238,7 +242,7 @@ def _spread(level: Level | None) -> str:
 
 
 def _skills(runs: Sequence[Run]) -> str:
-    """Each tag before and after."""
+    """The scores by tag before and after."""
     if len(runs) < 2:
         return ""
     before, after = runs[0].summary().tags, runs[-1].summary().tags
@@ -273,7 +277,7 @@ def _change_cell(before: Interval, after: Interval) -> str:
 
 
 def _examples(runs: Sequence[Run]) -> str:
-    """The same rollout of the same task, before and after: where it changed most, and one that stayed bad."""
+    """The same rollouts before and after training: those that changed most, and one that stayed at 0."""
     if len(runs) < 2:
         return ""
     chosen = _choose_examples(list(runs[0].rows), list(runs[-1].rows))
@@ -283,7 +287,7 @@ def _examples(runs: Sequence[Run]) -> str:
         f"<div>{_trace(runs[-1], task, number, 'after')}</div></div>"
         for task, number in chosen
     )
-    told = '<p class="dim">The command below each shows the whole trace; run it in the folder of this page.</p>'
+    told = '<p class="dim">The command below each example shows the whole trace; run it in the folder of this page.</p>'
     return f"<h2>The same rollout, before and after</h2>{told}{cards}" if cards else ""
 
 

@@ -1,10 +1,12 @@
-"""How learning goes: one line a step and one a measurement, appended to `progress.jsonl` and read back when a run goes on."""
+"""Progress of a training: one line per step and per evaluation in `progress.jsonl`, read back when the training continues."""
 
+import math
 import os
 from collections import Counter
 from collections.abc import Sequence
 from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -23,10 +25,12 @@ from sandlot.train.tally import Update
 FILE = "progress.jsonl"
 
 Line = Learned | Measured | Alarm | WentBack
+_NUMBERS = {field.name for record in (Learned, Measured) for field in msgspec.structs.fields(record) if field.type is float}
+"""Fields whose value may be not a number, such as the loss of a diverged step; JSON has null for it."""
 
 
 class TrainingProgress:
-    """All of it so far."""
+    """The steps, evaluations, alarms and rollbacks of a training so far."""
 
     def __init__(self, path: Path, lines: Sequence[Line] = ()) -> None:
         self.path = path
@@ -35,15 +39,15 @@ class TrainingProgress:
         self.alarms = [line for line in lines if isinstance(line, Alarm)]
         self.rollbacks = [line for line in lines if isinstance(line, WentBack)]
         self.stopped: str | None = None
-        """Why it ended before its last step: a sentence."""
+        """Why it ended before its last step; None if it did not."""
         self.tripped = False
-        """True if it was stopped as bad, rather than interrupted."""
+        """True if it was judged bad and stopped, false if it was interrupted."""
         self._resumed = len(self.steps)
-        """Steps of earlier sittings."""
+        """Number of steps of earlier sittings."""
 
     @classmethod
     def resume(cls, path: Path, version: int) -> "TrainingProgress":
-        """What was written up to a version; what a crash cut off after it will be learned again."""
+        """Read what was written up to a version and cut off the rest, which a crash left: those steps are repeated."""
         file = path / FILE
         kept = [line for line in read_lines(path) if line.version <= version]
         written = b"".join(msgspec.json.encode(line) + b"\n" for line in kept)
@@ -53,11 +57,11 @@ class TrainingProgress:
 
     @classmethod
     def read(cls, path: Path) -> "TrainingProgress":
-        """Of a run that is only looked at."""
+        """Read the progress of a run without changing it."""
         return cls(path, read_lines(path))
 
     def add(self, line: Line) -> None:
-        """Keep one line, on disk when this returns."""
+        """Append one line; it is on disk when this returns."""
         match line:
             case Learned():
                 self.steps.append(line)
@@ -73,7 +77,7 @@ class TrainingProgress:
             os.fsync(out.fileno())
 
     def check_alarm(self) -> Alarm | None:
-        """Raise the alarm if its rule says so; once in a run is enough."""
+        """Check the rule for reward hacking; return and store an alarm, at most once per run."""
         found = None if self.alarms else alarm(self.steps)
         if found is not None:
             self.add(found)
@@ -81,7 +85,7 @@ class TrainingProgress:
 
     @property
     def idle(self) -> int:
-        """The last steps in a row, of this sitting, in which no group taught anything."""
+        """Number of last steps in a row, of this sitting, without a group that has a training signal."""
         return sum(1 for _ in takewhile(lambda step: not step.informative, reversed(self.steps[self._resumed :])))
 
     def why_idle(self) -> str:
@@ -89,7 +93,7 @@ class TrainingProgress:
         last = self.steps[-self.idle :]
         rollouts, failed = sum(step.rollouts for step in last), sum(step.failed for step in last)
         reward = sum(step.reward for step in last) / max(1, len(last))
-        said = f"no group taught anything in {len(last)} steps in a row (versions {last[0].version} to {last[-1].version})"
+        said = f"no group had a training signal in {len(last)} steps in a row (versions {last[0].version} to {last[-1].version})"
         if failed == rollouts:
             return f"{said}: all {rollouts:,} rollouts failed; `sandlot show` on the run names the reason"
         if last[-1].kl is None:
@@ -103,19 +107,21 @@ class TrainingProgress:
 
     @property
     def best(self) -> Measured | None:
-        """The measurement with the best score; the earliest of equals."""
+        """The evaluation with the best score; the earliest of equals."""
         return max(self.evaluations, key=lambda line: (line.mean, -line.version), default=None)
 
 
 def read_lines(path: Path) -> list[Line]:
-    """Every whole line of a training run's progress; none if there is none."""
+    """Every complete line of a training's progress; empty if there is no file."""
     lines: list[Line] = []
     file = path / FILE
     for line in file.read_bytes().splitlines() if file.is_file() else ():
         try:
-            lines.append(msgspec.json.decode(line, type=Line))
+            fields = msgspec.json.decode(line, type=dict[str, Any])
+            fields |= {name: math.nan for name in _NUMBERS & fields.keys() if fields[name] is None}
+            lines.append(msgspec.convert(fields, Line))
         except msgspec.DecodeError:
-            break  # the line a crash cut off; nothing was written after it
+            break  # a crash cut this line off; nothing was written after it
     return lines
 
 
@@ -172,7 +178,7 @@ def _passed(trace: Trace) -> bool:
 
 
 def _mean(tasks: Sequence[str], values: Sequence[float]) -> tuple[float, float]:
-    """A mean and its standard error, clustered by task; 0 of nothing."""
+    """A mean and its standard error, clustered by task; 0 without values."""
     clusters: dict[str, Sums] = {}
     for task, value in zip(tasks, values, strict=True):
         before = clusters.get(task, Sums(0, 0.0))
@@ -182,7 +188,7 @@ def _mean(tasks: Sequence[str], values: Sequence[float]) -> tuple[float, float]:
 
 
 def summarise_evaluation(version: int, run: Run, below: Path) -> Measured:
-    """The figures of one measurement."""
+    """The figures of one evaluation."""
     summary = run.summary()
     score, passed = _known(summary.score), _known(summary.pass_rate)
     return Measured(

@@ -31,18 +31,18 @@ class Heldout(Level, frozen=True, kw_only=True):
 
     version: int
     passed: Level
-    """The share of full marks."""
+    """Share of rollouts with full marks."""
     pass_at: dict[str, float]
-    """The chance that one of k rollouts gets full marks, by k."""
+    """pass@k by k: the probability that at least one of k rollouts gets full marks."""
     gap: float | None = None
-    """That chance at the largest k, less that of one rollout: what trying again still finds, and learning could."""
+    """pass@k at the largest k minus pass@1: the room for improvement by training."""
     tasks: int
     rollouts: int
     failed: int
 
 
 class Paired(msgspec.Struct, frozen=True, kw_only=True):
-    """After less before, task by task: the same tasks, the same random draws, other weights."""
+    """Score after minus score before, paired by task: the same tasks and random draws, other weights."""
 
     difference: Level
     p_value: float
@@ -60,17 +60,17 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Robustness(msgspec.Struct, frozen=True, kw_only=True):
-    """The held-out tasks put otherwise."""
+    """A variant of the held-out tasks: rephrased, or with other sampling."""
 
     before: Level | None
     after: Level | None
     change: Level | None
-    """Against the plain tasks after the last step, task by task: below 0, it depended on how they were put."""
+    """Score minus that of the original tasks after the last step, paired by task: below 0, the score depends on the variant."""
     p_value: float | None
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """A training run."""
+    """`summary.json`: the result of a training run."""
 
     format: int = 1
     name: str
@@ -79,9 +79,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     algorithm: str
     seed: int
     verdict: str
-    """`complete`, `incomplete`, or `stopped` as bad."""
+    """`complete`, `incomplete`, or `stopped` if it was judged bad."""
     stopped: str | None
-    """Why it ended early: a sentence."""
+    """Why it ended early; None if it did not."""
     steps: int
     of_steps: int
     seconds: float
@@ -89,31 +89,31 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     sandbox: str
     """`native`, `docker`, or `none` for an environment that needs no sandbox."""
     rollouts: int
-    """In training and in measurements."""
+    """Rollouts of training and evaluations."""
     failed: int
-    """Of those, the ones without a score: nothing was learned from them."""
+    """Rollouts without a score; they are not trained on."""
     heldout_before: Heldout | None
     heldout_after: Heldout | None
     paired: Paired | None
     best_version: int | None
     best_weights: str | None
-    """A model folder, below the run."""
+    """Model folder of the best version, relative to the run directory."""
     best_adapter: str | None = None
-    """Where adapters learned: their folder as PEFT reads it, below the run."""
+    """Folder of the best adapter in PEFT's format, relative to the run directory; None without adapters."""
     skills: dict[str, Skill] = {}
-    """The score before and after by the tasks' tags."""
+    """Scores before and after, by tag."""
     separate: bool
-    """True if the interval after lies wholly above the one before."""
+    """True if the interval after is entirely above the one before."""
     time: dict[str, float]
-    """Seconds of the steps by what they went into."""
+    """Seconds of the steps by kind: sampling, environment, grading, update."""
     alarms: tuple[str, ...]
     rollbacks: int
     robustness: dict[str, Robustness] = {}
-    """By variant."""
+    """Results by variant of the held-out tasks."""
     diversity_before: Diversity | None = None
     """How differently the members of groups acted in the first step."""
     diversity_after: Diversity | None = None
-    """In the last one."""
+    """The same in the last step."""
 
 
 def outcome_of(progress: TrainingProgress, recipe: Recipe, sandbox: str) -> Outcome:

@@ -86,7 +86,7 @@ def test_another_model_than_the_runs_is_found_out(folder, env, tmp_path):
     assert check_tokens(run, f"hf:{other}").verdict == "numerics"
     smaller = tmp_path / "smaller"
     save_folder(tiny_decoder(vocabulary=64), smaller, like=folder)
-    with pytest.raises(ConfigError, match=r"token \d+ is none of"):
+    with pytest.raises(ConfigError, match=r"token \d+ is not in the vocabulary of"):
         check_tokens(run, f"hf:{smaller}")
 
 

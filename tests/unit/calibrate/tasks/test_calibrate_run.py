@@ -14,7 +14,7 @@ from sandlot.calibrate.tasks.calibrate import (
     CalibrationConfig,
     _Steering,
     calibrate,
-    calibrate_async,
+    calibrate_config,
     expected_rollouts,
     opening_plan,
 )
@@ -98,7 +98,7 @@ def require_whole(found: Calibration, run: Run) -> None:
 
 
 def test_every_training_task_is_placed_or_borderline_at_the_cap(add, tmp_path):
-    found = calibrate(config(add), runs=tmp_path / "runs")
+    found = calibrate(config=config(add), runs=tmp_path / "runs")
     run = only_run(tmp_path / "runs")
     require_whole(found, run)
     assert found.verdict == "complete"
@@ -112,7 +112,7 @@ def test_every_training_task_is_placed_or_borderline_at_the_cap(add, tmp_path):
 
 @pytest.mark.parametrize(("model", "label"), [("scripted:golden", TaskLabel.TOO_EASY), ("scripted:noop", TaskLabel.TOO_HARD)])
 def test_clear_tasks_cost_few_rollouts(add, tmp_path, model, label):
-    found = calibrate(config(add, model), runs=tmp_path / "runs")
+    found = calibrate(config=config(add, model), runs=tmp_path / "runs")
     assert {each.label for each in found.placements} == {label}
     assert found.spent.rollouts <= 9 * len(found.placements)
     assert found.curriculum.tasks == ()
@@ -132,7 +132,7 @@ def stop_after(count: int):
 
 def test_every_wave_is_an_event_and_is_logged(add, tmp_path):
     got = []
-    found = calibrate(config(add), runs=tmp_path / "runs", sink=got.append)
+    found = calibrate(config=config(add), runs=tmp_path / "runs", sink=got.append)
     waves = [event for event in got if isinstance(event, CalibrationWave)]
     assert len(waves) > 1
     assert waves[0].num_taken == sum(isinstance(event, RolloutEnded) for event in got[: got.index(waves[0])])
@@ -153,10 +153,10 @@ def test_a_wave_that_was_not_counted_stops_the_calibration(add):
 
 @pytest.mark.parametrize("after", [3, 90])
 def test_the_same_command_continues(add, tmp_path, after):
-    stopped = calibrate(config(add), runs=tmp_path / "runs", sink=stop_after(after))
+    stopped = calibrate(config=config(add), runs=tmp_path / "runs", sink=stop_after(after))
     assert (stopped.verdict, "SIGINT" in (stopped.stopped or "")) == ("incomplete", True)
     before = {(row.task, row.rollout) for row in only_run(tmp_path / "runs").rows}
-    found = calibrate(config(add), runs=tmp_path / "runs")
+    found = calibrate(config=config(add), runs=tmp_path / "runs")
     run = only_run(tmp_path / "runs")
     require_whole(found, run)
     assert found.verdict == "complete"
@@ -164,15 +164,15 @@ def test_the_same_command_continues(add, tmp_path, after):
 
 
 def test_another_band_goes_on_with_the_rollouts_that_are_there(add, tmp_path):
-    first = calibrate(config(add), runs=tmp_path / "runs")
-    second = calibrate(config(add, rule=Rule(low=0.6, high=0.9, cap=12)), runs=tmp_path / "runs")
+    first = calibrate(config=config(add), runs=tmp_path / "runs")
+    second = calibrate(config=config(add, rule=Rule(low=0.6, high=0.9, cap=12)), runs=tmp_path / "runs")
     require_whole(second, only_run(tmp_path / "runs"))
     assert second.spent.rollouts >= first.spent.rollouts
     assert {each.label for each in second.placements} <= {TaskLabel.TOO_HARD, TaskLabel.BORDERLINE}
 
 
 def test_a_budget_is_kept_and_shared_out(add, tmp_path):
-    found = calibrate(config(add, budget=100), runs=tmp_path / "runs")
+    found = calibrate(config=config(add, budget=100), runs=tmp_path / "runs")
     assert found.spent.rollouts == 100
     assert min(each.scored for each in found.placements) >= found.rule.start
     assert found.verdict == "complete"
@@ -184,12 +184,12 @@ def test_a_budget_is_kept_and_shared_out(add, tmp_path):
 )
 def test_what_cannot_be_is_refused_before_the_first_rollout(add, tmp_path, fields, complaint):
     with pytest.raises(ConfigError, match=complaint):
-        calibrate(config(add, **fields), runs=tmp_path / "runs")
+        calibrate(config=config(add, **fields), runs=tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
 
 
 def test_held_out_tasks_are_calibrated_only_if_asked_for(add, tmp_path):
-    found = calibrate(config(add, "scripted:golden", split=Split.HELDOUT), runs=tmp_path)
+    found = calibrate(config=config(add, "scripted:golden", split=Split.HELDOUT), runs=tmp_path)
     assert {row.split for row in only_run(tmp_path).rows} == {"heldout"}
     assert len(found.placements) < 20
 
@@ -197,7 +197,7 @@ def test_held_out_tasks_are_calibrated_only_if_asked_for(add, tmp_path):
 async def test_what_cannot_be_scored_is_no_part_of_the_rate_and_is_shown(tmp_path):
     path = tmp_path / "graded.py"
     path.write_text(GRADED)
-    found = await calibrate_async(config(path, "scripted:noop"), runs=tmp_path / "runs")
+    found = await calibrate_config(config(path, "scripted:noop"), runs=tmp_path / "runs")
     last = found.placements[-1]
     assert (last.label, last.scored, last.failed) == (TaskLabel.UNSCORABLE, 0, 4)
     assert found.spent.failed == 4
@@ -210,22 +210,22 @@ async def test_a_threshold_makes_partial_credit_a_pass_and_alike_rewards_are_fla
     path.write_text(GRADED.replace('"t-23"', '"none"').replace("return 0.5 if", "return 0.02 if"))
     # 0.118 of 1 when it is said, 0.1 when it is not: a threshold between them splits what hardly differs
     rule = Rule(low=0.3, high=0.95, threshold=0.11, cap=16)
-    found = await calibrate_async(config(path, "scripted:mixed:0.3", rule=rule), runs=tmp_path / "runs")
+    found = await calibrate_config(config(path, "scripted:mixed:0.3", rule=rule), runs=tmp_path / "runs")
     assert {each.label for each in found.placements} <= {TaskLabel.FLAT, TaskLabel.BORDERLINE}
     assert len(found.labelled(TaskLabel.FLAT)) > 6
     assert found.spent.failed == 0
 
 
 async def test_a_bad_run_is_stopped_and_the_next_command_starts_anew(add, tmp_path):
-    found = await calibrate_async(config(add, "scripted:crash"), runs=tmp_path)
+    found = await calibrate_config(config(add, "scripted:crash"), runs=tmp_path)
     assert found.verdict == "stopped"
     assert {each.label for each in found.placements} <= {TaskLabel.UNSCORABLE, TaskLabel.BORDERLINE}
-    again = await calibrate_async(config(add, "scripted:crash"), runs=tmp_path)
+    again = await calibrate_config(config(add, "scripted:crash"), runs=tmp_path)
     assert again.run != found.run
 
 
 def test_a_curriculum_holds_for_this_environment_only(add, tmp_path):
-    found = calibrate(config(add), runs=tmp_path / "runs")
+    found = calibrate(config=config(add), runs=tmp_path / "runs")
     path = only_run(tmp_path / "runs").path / "curriculum.json"
     tasks = read_curriculum(path, sandlot.load(add))
     placed = {each.task: each for each in found.placements}
@@ -252,7 +252,7 @@ def test_what_is_no_curriculum_is_refused(add, tmp_path, text, complaint):
 
 
 def test_an_empty_curriculum_is_refused_with_its_band(add, tmp_path):
-    calibrate(config(add, "scripted:noop"), runs=tmp_path / "runs")
+    calibrate(config=config(add, "scripted:noop"), runs=tmp_path / "runs")
     with pytest.raises(ConfigError, match=r"none was found in the band 0\.2 to 0\.5"):
         read_curriculum(only_run(tmp_path / "runs").path / "curriculum.json", sandlot.load(add))
 
@@ -266,6 +266,20 @@ def test_the_forecast_knows_its_bounds(add):
 
 def test_it_may_run_in_a_loop_that_is_there(add, tmp_path):
     async def go() -> Calibration:
-        return await calibrate_async(config(add, "scripted:golden"), place=tmp_path / "here")
+        return await calibrate_config(config(add, "scripted:golden"), place=tmp_path / "here")
 
     assert anyio.run(go).run == "here"
+
+
+def test_the_keywords_of_the_front_door_make_the_same_calibration(add, tmp_path):
+    keywords = sandlot.calibrate(add, "scripted:mixed:0.35", band=(0.3, 0.6), budget=200, runs=tmp_path / "one")
+    rule = Rule(low=0.3, high=0.6)
+    whole = sandlot.calibrate(config=config(add, rule=rule, budget=200), runs=tmp_path / "two")
+    assert (keywords.rule, keywords.budget) == (rule, 200)
+    assert [each.task for each in keywords.placements] == [each.task for each in whole.placements]
+    assert {row.split for row in only_run(tmp_path / "one").rows} == {"train"}
+
+
+def test_without_a_model_there_is_nothing_to_calibrate(add):
+    with pytest.raises(ConfigError, match="give an environment and a model"):
+        sandlot.calibrate(add)

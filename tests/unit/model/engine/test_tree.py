@@ -5,8 +5,7 @@ import numpy as np
 from hypothesis import given, settings
 
 from sandlot.model.engine.blocks import Blocks
-from sandlot.model.engine.evict import ByCost
-from sandlot.model.engine.tree import PrefixTree
+from sandlot.model.engine.tree import ByCost, PrefixTree
 
 SIZE = 3
 

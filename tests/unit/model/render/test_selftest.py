@@ -48,7 +48,7 @@ def test_a_model_that_stops_at_another_token_is_refused(tmp_path):
 def test_a_stop_token_that_does_not_exist_is_refused(tmp_path):
     folder = write_rookie(tmp_path)
     (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [400, 99999]}))
-    with pytest.raises(ConfigError, match=r"stops at 99999, which is not in tokenizer.json"):
+    with pytest.raises(ConfigError, match="stops at 99999, which is not in"):
         open_renderer(folder)
 
 

@@ -7,7 +7,18 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandlot.train.algorithms.losses import Clip, Columns, Dppo, OffPolicyMask, Sapo
+from sandlot.train.algorithms.losses import (
+    Cispo,
+    Clip,
+    Columns,
+    Correction,
+    Dppo,
+    Gspo,
+    OffPolicyMask,
+    Reinforce,
+    Sapo,
+    corrects_staleness,
+)
 from sandlot.train.algorithms.preferences import Dpo, Ipo, SimPo
 
 LOGPROB = st.floats(-4, -0.01)
@@ -41,6 +52,28 @@ def test_sapo(tokens):
         return -4 / steep / (1 + math.exp(-steep * (math.exp(now - old) - 1))) * signal
 
     same(Sapo()(columns(tokens, 1)), [loss(*token) for token in tokens])
+
+
+@given(TOKENS)
+def test_a_clip_against_the_behaviour_policy_bounds_the_ratio_to_what_sampled(tokens):
+    def loss(now, _old, behaviour, _reference, signal):
+        ratio = math.exp(now - behaviour)
+        return -min(ratio * signal, min(max(ratio, 0.8), 1.28) * signal)
+
+    clip = Clip(0.2, 0.28, against="behaviour")
+    same(clip(columns(tokens, 1)), [loss(*token) for token in tokens])
+    held = [
+        (signal > 0 and math.exp(now - behaviour) > 1.28) or (signal < 0 and math.exp(now - behaviour) < 0.8)
+        for now, _, behaviour, _, signal in tokens
+    ]
+    assert clip.held_back(columns(tokens, 1)).tolist() == held
+
+
+def test_losses_that_do_not_know_who_sampled_are_told_apart():
+    truncated = Correction("truncate")
+    assert not any(map(corrects_staleness, [Clip(), Gspo(), Cispo(), Reinforce(), Sapo()]))
+    safe = [Clip(against="behaviour"), Clip(correction=truncated), Gspo(correction=truncated), Dppo(), OffPolicyMask(Clip())]
+    assert all(map(corrects_staleness, safe))
 
 
 @given(TOKENS)

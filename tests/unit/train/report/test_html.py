@@ -42,7 +42,7 @@ def test_the_headline_says_what_happened():
     assert what_happened(outcome(0.35, 0.36, (-0.1, 0.01, 0.1))) == "demo: held-out full marks 35 % to 36 %, no clear change"
     assert what_happened(outcome(0.0, 0.0, (0.1, 0.2, 0.3))) == "demo: held-out score 0.50 to 0.50"
     assert what_happened(outcome(0.35, 0.35, None)) == "demo: held-out full marks 35 % before the first step"
-    assert what_happened(outcome(0, 0, None, heldout_after=None)) == "demo: nothing measured yet"
+    assert what_happened(outcome(0, 0, None, heldout_after=None)) == "demo: not evaluated yet"
 
 
 def test_only_a_clear_rise_is_green_and_only_a_clear_fall_red():

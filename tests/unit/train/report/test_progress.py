@@ -1,5 +1,7 @@
 """Lines of progress: whole ones are read, torn ones were never written, and what weights do not know is learned again."""
 
+import math
+
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -61,3 +63,17 @@ def test_shares_of_time_are_all_of_it():
     assert sum(shares.values()) == pytest.approx(1.0)
     assert shares == pytest.approx({"sampling": 0.45, "environment": 0.225, "grading": 0.075, "update": 0.25})
     assert sum(step(1, phases={}, update_s=9.0).shares.values()) == pytest.approx(1.0)
+
+
+def test_a_figure_that_is_not_a_number_costs_no_line(tmp_path):
+    nan = float("nan")
+    none_scored = Measured(
+        version=1, mean=nan, low=0.0, high=1.0, passed=nan, passed_low=0.0, passed_high=1.0, rollouts=2, failed=2, run="x"
+    )
+    progress = TrainingProgress(tmp_path)
+    progress.add(none_scored)
+    progress.add(WentBack(version=1, best=0))
+    again = TrainingProgress.resume(tmp_path, 1)
+    assert math.isnan(again.evaluations[0].mean)
+    assert again.evaluations[0].failed == 2
+    assert again.rollbacks == [WentBack(version=1, best=0)]

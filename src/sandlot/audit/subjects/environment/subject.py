@@ -18,7 +18,7 @@ from sandlot.audit.starved import SilenceTimer
 from sandlot.audit.subject import PLAIN, Conditions, Description, Lost, Request, Trial
 from sandlot.audit.subjects.environment.worker import Begun, Described, Done, Job, Note, Refused
 from sandlot.audit.subjects.environment.workers import AuditWorker, ForkServer, open_fork_server, start_worker
-from sandlot.audit.subjects.worker_process import FrameReader, GarbledFrame, variables_of
+from sandlot.audit.subjects.worker_process import GarbledFrame, WorkerFrames, variables_of
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK
 from sandlot.core.errors import ConfigError
 
@@ -39,7 +39,7 @@ _STDERR_CHARS = 400
 class EnvironmentSubject:
     """`Subject` for environments that `sandlot.load` loads, by path or name.
 
-    Inside `async with`, workers under default conditions are forked, which is cheaper; otherwise each is a new interpreter.
+    Inside `async with`, workers under default conditions are forked, which is cheaper; outside, each is a new interpreter.
     """
 
     env: str
@@ -161,7 +161,7 @@ class _WorkerRun:
                 self._stderr.append(f"its process ended with {await worker.wait()}")
 
     async def _read_notes(self, worker: AuditWorker) -> None:
-        frames = FrameReader(_MAX_NOTE_BYTES)
+        frames = WorkerFrames(_MAX_NOTE_BYTES)
         timer = SilenceTimer(worker.pid, _LOADING_S)
         while True:
             frames.feed(await timer.receive(worker.notes, 2**20))

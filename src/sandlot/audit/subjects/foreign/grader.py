@@ -69,7 +69,7 @@ def read_config(path: Path) -> GraderConfig:
 class GraderSubject:
     """A grader and its tasks (port `Subject`). Get one from `open_grader`."""
 
-    def __init__(self, config: GraderConfig, tasks: "TaskFile", python: Interpreter, workers: ForeignWorkers) -> None:
+    def __init__(self, config: GraderConfig, tasks: "_TaskFile", python: Interpreter, workers: ForeignWorkers) -> None:
         self._config = config
         self._tasks = tasks
         self._python = python
@@ -163,7 +163,7 @@ class GraderSubject:
         return Scored(RubricScore(points=points, possible=1.0, value=min(1.0, max(0.0, points))))
 
 
-class TaskFile:
+class _TaskFile:
     """The tasks of a file, each with its prompt and golden answer."""
 
     def __init__(self, lines: list[Json], prompt: str | None, golden: str | None, stamp: str) -> None:
@@ -196,12 +196,12 @@ class TaskFile:
         return None if golden is None else _text(golden)
 
 
-def _read_tasks(config: GraderConfig) -> TaskFile:
+def _read_tasks(config: GraderConfig) -> _TaskFile:
     """Read the task file of a grader."""
     try:
         data = Path(config.tasks).read_bytes()
         lines = msgspec.json.Decoder(Json).decode_lines(data)
-        return TaskFile(lines, config.prompt, config.golden, digest(data))
+        return _TaskFile(lines, config.prompt, config.golden, digest(data))
     except (OSError, msgspec.MsgspecError, ConfigError) as error:
         raise ConfigError(f"tasks `{config.tasks}`: {error}") from error
 

@@ -16,7 +16,7 @@ import msgspec
 from sandlot.audit.starved import BACKSTOP
 from sandlot.audit.subject import Conditions, Lost
 from sandlot.audit.subjects.foreign.place import WorkerPlace
-from sandlot.audit.subjects.worker_process import FrameReader, GarbledFrame, frame, variables_of
+from sandlot.audit.subjects.worker_process import GarbledFrame, WorkerFrames, frame, variables_of
 from sandlot.core.errors import ConfigError, SandlotError
 from sandlot.core.types import Json
 
@@ -91,7 +91,7 @@ class _Worker:
     process: Any
     pieces: AsyncIterator[tuple[str, bytes]]
     stack: AsyncExitStack
-    frames: FrameReader = field(default_factory=lambda: FrameReader(_MAX_FRAME))
+    frames: WorkerFrames = field(default_factory=lambda: WorkerFrames(_MAX_FRAME))
     complaints: bytearray = field(default_factory=bytearray)
     facts: Json = field(default_factory=dict[str, Any])
     """What the foreign code says about itself."""
@@ -306,8 +306,8 @@ class ForeignWorkers:
         try:
             said = await worker.receive(self._budget.load_s)
         except _WorkerLost as gone:
-            told = worker.complaints.decode("utf-8", "replace").strip()[-600:]
-            raise ConfigError(f"the code to audit cannot be loaded: {gone}{': ' if told else ''}{told}") from gone
+            stderr = worker.complaints.decode("utf-8", "replace").strip()[-600:]
+            raise ConfigError(f"the code to audit cannot be loaded: {gone}{': ' if stderr else ''}{stderr}") from gone
         if said.failed is not None or said.ready is None:
             raise ConfigError(f"the code to audit cannot be loaded: {(said.failed or 'no reason given').strip()}")
         worker.facts = said.ready

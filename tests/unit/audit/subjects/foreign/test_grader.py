@@ -284,7 +284,7 @@ async def test_a_task_without_a_golden_answer_has_a_trial_without_a_score(tmp_pa
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ((), "no line"),
+        ((), "the task file is empty"),
         (({"id": "a"}, {"id": "a"}), "unique"),
         (({"id": "../a"},), "use up to 128 letters"),
     ],

@@ -206,7 +206,7 @@ def test_a_gym_toml_has_the_same_fields_and_its_paths_begin_where_it_lies(tmp_pa
 
 async def test_a_process_that_lies_about_what_it_saw_loses_the_trial(tmp_path):
     (tmp_path / "walks.py").write_text(
-        WALKS + "\nimport sys\nsys.modules['sandlot_gym'].reset = lambda env, seed: ({'pair': 'yes', 'digest': 3}, 1)\n"
+        WALKS + "\nimport sys\nsys.modules['sandlot_gym']._reset = lambda env, seed: ({'pair': 'yes', 'digest': 3}, 1)\n"
     )
     (tmp_path / "ground.py").write_text("SIZE = 40\n")
     async with open_gym(GymConfig(env="walks:Walk", python=sys.executable, path=(str(tmp_path),))) as subject:

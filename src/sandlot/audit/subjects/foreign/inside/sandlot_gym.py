@@ -23,37 +23,37 @@ from typing import Any
 
 from sandlot_naming import Unloadable, import_named, resolve
 
-MAX_TEXT = 300
-MAX_MODULES = 200
-FEW_ACTIONS = 8
+_MAX_TEXT = 300
+_MAX_MODULES = 200
+_FEW_ACTIONS = 8
 """Spaces with up to this many actions are tried completely; of a larger space a few are sampled."""
-DRAWN_ACTIONS = 3
-SOLUTION = "golden"
-ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+_DRAWN_ACTIONS = 3
+_SOLUTION = "golden"
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 """The memory address in a `repr`, which is removed."""
 
 
 def load(spec: dict[str, Any]) -> tuple[Callable[[dict[str, Any]], Any], dict[str, Any]]:
     """The function that plays a trial, and the facts about the environment."""
-    make = find_maker(spec["env"], spec["arguments"], spec["path"])
+    make = _find_maker(spec["env"], spec["arguments"], spec["path"])
     solution = resolve(spec["solution"], spec["path"]) if spec["solution"] else None
-    env = make_first(make, spec)
+    env = _make_first(make, spec)
     try:
         space = getattr(env, "action_space", None)
         facts = {
-            "actions": str(space)[:MAX_TEXT],
-            "observations": str(getattr(env, "observation_space", None))[:MAX_TEXT],
-            "reward_range": [plain_float(bound) for bound in getattr(env, "reward_range", ()) or ()],
-            "constant": [text(action)[:MAX_TEXT] for action in constant_actions(space)],
-            "modules": own_modules(spec["path"]),
+            "actions": str(space)[:_MAX_TEXT],
+            "observations": str(getattr(env, "observation_space", None))[:_MAX_TEXT],
+            "reward_range": [_plain_float(bound) for bound in getattr(env, "reward_range", ()) or ()],
+            "constant": [_text(action)[:_MAX_TEXT] for action in _constant_actions(space)],
+            "modules": _own_modules(spec["path"]),
             "made_in": str(getattr(type(getattr(env, "unwrapped", env)), "__module__", "")),
         }
     finally:
-        close(env)
-    return lambda request: play_trial(make, solution, request), facts
+        _close(env)
+    return lambda request: _play_trial(make, solution, request), facts
 
 
-def find_maker(name: str, arguments: dict[str, Any], folders: Sequence[str]) -> Callable[[], Any]:
+def _find_maker(name: str, arguments: dict[str, Any], folders: Sequence[str]) -> Callable[[], Any]:
     """The function that makes an environment: `module:make`, or `gymnasium.make` with an id (`module:Id` imports the module)."""
     module, mark, attribute = name.partition(":")
     if mark and all(part.isidentifier() for part in attribute.split(".")):
@@ -71,7 +71,7 @@ def find_maker(name: str, arguments: dict[str, Any], folders: Sequence[str]) -> 
     return lambda: gymnasium.make(name, **arguments)
 
 
-def make_first(make: Callable[[], Any], spec: dict[str, Any]) -> Any:
+def _make_first(make: Callable[[], Any], spec: dict[str, Any]) -> Any:
     """Make the first environment, and check that it can be played."""
     try:
         env = make()
@@ -88,7 +88,7 @@ def make_first(make: Callable[[], Any], spec: dict[str, Any]) -> Any:
     return env
 
 
-def own_modules(folders: Sequence[str]) -> list[str]:
+def _own_modules(folders: Sequence[str]) -> list[str]:
     """Modules loaded from the author's folders, without installed packages."""
     found: list[str] = []
     for name, module in list(sys.modules.items()):
@@ -97,45 +97,45 @@ def own_modules(folders: Sequence[str]) -> list[str]:
             continue
         if any(Path(file).is_relative_to(folder) for folder in folders):
             found.append(name)
-    return sorted(found)[:MAX_MODULES]
+    return sorted(found)[:_MAX_MODULES]
 
 
 # -- one trial -----------------------------------------------------------------------------------------------------------------
 
 
-def play_trial(make: Callable[[], Any], solution: Callable[[Any], Any] | None, request: dict[str, Any]) -> dict[str, Any]:
+def _play_trial(make: Callable[[], Any], solution: Callable[[Any], Any] | None, request: dict[str, Any]) -> dict[str, Any]:
     """Play one trial in a new environment; with `again` it is reset once more with the same seed at the end."""
     noted: dict[str, Any] = {"steps": []}
     try:
         env = make()
-        beside = Neighbour(make(), request) if request["play"] == "beside" else None
-        noted["opening"], observation = reset(env, request["seed"])
-        choose = find_player(env, solution, request)
+        beside = _Neighbour(make(), request) if request["play"] == "beside" else None
+        noted["opening"], observation = _reset(env, request["seed"])
+        choose = _find_player(env, solution, request)
         for number in range(request["steps"]):
             if beside is not None:
                 beside.step()
             if request["actions"] and number == len(request["actions"]):
                 break
             action = request["actions"][number] if request["actions"] else choose(observation)
-            step, observation = step_env(env, action)
+            step, observation = _step_env(env, action)
             noted["steps"].append(step)
             if step.get("terminated") or step.get("truncated") or step.get("parts") != 5:
                 break
         if request["again"]:
-            noted["reopening"] = reset(env, request["seed"])[0]
-        close(env)
+            noted["reopening"] = _reset(env, request["seed"])[0]
+        _close(env)
     except BaseException as error:  # noqa: BLE001 - an error of foreign code is the answer
-        noted["error"] = f"{type(error).__name__}: {error}"[:MAX_TEXT]
+        noted["error"] = f"{type(error).__name__}: {error}"[:_MAX_TEXT]
     return noted
 
 
-class Neighbour:
+class _Neighbour:
     """A second environment in the same process, played in turn with the first, as in a vector environment."""
 
     def __init__(self, env: Any, request: dict[str, Any]) -> None:
         self._env = env
         self._seed = request["seed"] + 1
-        self._space = seeded(env.action_space, request["draws"] + 1)
+        self._space = _seeded(env.action_space, request["draws"] + 1)
         self._over = True
 
     def step(self) -> None:
@@ -151,22 +151,22 @@ class Neighbour:
             self._over = True
 
 
-def find_player(env: Any, solution: Callable[[Any], Any] | None, request: dict[str, Any]) -> Callable[[Any], Any]:
+def _find_player(env: Any, solution: Callable[[Any], Any] | None, request: dict[str, Any]) -> Callable[[Any], Any]:
     """The function from observation to action for a play."""
     play, space = request["play"], env.action_space
-    if play == SOLUTION and solution is not None:
+    if play == _SOLUTION and solution is not None:
         return solution(env)
     if play.startswith("constant-"):
-        always = constant_actions(space)[int(play.removeprefix("constant-"))]
+        always = _constant_actions(space)[int(play.removeprefix("constant-"))]
         return lambda _observation: always
     if play == "outside":
-        stranger = random.Random(request["draws"]).choice(actions_outside(space))  # noqa: S311 - actions, not secrets
+        stranger = random.Random(request["draws"]).choice(_actions_outside(space))  # noqa: S311 - actions, not secrets
         return lambda _observation: stranger
-    drawn = seeded(space, request["draws"])
+    drawn = _seeded(space, request["draws"])
     return lambda _observation: drawn.sample()
 
 
-def seeded(space: Any, number: int) -> Any:
+def _seeded(space: Any, number: int) -> Any:
     """A seeded copy of a space: environments may share one."""
     with contextlib.suppress(Exception):  # if it cannot be copied, use it as it is
         space = copy.deepcopy(space)
@@ -175,54 +175,54 @@ def seeded(space: Any, number: int) -> Any:
     return space
 
 
-def constant_actions(space: Any) -> list[Any]:
+def _constant_actions(space: Any) -> list[Any]:
     """Actions for the `constant-N` plays: all of a small space, else a zero action and a few samples."""
     size: Any = getattr(space, "n", None)
     first: Any = getattr(space, "start", 0)
-    if hasattr(size, "__index__") and getattr(size, "shape", ()) == () and int(size) <= FEW_ACTIONS:
+    if hasattr(size, "__index__") and getattr(size, "shape", ()) == () and int(size) <= _FEW_ACTIONS:
         few = [type(size)(first + number) for number in range(int(size))]
-        if all(inside(space, action) for action in few):
+        if all(_inside(space, action) for action in few):
             return few
     try:
-        drawn = [seeded(space, number).sample() for number in range(DRAWN_ACTIONS)]
+        drawn = [_seeded(space, number).sample() for number in range(_DRAWN_ACTIONS)]
     except Exception:  # noqa: BLE001 - playing it shows that it cannot be sampled
         return []
     nothing = [drawn[0] * 0] if hasattr(drawn[0], "dtype") else []
-    return [*(action for action in nothing if inside(space, action)), *drawn]
+    return [*(action for action in nothing if _inside(space, action)), *drawn]
 
 
-def actions_outside(space: Any) -> list[Any]:
+def _actions_outside(space: Any) -> list[Any]:
     """Actions that are not in the space."""
     known = [10**9, -1, "sideways", [1e12] * 3, None, {"move": "up"}]
-    return [action for action in known if not inside(space, action)] or ["sideways"]
+    return [action for action in known if not _inside(space, action)] or ["sideways"]
 
 
-def reset(env: Any, seed: int) -> tuple[dict[str, Any], Any]:
+def _reset(env: Any, seed: int) -> tuple[dict[str, Any], Any]:
     """Reset, and return the record and the observation."""
     came = env.reset(seed=seed)
     pair = isinstance(came, tuple) and len(came) == 2
     observation = came[0] if pair else came
     space = getattr(env, "observation_space", None)
-    return {"pair": pair, "digest": digest(observation), "inside": inside(space, observation)}, observation
+    return {"pair": pair, "digest": _digest(observation), "inside": _inside(space, observation)}, observation
 
 
-def step_env(env: Any, action: Any) -> tuple[dict[str, Any], Any]:
+def _step_env(env: Any, action: Any) -> tuple[dict[str, Any], Any]:
     """Take a step, and return the record and the observation."""
-    told = {"action": text(action)[:MAX_TEXT]}
+    taken = {"action": _text(action)[:_MAX_TEXT]}
     try:
         came = env.step(action)
     except Exception as error:  # noqa: BLE001 - an error of foreign code is the answer
-        return {**told, "raised": f"{type(error).__name__}: {error}"[:MAX_TEXT]}, None
+        return {**taken, "raised": f"{type(error).__name__}: {error}"[:_MAX_TEXT]}, None
     if not isinstance(came, tuple) or len(came) != 5:
-        return {**told, "parts": len(came) if isinstance(came, tuple) else 0}, None
+        return {**taken, "parts": len(came) if isinstance(came, tuple) else 0}, None
     observation, reward, terminated, truncated, _ = came
     shown = {
-        **told,
+        **taken,
         "parts": 5,
-        "digest": digest(observation),
-        "inside": inside(getattr(env, "observation_space", None), observation),
-        "reward": plain_float(reward),
-        "flags": kind_of(terminated) == "bool" and kind_of(truncated) == "bool",
+        "digest": _digest(observation),
+        "inside": _inside(getattr(env, "observation_space", None), observation),
+        "reward": _plain_float(reward),
+        "flags": _kind_of(terminated) == "bool" and _kind_of(truncated) == "bool",
         "terminated": bool(terminated),
         "truncated": bool(truncated),
     }
@@ -232,12 +232,12 @@ def step_env(env: Any, action: Any) -> tuple[dict[str, Any], Any]:
 # -- values as plain data ------------------------------------------------------------------------------------------------------
 
 
-def kind_of(value: Any) -> str:
+def _kind_of(value: Any) -> str:
     """`bool` for Python's and numpy's."""
     return "bool" if type(value).__name__ in {"bool", "bool_"} else type(value).__name__
 
 
-def inside(space: Any, value: Any) -> bool | None:
+def _inside(space: Any, value: Any) -> bool | None:
     """Whether a space contains a value; None if `contains` fails."""
     try:
         return bool(space.contains(value))
@@ -245,7 +245,7 @@ def inside(space: Any, value: Any) -> bool | None:
         return None
 
 
-def digest(value: Any) -> str:
+def _digest(value: Any) -> str:
     """A short hash of a value."""
     return hashlib.sha256(_bytes(value)).hexdigest()[:16]
 
@@ -255,28 +255,28 @@ def _bytes(value: Any) -> bytes:
     if hasattr(value, "tobytes") and hasattr(value, "dtype") and not value.dtype.hasobject:
         return f"{value.dtype}{value.shape}".encode() + value.tobytes()
     if isinstance(value, dict):
-        return b"{" + b",".join(text(key).encode() + b":" + _bytes(value[key]) for key in sorted(value, key=str)) + b"}"
+        return b"{" + b",".join(_text(key).encode() + b":" + _bytes(value[key]) for key in sorted(value, key=str)) + b"}"
     if isinstance(value, (list, tuple)):
         return b"[" + b",".join(_bytes(each) for each in value) + b"]"
-    return text(value).encode()
+    return _text(value).encode()
 
 
-def text(value: Any) -> str:
+def _text(value: Any) -> str:
     """A value as text, with all numbers of arrays."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {text(value[key])}" for key in sorted(value, key=str)) + "}"
+        return "{" + ", ".join(f"{key}: {_text(value[key])}" for key in sorted(value, key=str)) + "}"
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(text(each) for each in value) + "]"
+        return "[" + ", ".join(_text(each) for each in value) + "]"
     if isinstance(value, (set, frozenset)):
-        return "{" + ", ".join(sorted(text(each) for each in value)) + "}"
+        return "{" + ", ".join(sorted(_text(each) for each in value)) + "}"
     if isinstance(value, (str, int, float, bool, type(None))):
         return json.dumps(value)
-    return ADDRESS.sub("", repr(value))
+    return _ADDRESS.sub("", repr(value))
 
 
-def plain_float(value: Any) -> str:
+def _plain_float(value: Any) -> str:
     """A number as text, to keep `nan`; empty if it is not a number."""
     try:
         number = float(value)
@@ -285,7 +285,7 @@ def plain_float(value: Any) -> str:
     return "nan" if math.isnan(number) else float.__repr__(number)
 
 
-def close(env: Any) -> None:
+def _close(env: Any) -> None:
     """Close an environment, if it has `close`."""
     if hasattr(env, "close"):
         env.close()

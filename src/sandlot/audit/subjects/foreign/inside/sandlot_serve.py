@@ -29,13 +29,13 @@ from typing import Any
 
 from sandlot_naming import Unloadable
 
-HEAD = struct.Struct("<I")
-MAX_FRAME = 1 << 20
+_HEAD = struct.Struct("<I")
+_MAX_FRAME = 1 << 20
 """Maximum length of an answer."""
-SWEEP_S = 5.0
-BACKSTOP = 6
+_SWEEP_S = 5.0
+_BACKSTOP = 6
 """Maximum wall-clock time of a request, as a multiple of its limit, however long it waited for a processor."""
-FIRST_FD = 200
+_FIRST_FD = 200
 """Private descriptors have high numbers, which careless code does not close."""
 
 
@@ -46,23 +46,23 @@ def main() -> None:
     os.dup2(null, 0)
     os.dup2(null, 1)
     _become_reaper()
-    spec = read_frame(reading)
+    spec = _read_frame(reading)
     if spec is None:
         return
-    write_frame(writing, load_spec(spec))
+    _write_frame(writing, _load_spec(spec))
     while True:
-        batch = read_frame(reading)
+        batch = _read_frame(reading)
         if batch is None:
             return
         _Batch(batch, (reading, writing), confined=spec["confined"]).run()
-        write_frame(writing, {"done": True})
+        _write_frame(writing, {"done": True})
 
 
-CALLS: list[Callable[[dict[str, Any]], dict[str, Any]]] = []
+_CALLS: list[Callable[[dict[str, Any]], dict[str, Any]]] = []
 """The function that handles a request; set when the foreign code is loaded."""
 
 
-def load_spec(spec: dict[str, Any]) -> dict[str, Any]:
+def _load_spec(spec: dict[str, Any]) -> dict[str, Any]:
     """Apply the conditions, import the foreign code, and return its facts."""
     try:
         here = str(Path(__file__).resolve().parent)
@@ -75,24 +75,24 @@ def load_spec(spec: dict[str, Any]) -> dict[str, Any]:
         return {"failed": str(error)[-4000:]}
     except BaseException as error:  # noqa: BLE001 - any error, `SystemExit` included, is the answer
         return {"failed": "".join(traceback.format_exception(type(error), error, error.__traceback__))[-4000:]}
-    CALLS.append(call)
+    _CALLS.append(call)
     return {"ready": facts}
 
 
 # -- frames --------------------------------------------------------------------------------------------------------------------
 
 
-def read_frame(fd: int) -> dict[str, Any] | None:
+def _read_frame(fd: int) -> dict[str, Any] | None:
     """The next frame; None at the end."""
-    head = _read(fd, HEAD.size)
-    body = _read(fd, HEAD.unpack(head)[0]) if head else None
+    head = _read(fd, _HEAD.size)
+    body = _read(fd, _HEAD.unpack(head)[0]) if head else None
     return json.loads(body) if body is not None else None
 
 
-def write_frame(fd: int, record: dict[str, Any]) -> None:
+def _write_frame(fd: int, record: dict[str, Any]) -> None:
     """Write one frame."""
     body = json.dumps(record).encode()
-    data = memoryview(HEAD.pack(len(body)) + body)
+    data = memoryview(_HEAD.pack(len(body)) + body)
     while data:
         data = data[os.write(fd, data) :]
 
@@ -110,7 +110,7 @@ def _read(fd: int, size: int) -> bytes | None:
 def _private(fd: int) -> int:
     import fcntl  # noqa: PLC0415 - once
 
-    return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, FIRST_FD)
+    return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _FIRST_FD)
 
 
 # -- batches: in the parent ----------------------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ class _Batch:
             take = self.pending[:1] if self.batch["alone"] else list(self.pending)
             self.begun = []
             fate = self.child(take)
-            sweep(confined=self.confined)
+            _sweep(confined=self.confined)
             left = [index for index in take if index in self.pending]
             if left and fate is not None:
                 lost = next((index for index in self.begun if index in self.pending), left[0])
@@ -143,7 +143,7 @@ class _Batch:
         """Pass on an answer, unless the request is answered already."""
         if record.get("index") in self.pending:
             self.pending.remove(record["index"])
-            write_frame(self.writing, record)
+            _write_frame(self.writing, record)
 
     def child(self, take: list[int]) -> tuple[str, str] | None:
         """Fork a child, pass on its answers, and return how it ended if it did not end normally."""
@@ -152,19 +152,19 @@ class _Batch:
             warnings.simplefilter("ignore", DeprecationWarning)
             pid = os.fork()
         if pid == 0:
-            run_child(self.batch, take, writing, (*self.private, reading))
+            _run_child(self.batch, take, writing, (*self.private, reading))
         os.close(writing)
         try:
             said = self.relay(reading, pid)
         finally:
             os.close(reading)
         if said == "hung":
-            kill(-1 if self.confined else pid)
+            _kill(-1 if self.confined else pid)
             os.waitpid(pid, 0)
             return "hung", f"no answer within {self.batch['trial_s']:g} s"
-        kill(pid)  # it sent its last frame: nothing more is needed from it
+        _kill(pid)  # it sent its last frame: nothing more is needed from it
         status = os.waitpid(pid, 0)[1]
-        return None if said == "ended" else ("died", fate_of(status, said))
+        return None if said == "ended" else ("died", _fate_of(status, said))
 
     def relay(self, reading: int, pid: int) -> str:
         """Pass on answers. `ended` after the child's last frame; else `hung`, `gone` or `garbled`.
@@ -173,9 +173,9 @@ class _Batch:
         """
         data = bytearray()
         trial_s = self.batch["trial_s"]
-        silent_since, waited_before = time.monotonic(), seconds_waited(pid)
+        silent_since, waited_before = time.monotonic(), _seconds_waited(pid)
         while True:
-            grace_s = min(seconds_waited(pid) - waited_before, trial_s * (BACKSTOP - 1))
+            grace_s = min(_seconds_waited(pid) - waited_before, trial_s * (_BACKSTOP - 1))
             left = silent_since + trial_s + grace_s - time.monotonic()
             if left <= 0:
                 return "hung"
@@ -185,18 +185,18 @@ class _Batch:
             if not piece:
                 return "gone"
             data += piece
-            while len(data) >= HEAD.size and len(data) >= HEAD.size + HEAD.unpack_from(data)[0]:
-                size = HEAD.unpack_from(data)[0]
+            while len(data) >= _HEAD.size and len(data) >= _HEAD.size + _HEAD.unpack_from(data)[0]:
+                size = _HEAD.unpack_from(data)[0]
                 try:
-                    record = json.loads(bytes(data[HEAD.size : HEAD.size + size]))
+                    record = json.loads(bytes(data[_HEAD.size : _HEAD.size + size]))
                     over = self.take_frame(record)
                 except (ValueError, TypeError, KeyError):
                     return "garbled"
-                del data[: HEAD.size + size]
-                silent_since, waited_before = time.monotonic(), seconds_waited(pid)
+                del data[: _HEAD.size + size]
+                silent_since, waited_before = time.monotonic(), _seconds_waited(pid)
                 if over:
                     return "ended"
-            if len(data) >= HEAD.size and HEAD.unpack_from(data)[0] > MAX_FRAME:
+            if len(data) >= _HEAD.size and _HEAD.unpack_from(data)[0] > _MAX_FRAME:
                 return "garbled"
 
     def take_frame(self, record: dict[str, Any]) -> bool:
@@ -208,7 +208,7 @@ class _Batch:
         return bool(record.get("ended"))
 
 
-def fate_of(status: int, said: str) -> str:
+def _fate_of(status: int, said: str) -> str:
     """How a child ended, as text."""
     if said == "garbled":
         return "its process wrote garbage over the answer"
@@ -218,31 +218,31 @@ def fate_of(status: int, said: str) -> str:
     return f"it left its process with exit code {os.WEXITSTATUS(status)}"
 
 
-def kill(pid: int) -> None:
+def _kill(pid: int) -> None:
     """Kill a process, if it still exists."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
 
 
-def sweep(*, confined: bool) -> None:
+def _sweep(*, confined: bool) -> None:
     """Kill the processes that children left behind. If that takes too long, exit: the auditor starts a new program."""
-    limit = time.monotonic() + SWEEP_S
+    limit = time.monotonic() + _SWEEP_S
     while True:
         if confined:  # in a sandbox: all processes but process 1 and this one, at once, so no fork escapes
-            kill(-1)
+            _kill(-1)
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
-        left = leftovers(confined=confined)
+        left = _leftovers(confined=confined)
         if not left:
             return
         for pid in left:
-            kill(pid)
+            _kill(pid)
         if time.monotonic() > limit:
             os._exit(70)
 
 
-def leftovers(*, confined: bool) -> list[int]:
+def _leftovers(*, confined: bool) -> list[int]:
     """Children of this process; in a sandbox all processes, since orphans may not be our children yet."""
     found: list[int] = []
     for name in os.listdir("/proc"):  # noqa: PTH208 - names are numbers
@@ -267,11 +267,11 @@ def _become_reaper() -> None:
 # -- batches: in a child -------------------------------------------------------------------------------------------------------
 
 
-THREAD_BYTES = 160 << 20
+_THREAD_BYTES = 160 << 20
 """Address space that a thread reserves: a stack, and an arena of the C library."""
 
 
-def run_child(batch: dict[str, Any], take: list[int], writing: int, closed: tuple[int, ...]) -> None:
+def _run_child(batch: dict[str, Any], take: list[int], writing: int, closed: tuple[int, ...]) -> None:
     """Handle requests one after another, or some in parallel; never returns."""
     try:
         for fd in closed:
@@ -281,16 +281,16 @@ def run_child(batch: dict[str, Any], take: list[int], writing: int, closed: tupl
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, 2)
         sys.stdin, sys.stdout, sys.stderr = (open(null, mode, closefd=False) for mode in ("r", "w", "w"))  # noqa: SIM115
-        limit_memory(batch["memory_bytes"] + (batch["at_once"] - 1) * THREAD_BYTES)
+        _limit_memory(batch["memory_bytes"] + (batch["at_once"] - 1) * _THREAD_BYTES)
         lock = threading.Lock()
 
         def say(record: dict[str, Any]) -> None:
             with lock:
-                write_frame(writing, record)
+                _write_frame(writing, record)
 
         def one(index: int) -> None:
             say({"begun": index})
-            say(take_one(batch, index))
+            say(_take_one(batch, index))
 
         if batch["at_once"] > 1:
             with ThreadPoolExecutor(batch["at_once"]) as pool:
@@ -304,12 +304,12 @@ def run_child(batch: dict[str, Any], take: list[int], writing: int, closed: tupl
     os._exit(0)
 
 
-def take_one(batch: dict[str, Any], index: int) -> dict[str, Any]:
+def _take_one(batch: dict[str, Any], index: int) -> dict[str, Any]:
     """Handle one request, and measure it."""
     if batch["random_seed"] is not None:
         sys.modules["sandlot_surroundings"].seed_generators(batch["random_seed"] + index)
     start = time.perf_counter()
-    results = CALLS[0](batch["requests"][index])
+    results = _CALLS[0](batch["requests"][index])
     seconds = time.perf_counter() - start
     return {
         "index": index,
@@ -319,7 +319,7 @@ def take_one(batch: dict[str, Any], index: int) -> dict[str, Any]:
     }
 
 
-def seconds_waited(pid: int) -> float:
+def _seconds_waited(pid: int) -> float:
     """The longest wait of any thread of a process for a processor, in seconds; 0 if the kernel does not count it."""
     found = [0.0]
     for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):
@@ -328,7 +328,7 @@ def seconds_waited(pid: int) -> float:
     return max(found)
 
 
-def limit_memory(memory_bytes: int) -> None:
+def _limit_memory(memory_bytes: int) -> None:
     """Limit the address space to the current size plus `memory_bytes`."""
     with open("/proc/self/statm") as statm:  # noqa: PTH123 - one line from the kernel
         size = int(statm.read().split()[0]) * resource.getpagesize()

@@ -1,9 +1,11 @@
-"""What `serve` opens: a task of an environment, behind MCP."""
+"""Serve one task of an environment to MCP clients. This is what `sandlot serve ENV --mcp` calls."""
 
-import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import Literal
 
 from sandlot.core.errors import ConfigError
+from sandlot.env.environment import Environment
 from sandlot.env.grading import needs_judge, require_gradable
 from sandlot.env.load import load
 from sandlot.env.taskset import task_named, tasks_of
@@ -13,17 +15,19 @@ from sandlot.wiring.config import judge_config
 from sandlot.wiring.parts import open_grading
 
 
-async def serve_environment(
-    env: str,
-    task: str | None,
-    transport: Literal["stdio", "http"],
-    host: str,
-    port: int,
-    allow_hosts: tuple[str, ...],
-    judge: str | None,
-    rubric: str | None,
+async def serve_environment(  # noqa: PLR0913 - where and how, all by keyword
+    env: str | Path | Environment,
+    task: str | None = None,
+    *,
+    transport: Literal["stdio", "http"] = "stdio",
+    host: str = "127.0.0.1",
+    port: int = 8900,
+    allow_hosts: tuple[str, ...] = (),
+    judge: str | None = None,
+    rubric: str | None = None,
+    ready: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Serve until the client leaves or the command is interrupted."""
+    """Serve a task until the client disconnects (stdio) or the call is cancelled; `ready` is called with the address."""
     environment = load(env)
     chosen = task_named(environment, task) if task else tasks_of(environment)[0]
     require_gradable(environment, [chosen], rubric)
@@ -39,5 +43,5 @@ async def serve_environment(
             port=port,
             allow_hosts=allow_hosts,
             finish_text=served.finish_text,
-            ready=lambda address: print(f"{environment.name}/{chosen.id} at {address}", file=sys.stderr),
+            ready=lambda address: ready(f"{environment.name}/{chosen.id} at {address}"),
         )

@@ -1,9 +1,9 @@
-"""What `serve --model` opens: an engine, its renderer, and the server before them."""
+"""Serve a model by the OpenAI protocol. This is what `sandlot serve --model` calls."""
 
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,21 +29,26 @@ _AT_ONCE = 8192
 class ModelPlace:
     """Where a model is served, and until when."""
 
-    host: str
-    port: int
-    unix: Path | None
-    allow_hosts: tuple[str, ...]
-    drain_s: float
-    until_eof: bool
+    host: str = "127.0.0.1"
+    port: int = 8900
+    """0 takes any free port."""
+    unix: Path | None = None
+    """A unix socket instead of host and port."""
+    allow_hosts: tuple[str, ...] = ()
+    """Further host names that clients may use."""
+    drain_s: float = 30.0
+    """How long running requests may take after SIGTERM."""
+    until_eof: bool = False
+    """Also stop when standard input ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelShare:
-    """How much of the machine a served model takes, and in which number type it computes."""
+    """What a served model uses: GiB for the key-value cache, requests at once, number type."""
 
-    kv_gib: float
-    max_batch: int
-    dtype: Dtype | None
+    kv_gib: float = 1.0
+    max_batch: int = 32
+    dtype: Dtype | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +68,17 @@ class _Vocabulary:
         return self.tokenizer.decode(ids)
 
 
-async def serve_model(spec: str, place: ModelPlace, share: ModelShare) -> None:
-    """Serve until told to stop, then let running requests finish. One line on stdout says when it is ready, and where."""
+async def serve_model(
+    spec: str, place: ModelPlace | None = None, share: ModelShare | None = None, *, ready: Callable[[str], None] = lambda _: None
+) -> None:
+    """Serve until SIGTERM or Ctrl-C, then let running requests finish; `ready` is called with what is served, and where."""
+    place, share = place or ModelPlace(), share or ModelShare()
     try:
         from sandlot.model.engine.local import LocalConfig, open_local  # noqa: PLC0415 - torch is an extra
     except ImportError as error:
         raise ConfigError(f"serving a model needs the torch extra ({error}); install it: pip install 'sandlot[torch]'") from error
     if share.kv_gib <= 0 or share.max_batch < 1:
         raise ConfigError(f"--kv-gib is {share.kv_gib:g} and --max-batch {share.max_batch}; both must be positive")
-    if not place.until_eof:  # whoever started us to serve them alone knows that they wait
-        print(f"loading {spec} ...", file=sys.stderr, flush=True)
     folder = await anyio.to_thread.run_sync(model_folder, spec)
     renderer = await anyio.to_thread.run_sync(open_renderer, folder)
     config = LocalConfig(kv_bytes=int(share.kv_gib * 2**30), max_batch=share.max_batch, dtype=share.dtype)
@@ -87,7 +93,7 @@ async def serve_model(spec: str, place: ModelPlace, share: ModelShare) -> None:
         app = model_app(server) if place.unix is not None else Guard(model_app(server), place.host, place.allow_hosts)
         opening = serve_app(app, host=place.host, port=place.port, unix=place.unix, drain_s=place.drain_s)
         async with opening as address:
-            print(f"{spec} in {model.dtype} at {address}", flush=True)
+            ready(f"{spec} in {model.dtype} at {address}")
             await _told_to_stop(until_eof=place.until_eof)
 
 
