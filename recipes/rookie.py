@@ -4,7 +4,7 @@
     python recipes/rookie.py --prepare FOLDER                 demonstrations and tokenizer only, as FOLDER/tokens.npz
     python recipes/rookie.py --tokens FOLDER/tokens.npz --device cuda    training only, every checkpoint kept beside the tokens
     python recipes/rookie.py --choose FOLDER                  the stopping rule over kept checkpoints, and the card
-    python recipes/rookie.py --table                          where it can and cannot play, into docs/guides/models.md
+    python recipes/rookie.py --table                          where it can and cannot play, into environments/README.md
 
 Demonstrations are golden solutions played on the train split alone. Training needs torch, numpy and safetensors, nothing else.
 

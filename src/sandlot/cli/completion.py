@@ -13,17 +13,17 @@ _MODELS = (
 
 def complete_environment(incomplete: str) -> list[str]:
     """Environments below `environments/`, installed ones, and paths."""
-    return _fitting(incomplete, (*_environments(), *_paths(incomplete)))
+    return _matching(incomplete, (*_environments(), *_paths(incomplete)))
 
 
 def complete_run(incomplete: str) -> list[str]:
     """Runs below `runs/`, by name and by path."""
-    return _fitting(incomplete, _runs())
+    return _matching(incomplete, _runs())
 
 
 def complete_what(incomplete: str) -> list[str]:
-    """Both."""
-    return _fitting(incomplete, (*_environments(), *_runs(), *_paths(incomplete)))
+    """Environments and runs."""
+    return _matching(incomplete, (*_environments(), *_runs(), *_paths(incomplete)))
 
 
 def complete_model(incomplete: str) -> list[str]:
@@ -32,8 +32,8 @@ def complete_model(incomplete: str) -> list[str]:
     return [name for name in (*_MODELS, *replays) if name.startswith(incomplete)]
 
 
-def _fitting(incomplete: str, names: Iterable[str]) -> list[str]:
-    """Those that begin so; a folder that is an environment or a run is offered as that only."""
+def _matching(incomplete: str, names: Iterable[str]) -> list[str]:
+    """The names that begin with `incomplete`; a folder that is an environment or a run is offered once."""
     found = {name for name in names if name.startswith(incomplete)}
     return sorted(name for name in found if not (name.endswith("/") and name[:-1] in found))
 
@@ -52,7 +52,7 @@ def _runs() -> Iterator[str]:
 
 
 def _paths(incomplete: str) -> Iterator[str]:
-    """Python files and folders that begin so; a folder ends in `/`, to go on."""
+    """Python files and folders that begin with `incomplete`; folders end in `/`."""
     folder = Path(incomplete) if incomplete.endswith("/") else Path(incomplete).parent
     if not folder.is_dir():
         return

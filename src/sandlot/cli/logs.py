@@ -11,7 +11,7 @@ _STANDARD = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
 
 
 def send_to_stderr() -> None:
-    """Show warnings and worse."""
+    """Show warnings and errors."""
     shown = _ToStderr()
     shown.setFormatter(_WithFields("%(name)s: %(message)s"))
     logging.basicConfig(handlers=[shown], level=logging.WARNING)
@@ -21,7 +21,7 @@ class _ToStderr(logging.StreamHandler[TextIO]):
     """Writes to whatever stderr is now: while a line of progress is drawn, that puts a message above it and not into it."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """One line, there."""
+        """Write one line to stderr."""
         self.stream = sys.stderr
         super().emit(record)
 

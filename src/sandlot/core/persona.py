@@ -52,7 +52,7 @@ class Persona(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     done: str = "what you asked for has been done, or has been refused for good"
     """When the user ends the conversation. Completes the sentence `You are done when ...`."""
     solved: tuple[str, ...] = ()
-    """Examples of an agent's last message after which the user must end. Used by `sandlot simulator` only."""
+    """Examples of an agent's last message after which the user must end. `sandlot simulator` and `scripted:persona` use them."""
     unsolved: tuple[str, ...] = ()
     """Examples of an agent's last message after which the user must continue. Used by `sandlot simulator` only."""
 

@@ -1,4 +1,4 @@
-"""Calibrating with a person watching: a line of progress on stderr, then where every task lies and how far to believe it."""
+"""The screen of `sandlot calibrate`: a progress line on stderr, then the label of every task and the error rates."""
 
 import functools
 import signal
@@ -55,7 +55,7 @@ class CalibrationResult:
 def calibrate_watched(
     config: CalibrationConfig, *, runs: Path, place: Path | None, curriculum: Path | None, quiet: bool
 ) -> CalibrationResult:
-    """Calibrate, showing progress on stderr unless nobody looks."""
+    """Calibrate, with progress on stderr unless `quiet`."""
     raise_limits()
     console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
     with Bars(
@@ -66,7 +66,7 @@ def calibrate_watched(
         bar = _Bar(bars, console)
         found = anyio.run(functools.partial(calibrate_config, config, runs=runs, place=place, sink=bar.receive))
         if found.stopped:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is kept; a second Ctrl-C must not eat the word on how to continue
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # everything is stored; a second Ctrl-C must not hide how to continue
     path = bar.path
     made = path / "curriculum.json"
     if curriculum is not None:

@@ -8,7 +8,7 @@ from sandlot.run.compare import RunComparison
 
 
 def print_comparison(comparison: RunComparison) -> None:
-    """To stdout."""
+    """Print the comparison."""
     console = Console(highlight=False, soft_wrap=True)
     if comparison.note:
         console.print(f"[yellow]{escape(comparison.note)}[/]")

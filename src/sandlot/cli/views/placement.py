@@ -30,7 +30,7 @@ _FAMILIES_SHOWN = 12
 
 
 def print_calibration(found: Calibration, path: Path, curriculum: Path) -> None:
-    """To stdout."""
+    """Print the calibration."""
     console = Console(highlight=False, soft_wrap=True)
     console.print(f"[bold]{found.environment}[/] with [bold]{escape(found.model)}[/]: {_verdict(found)}")
     _line(console, "band", _band(found.rule))

@@ -31,7 +31,7 @@ async def play_in_terminal(env: str, task: str | None, user: str | None, judge: 
     chosen = task_named(environment, task) if task else tasks_of(environment)[0]
     player = user_config(user)
     require_user(environment, named=player is not None)
-    print(f"{environment.name}: {chosen.id}. Speak, call `/tool {{json}}`, or `/help`. Ctrl-D leaves.\n")
+    print(f"{environment.name}: {chosen.id}. Write a message, call a tool with `/tool {{json}}`, or `/help`. Ctrl-D ends.\n")
     async with open_grading(environment, judge=judge_config(judge)) as grading, AsyncExitStack() as stack:
         users = await stack.enter_async_context(open_users(player, environment)) if player else None
         parts = RolloutParts(grading=grading, policies=_Person(), harness=ToolLoop(), users=users)
@@ -41,7 +41,7 @@ async def play_in_terminal(env: str, task: str | None, user: str | None, judge: 
 
 
 class _Person:
-    """Policies of one: whoever sits at the keyboard."""
+    """The person at the keyboard as the only policy."""
 
     name = "person"
 
@@ -100,7 +100,7 @@ def _part(line: str, number: int) -> Part | str:
 
 
 def _help(tools: Sequence[ToolSpec]) -> list[str]:
-    return [f"/{tool.name}{_example(tool)}  {tool.description}".rstrip() for tool in tools] or ["no tools here: speak"]
+    return [f"/{tool.name}{_example(tool)}  {tool.description}".rstrip() for tool in tools] or ["no tools here; write a message"]
 
 
 def _example(tool: ToolSpec) -> str:

@@ -1,4 +1,4 @@
-"""Running with a person watching: a line of progress on stderr while it runs, a summary when it is done."""
+"""The screen of `sandlot run`: a progress line on stderr, then the summary."""
 
 import functools
 import gc
@@ -57,7 +57,7 @@ class RunResult:
 
 
 def run_watched(config: RunConfig, *, runs: Path, place: Path | None, quiet: bool) -> RunResult:
-    """Run it, showing progress on stderr unless nobody looks."""
+    """Run it, with progress on stderr unless `quiet`."""
     raise_limits()
     console = Console(stderr=True, quiet=quiet)
     with Bars(
@@ -68,7 +68,7 @@ def run_watched(config: RunConfig, *, runs: Path, place: Path | None, quiet: boo
         sink = _Bar(bars, console).receive
         run = anyio.run(functools.partial(run_config, config, runs=runs, place=place, sink=sink))
         if run.sittings and run.sittings[-1].stopped:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is kept; a second Ctrl-C must not eat the word on how to continue
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # everything is stored; a second Ctrl-C must not hide how to continue
     return RunResult(run, run.summary())
 
 
@@ -121,10 +121,10 @@ def show_forecast(config: RunConfig, *, runs: Path, json: bool) -> None:
 
 
 def raise_limits() -> None:
-    """What a process that only runs rollouts may ask of the system.
+    """Raise the limit of open files, and collect garbage less often.
 
-    Thousands of connections need thousands of descriptors. And neither thousands of waiting rollouts nor what was imported is
-    garbage: looking through them in Python's own rhythm takes a quarter of the CPU and stops the loop for half a second.
+    Thousands of connections need thousands of descriptors. With thousands of waiting rollouts, garbage collection at Python's
+    default thresholds takes a quarter of the CPU and stops the loop for half a second.
     """
     import resource  # noqa: PLC0415 - only runs need it
 

@@ -46,7 +46,7 @@ _UNDER = "\n       "
 
 
 _MANY = 30
-"""More tasks than this are cut to the first `FEW`, unless all are wanted."""
+"""If there are more tasks than this, only the first `_FEW` are shown, unless all are asked for."""
 _FEW = 20
 
 

@@ -109,7 +109,7 @@ class _Lines:
                 self._console.print(f"{word} {escape(event.sentence)}")
             case RolledBack():
                 self._console.print(
-                    f"[yellow]the score fell: version {event.version} goes on from the weights of version {event.best}[/]"
+                    f"[yellow]the score fell: version {event.version} continues from the weights of version {event.best}[/]"
                 )
             case SinkFailed():
                 why = f"{escape(event.reason)}; progress.jsonl has everything"
@@ -194,7 +194,7 @@ def _print_unfinished(path: Path, progress: Learning, steps: int) -> None:
     best = f"; best: version {progress.best.version} with {progress.best.mean:.3f}" if progress.best else ""
     Console(highlight=False, soft_wrap=True).print(
         f"[bold]{escape(str(recipe['name']))}[/]: {escape(str(recipe['model']))} on {escape(str(recipe['env']))}: "
-        f"[yellow]training or interrupted[/], {steps} of {recipe['steps']} steps{best}; `sandlot train` with its recipe goes on"
+        f"[yellow]training or interrupted[/], {steps} of {recipe['steps']} steps{best}; `sandlot train RECIPE` continues"
     )
 
 
