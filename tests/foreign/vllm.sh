@@ -20,7 +20,7 @@ trap 'kill $SERVER 2>/dev/null || true; rm -f "$LOG"' EXIT
 
 # serve NAME OPTION...: a server of one of our models, ready when this returns; its URL and folder are told to the tests.
 serve() {
-  FOLDER=$("$BIN/python" -c 'import sys; from sandlot.model.engine.weights import folder_of; print(folder_of(sys.argv[1]))' "$1")
+  FOLDER=$("$BIN/python" -c 'import sys; from sandlot.model.engine.weights import model_folder; print(model_folder(sys.argv[1]))' "$1")
   export SANDLOT_VLLM="vllm:$1@http://127.0.0.1:$PORT/v1" SANDLOT_VLLM_FOLDER="$FOLDER"
   NAME=$1
   shift

@@ -60,8 +60,8 @@ def test_a_build_that_is_interrupted_leaves_nothing(cache):
             def emit(self, record):
                 if "Extracting" in getattr(record, "line", ""):
                     os.kill(os.getpid(), signal.SIGINT)
-        debian.log.addHandler(Stop())
-        debian.log.setLevel(logging.INFO)
+        debian._log.addHandler(Stop())
+        debian._log.setLevel(logging.INFO)
         debian.debian_image(debian.read_recipe({SPEC.removeprefix("debian:")!r}))
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=False, capture_output=True, text=True)

@@ -16,11 +16,11 @@ import anyio
 from sandlot.core.ports.sandbox import Command
 from sandlot.sandbox.command import run_command
 from sandlot.sandbox.native.backend import open_native
-from sandlot.sandbox.program import program
+from sandlot.sandbox.program import find_program
 
 async def main():
     async with open_native() as backend, backend.open("host") as sandbox:
-        print((await run_command(sandbox, Command(argv=("echo", "works")))).stdout.strip(), program())
+        print((await run_command(sandbox, Command(argv=("echo", "works")))).stdout.strip(), find_program())
 
 anyio.run(main)
 """
