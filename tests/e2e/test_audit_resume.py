@@ -46,10 +46,11 @@ def probes(found: dict) -> dict[str, bool]:
     return {probe["name"]: probe["earlier"] for layer in found["layers"] for probe in layer["probes"] if probe["state"] == "ran"}
 
 
+@pytest.mark.system
 def test_an_audit_that_was_stopped_twice_says_what_one_without_a_stop_says(tmp_path):
     (tmp_path / "add.py").write_text(ADD)
     code, said = audit(tmp_path, "stopped", stop_at="grader", by=signal.SIGINT)
-    assert code == 130
+    assert code == 130, said
     assert "the same command continues" in said
     code, said = audit(tmp_path, "stopped", stop_at="scripted")
     assert code == -signal.SIGKILL
