@@ -51,6 +51,10 @@ class Probe:
     applies: Callable[["Case"], str | None] = lambda _case: None
     """Why it does not apply to a case; None if it does."""
 
+    async def run(self, case: "Case") -> list[Finding]:
+        """Its findings, with its name and layer."""
+        return [msgspec.structs.replace(found, layer=self.layer, probe=self.name) for found in await self.look(case)]
+
 
 @dataclass(slots=True)
 class TrialCount:

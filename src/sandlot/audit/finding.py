@@ -65,8 +65,9 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """A code of `defects.py` with the variant: `D02.exit`."""
     title: str
     """One sentence that can be understood without the code."""
-    layer: Layer
-    probe: str
+    layer: Layer = Layer.STATIC
+    """Set by `Probe.run`, as is `probe`."""
+    probe: str = ""
     """The probe that found it: `sandlot audit ENV --probe NAME` repeats it."""
     severity: Severity
     standing: Confidence = Confidence.LEAD
@@ -81,7 +82,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.standing is Confidence.CONFIRMED and self.witness is None:
-            raise ValueError(f"finding {self.code} of `{self.probe}` is confirmed without a witness; make it a lead")
+            raise ValueError(f"finding {self.code} is confirmed without a witness; make it a lead")
 
     @property
     def id(self) -> str:
@@ -93,3 +94,31 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     def grave(self) -> bool:
         """True if it prevents the verdict SHIP."""
         return self.standing is Confidence.CONFIRMED and self.severity in GRAVE
+
+
+def make_finding(  # noqa: PLR0913 - the fields of a finding, all but three by keyword
+    code: str,
+    title: str,
+    witness: Witness | None = None,
+    *,
+    severity: Severity = Severity.HIGH,
+    sure: bool = True,
+    task: str | None = None,
+    check: str | None = None,
+    where: str | None = None,
+    count: int = 1,
+    fix: str = "",
+) -> Finding:
+    """A finding of a probe: confirmed if it has a witness and is `sure`, else a lead."""
+    return Finding(
+        code=code,
+        title=title,
+        severity=severity,
+        standing=Confidence.CONFIRMED if sure and witness is not None else Confidence.LEAD,
+        task=task,
+        check=check,
+        where=where,
+        witness=witness,
+        count=count,
+        fix=fix,
+    )

@@ -150,7 +150,7 @@ async def _run_probe(case: Case, probe: Probe) -> tuple[ProbeReport, list[Findin
     counted = count_trials()
     try:
         with boundary(HarnessError, f"probe `{probe.name}`"), anyio.fail_after(_PROBE_S):
-            findings = await probe.look(case)
+            findings = await probe.run(case)
     except SandlotError as error:
         seconds = time.monotonic() - started
         why = str(error)

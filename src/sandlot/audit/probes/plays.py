@@ -1,9 +1,9 @@
-"""Scripted plays: the request that starts one, and the finding that shows one."""
+"""Scripted plays: the request that starts one, and the witness that shows one."""
 
 import msgspec
 
 from sandlot.audit.case import Case
-from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
+from sandlot.audit.finding import Witness
 from sandlot.audit.subject import Conditions, NamedPlay, Play, Take
 from sandlot.core.task import Task
 from sandlot.core.types import Json
@@ -29,28 +29,3 @@ def witness_inputs(task: Task, play: Play) -> Json:
 def witness_of(case: Case, task: Task, play: Play, expected: str, observed: str, **more: object) -> Witness:
     """A witness that repeats a play; `more` goes into its inputs."""
     return Witness(inputs=witness_inputs(task, play) | more, expected=expected, observed=observed, seed=case.seed)
-
-
-def played_finding(
-    probe: str,
-    code: str,
-    title: str,
-    witness: Witness,
-    *,
-    count: int = 1,
-    severity: Severity = Severity.HIGH,
-    sure: bool = True,
-    fix: str = "",
-) -> Finding:
-    """A finding with a witness, of the scripted layer; confirmed if `sure`, else a lead."""
-    return Finding(
-        code=code,
-        title=title,
-        layer=Layer.SCRIPTED,
-        probe=probe,
-        severity=severity,
-        standing=Confidence.CONFIRMED if sure else Confidence.LEAD,
-        count=count,
-        witness=witness,
-        fix=fix,
-    )

@@ -33,11 +33,7 @@ async def _look_at_neighbours(case: Case) -> list[Finding]:
         if found and not await _differs_by_order(case, requests, alone, at_once) and not await differs_by_chance(case, found[0]):
             title = f"{at_once} concurrent rollouts give different results than the same rollouts one by one"
             expected = "the same results as one by one"
-            return [
-                difference_finding(
-                    case, "D18.neighbours", title, found, probe="neighbours", expected=expected, conditions=conditions
-                )
-            ]
+            return [difference_finding(case, "D18.neighbours", title, found, expected=expected, conditions=conditions)]
     return []
 
 

@@ -1,7 +1,7 @@
 """Regrading: the same evidence gets the same score in every process, every time."""
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
+from sandlot.audit.finding import Finding, Layer, Witness, make_finding
 from sandlot.audit.probes.choice import SURE, choose_tasks
 from sandlot.audit.probes.likeness import first_difference, gradings_of
 from sandlot.audit.subject import Conditions, Regrade, Trial
@@ -45,26 +45,19 @@ def _finding(case: Case, flaky: list[tuple[Trial, Trial, Conditions]], num_trial
         ),
         "",
     )
-    return Finding(
-        code="D10.regrade",
-        title="the same rollout gets a different score when it is graded again",
-        layer=Layer.DIFFERENTIAL,
-        probe="graded-again",
-        severity=Severity.HIGH,
-        standing=Confidence.CONFIRMED,
-        count=len({each[0].trace.task for each in flaky if each[0].trace}),
-        witness=Witness(
-            inputs={
-                "task": old.trace.task,
-                "times": len(rewards),
-                "hash_seed": conditions.hash_seed,
-                "at_once": conditions.at_once,
-            },
-            expected=f"{old.reward:g} every time ({num_trials} rollouts were graded again)",
-            observed=f"{rewards}; {where}",
-            seed=case.seed,
-        ),
+    witness = Witness(
+        inputs={
+            "task": old.trace.task,
+            "times": len(rewards),
+            "hash_seed": conditions.hash_seed,
+            "at_once": conditions.at_once,
+        },
+        expected=f"{old.reward:g} every time ({num_trials} rollouts were graded again)",
+        observed=f"{rewards}; {where}",
+        seed=case.seed,
     )
+    title = "the same rollout gets a different score when it is graded again"
+    return make_finding("D10.regrade", title, witness, count=len({each[0].trace.task for each in flaky if each[0].trace}))
 
 
 PROBES = (Probe("graded-again", Layer.DIFFERENTIAL, ("D10",), _look_at_regrading),)

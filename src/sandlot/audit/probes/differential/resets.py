@@ -46,10 +46,10 @@ async def _look_at_history(case: Case) -> list[Finding]:
     title = "a rollout sees what an earlier one left"
     if leaked:
         expected = f"no trace of `{_CANARY}`, which another rollout wrote"
-        return [difference_finding(case, "D05.leak", title, leaked, probe="after-others", expected=expected)]
+        return [difference_finding(case, "D05.leak", title, leaked, expected=expected)]
     if not found or await differs_by_chance(case, found[0]):
         return []
-    return [difference_finding(case, "D05.history", title, found, probe="after-others", expected=_SAME)]
+    return [difference_finding(case, "D05.history", title, found, expected=_SAME)]
 
 
 async def differs_by_chance(case: Case, parting: TrialDifference) -> bool:
@@ -125,7 +125,7 @@ async def _look_at_order(case: Case) -> list[Finding]:
     title = "a rollout's result depends on which rollouts ran before it"
     conditions = Conditions(shuffled=2)
     expected = "the same in any order"
-    return [difference_finding(case, "D05.order", title, found, probe="shuffled-order", expected=expected, conditions=conditions)]
+    return [difference_finding(case, "D05.order", title, found, expected=expected, conditions=conditions)]
 
 
 PROBES = (

@@ -12,7 +12,7 @@ from typing import Any, cast
 import msgspec
 
 from sandlot.audit.case import Case, Probe, regrade_with_answer
-from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
+from sandlot.audit.finding import Finding, Layer, Severity, Witness, make_finding
 from sandlot.audit.probes.grader.asking import NONSENSE, SolvedTask, find_solved_tasks, needs_golden
 from sandlot.audit.probes.grader.objects import map_values
 from sandlot.audit.probes.grader.rungs import rungs
@@ -41,7 +41,7 @@ async def _look_at_criteria(case: Case) -> list[Finding]:
             before = seen.get(name, [])
             seen[name] = None if results is None or before is None else [*before, *results]
     dead = [results for results in seen.values() if results and len(results) >= _ENOUGH and _always_met(results)]
-    return [_finding(case, some, results, len(results)) for results in dead]
+    return [_finding(case, some, results) for results in dead]
 
 
 def _names(trial: Trial) -> list[str]:
@@ -124,37 +124,30 @@ def _without_content(state: Any) -> Any:
     return emptied
 
 
-def _finding(case: Case, some: list[SolvedTask], results: list[CheckResult], num: int) -> Finding:
+def _finding(case: Case, some: list[SolvedTask], results: list[CheckResult]) -> Finding:
     check = results[0]
     idle = next((target for target in some if _met(target.idle, check.id)), some[0])
-    sure = not _reads_conduct(case, check.id)
-    return Finding(
-        code="D21.always",
-        title=f"check `{check.id}` is always met: by golden, idle and spoiled work ({num} tried)",
-        layer=Layer.GRADER,
-        probe="dead-criteria",
-        severity=Severity.HIGH if check.worth / _possible(idle.golden) > 0.05 else Severity.LOW,
-        standing=Confidence.CONFIRMED if sure else Confidence.LEAD,
+    possible = idle.golden.score.possible if idle.golden.score else 1.0
+    graded = "golden work with every value of the state, every file and the answer altered"
+    witness = Witness(
+        inputs={"task": idle.task.id, "graded": graded},
+        expected=f"`{check.id}` is not met by some of them",
+        observed=f"met by all {len(results)}",
+    )
+    return make_finding(
+        "D21.always",
+        f"check `{check.id}` is always met: by golden, idle and spoiled work ({len(results)} tried)",
+        witness,
+        severity=Severity.HIGH if check.worth / possible > 0.05 else Severity.LOW,
+        sure=not _reads_conduct(case, check.id),
         task=idle.task.id,
         check=check.id,
         count=len(results),
-        witness=Witness(
-            inputs={
-                "task": idle.task.id,
-                "graded": "golden work with every value of the state, every file and the answer altered",
-            },
-            expected=f"`{check.id}` is not met by some of them",
-            observed=f"met by all {len(results)}",
-        ),
     )
 
 
 def _met(trial: Trial, check: str) -> bool:
     return any(result.id == check and result.value >= 1 - EPSILON for result in (trial.score.checks if trial.score else ()))
-
-
-def _possible(trial: Trial) -> float:
-    return trial.score.possible if trial.score else 1.0
 
 
 def _reads_conduct(case: Case, check: str) -> bool:

@@ -182,7 +182,6 @@ def _finding(case: Case, name: str, graded: list[GradedAnswer], num_tasks: int) 
     return answer_finding(
         kind.code,
         f"{kind.title} (up to {most:g}, on {tasks} of {num_tasks} tasks)",
-        "hollow-answers",
         best,
         expected=f"a reward of at most {case.floor:g}",
         severity=Severity.HIGH if gain > _SMALL and often else Severity.LOW,
@@ -226,7 +225,7 @@ async def _look_at_guesses(case: Case) -> list[Finding]:
         return []
     title = f"`{guess[:60]}` is right for {len(right)} of {len(everyone)} tasks; chance would give {chance:.0%}"
     expected = f"no answer right for more than {max(_GUESSABLE, chance + _MARGIN):.0%} of tasks"
-    return [answer_finding("D14.constant", title, "best-guess", right, expected=expected, severity=Severity.HIGH)]
+    return [answer_finding("D14.constant", title, right, expected=expected, severity=Severity.HIGH)]
 
 
 # -- length --------------------------------------------------------------------------------------------------------------------
@@ -260,17 +259,13 @@ async def _look_at_length(case: Case) -> list[Finding]:
     late, longer = await keep_reproducible(case, late), await keep_reproducible(case, longer)
     if late:
         title = f"an answer that takes long to grade gets {late[0].reward:g}; a short one with the same words gets less"
-        found_here.append(
-            answer_finding(
-                "D04.late", title, "length", late, expected="a failure, or the score of the short one", severity=Severity.HIGH
-            )
-        )
+        expected = "a failure, or the score of the short one"
+        found_here.append(answer_finding("D04.late", title, late, expected=expected, severity=Severity.HIGH))
     if longer:
         title = f"an answer without content earns more the longer it is (up to {max(one.reward or 0 for one in longer):g})"
         severity = Severity.HIGH if max(one.reward or 0.0 for one in longer) > _SMALL else Severity.LOW
-        found_here.append(
-            answer_finding("D06.length", title, "length", longer, expected="the score of the short one", severity=severity)
-        )
+        expected = "the score of the short one"
+        found_here.append(answer_finding("D06.length", title, longer, expected=expected, severity=severity))
     return found_here
 
 

@@ -104,7 +104,6 @@ def _spelling_finding(refused: list[_Refused], grave: Collection[str]) -> Findin
     return answer_finding(
         "D15.form" if first.offered else "D22.spelling",
         title,
-        "spellings",
         graded,
         expected="the score of the golden answer, because both mean the same",
         severity=Severity.HIGH if serious else Severity.LOW,
@@ -183,7 +182,6 @@ def _near_miss_finding(accepted: list[_Accepted]) -> Finding:
     return answer_finding(
         "D22.collision" if first.kind == _OTHER else "D22.near",
         f"a wrong answer gets full marks: {kinds}",
-        "near-misses",
         [one for each in accepted for one in each.answers],
         expected="less than the score of the golden answer, because it means something else",
         severity=Severity.HIGH if first.sure else Severity.LOW,

@@ -9,10 +9,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Confidence, Finding, Layer, Severity
+from sandlot.audit.finding import Finding, Layer, Severity, make_finding
 from sandlot.audit.probes.choice import choose_tasks
 from sandlot.audit.probes.likeness import EPSILON, changes_between, observations
-from sandlot.audit.probes.plays import GOLDEN, MANY_TURNS, played_finding, request_for, witness_of
+from sandlot.audit.probes.plays import GOLDEN, MANY_TURNS, request_for, witness_of
 from sandlot.audit.probes.scripted.floor import needs_both, needs_golden
 from sandlot.audit.probes.scripted.reach import GoldenWork, find_works, required_of
 from sandlot.audit.subject import Call, NamedPlay, Play, Say, Script, Trial
@@ -45,7 +45,7 @@ def _unsolved(case: Case, bad: Sequence[tuple[Task, Trial]], num_tasks: int) -> 
     task, trial = bad[0]
     title = f"the golden solution does not get full marks on {len(bad)} of {num_tasks} tasks"
     witness = witness_of(case, task, GOLDEN, "full marks", _describe_outcome(trial))
-    return played_finding("golden", "D13.golden", title, witness, count=len(bad))
+    return make_finding("D13.golden", title, witness, count=len(bad))
 
 
 def _describe_outcome(trial: Trial) -> str:
@@ -59,7 +59,7 @@ def _flaky(case: Case, missed: Sequence[tuple[Task, Trial]], num_trials: int) ->
     task, trial = missed[0]
     title = f"the golden solution does not get full marks every time ({len(missed)} of {num_trials} repeats)"
     witness = witness_of(case, task, GOLDEN, "full marks every time", _describe_outcome(trial))
-    return played_finding("golden", "D13.flaky", title, witness, count=len({task.id for task, _ in missed}))
+    return make_finding("D13.flaky", title, witness, count=len({task.id for task, _ in missed}))
 
 
 # -- room to spare -----------------------------------------------------------------------------------------------------
@@ -87,16 +87,13 @@ async def _look_at_margins(case: Case) -> list[Finding]:
 def _margin(case: Case, what: str, worst: Sequence[tuple[float, Task, str]]) -> Finding:
     share, task, words = worst[0]
     expected = f"at most {_TURNS if what == 'turns' else _TIME:.0%} of the limit"
-    return Finding(
-        code="D13.margin",
-        title=f"the golden solution uses {share:.0%} of the {what} limit: an agent that explores first cannot finish",
-        layer=Layer.SCRIPTED,
-        probe="margins",
+    return make_finding(
+        "D13.margin",
+        f"the golden solution uses {share:.0%} of the {what} limit: an agent that explores first cannot finish",
+        witness_of(case, task, GOLDEN, expected, words),
         severity=Severity.LOW,
-        standing=Confidence.CONFIRMED,
         task=task.id,
         count=len(worst),
-        witness=witness_of(case, task, GOLDEN, expected, words),
         fix=f"raise the {what} limit, or shorten the task",
     )
 
@@ -163,7 +160,7 @@ def _variant_finding(case: Case, what: str, lost: Sequence[tuple[GoldenWork, Scr
     witness = witness_of(case, work.task, play, f"{work.golden.reward:g}, as the golden solution gets", trial.fate)
     count = len({each[0].task.id for each in lost})
     fix = "if this is intended, say so in the prompt; if not, grade the result only"
-    return played_finding("golden-otherwise", code, title, witness, count=count, severity=Severity.LOW, sure=False, fix=fix)
+    return make_finding(code, title, witness, count=count, severity=Severity.LOW, sure=False, fix=fix)
 
 
 # -- the author's own --------------------------------------------------------------------------------------------------
@@ -179,8 +176,7 @@ async def _look_at_own(case: Case) -> list[Finding]:
         if not trial.passed:
             missed[play.name].append((task, play, trial))
     return [
-        played_finding(
-            "own-controls",
+        make_finding(
             "D15.control",
             f"the author's control `{name}` does not get full marks",
             witness_of(case, *each[0][:2], "full marks", _describe_outcome(each[0][2])),

@@ -14,11 +14,11 @@ from typing import Any
 import msgspec
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Finding, Layer, Severity
+from sandlot.audit.finding import Finding, Layer, Severity, make_finding
 from sandlot.audit.probes.choice import choose_tasks
 from sandlot.audit.probes.grader.asking import NONSENSE
 from sandlot.audit.probes.likeness import changes_between, leaves, mentions, observations, opening_text
-from sandlot.audit.probes.plays import played_finding, request_for, witness_of
+from sandlot.audit.probes.plays import request_for, witness_of
 from sandlot.audit.probes.scripted.attacks import one_act_per_turn
 from sandlot.audit.probes.scripted.floor import needs_both, needs_golden
 from sandlot.audit.probes.scripted.reach import GoldenWork, find_works, required_of
@@ -89,16 +89,8 @@ async def _look_at_replies(case: Case) -> list[Finding]:
     title = f"the reply to a nonsense message contains the answer, on all {len(passed)} tasks tried"
     expected = "less than full marks: the answer was in the reply to nonsense"
     fix = "take the answer out of replies and error messages"
-    return [
-        played_finding(
-            "telling-replies",
-            "D11.reply",
-            title,
-            witness_of(case, work.task, play, expected, trial.fate),
-            count=len(passed),
-            fix=fix,
-        )
-    ]
+    witness = witness_of(case, work.task, play, expected, trial.fate)
+    return [make_finding("D11.reply", title, witness, count=len(passed), fix=fix)]
 
 
 async def _works_with_hidden_answers(case: Case) -> list[GoldenWork]:
@@ -156,8 +148,7 @@ async def _copy_finding(case: Case, place: _Place, copied: Sequence[_Copied], sh
     sure = len(passed) == len(copied) and len(beside) >= _BESIDE and not asked and bool(worked)
     shortest, trial = min(passed or zip(copied, trials, strict=True), key=lambda pair: len(pair[0].value))
     why = f"; the author computes it as `{worked}` from other values in the same result" if worked else ""
-    return played_finding(
-        "copied-field",
+    return make_finding(
         "D11.field",
         f"one call of `{tool}` and copying its field `{path}` gets full marks on {len(passed)} of {len(copied)} tasks{why}",
         witness_of(case, shortest.work.task, shortest.play, "less than full marks: nothing was computed", trial.fate),

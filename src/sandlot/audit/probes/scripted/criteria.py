@@ -12,7 +12,7 @@ from typing import Any, cast
 import msgspec
 
 from sandlot.audit.case import Case
-from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
+from sandlot.audit.finding import Finding, Witness, make_finding
 from sandlot.audit.probes.likeness import leaves
 from sandlot.audit.probes.scripted.reach import GoldenWork
 from sandlot.audit.subject import Play, Regrade, Trial
@@ -44,22 +44,14 @@ async def find_dead_checks(case: Case, everything: _Seen) -> list[Finding]:
 
 def _dead_finding(case: Case, check: str, result: CheckResult, trials: _Seen) -> Finding:
     word = f"gives {result.points:g} points to" if result.points > 0 else "has the same verdict for"
-    return Finding(
-        code="D21.dead",
-        title=f"check `{check}` {word} every agent: golden, mutated, destructive and idle ({result.verdict.value})",
-        layer=Layer.SCRIPTED,
-        probe="mutants",
-        severity=Severity.HIGH,
-        standing=Confidence.CONFIRMED,
-        check=check,
-        count=len(trials),
-        witness=Witness(
-            inputs={"task": trials[0][0].task.id, "plays": sorted({play.name for _, play, _ in trials})},
-            expected="different verdicts for different agents",
-            observed=f"`{result.verdict.value}` in all {len(trials)} trials",
-            seed=case.seed,
-        ),
+    title = f"check `{check}` {word} every agent: golden, mutated, destructive and idle ({result.verdict.value})"
+    witness = Witness(
+        inputs={"task": trials[0][0].task.id, "plays": sorted({play.name for _, play, _ in trials})},
+        expected="different verdicts for different agents",
+        observed=f"`{result.verdict.value}` in all {len(trials)} trials",
+        seed=case.seed,
     )
+    return make_finding("D21.dead", title, witness, check=check, count=len(trials))
 
 
 async def _reads_only_fixed_state(case: Case, check: str, trials: _Seen) -> bool:

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from typing import cast
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Finding, Layer, Witness
+from sandlot.audit.finding import Finding, Layer, Witness, make_finding
 from sandlot.audit.probes.choice import choose_tasks
 from sandlot.audit.probes.likeness import EPSILON, Observation, observations
-from sandlot.audit.probes.plays import GOLDEN, played_finding, request_for, witness_of
+from sandlot.audit.probes.plays import GOLDEN, request_for, witness_of
 from sandlot.audit.probes.scripted.drift import author_tools, in_turns
 from sandlot.audit.probes.scripted.floor import needs_both, needs_golden, needs_tools
 from sandlot.audit.probes.scripted.reach import only_text
@@ -73,7 +73,7 @@ def _silent_finding(case: Case, fault: str, hidden: Sequence[tuple[Task, Observa
     conditions = {"fault": fault, "limits": _QUICK}
     expected, observed = "an error result, or a failed rollout", f"`{shown.tool}` answered {shown.text[:200]!r}"
     witness = witness_of(case, task, GOLDEN, expected, observed, conditions=conditions)
-    return played_finding("broken-tools", "D04.tool", title, witness, count=len(hidden))
+    return make_finding("D04.tool", title, witness, count=len(hidden))
 
 
 async def _look_at_evidence(case: Case) -> list[Finding]:
@@ -101,9 +101,7 @@ def _made_up_finding(case: Case, fault: str, made_up: Sequence[tuple[Task, Trial
     what = "evidence cannot be read" if fault.startswith("check") else "judge gives no verdict"
     inputs: Json = {"task": task.id, "conditions": {"fault": fault}}
     witness = Witness(inputs=inputs, expected="no score, because the grader failed", observed=trial.fate, seed=case.seed)
-    return played_finding(
-        "broken-evidence", "D04.grade", f"a rollout gets a score although its {what}", witness, count=len(made_up)
-    )
+    return make_finding("D04.grade", f"a rollout gets a score although its {what}", witness, count=len(made_up))
 
 
 # -- slow services -----------------------------------------------------------------------------------------------------
@@ -125,8 +123,7 @@ async def _look_at_slowness(case: Case) -> list[Finding]:
                 late.setdefault(usual.tool, (task, usual, waited))
     conditions = {"fault": "tool:slow"}
     return [
-        played_finding(
-            "slow-tools",
+        make_finding(
             "D04.late",
             f"`{tool}` times out silently, and its result then looks like an ordinary answer",
             witness_of(

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from sandlot.audit.answer_places import MIN_CHARS, MIN_DIGITS, values_as_text
 from sandlot.audit.case import Case, Probe, script_of
-from sandlot.audit.finding import Finding, Layer, Severity
+from sandlot.audit.finding import Finding, Layer, Severity, make_finding
 from sandlot.audit.probes.choice import choose_tasks
 from sandlot.audit.probes.likeness import observations, opening
-from sandlot.audit.probes.plays import played_finding, request_for, witness_of
+from sandlot.audit.probes.plays import request_for, witness_of
 from sandlot.audit.probes.scripted.floor import needs_both
 from sandlot.audit.probes.scripted.reach import find_works, properties_of, required_of
 from sandlot.audit.subject import Call, Conditions, Script, Trial
@@ -23,7 +23,6 @@ from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
 from sandlot.core.trace import ToolResult
 
-_NAME = "behind-the-cut"
 _TASKS, _SANDBOXED = 16, 2
 _OPENED = 12
 """Most tools that are called first."""
@@ -141,8 +140,7 @@ def _finding(case: Case, found: Sequence[_HiddenValue]) -> Finding:
     )
     expected = f"{first.value[:80]!r} is shown, as it is when nothing is cut"
     observed = f"no result shows it when results are cut to {first.limit} characters"
-    return played_finding(
-        _NAME,
+    return make_finding(
         "D19.behind" if whole else "D19.margin",
         f"{cut} from the result of `{first.tool.name}`",
         witness_of(case, first.task, first.play, expected, observed, tool_output_chars=first.limit),
@@ -152,4 +150,4 @@ def _finding(case: Case, found: Sequence[_HiddenValue]) -> Finding:
     )
 
 
-PROBES = (Probe(_NAME, Layer.SCRIPTED, ("D19",), _look_behind_cuts, needs_both),)
+PROBES = (Probe("behind-the-cut", Layer.SCRIPTED, ("D19",), _look_behind_cuts, needs_both),)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from sandlot.audit.answer_places import values_as_text
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Finding, Layer, Severity, Witness
+from sandlot.audit.finding import Finding, Layer, Severity, Witness, make_finding
 from sandlot.audit.probes.choice import choose_tasks
 from sandlot.audit.probes.likeness import Observation, leaves, left_behind, observations, opening
-from sandlot.audit.probes.plays import played_finding, request_for, witness_of
+from sandlot.audit.probes.plays import request_for, witness_of
 from sandlot.audit.probes.scripted.floor import needs_tools
 from sandlot.audit.probes.scripted.reach import properties_of
 from sandlot.audit.probes.static.code import Code, Function, Part
@@ -115,9 +115,7 @@ def _made_text_finding(case: Case, tool: str, cut: Sequence[tuple[Task, Observat
         seed=case.seed,
     )
     count = len({task.id for task, _ in cut})
-    return played_finding(
-        "silent-cuts", "D19.cut", title, witness, count=count, severity=Severity.HIGH if hidden else Severity.LOW
-    )
+    return make_finding("D19.cut", title, witness, count=count, severity=Severity.HIGH if hidden else Severity.LOW)
 
 
 def _cuts(case: Case, task: Task, play: Script, trial: Trial) -> Iterator[_Cut]:
@@ -145,8 +143,7 @@ def _finding(case: Case, cuts: Sequence[_Cut]) -> Finding:
     needed = f", and the part cut away has what the task asks for: {worst.needed[:60]!r}" if worst.needed else ""
     expected = f"all {len(worst.whole)} characters, or a note that it was truncated and how to read the rest"
     observed = f"{len(worst.shown.text)} characters, ending {worst.shown.text[-60:]!r}"
-    return played_finding(
-        "silent-cuts",
+    return make_finding(
         "D19.cut",
         f"`{worst.shown.tool}` truncates its result without saying so{needed}",
         witness_of(case, worst.task, worst.play, expected, observed),

@@ -19,12 +19,11 @@ from typing import Any
 import msgspec
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
+from sandlot.audit.finding import Finding, Layer, Severity, Witness, make_finding
 from sandlot.audit.probes.static.records import Pool, matching_pool, pools_of, read_records
 from sandlot.core.stats.tests import TestResult, benjamini_hochberg, chi_square, fisher, holm, jensen_shannon, ks
 from sandlot.core.types import Json
 
-_NAME = "real-data"
 _LEVEL = 0.01
 _FEWEST = 20
 """Fewest values on each side for a comparison."""
@@ -252,44 +251,31 @@ def significant_differences(differences: Sequence[_FieldDifference]) -> dict[str
 def _finding(pool: Pool, real: int, field: str, found: list[_FieldDifference]) -> Finding:
     worst = max(found, key=lambda each: each.comparison.effect / _GATES[each.kind])
     kinds = ", ".join(each.kind for each in found)
-    return Finding(
-        code=f"D07.{worst.kind}",
-        title=f"`{field}` of `{pool.place}` differs from the real data: {worst.here}; real: {worst.real}",
-        layer=Layer.STATIC,
-        probe=_NAME,
-        severity=Severity.HIGH,
-        standing=Confidence.CONFIRMED,
-        where=f"{pool.place}.{field}",
-        witness=Witness(
-            inputs={
-                "field": field,
-                "records": {"here": len(pool.rows), "tasks": pool.tasks, "real": real},
-                "differs_in": {
-                    each.kind: {"effect": round(each.comparison.effect, 3), "gate": _GATES[each.kind], "p": each.comparison.p}
-                    for each in found
-                },
-                "compared": f"`{pool.place}` in the tasks' data with the sample, by effect size and significance",
+    witness = Witness(
+        inputs={
+            "field": field,
+            "records": {"here": len(pool.rows), "tasks": pool.tasks, "real": real},
+            "differs_in": {
+                each.kind: {"effect": round(each.comparison.effect, 3), "gate": _GATES[each.kind], "p": each.comparison.p}
+                for each in found
             },
-            expected=f"real data: {worst.real}",
-            observed=f"{worst.here} (differs in {kinds})",
-        ),
-        count=len(found),
-        fix="draw this field from the sample, or from a distribution fitted to it",
+            "compared": f"`{pool.place}` in the tasks' data with the sample, by effect size and significance",
+        },
+        expected=f"real data: {worst.real}",
+        observed=f"{worst.here} (differs in {kinds})",
     )
+    title = f"`{field}` of `{pool.place}` differs from the real data: {worst.here}; real: {worst.real}"
+    fix = "draw this field from the sample, or from a distribution fitted to it"
+    return make_finding(f"D07.{worst.kind}", title, witness, where=f"{pool.place}.{field}", count=len(found), fix=fix)
 
 
 def _nothing_to_compare(case: Case, pools: Sequence[Pool], sample: Sequence[Json]) -> Finding:
     there = ", ".join(f"`{pool.place}`" for pool in pools[:5]) or "none"
     wanted = ", ".join(sorted(_fields(sample))[:8])
-    return Finding(
-        code="D07.unmatched",
-        title=f"no records in the tasks' data have the sample's fields ({wanted}); records there: {there}",
-        layer=Layer.STATIC,
-        probe=_NAME,
-        severity=Severity.INFO,
-        where=case.reference.name if case.reference else None,
-        fix="give a sample with the field names of the tasks' data",
-    )
+    title = f"no records in the tasks' data have the sample's fields ({wanted}); records there: {there}"
+    fix = "give a sample with the field names of the tasks' data"
+    where = case.reference.name if case.reference else None
+    return make_finding("D07.unmatched", title, severity=Severity.INFO, where=where, fix=fix)
 
 
 # -- without a sample --------------------------------------------------------------------------------------------------
@@ -309,19 +295,11 @@ def _too_clean(pools: Sequence[Pool]) -> list[Finding]:
         ]
         seen = [sign for sign, there in signs if there]
         if len(seen) > 1:
-            found.append(
-                Finding(
-                    code="D07.clean",
-                    title=f"records at `{pool.place}` look synthetic: {', '.join(seen)}",
-                    layer=Layer.STATIC,
-                    probe=_NAME,
-                    severity=Severity.INFO,
-                    where=pool.place,
-                    count=len(pool.rows),
-                    fix="compare them with a sample of real data: `--reference FILE`",
-                )
-            )
+            title = f"records at `{pool.place}` look synthetic: {', '.join(seen)}"
+            fix = "compare them with a sample of real data: `--reference FILE`"
+            count = len(pool.rows)
+            found.append(make_finding("D07.clean", title, severity=Severity.INFO, where=pool.place, count=count, fix=fix))
     return found
 
 
-PROBE = Probe(_NAME, Layer.STATIC, ("D07",), _look)
+PROBE = Probe("real-data", Layer.STATIC, ("D07",), _look)

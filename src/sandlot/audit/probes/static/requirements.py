@@ -13,13 +13,12 @@ from dataclasses import dataclass
 import msgspec
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
+from sandlot.audit.finding import Finding, Layer, Witness, make_finding
 from sandlot.audit.probes.static.code import Code, Function, Part
 from sandlot.audit.probes.static.flow import Flow, Holds
 from sandlot.audit.subject import Description
 from sandlot.core.rubric import PythonCheck
 
-_NAME = "hidden-literals"
 _SHOWN = 60
 """Most tasks whose text is searched."""
 _SHORTEST = 4
@@ -62,27 +61,18 @@ async def _look(case: Case) -> list[Finding]:
 def _finding(asked: _Demand, blind: int, *, sure: bool) -> Finding:
     """Confirmed if the answer must equal a text with the literal and the prompt is the only source."""
     literal = asked.literal.strip()[:60]
-    return Finding(
-        code="D15.literal",
-        title=f"a check requires {asked.what} `{literal}`, which is not in the prompt, tools or data",
-        layer=Layer.STATIC,
-        probe=_NAME,
-        severity=Severity.HIGH,
-        standing=Confidence.CONFIRMED if sure else Confidence.LEAD,
-        check=asked.check,
-        where=asked.where,
-        witness=Witness(
-            inputs={
-                "literal": literal,
-                "where": asked.where,
-                "compared": "literals of the check with system prompt, prompts, data, tools and shipped files",
-            },
-            expected="the agent can know what its answer is compared with",
-            observed=f"`{literal}` is in none of them for {blind} tasks",
-        ),
-        count=blind,
-        fix="say it in the prompt; if a tool shows it, declare it under `discoverable`",
+    witness = Witness(
+        inputs={
+            "literal": literal,
+            "where": asked.where,
+            "compared": "literals of the check with system prompt, prompts, data, tools and shipped files",
+        },
+        expected="the agent can know what its answer is compared with",
+        observed=f"`{literal}` is in none of them for {blind} tasks",
     )
+    title = f"a check requires {asked.what} `{literal}`, which is not in the prompt, tools or data"
+    fix = "say it in the prompt; if a tool shows it, declare it under `discoverable`"
+    return make_finding("D15.literal", title, witness, sure=sure, check=asked.check, where=asked.where, count=blind, fix=fix)
 
 
 def _matters(words: str) -> bool:
@@ -184,4 +174,4 @@ def _in_rubrics(said: Description) -> Iterator[_Demand]:
                             yield _Demand(piece, f"the {argument}", f"rubric {name}", check.id)
 
 
-PROBE = Probe(_NAME, Layer.STATIC, ("D15",), _look)
+PROBE = Probe("hidden-literals", Layer.STATIC, ("D15",), _look)

@@ -14,15 +14,13 @@ from sandlot.audit.probes.static.sighting import Sighting, findings_from, sighti
 from sandlot.audit.probes.static.trust import verdicts_of
 from sandlot.audit.subject import Description
 
-_NAME = "rounded-scores"
 _FINE = 3
 """Rounding to this many digits or more is harmless."""
 
 
 async def _look(case: Case) -> list[Finding]:
     """Scores are neither rounded nor clipped."""
-    sightings = [*_rounded(Code(case.description)), *_clipped(case.description)]
-    return findings_from(_NAME, sightings)
+    return findings_from([*_rounded(Code(case.description)), *_clipped(case.description)])
 
 
 def _rounded(code: Code) -> Iterator[Sighting]:
@@ -82,4 +80,4 @@ def _clipped(description: Description) -> Iterator[Sighting]:
             yield Sighting("D06.clip", title, where, Severity.HIGH, "clip at 0")
 
 
-PROBE = Probe(_NAME, Layer.STATIC, ("D06",), _look)
+PROBE = Probe("rounded-scores", Layer.STATIC, ("D06",), _look)
