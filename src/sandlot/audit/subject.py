@@ -15,7 +15,7 @@ from sandlot.core.limits import Limits
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.rubric import Rubric, RubricScore
 from sandlot.core.task import Task
-from sandlot.core.trace import Failed, Scored, Trace
+from sandlot.core.trace import EvidenceRecord, Failed, Scored, Trace
 from sandlot.core.types import Json
 
 # -- what an agent does ------------------------------------------------------------------------------------------------
@@ -104,6 +104,11 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     """Hosts that author code tried to reach while the network was off."""
     peak_bytes: int = 0
     """Peak memory of the worker, as far as it knows."""
+
+    @property
+    def evidence(self) -> EvidenceRecord:
+        """What the trial left; empty if it has no evidence."""
+        return self.trace.evidence if self.trace and self.trace.evidence else EvidenceRecord()
 
     @property
     def reward(self) -> float | None:

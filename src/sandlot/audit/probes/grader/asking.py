@@ -35,9 +35,7 @@ class SolvedTask:
     @property
     def answer(self) -> str:
         """The golden solution's final answer."""
-        assert self.golden.trace is not None
-        assert self.golden.trace.evidence is not None
-        return self.golden.trace.evidence.answer
+        return self.golden.evidence.answer
 
     @property
     def prompt(self) -> str:

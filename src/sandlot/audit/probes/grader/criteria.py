@@ -9,9 +9,7 @@ import copy
 from random import Random
 from typing import Any, cast
 
-import msgspec
-
-from sandlot.audit.case import Case, Probe, regrade_with_answer
+from sandlot.audit.case import Case, Probe, regrade_changed, regrade_with_answer
 from sandlot.audit.finding import Finding, Layer, Severity, Witness, make_finding
 from sandlot.audit.probes.grader.asking import NONSENSE, SolvedTask, find_solved_tasks, needs_golden
 from sandlot.audit.probes.grader.objects import map_values
@@ -19,7 +17,7 @@ from sandlot.audit.probes.grader.rungs import rungs
 from sandlot.audit.probes.likeness import EPSILON
 from sandlot.audit.subject import Regrade, Trial
 from sandlot.core.rubric import CheckResult, CheckVerdict, PythonCheck
-from sandlot.core.trace import EvidenceRecord, FileRecord
+from sandlot.core.trace import FileRecord
 from sandlot.core.types import digest
 
 _ENOUGH = 4
@@ -66,29 +64,17 @@ def _always_met(results: list[CheckResult]) -> bool:
 
 def _spoiled_works(target: SolvedTask, rng: Random) -> list[Regrade]:
     """The golden work, spoiled in several ways."""
-    trace = target.golden.trace
-    assert trace is not None
-    assert trace.evidence is not None
-    evidence = trace.evidence
+    golden = target.golden
     garbage = b"\x00garbled\xff"
-    garbled = {path: FileRecord(size=len(garbage), blob=digest(garbage)) for path in evidence.files}
-    records = [
-        msgspec.structs.replace(evidence, files={}),
-        msgspec.structs.replace(evidence, files=garbled, answer=NONSENSE),
-        *(msgspec.structs.replace(evidence, state=state) for state in _altered_states(evidence.state)),
-    ]
-    spoiled = [_with_evidence(target, record, {digest(garbage): garbage}) for record in records]
+    garbled = {path: FileRecord(size=len(garbage), blob=digest(garbage)) for path in golden.evidence.files}
     return [
-        regrade_with_answer(target.golden, NONSENSE),
+        regrade_with_answer(golden, NONSENSE),
         regrade_with_answer(target.idle, ""),
-        *spoiled,
+        regrade_changed(golden, files={}),
+        regrade_changed(golden, {digest(garbage): garbage}, files=garbled, answer=NONSENSE),
+        *(regrade_changed(golden, state=state) for state in _altered_states(golden.evidence.state)),
         *(rung.request for rung in rungs(target, rng)[-2:]),
     ]
-
-
-def _with_evidence(target: SolvedTask, record: EvidenceRecord, files: dict[str, bytes]) -> Regrade:
-    assert target.golden.trace is not None
-    return Regrade(trace=msgspec.structs.replace(target.golden.trace, evidence=record), files=target.golden.files | files)
 
 
 def _altered_states(state: Any) -> list[Any]:

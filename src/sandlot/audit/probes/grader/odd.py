@@ -9,9 +9,7 @@ from collections import defaultdict
 from random import Random
 from typing import cast
 
-import msgspec
-
-from sandlot.audit.case import Case, Probe
+from sandlot.audit.case import Case, Probe, regrade_changed
 from sandlot.audit.finding import Finding, Layer, Severity, Witness, make_finding
 from sandlot.audit.probes.grader.asking import (
     GradedAnswer,
@@ -24,7 +22,7 @@ from sandlot.audit.probes.grader.asking import (
 )
 from sandlot.audit.probes.grader.fuzz import ODD_ANSWERS, damaged_answers, random_answer
 from sandlot.audit.subject import Regrade, Trial
-from sandlot.core.trace import EvidenceRecord, FileRecord
+from sandlot.core.trace import FileRecord
 from sandlot.core.types import Json, Side, digest
 
 _FUZZED = 200
@@ -147,24 +145,17 @@ def _was_written_by_call(target: SolvedTask, path: str, content: bytes) -> bool:
 
 def _damaged_evidence(target: SolvedTask, seed: int, *, free: bool) -> list[tuple[str, Regrade]]:
     """The golden solution's evidence with one change: a description and the request."""
-    trace = target.golden.trace
-    assert trace is not None
-    assert trace.evidence is not None
-    evidence = trace.evidence
-    changes: list[tuple[str, EvidenceRecord, dict[str, bytes]]] = []
+    evidence = target.golden.evidence
+    changes: list[tuple[str, Regrade]] = []
     wrote = [path for path, file in evidence.files.items() if evidence.initial.get(path) != file][:4]
     for path in wrote:
         rest = {name: file for name, file in evidence.files.items() if name != path}
-        changes.append((f"{path} is missing", msgspec.structs.replace(evidence, files=rest), {}))
+        changes.append((f"{path} is missing", regrade_changed(target.golden, files=rest)))
         golden = target.golden.files.get(evidence.files[path].blob or "", b"")
         for what, data in _contents(golden, seed) if free or _was_written_by_call(target, path, golden) else ():
             files = rest | {path: FileRecord(size=len(data), blob=digest(data))}
-            changes.append((f"{path} is {what}", msgspec.structs.replace(evidence, files=files), {digest(data): data}))
-    changes += [(how, msgspec.structs.replace(evidence, state=state), {}) for how, state in _states_between(target)]
-    return [
-        (how, Regrade(trace=msgspec.structs.replace(trace, evidence=record), files=target.golden.files | more))
-        for how, record, more in changes
-    ]
+            changes.append((f"{path} is {what}", regrade_changed(target.golden, {digest(data): data}, files=files)))
+    return changes + [(how, regrade_changed(target.golden, state=state)) for how, state in _states_between(target)]
 
 
 def _contents(golden: bytes, seed: int) -> list[tuple[str, bytes]]:
@@ -182,9 +173,7 @@ def _contents(golden: bytes, seed: int) -> list[tuple[str, bytes]]:
 
 def _states_between(target: SolvedTask) -> list[tuple[str, dict[str, object]]]:
     """The golden state with one target as an idle agent left it."""
-    assert target.golden.trace is not None
-    assert target.idle.trace is not None
-    states = [trial.trace.evidence.state for trial in (target.golden, target.idle) if trial.trace and trial.trace.evidence]
+    states = [trial.evidence.state for trial in (target.golden, target.idle)]
     if not all(isinstance(state, dict) for state in states):
         return []
     golden, idle = cast("list[Json]", states)

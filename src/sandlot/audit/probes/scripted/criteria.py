@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import msgspec
 
-from sandlot.audit.case import Case
+from sandlot.audit.case import Case, regrade_changed
 from sandlot.audit.finding import Finding, Witness, make_finding
 from sandlot.audit.probes.likeness import leaves
 from sandlot.audit.probes.scripted.reach import GoldenWork
@@ -57,7 +57,7 @@ def _dead_finding(case: Case, check: str, result: CheckResult, trials: _Seen) ->
 async def _reads_only_fixed_state(case: Case, check: str, trials: _Seen) -> bool:
     """True if the check reads only parts of the state that no trial changed."""
     work, _, golden = next(each for each in trials if each[2] is each[0].golden)
-    state: Any = _state(golden)
+    state: Any = golden.evidence.state
     if not isinstance(state, dict):
         return False
     places = list(leaves(state))[:_MAX_LEAVES]
@@ -70,12 +70,8 @@ async def _reads_only_fixed_state(case: Case, check: str, trials: _Seen) -> bool
 
 
 def _changed_places(idle: Trial, trial: Trial) -> set[str]:
-    one, other = (leaves(_state(each)) for each in (idle, trial))
+    one, other = (leaves(each.evidence.state) for each in (idle, trial))
     return {place for place in {*one, *other} if one.get(place) != other.get(place)}
-
-
-def _state(trial: Trial) -> Any:
-    return trial.trace.evidence.state if trial.trace and trial.trace.evidence else None
 
 
 def _value(trial: Trial, check: str) -> float | None:
@@ -84,9 +80,7 @@ def _value(trial: Trial, check: str) -> float | None:
 
 def _with_leaf_changed(trial: Trial, place: str) -> Regrade:
     """The trial's evidence with one value of its state changed."""
-    assert trial.trace is not None
-    assert trial.trace.evidence is not None
-    state: Any = msgspec.json.decode(msgspec.json.encode(trial.trace.evidence.state))
+    state: Any = msgspec.json.decode(msgspec.json.encode(trial.evidence.state))
     holder: Any = state
     steps = place.split(".")
     for step in steps[:-1]:
@@ -94,8 +88,7 @@ def _with_leaf_changed(trial: Trial, place: str) -> Regrade:
     last: Any = int(steps[-1]) if isinstance(holder, list) else steps[-1]
     if isinstance(holder, list) or (isinstance(holder, dict) and last in holder):
         holder[last] = _other(cast("Any", holder)[last])
-    evidence = msgspec.structs.replace(trial.trace.evidence, state=state)
-    return Regrade(trace=msgspec.structs.replace(trial.trace, evidence=evidence), files=trial.files)
+    return regrade_changed(trial, state=state)
 
 
 def _child(holder: Any, step: str) -> Any:

@@ -31,7 +31,7 @@ async def _look_at_tools(case: Case) -> list[Finding]:
     """A tool that could not do its work reports an error."""
     golden = await case.golden()
     tasks = [task for task in choose_tasks(case, _TASKS, sandboxed=_SANDBOXED) if golden[task.id].passed]
-    if not tasks or not any(_files(golden[task.id]) for task in tasks):
+    if not any(golden[task.id].evidence.files for task in tasks):
         return []
     own = {spec.name for spec in author_tools(case)}  # the sandbox's own shell is not made to fail
     found: list[Finding] = []
@@ -48,16 +48,11 @@ async def _look_at_tools(case: Case) -> list[Finding]:
     return found
 
 
-def _files(trial: Trial) -> bool:
-    return bool(trial.trace and trial.trace.evidence and trial.trace.evidence.files)
-
-
 def _hidden_failure(golden: Trial, trial: Trial) -> Observation | None:
     """A call that reported a write to the world's files as done, although the write failed."""
-    if trial.trace is None or trial.trace.evidence is None or trial.failed is not None or golden.trace is None:
+    if trial.trace is None or trial.trace.evidence is None or trial.failed is not None:
         return None
-    record = golden.trace.evidence
-    if record is None or record.files in (trial.trace.evidence.files, record.initial):
+    if golden.evidence.files in (trial.evidence.files, golden.evidence.initial):
         return None  # nothing was kept from being written
     said = {(shown.tool, str(shown.arguments)): shown for shown in observations(golden) if not shown.error}
     again = [shown for shown in observations(trial) if shown.tool]
@@ -80,7 +75,7 @@ async def _look_at_evidence(case: Case) -> list[Finding]:
     """If a check cannot read its evidence or the judge gives no verdict, there is no score."""
     golden = await case.golden()
     tasks = [task for task in choose_tasks(case, _TASKS, sandboxed=_SANDBOXED) if golden[task.id].passed]
-    faults = ["check:raise"] if any(_files(golden[task.id]) for task in tasks) else []
+    faults = ["check:raise"] if any(golden[task.id].evidence.files for task in tasks) else []
     faults += ["judge:raise", "judge:hang"] if case.description.needs_judge and case.judge else []
     found: list[Finding] = []
     for fault in faults:
