@@ -102,8 +102,6 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     """How long its process waited for a busy processor."""
     reached: tuple[str, ...] = ()
     """Hosts that author code tried to reach while the network was off."""
-    peak_bytes: int = 0
-    """Peak memory of the worker, as far as it knows."""
 
     @property
     def evidence(self) -> EvidenceRecord:
@@ -168,9 +166,8 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     limits: Json = {}
     """Overrides of every task's limits."""
     fault: str | None = None
-    """An injected fault: `tool:slow` (waits in tools take 100 times as long), `tool:raise`, `tool:hang`, `tool:empty` (files and
-    commands of the world raise, hang or return nothing inside tools), `check:raise` (reading evidence raises), `judge:raise`,
-    `judge:empty`."""
+    """An injected fault: `tool:slow` (waits in tools take 100 times as long), `tool:raise`, `tool:hang` (files and commands of
+    the world raise or hang inside tools), `check:raise` (reading evidence raises), `judge:raise`, `judge:hang`."""
 
 
 PLAIN = Conditions()

@@ -26,8 +26,6 @@ class Part(StrEnum):
     USER = "user"
     CHECK = "check"
     SOLUTION = "solution"
-    IMPORT = "import"
-    """Module level of a module that the environment imports."""
 
 
 LIVE = frozenset({Part.SETUP, Part.TOOL, Part.USER, Part.CHECK})

@@ -223,7 +223,6 @@ async def _take_trial(
         files=await _evidence_files(trace, blobs),
         scores=(trace.outcome,) if isinstance(trace.outcome, Scored | Failed) else (),
         reached=tuple(dict.fromkeys(ATTEMPTED)),
-        peak_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     )
 
 

@@ -114,7 +114,7 @@ class GraderSubject:
             return Trial(lost=answer.lost, seconds=answer.seconds)
         scores = tuple(self._score(result) for result in answer.results)
         trace = self._trace(request, text, scores[0])
-        return Trial(trace=trace, scores=scores, seconds=answer.seconds, peak_bytes=answer.peak_bytes)
+        return Trial(trace=trace, scores=scores, seconds=answer.seconds)
 
     def _trace(self, request: Request, text: str, outcome: Outcome | None) -> Trace:
         if isinstance(request, Regrade):

@@ -132,7 +132,7 @@ def _trial(request: Request, answer: Answer) -> Trial:
         return Trial(lost=Lost(kind="died", message=f"its process wrote garbage ({error})"))
     evidence = EvidenceRecord(state=answer.results)
     trace = Trace(run="audit", task=request.task, rollout=0, seed=request.seed, end=End.DONE, evidence=evidence)
-    return Trial(trace=trace, seconds=answer.seconds, peak_bytes=answer.peak_bytes)
+    return Trial(trace=trace, seconds=answer.seconds)
 
 
 @asynccontextmanager

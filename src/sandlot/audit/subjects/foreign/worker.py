@@ -86,7 +86,6 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     results: Any = None
     lost: Lost | None = None
     seconds: float = 0.0
-    peak_bytes: int = 0
 
 
 class _WorkerFrame(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,7 +99,6 @@ class _WorkerFrame(msgspec.Struct, frozen=True, kw_only=True):
     lost: str | None = None
     message: str = ""
     seconds: float = 0.0
-    peak: int = 0
 
 
 class _TooManyHung(Exception):  # noqa: N818 - as below
@@ -279,7 +277,7 @@ class ForeignWorkers:
             if said.index is None or not 0 <= said.index < len(places) or places[said.index] in answers:
                 raise _WorkerLost("unexpected reply index")
             lost = Lost(kind=said.lost if said.lost == "hung" else "died", message=said.message) if said.lost else None
-            answers[places[said.index]] = Answer(results=said.results, lost=lost, seconds=said.seconds, peak_bytes=said.peak)
+            answers[places[said.index]] = Answer(results=said.results, lost=lost, seconds=said.seconds)
             if said.lost == "hung" and not again:
                 call.num_hung += 1
                 if self._too_many_hung(call):
