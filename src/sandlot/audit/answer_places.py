@@ -7,8 +7,8 @@ from typing import Any, cast
 from sandlot.core.task import Task
 from sandlot.core.types import Json
 
-MIN_CHARS = 8
-MIN_DIGITS = 5
+_MIN_CHARS = 8
+_MIN_DIGITS = 5
 """Shorter values occur by chance."""
 
 _NAMES = r"expected|truth|gold|solution|answer|secret|oracle|reference|hidden|key|grad(e|ing)|rubric|reward"
@@ -26,17 +26,23 @@ PLACES = {
 
 def _key_values(task: Task) -> list[str]:
     """Values of the key that are long enough to recognise and not in the prompt."""
-    return [text for text in dict.fromkeys(values_as_text(task.key)) if _is_long_enough(text) and text not in task.prompt]
+    return [text for text in dict.fromkeys(values_as_text(task.key)) if is_long_enough(text) and text not in task.prompt]
 
 
 def key_values_in(text: str, task: Task) -> list[str]:
     """Values of the key that a text contains as separate words."""
-    return [secret for secret in _key_values(task) if re.search(rf"(?<!\w){re.escape(secret)}(?!\w)", text)]
+    return [secret for secret in _key_values(task) if has_word(text, secret)]
 
 
-def _is_long_enough(text: str) -> bool:
+def has_word(text: str, value: str) -> bool:
+    """True if the text contains the value as a separate word."""
+    return value in text and re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text) is not None
+
+
+def is_long_enough(text: str) -> bool:
+    """True if a value is too long to occur by chance."""
     digits = sum(character.isdigit() for character in text)
-    return len(text) >= MIN_CHARS or digits >= MIN_DIGITS
+    return len(text) >= _MIN_CHARS or digits >= _MIN_DIGITS
 
 
 def is_answer_like(path: str) -> bool:

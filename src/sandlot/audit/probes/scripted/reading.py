@@ -5,12 +5,11 @@ that golden used after a tool showed them. The script is played with the task's 
 may then be cut away. Tools with paging, and shells, can still reach it.
 """
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from sandlot.audit.answer_places import MIN_CHARS, MIN_DIGITS, values_as_text
+from sandlot.audit.answer_places import has_word, is_long_enough, values_as_text
 from sandlot.audit.case import Case, Probe, script_of
 from sandlot.audit.finding import Finding, Layer, Severity, make_finding
 from sandlot.audit.probes.choice import choose_tasks
@@ -82,7 +81,7 @@ def _hidden_values(
     )
     prompt = "\n".join(text for _, text in opening(wide))
     for value in needed:
-        if not _is_distinctive(value) or _mentions_word(prompt, value):
+        if not is_long_enough(value) or has_word(prompt, value):
             continue
         tool = _shown_by(wide, value)
         if tool in tools and _shown_by(narrow, value) is None:
@@ -101,21 +100,12 @@ def _shown_by(trial: Trial, value: str) -> str | None:
     for node in trial.trace.nodes if trial.trace else ():
         if node.sampled:
             calls |= {call.id: call.name for call in node.message.calls}
-            if any(_mentions_word(text, value) for call in node.message.calls for text in values_as_text(call.arguments)):
+            if any(has_word(text, value) for call in node.message.calls for text in values_as_text(call.arguments)):
                 return None
         for part in node.message.parts:
-            if isinstance(part, ToolResult) and _mentions_word(part.text, value):
+            if isinstance(part, ToolResult) and has_word(part.text, value):
                 return calls.get(part.call)
     return None
-
-
-def _mentions_word(text: str, value: str) -> bool:
-    return value in text and re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text) is not None
-
-
-def _is_distinctive(value: str) -> bool:
-    """True if a value is long enough not to match by chance."""
-    return len(value) >= MIN_CHARS or sum(letter.isdigit() for letter in value) >= MIN_DIGITS
 
 
 def _pages(spec: ToolSpec) -> bool:
