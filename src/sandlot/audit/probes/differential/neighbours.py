@@ -63,7 +63,7 @@ def _canary(number: int) -> str:
 def _with_canary(case: Case, golden: Trial, word: str) -> Script:
     """Golden's calls with the canary in free texts, and as the final message."""
     script = script_of(golden, "marked")
-    texts = {spec.name: free_texts(spec.parameters) for spec in case.description.tools}
+    texts = {spec.name: free_texts(spec) for spec in case.description.tools}
     turns: list[tuple[Call, ...]] = []
     for turn in script.turns:
         calls = [act for act in turn if isinstance(act, Call)]

@@ -18,7 +18,8 @@ from sandlot.audit.probes.differential.comparing import (
 )
 from sandlot.audit.probes.likeness import first_difference
 from sandlot.audit.probes.plays import GOLDEN, request_for
-from sandlot.audit.probes.tour import free_texts, golden_acts, required_texts, tour_script
+from sandlot.audit.probes.scripted.reach import properties_of, required_of
+from sandlot.audit.probes.tour import free_texts, golden_acts, tour_script
 from sandlot.audit.subject import Call, Conditions, NamedPlay, Say, Script, Take
 from sandlot.core.task import Task
 
@@ -91,7 +92,7 @@ async def _dirty_script(case: Case, task: Task) -> Script:
     """Golden's calls with the canary in every free text, then unchanged; with a shell, canary files on the disk."""
     golden = (await case.golden()).get(task.id)
     calls = [act for act in golden_acts(golden) if isinstance(act, Call)] if golden else []
-    free = {spec.name: free_texts(spec.parameters) for spec in case.description.tools}
+    free = {spec.name: free_texts(spec) for spec in case.description.tools}
     marked = [
         Call(call.tool, {**call.arguments, name: _CANARY})
         for call in calls
@@ -99,7 +100,9 @@ async def _dirty_script(case: Case, task: Task) -> Script:
         if isinstance(value, str) and name in free.get(call.tool, ())
     ]
     others = [
-        Call(spec.name, dict.fromkeys(required_texts(spec.parameters), _CANARY))
+        Call(
+            spec.name, {name: _CANARY for name in required_of(spec) if properties_of(spec).get(name, {}).get("type") == "string"}
+        )
         for spec in case.description.tools
         if free[spec.name]
     ]
