@@ -14,7 +14,6 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import BinaryIO
 
 import anyio
 import msgspec
@@ -54,7 +53,7 @@ _SANDBOXES = 4
 _PR_SET_PDEATHSIG = 1
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True):
+class Job(msgspec.Struct, frozen=True):
     """The job of one worker."""
 
     env: str
@@ -103,7 +102,8 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
 
     def note(what: Note) -> None:
-        _write(out, what)
+        out.write(frame(msgspec.msgpack.encode(what)))
+        out.flush()
 
     try:
         apply_conditions(job.conditions, [spec for spec in (job.judge, job.user) if spec])
@@ -117,7 +117,6 @@ def main() -> None:
         if not isinstance(cause, SandlotError):
             raise
         note(Refused(str(cause)))
-    out.flush()
     os._exit(0)  # threads that author code left must not keep it alive
 
 
@@ -135,15 +134,10 @@ def _describe(env: Environment, sandbox: str) -> Description:
         return msgspec.structs.replace(about, unlisted=f"the tools of its MCP servers cannot be listed: {cause}")
 
 
-def _write(out: BinaryIO, what: Note) -> None:
-    out.write(frame(msgspec.msgpack.encode(what)))
-    out.flush()
-
-
 async def _take_all(env: Environment, job: Job, note: Callable[[Note], None]) -> None:
     conditions = job.conditions
     break_environment(env, conditions.fault)
-    tasks = {task.id: _with_limits(task, conditions) for task in tasks_of(env)}
+    tasks = {task.id: msgspec.structs.replace(task, limits={**task.limits, **conditions.limits}) for task in tasks_of(env)}
     order = list(range(len(job.requests)))
     if conditions.shuffled is not None:
         random.Random(conditions.shuffled).shuffle(order)  # noqa: S311 - seeded, not secret
@@ -169,10 +163,6 @@ async def _take_all(env: Environment, job: Job, note: Callable[[Note], None]) ->
                 await take(place)
             else:
                 group.start_soon(take, place)
-
-
-def _with_limits(task: Task, conditions: Conditions) -> Task:
-    return msgspec.structs.replace(task, limits={**task.limits, **conditions.limits})
 
 
 def _at_temperature_zero(spec: str) -> ModelConfig:
