@@ -52,8 +52,10 @@ def verdict_sentence(audit: Audit) -> str:
         return f"{grave} confirmed {'defect' if grave == 1 else 'defects'} that a model would learn from"
     if audit.verdict is AuditVerdict.INCOMPLETE:
         reasons: dict[str, list[str]] = {}
-        for report in _layers_not_run(audit):
-            reasons.setdefault(_missing(report), []).append(report.layer)
+        for report in audit.layers:
+            optional = report.layer in (Layer.MODEL, Layer.PEOPLE)
+            if report.state is State.COULD_NOT_RUN or (report.state is State.NOT_ASKED and not optional):
+                reasons.setdefault(report.why or report.state.value, []).append(report.layer)
         return "not everything could be checked: " + "; ".join(f"{', '.join(names)}: {why}" for why, names in reasons.items())
     missing = [report.layer for report in audit.layers if report.state is State.DOES_NOT_APPLY]
     aside = f" that applies (not: {', '.join(missing)})" if missing else ""
@@ -67,17 +69,4 @@ def layer_line(report: LayerReport) -> str:
     if report.state is State.RAN or report.probes:
         aside = f", {len(skipped)} not applicable" if skipped else ""
         return f"{len(ran)} of {len(report.probes) - len(skipped)} probes{aside}" + (f"; {report.why}" if report.why else "")
-    return report.why or report.state.value
-
-
-def _layers_not_run(audit: Audit) -> list[LayerReport]:
-    return [
-        report
-        for report in audit.layers
-        if report.state is State.COULD_NOT_RUN
-        or (report.state is State.NOT_ASKED and report.layer not in (Layer.MODEL, Layer.PEOPLE))
-    ]
-
-
-def _missing(report: LayerReport) -> str:
     return report.why or report.state.value

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Finding, Layer, Severity, make_finding
+from sandlot.audit.finding import Finding, Layer, Severity, Witness, make_finding
 from sandlot.audit.probes.choice import choose_tasks
 from sandlot.audit.probes.likeness import EPSILON, changes_between, observations
 from sandlot.audit.probes.plays import GOLDEN, MANY_TURNS, request_for, witness_of
@@ -32,20 +32,24 @@ async def _look_at_golden(case: Case) -> list[Finding]:
     """The golden solution gets full marks on every task, every time."""
     golden = await case.golden()
     bad = [(task, golden[task.id]) for task in case.tasks if not golden[task.id].passed]
-    found = [_unsolved(case, bad, len(case.tasks))] if bad else []
+    found: list[Finding] = []
+    if bad:
+        title = f"the golden solution does not get full marks on {len(bad)} of {len(case.tasks)} tasks"
+        found.append(make_finding("D13.golden", title, _shortfall(case, *bad[0], "full marks"), count=len(bad)))
     fine = [task for task in choose_tasks(case, 6, sandboxed=2) if golden[task.id].passed]
     again = await case.take([request_for(case, task, GOLDEN) for task in fine for _ in range(_REPEATS - 1)])
     missed = [
         (fine[place // (_REPEATS - 1)], trial) for place, trial in enumerate(again) if trial.lost is None and not trial.passed
     ]
-    return found + ([_flaky(case, missed, len(again))] if missed else [])
+    if missed:
+        title = f"the golden solution does not get full marks every time ({len(missed)} of {len(again)} repeats)"
+        witness = _shortfall(case, *missed[0], "full marks every time")
+        found.append(make_finding("D13.flaky", title, witness, count=len({task.id for task, _ in missed})))
+    return found
 
 
-def _unsolved(case: Case, bad: Sequence[tuple[Task, Trial]], num_tasks: int) -> Finding:
-    task, trial = bad[0]
-    title = f"the golden solution does not get full marks on {len(bad)} of {num_tasks} tasks"
-    witness = witness_of(case, task, GOLDEN, "full marks", _describe_outcome(trial))
-    return make_finding("D13.golden", title, witness, count=len(bad))
+def _shortfall(case: Case, task: Task, trial: Trial, expected: str) -> Witness:
+    return witness_of(case, task, GOLDEN, expected, _describe_outcome(trial))
 
 
 def _describe_outcome(trial: Trial) -> str:
@@ -53,13 +57,6 @@ def _describe_outcome(trial: Trial) -> str:
     end = trial.trace.end.value if trial.trace and trial.trace.end else "?"
     errors = [shown.text for shown in observations(trial) if shown.error]
     return f"{trial.fate}; end: {end}" + (f"; last tool error: {errors[-1][:200]}" if errors else "")
-
-
-def _flaky(case: Case, missed: Sequence[tuple[Task, Trial]], num_trials: int) -> Finding:
-    task, trial = missed[0]
-    title = f"the golden solution does not get full marks every time ({len(missed)} of {num_trials} repeats)"
-    witness = witness_of(case, task, GOLDEN, "full marks every time", _describe_outcome(trial))
-    return make_finding("D13.flaky", title, witness, count=len({task.id for task, _ in missed}))
 
 
 # -- room to spare -----------------------------------------------------------------------------------------------------
