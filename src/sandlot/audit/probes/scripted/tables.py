@@ -3,6 +3,8 @@
 import ast
 from collections.abc import Iterator, Mapping
 
+from sandlot.audit.probes.static.code import last_name
+
 _COMPARED = (ast.Eq, ast.Is)
 
 
@@ -32,21 +34,11 @@ def _cases(text: str) -> Iterator[tuple[str, str, str]]:
 
 def _pair(one: ast.expr, other: ast.expr) -> Iterator[tuple[str, str, str]]:
     for call, value in ((one, other), (other, one)):
-        if (
-            isinstance(call, ast.Call)
-            and _is_literal(value)
-            and all(_is_literal(each) for each in call.args)
-            and not call.keywords
-        ):
-            name = (
-                call.func.attr
-                if isinstance(call.func, ast.Attribute)
-                else call.func.id
-                if isinstance(call.func, ast.Name)
-                else ""
-            )
-            if name:
-                yield name, ast.unparse(ast.Tuple(elts=call.args, ctx=ast.Load())), ast.unparse(value)
+        if not isinstance(call, ast.Call) or call.keywords or not all(_is_literal(each) for each in (value, *call.args)):
+            continue
+        name = last_name(call.func)
+        if name:
+            yield name, ast.unparse(ast.Tuple(elts=call.args, ctx=ast.Load())), ast.unparse(value)
 
 
 def _is_literal(node: ast.expr) -> bool:

@@ -75,6 +75,16 @@ class Function:
         for statement in self.node.body:
             yield from ast.walk(statement)
 
+    def assigned(self) -> dict[str, list[ast.expr]]:
+        """The values of plain assignments to each name, in order."""
+        found: dict[str, list[ast.expr]] = {}
+        for node in self.nodes():
+            if isinstance(node, ast.Assign):
+                for target in node.targets:
+                    if isinstance(target, ast.Name):
+                        found.setdefault(target.id, []).append(node.value)
+        return found
+
 
 @dataclass(eq=False, slots=True)
 class Module:
@@ -313,6 +323,18 @@ def _assignments(body: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
             yield node.target.id, node.value
         elif isinstance(node, ast.If | ast.Try | ast.With):
             yield from _assignments(node.body)
+
+
+def last_name(node: ast.expr) -> str:
+    """`run` for both `run` and `subprocess.run`; empty if it is not a name."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def method_called(node: ast.AST) -> str:
+    """`append` for `names.append(x)`; empty if it is not a call of a method."""
+    return node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
 
 
 def names_in(node: ast.AST) -> set[str]:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from enum import Flag, auto
 
-from sandlot.audit.probes.static.code import Code, Function, Part
+from sandlot.audit.probes.static.code import Code, Function, Part, method_called
 
 
 class Holds(Flag):
@@ -93,9 +93,7 @@ class Flow:
             if node.func.attr in _SAME_TEXT:
                 return inner
             given |= inner
-        if function.module.full_name(node.func) in _TEXT_OF or (
-            isinstance(node.func, ast.Attribute) and node.func.attr == "join"
-        ):
+        if function.module.full_name(node.func) in _TEXT_OF or method_called(node) == "join":
             return Holds.TEXT | given if given & AGENT else given
         own = self._code.callee(function.module, node.func)
         if own:

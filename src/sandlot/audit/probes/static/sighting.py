@@ -16,17 +16,19 @@ class Sighting:
     code: str
     title: str
     where: str
-    severity: Severity
     fix: str
+    severity: Severity = Severity.HIGH
     shown: str = ""
     """The code, if it proves the defect without a trial."""
 
 
-def sighting_at(function: Function | Module, node: ast.AST, code: str, title: str, severity: Severity, fix: str) -> Sighting:
+def sighting_at(
+    function: Function | Module, node: ast.AST, code: str, title: str, fix: str, severity: Severity = Severity.HIGH
+) -> Sighting:
     """A sighting at a node; the title begins with the function's name."""
     path = function.path if isinstance(function, Module) else function.module.path
     whole_title = title if isinstance(function, Module) else f"`{function.name}` {title}"
-    return Sighting(code, whole_title, f"{path}:{getattr(node, 'lineno', 1)}", severity, fix)
+    return Sighting(code, whole_title, f"{path}:{getattr(node, 'lineno', 1)}", fix, severity)
 
 
 def code_probe(name: str, codes: tuple[str, ...], look: Callable[[Code], Iterable[Sighting]]) -> Probe:
