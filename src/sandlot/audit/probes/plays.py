@@ -1,4 +1,7 @@
-"""Scripted plays: the request that starts one, and the witness that shows one."""
+"""What probes play: the tasks, the requests, and the witnesses that show a play."""
+
+from collections import defaultdict
+from random import Random
 
 import msgspec
 
@@ -8,10 +11,32 @@ from sandlot.audit.subject import Conditions, NamedPlay, Play, Take
 from sandlot.core.task import Task
 from sandlot.core.types import Json
 
+SURE = 59
+"""No failure in this many tasks means that fewer than 5 % are affected, with 95 % confidence."""
 GOLDEN = NamedPlay(name="golden")
 MANY_TURNS = Conditions(limits={"turns": 1000})
 """For scripts that need more turns than the task allows."""
 _MAX_PLAY_CHARS = 20_000
+
+
+def choose_tasks(case: Case, most: int, *, sandboxed: int | None = None) -> list[Task]:
+    """Up to `most` tasks, one of each kind (tags, rubric) before a second of any; up to `sandboxed` if tasks need a sandbox."""
+    if case.description.image is not None and sandboxed is not None:
+        most = sandboxed
+    if len(case.tasks) <= most:
+        return list(case.tasks)
+    rng = Random(case.seed)  # noqa: S311 - seeded, not secret
+    kinds: dict[tuple[str, ...], list[Task]] = defaultdict(list)
+    for task in rng.sample(case.tasks, len(case.tasks)):
+        kinds[(task.rubric, *task.tags)].append(task)
+    picked: list[Task] = []
+    while len(picked) < most:
+        for tasks in [tasks for tasks in kinds.values() if tasks]:
+            picked.append(tasks.pop())
+            if len(picked) == most:
+                break
+    order = {task.id: place for place, task in enumerate(case.tasks)}
+    return sorted(picked, key=lambda task: order[task.id])
 
 
 def request_for(case: Case, task: Task, play: Play) -> Take:

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 from sandlot.audit.case import IDLE, Case, Probe, script_of
 from sandlot.audit.finding import Finding, Layer
-from sandlot.audit.probes.choice import choose_tasks
 from sandlot.audit.probes.differential.comparing import difference_finding, differing_trials, foreign_canaries
 from sandlot.audit.probes.differential.resets import differs_by_chance
-from sandlot.audit.probes.plays import GOLDEN, request_for
+from sandlot.audit.probes.plays import GOLDEN, choose_tasks, request_for
 from sandlot.audit.probes.tour import free_texts
 from sandlot.audit.subject import Call, Conditions, Say, Script, Take, Trial
 from sandlot.core.task import Task

@@ -2,8 +2,8 @@
 
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Finding, Layer, Witness, make_finding
-from sandlot.audit.probes.choice import SURE, choose_tasks
 from sandlot.audit.probes.likeness import first_difference, gradings_of
+from sandlot.audit.probes.plays import SURE, choose_tasks
 from sandlot.audit.subject import Conditions, Regrade, Trial
 
 _SANDBOXED = 6

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from sandlot.audit.case import IDLE, Case, Probe
 from sandlot.audit.finding import Finding, Layer
-from sandlot.audit.probes.choice import SURE, choose_tasks
 from sandlot.audit.probes.differential.comparing import (
     TrialDifference,
     comparable_view,
@@ -17,7 +16,7 @@ from sandlot.audit.probes.differential.comparing import (
     foreign_canaries,
 )
 from sandlot.audit.probes.likeness import first_difference
-from sandlot.audit.probes.plays import GOLDEN, request_for
+from sandlot.audit.probes.plays import GOLDEN, SURE, choose_tasks, request_for
 from sandlot.audit.probes.scripted.reach import properties_of, required_of
 from sandlot.audit.probes.tour import free_texts, golden_acts, tour_script
 from sandlot.audit.subject import Call, Conditions, NamedPlay, Say, Script, Take

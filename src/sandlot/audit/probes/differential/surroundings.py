@@ -10,10 +10,9 @@ import msgspec
 
 from sandlot.audit.case import IDLE, Case, Probe
 from sandlot.audit.finding import Finding, Layer
-from sandlot.audit.probes.choice import choose_tasks
 from sandlot.audit.probes.differential.comparing import TrialDifference, difference_finding, differing_trials
 from sandlot.audit.probes.likeness import Mismatch
-from sandlot.audit.probes.plays import GOLDEN
+from sandlot.audit.probes.plays import GOLDEN, choose_tasks
 from sandlot.audit.probes.tour import tour_script
 from sandlot.audit.subject import PLAIN, Conditions, Play, Regrade, Request, Take, Trial
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK

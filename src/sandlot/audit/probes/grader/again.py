@@ -9,9 +9,9 @@ from random import Random
 
 from sandlot.audit.case import Case, Probe, regrade_with_answer
 from sandlot.audit.finding import Finding, Layer, Witness, make_finding
-from sandlot.audit.probes.choice import SURE
 from sandlot.audit.probes.grader.asking import NONSENSE, SolvedTask, find_solved_tasks, needs_golden, num_affordable
 from sandlot.audit.probes.grader.rungs import rungs
+from sandlot.audit.probes.plays import SURE
 from sandlot.audit.subject import Conditions, Regrade, Trial
 from sandlot.core.errors import ConfigError
 from sandlot.core.stats.intervals import wilson

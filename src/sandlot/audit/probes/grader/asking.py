@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from sandlot.audit.case import Case, regrade_with_answer
 from sandlot.audit.finding import Finding, Severity, Witness, make_finding
-from sandlot.audit.probes.choice import choose_tasks
 from sandlot.audit.probes.likeness import EPSILON, opening_text
+from sandlot.audit.probes.plays import choose_tasks
 from sandlot.audit.subject import PLAIN, Conditions, Trial
 from sandlot.core.task import Task
 from sandlot.core.trace import Scored

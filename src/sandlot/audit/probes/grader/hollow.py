@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Finding, Layer, Severity
-from sandlot.audit.probes.choice import SURE
 from sandlot.audit.probes.grader.asking import (
     NONSENSE,
     GradedAnswer,
@@ -24,6 +23,7 @@ from sandlot.audit.probes.grader.asking import (
     normalized,
 )
 from sandlot.audit.probes.likeness import EPSILON
+from sandlot.audit.probes.plays import SURE
 from sandlot.core.stats.intervals import beta_cdf
 
 _EMPTY = ("", " \n\t", ".", "-", "...", "null", "N/A", "?")

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Finding, Layer, Severity, Witness, make_finding
-from sandlot.audit.probes.choice import choose_tasks
 from sandlot.audit.probes.likeness import EPSILON, changes_between, observations
-from sandlot.audit.probes.plays import GOLDEN, MANY_TURNS, request_for, witness_of
+from sandlot.audit.probes.plays import GOLDEN, MANY_TURNS, choose_tasks, request_for, witness_of
 from sandlot.audit.probes.scripted.floor import needs_both, needs_golden
 from sandlot.audit.probes.scripted.reach import GoldenWork, find_works, required_of
 from sandlot.audit.subject import Call, NamedPlay, Play, Say, Script, Trial

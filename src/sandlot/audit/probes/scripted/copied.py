@@ -15,10 +15,9 @@ import msgspec
 
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Finding, Layer, Severity, make_finding
-from sandlot.audit.probes.choice import choose_tasks
 from sandlot.audit.probes.grader.asking import NONSENSE
 from sandlot.audit.probes.likeness import changes_between, leaves, mentions, observations, opening_text
-from sandlot.audit.probes.plays import request_for, witness_of
+from sandlot.audit.probes.plays import choose_tasks, request_for, witness_of
 from sandlot.audit.probes.scripted.attacks import one_act_per_turn
 from sandlot.audit.probes.scripted.floor import needs_both, needs_golden
 from sandlot.audit.probes.scripted.reach import GoldenWork, find_works, required_of

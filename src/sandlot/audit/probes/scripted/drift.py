@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Finding, Layer, Severity, make_finding
-from sandlot.audit.probes.choice import choose_tasks
 from sandlot.audit.probes.likeness import Observation, observations
-from sandlot.audit.probes.plays import request_for, witness_of
+from sandlot.audit.probes.plays import choose_tasks, request_for, witness_of
 from sandlot.audit.probes.scripted.calls import allowed_calls, forbidden_calls
 from sandlot.audit.probes.scripted.floor import needs_both, needs_tools
 from sandlot.audit.probes.scripted.reach import find_works, properties_of, required_of

@@ -9,9 +9,8 @@ from typing import cast
 
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Finding, Layer, Witness, make_finding
-from sandlot.audit.probes.choice import choose_tasks
 from sandlot.audit.probes.likeness import EPSILON, Observation, observations
-from sandlot.audit.probes.plays import GOLDEN, request_for, witness_of
+from sandlot.audit.probes.plays import GOLDEN, choose_tasks, request_for, witness_of
 from sandlot.audit.probes.scripted.drift import author_tools, in_turns
 from sandlot.audit.probes.scripted.floor import needs_both, needs_golden, needs_tools
 from sandlot.audit.probes.scripted.reach import only_text

@@ -7,9 +7,8 @@ import msgspec
 
 from sandlot.audit.case import IDLE, Case, Probe
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity
-from sandlot.audit.probes.choice import SURE, choose_tasks
 from sandlot.audit.probes.likeness import EPSILON, changes_between, opening_text
-from sandlot.audit.probes.plays import request_for
+from sandlot.audit.probes.plays import SURE, choose_tasks, request_for
 from sandlot.audit.probes.scripted.attacks import (
     Attack,
     carried_change,

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from sandlot.audit.answer_places import has_word, is_long_enough, values_as_text
 from sandlot.audit.case import Case, Probe, script_of
 from sandlot.audit.finding import Finding, Layer, Severity, make_finding
-from sandlot.audit.probes.choice import choose_tasks
 from sandlot.audit.probes.likeness import observations, opening
-from sandlot.audit.probes.plays import request_for, witness_of
+from sandlot.audit.probes.plays import choose_tasks, request_for, witness_of
 from sandlot.audit.probes.scripted.floor import needs_both
 from sandlot.audit.probes.scripted.reach import find_works, properties_of, required_of
 from sandlot.audit.subject import Call, Conditions, Script, Trial

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Finding, Layer, make_finding
-from sandlot.audit.probes.choice import choose_tasks
 from sandlot.audit.probes.likeness import Observation, changes_between, observations
-from sandlot.audit.probes.plays import request_for, witness_of
+from sandlot.audit.probes.plays import choose_tasks, request_for, witness_of
 from sandlot.audit.probes.scripted.attacks import one_act_per_turn
 from sandlot.audit.probes.scripted.calls import LONG, declared_arguments
 from sandlot.audit.probes.scripted.drift import ROOM, author_tools

@@ -11,9 +11,8 @@ from typing import Any
 
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Finding, Layer, make_finding
-from sandlot.audit.probes.choice import choose_tasks
 from sandlot.audit.probes.likeness import mask_volatile, observations
-from sandlot.audit.probes.plays import request_for, witness_of
+from sandlot.audit.probes.plays import choose_tasks, request_for, witness_of
 from sandlot.audit.probes.scripted.floor import needs_both
 from sandlot.audit.probes.scripted.reach import GoldenWork, find_works, properties_of, required_of
 from sandlot.audit.subject import Call, Conditions, Script, Trial

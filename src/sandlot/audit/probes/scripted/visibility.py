@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from sandlot.audit.answer_places import values_as_text
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Finding, Layer, Severity, Witness, make_finding
-from sandlot.audit.probes.choice import choose_tasks
 from sandlot.audit.probes.likeness import Observation, leaves, left_behind, observations, opening
-from sandlot.audit.probes.plays import request_for, witness_of
+from sandlot.audit.probes.plays import choose_tasks, request_for, witness_of
 from sandlot.audit.probes.scripted.floor import needs_tools
 from sandlot.audit.probes.scripted.reach import properties_of
 from sandlot.audit.probes.static.code import Code, Function, Part
