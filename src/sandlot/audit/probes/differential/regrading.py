@@ -36,15 +36,9 @@ def _differs(old: Trial, new: Trial) -> bool:
 def _finding(case: Case, flaky: list[tuple[Trial, Trial, Conditions]], num_trials: int) -> Finding:
     old, new, conditions = flaky[0]
     assert old.trace is not None
-    rewards = [grading.get("value", grading) for grading in gradings_of(new)["gradings"]]
-    where = next(
-        (
-            each
-            for grading in gradings_of(new)["gradings"]
-            if (each := first_difference(gradings_of(old)["gradings"][0], grading))
-        ),
-        "",
-    )
+    first, gradings = gradings_of(old)["gradings"][0], gradings_of(new)["gradings"]
+    rewards = [grading.get("value", grading) for grading in gradings]
+    where = next((each for grading in gradings if (each := first_difference(first, grading))), "")
     witness = Witness(
         inputs={
             "task": old.trace.task,

@@ -175,10 +175,8 @@ def _finding(case: Case, name: str, graded: list[GradedAnswer], num_tasks: int) 
     best = [one for one in graded if (one.reward or 0.0) >= most - EPSILON]
     tasks = len({one.question.target.task.id for one in graded})
     often = tasks >= max(2, _OFTEN * num_tasks)
-    judged = case.description.needs_judge and name in {
-        "options",
-        "echo",
-    }  # the judge may be asked whether everything is mentioned
+    # a judge may be asked whether everything is mentioned
+    judged = case.description.needs_judge and name in {"options", "echo"}
     return answer_finding(
         kind.code,
         f"{kind.title} (up to {most:g}, on {tasks} of {num_tasks} tasks)",
@@ -218,9 +216,7 @@ async def _look_at_guesses(case: Case) -> list[Finding]:
     right = await keep_reproducible(case, right)
     options = len({normalized(target.answer) for target in everyone})
     chance = 1 / options if options else 1.0
-    by_luck = beta_cdf(
-        chance, max(1, len(right)), len(everyone) - len(right) + 1
-    )  # probability of at least this many right by chance
+    by_luck = beta_cdf(chance, max(1, len(right)), len(everyone) - len(right) + 1)  # at least as many right, by chance
     if len(right) / len(everyone) <= max(_GUESSABLE, chance + _MARGIN) or by_luck > _LUCK:
         return []
     title = f"`{guess[:60]}` is right for {len(right)} of {len(everyone)} tasks; chance would give {chance:.0%}"

@@ -32,6 +32,8 @@ _SAME_TEXT = frozenset(
 )
 _TEXT_OF = frozenset({"str", "re.sub", "unicodedata.normalize", "html.unescape"})
 _ANSWERS = re.compile(r"^(?:\w*answer|response|completion|output|prediction|predicted|pred|submission|solution_str|text)$")
+_NO_TEXT = frozenset({"World", "Task", "int", "float", "bool"})
+"""Types of a tool's parameters that hold no text of the agent."""
 _ROUNDS = 4
 
 
@@ -152,13 +154,7 @@ def _given(function: Function) -> Iterator[tuple[str, Holds]]:
             yield first, Holds.EVIDENCE
     if Part.TOOL in function.marked:
         for parameter in function.parameters:
-            if parameter.arg not in {"world", "task", "self"} and _annotation(parameter) not in {
-                "World",
-                "Task",
-                "int",
-                "float",
-                "bool",
-            }:
+            if parameter.arg not in {"world", "task", "self"} and _annotation(parameter) not in _NO_TEXT:
                 yield parameter.arg, Holds.TEXT
 
 
