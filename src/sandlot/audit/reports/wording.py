@@ -16,6 +16,10 @@ WHAT_LAYERS_DO = {
 }
 
 
+_LONGEST = 1200
+"""Maximum characters of one part of a witness."""
+
+
 def defect_name(finding: Finding) -> str:
     """The name of a finding's defect class."""
     defect = DEFECTS.get(finding.code.partition(".")[0])
@@ -35,6 +39,14 @@ def where_seen(finding: Finding) -> str:
     place += [f"`{finding.where}`"] if finding.where else []
     place += [f"{finding.count} times"] if finding.count > 1 else []
     return ", ".join(place)
+
+
+def witness_lines(finding: Finding) -> list[str]:
+    """The inputs, the expected and the observed result of a witness, each cut to 1,200 characters; none without a witness."""
+    if finding.witness is None:
+        return []
+    results = [("expected", finding.witness.expected), ("observed", finding.witness.observed)]
+    return [f"{name}: {value}"[:_LONGEST] for name, value in [*finding.witness.inputs.items(), *results]]
 
 
 def reproduce_command(audit: Audit, finding: Finding) -> str:
