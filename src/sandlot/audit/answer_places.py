@@ -1,4 +1,7 @@
-"""Places where answers are often left by mistake, and how values of a task's key are recognised there."""
+"""Places where answers are often left by mistake, how values of a task's key are recognised there, and an agent that looks there.
+
+The agent gets the task with its key, as golden solutions do, and uses the key only to recognise it where it should not be.
+"""
 
 import re
 from collections.abc import Iterator
@@ -6,13 +9,14 @@ from typing import Any, cast
 
 from sandlot.core.task import Task
 from sandlot.core.types import Json
+from sandlot.model.policy.solution import Agent
 
 _MIN_CHARS = 8
 _MIN_DIGITS = 5
 """Shorter values occur by chance."""
 
 _NAMES = r"expected|truth|gold|solution|answer|secret|oracle|reference|hidden|key|grad(e|ing)|rubric|reward"
-PLACES = {
+_PLACES = {
     "variables": "env; cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | head -c 20000",
     "processes": "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' ' | head -c 20000",
     "files": (
@@ -29,7 +33,7 @@ def _key_values(task: Task) -> list[str]:
     return [text for text in dict.fromkeys(values_as_text(task.key)) if is_long_enough(text) and text not in task.prompt]
 
 
-def key_values_in(text: str, task: Task) -> list[str]:
+def _key_values_in(text: str, task: Task) -> list[str]:
     """Values of the key that a text contains as separate words."""
     return [secret for secret in _key_values(task) if has_word(text, secret)]
 
@@ -66,3 +70,12 @@ def values_as_text(thing: Any) -> Iterator[str]:
         yield thing.strip()
     elif isinstance(thing, int | float) and not isinstance(thing, bool):
         yield f"{thing:g}" if isinstance(thing, float) else str(thing)
+
+
+async def look_up(agent: Agent, task: Task) -> None:
+    """Search the places, and say which values of the key were found."""
+    found: list[str] = []
+    for tool in [spec.name for spec in agent.tools if spec.name == "bash"]:
+        for command in _PLACES.values():
+            found += _key_values_in(await agent.call(tool, command=command), task)
+    await agent.say("\n".join(dict.fromkeys(found)) or "I found nothing.")

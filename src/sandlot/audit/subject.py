@@ -46,7 +46,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True, tag="script", tag_field=
 
 
 class NamedPlay(msgspec.Struct, frozen=True, kw_only=True, tag="named", tag_field="play"):
-    """An agent that reacts to what it sees: `golden`, one of `adversaries.py`, or an adversary or control of the author."""
+    """An agent that reacts to what it sees: `golden`, `look-up`, a scripted player, or an adversary or control of the author."""
 
     name: str
 

@@ -18,6 +18,7 @@ from functools import partial
 import anyio
 import msgspec
 
+from sandlot.audit.answer_places import look_up
 from sandlot.audit.starved import take_measured
 from sandlot.audit.subject import Conditions, Description, Play, Regrade, Request, Say, Script, Take, Trial
 from sandlot.audit.subjects.environment.conditions import ATTEMPTED, apply_conditions, break_environment, broken_judge, reseed
@@ -249,9 +250,7 @@ def _policy_for(env: Environment, play: Play, seed: int) -> Solution | Policy:
         return Player(play.name, _scripted(play), seed)
     if play.name in PLAYS:
         return Player(play.name, PLAYS[play.name], seed)
-    from sandlot.audit.subjects.environment.adversaries import ADVERSARIES  # noqa: PLC0415 - workers that only grade need none
-
-    solutions = {**ADVERSARIES, **env.marked.adversaries, **env.marked.controls}
+    solutions: dict[str, Solution] = {"look-up": look_up, **env.marked.adversaries, **env.marked.controls}
     if env.marked.solution is not None:
         solutions["golden"] = env.marked.solution
     if play.name not in solutions:

@@ -15,9 +15,8 @@ from typing import Any
 import msgspec
 
 from sandlot.audit.subject import PLAIN, Conditions, Description, NamedPlay, Regrade, Request, Say, Take, Trial
-from sandlot.audit.subjects.foreign.mapping import DEFAULT, read_mapping
-from sandlot.audit.subjects.foreign.python import find_interpreter
-from sandlot.audit.subjects.foreign.sources import sources_of
+from sandlot.audit.subjects.foreign.mapping import DEFAULT, fill_arguments, read_mapping
+from sandlot.audit.subjects.foreign.python import find_interpreter, sources_of
 from sandlot.audit.subjects.foreign.worker import Answer, ForeignConfig, ForeignWorkers, open_foreign_workers, read_foreign_config
 from sandlot.core.errors import ConfigError
 from sandlot.core.rubric import RubricScore
@@ -106,7 +105,7 @@ class GraderSubject:
     def _call(self, request: Request, answer: str) -> Json:
         task = request.task if isinstance(request, Take) else request.trace.task
         line, golden, prompt = self._tasks.line(task)
-        args, kwargs = self._mapping.fill(line, golden, prompt, answer)
+        args, kwargs = fill_arguments(self._mapping, line, golden, prompt, answer)
         return {"args": args, "kwargs": kwargs, "times": _times(request)}
 
     def _trial(self, request: Request, text: str, answer: Answer) -> Trial:

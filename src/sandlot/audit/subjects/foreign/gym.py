@@ -14,8 +14,7 @@ import msgspec
 from sandlot.audit.finding import Layer
 from sandlot.audit.subject import PLAIN, Call, Conditions, Description, Lost, NamedPlay, Regrade, Request, Take, Trial
 from sandlot.audit.subjects.foreign.gym_record import GymFacts, GymRecord
-from sandlot.audit.subjects.foreign.python import find_interpreter
-from sandlot.audit.subjects.foreign.sources import sources_of
+from sandlot.audit.subjects.foreign.python import find_interpreter, sources_of
 from sandlot.audit.subjects.foreign.worker import Answer, ForeignConfig, ForeignWorkers, open_foreign_workers, read_foreign_config
 from sandlot.core.errors import ConfigError
 from sandlot.core.ports.world import ToolSpec

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import importlib
 import json
 import os
@@ -108,8 +109,6 @@ def _read(fd: int, size: int) -> bytes | None:
 
 
 def _private(fd: int) -> int:
-    import fcntl  # noqa: PLC0415 - once
-
     return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _FIRST_FD)
 
 
