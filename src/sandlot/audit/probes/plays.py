@@ -1,6 +1,5 @@
 """What probes play: the tasks, the requests, and the witnesses that show a play."""
 
-from collections import defaultdict
 from random import Random
 
 import msgspec
@@ -8,6 +7,7 @@ import msgspec
 from sandlot.audit.case import Case
 from sandlot.audit.finding import Witness
 from sandlot.audit.subject import Conditions, NamedPlay, Play, Take
+from sandlot.core.groups import group_by_key
 from sandlot.core.task import Task
 from sandlot.core.types import Json
 
@@ -26,9 +26,7 @@ def choose_tasks(case: Case, most: int, *, sandboxed: int | None = None) -> list
     if len(case.tasks) <= most:
         return list(case.tasks)
     rng = Random(case.seed)  # noqa: S311 - seeded, not secret
-    kinds: dict[tuple[str, ...], list[Task]] = defaultdict(list)
-    for task in rng.sample(case.tasks, len(case.tasks)):
-        kinds[(task.rubric, *task.tags)].append(task)
+    kinds = group_by_key(((task.rubric, *task.tags), task) for task in rng.sample(case.tasks, len(case.tasks)))
     picked: list[Task] = []
     while len(picked) < most:
         for tasks in [tasks for tasks in kinds.values() if tasks]:

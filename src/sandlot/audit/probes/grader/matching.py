@@ -5,7 +5,6 @@ in backticks), another format is the agent's mistake. If the prompt names two fo
 """
 
 import re
-from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -25,6 +24,7 @@ from sandlot.audit.probes.grader.asking import (
 )
 from sandlot.audit.probes.grader.spelling import IN_REVERSE, Spelling, near_misses, same_value
 from sandlot.audit.probes.likeness import EPSILON
+from sandlot.core.groups import group_by_key
 from sandlot.core.stats.intervals import wilson
 
 _STRICT = re.compile(
@@ -173,11 +173,7 @@ async def _ask_by_kind(case: Case, some: Sequence[SolvedTask], questions: Sequen
     control = [Question(target, "control", NONSENSE, solved=True) for target in some]
     graded = await ask(case, [*control, *questions])
     read = {one.question.target.task.id for one in graded[: len(control)] if not _full(one)}
-    kinds: dict[str, list[GradedAnswer]] = defaultdict(list)
-    for one in graded[len(control) :]:
-        if one.question.target.task.id in read:
-            kinds[one.question.kind].append(one)
-    return kinds
+    return group_by_key((one.question.kind, one) for one in graded[len(control) :] if one.question.target.task.id in read)
 
 
 def _full(one: GradedAnswer) -> bool:

@@ -15,6 +15,7 @@ from sandlot.audit.probes.plays import GOLDEN, MANY_TURNS, choose_tasks, request
 from sandlot.audit.probes.scripted.floor import needs_both, needs_golden
 from sandlot.audit.probes.scripted.reach import GoldenWork, find_works, required_of
 from sandlot.audit.subject import Call, NamedPlay, Play, Say, Script, Trial
+from sandlot.core.groups import group_by_key
 from sandlot.core.task import Task
 
 _REPEATS = 5
@@ -167,10 +168,8 @@ async def _look_at_own(case: Case) -> list[Finding]:
     tasks = choose_tasks(case, 16, sandboxed=3)
     plays: list[tuple[Task, Play]] = [(task, NamedPlay(name=name)) for name in case.description.controls for task in tasks]
     trials = await case.take([request_for(case, task, play) for task, play in plays])
-    missed: dict[str, list[tuple[Task, Play, Trial]]] = defaultdict(list)
-    for (task, play), trial in zip(plays, trials, strict=True):
-        if not trial.passed:
-            missed[play.name].append((task, play, trial))
+    played = [(task, play, trial) for (task, play), trial in zip(plays, trials, strict=True)]
+    missed = group_by_key((play.name, (task, play, trial)) for task, play, trial in played if not trial.passed)
     return [
         make_finding(
             "D15.control",

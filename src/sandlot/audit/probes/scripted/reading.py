@@ -17,6 +17,7 @@ from sandlot.audit.probes.plays import choose_tasks, request_for, witness_of
 from sandlot.audit.probes.scripted.floor import needs_both
 from sandlot.audit.probes.scripted.reach import find_works, properties_of, required_of
 from sandlot.audit.subject import Call, Conditions, Script, Trial
+from sandlot.core.groups import group_by_key
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
 from sandlot.core.trace import ToolResult
@@ -114,9 +115,7 @@ def _pages(spec: ToolSpec) -> bool:
 
 def _findings(case: Case, hidden: Sequence[_HiddenValue]) -> list[Finding]:
     """One finding per tool; half the limit is reported only where the whole limit hides nothing."""
-    by_tool: dict[str, list[_HiddenValue]] = defaultdict(list)
-    for each in hidden:
-        by_tool[each.tool.name].append(each)
+    by_tool = group_by_key((each.tool.name, each) for each in hidden)
     return [_finding(case, [each for each in found if each.factor == found[0].factor]) for found in by_tool.values()]
 
 

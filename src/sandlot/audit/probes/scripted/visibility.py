@@ -19,6 +19,7 @@ from sandlot.audit.probes.scripted.reach import properties_of
 from sandlot.audit.probes.static.code import Code, Function, Part
 from sandlot.audit.probes.tour import tour_script
 from sandlot.audit.subject import Script, Trial
+from sandlot.core.groups import group_by_key
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
 
@@ -49,10 +50,8 @@ async def _look_at_cuts(case: Case) -> list[Finding]:
     tasks = choose_tasks(case, _TASKS, sandboxed=_SANDBOXED)
     plays = [tour_script(case, golden.get(task.id, idle[task.id])) for task in tasks]
     trials = await case.take([request_for(case, task, play) for task, play in zip(tasks, plays, strict=True)])
-    cuts: dict[str, list[_Cut]] = {}
-    for task, play, trial in zip(tasks, plays, trials, strict=True):
-        for cut in _cuts(case, task, play, trial):
-            cuts.setdefault(cut.shown.tool, []).append(cut)
+    played = zip(tasks, plays, trials, strict=True)
+    cuts = group_by_key((cut.shown.tool, cut) for each in played for cut in _cuts(case, *each))
     return [*(_finding(case, each) for each in cuts.values()), *await _cut_made_texts(case, tasks, trials, known=cuts)]
 
 

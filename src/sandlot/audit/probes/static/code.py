@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from sandlot.audit.subject import Description
+from sandlot.core.groups import group_by_key
 from sandlot.core.rubric import PythonCheck
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef
@@ -77,13 +78,8 @@ class Function:
 
     def assigned(self) -> dict[str, list[ast.expr]]:
         """The values of plain assignments to each name, in order."""
-        found: dict[str, list[ast.expr]] = {}
-        for node in self.nodes():
-            if isinstance(node, ast.Assign):
-                for target in node.targets:
-                    if isinstance(target, ast.Name):
-                        found.setdefault(target.id, []).append(node.value)
-        return found
+        pairs = [(target, node.value) for node in self.nodes() if isinstance(node, ast.Assign) for target in node.targets]
+        return group_by_key((target.id, value) for target, value in pairs if isinstance(target, ast.Name))
 
 
 @dataclass(eq=False, slots=True)
@@ -122,10 +118,7 @@ class Code:
         self.kind = description.kind
         self.modules = {module.dotted: module for module in _modules(description.sources)}
         self.functions = [function for module in self.modules.values() for function in module.functions.values()]
-        self._methods: dict[str, list[Function]] = {}
-        for function in self.functions:
-            if function.owner is not None:
-                self._methods.setdefault(function.node.name, []).append(function)
+        self._methods = group_by_key((each.node.name, each) for each in self.functions if each.owner is not None)
         self._mark(description)
         self._spread()
 

@@ -15,6 +15,7 @@ from typing import Any, cast
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Finding, Layer, Severity, Witness, make_finding
 from sandlot.audit.subject import Description
+from sandlot.core.groups import group_by_key
 from sandlot.core.task import Task
 
 _BITS = 20.0
@@ -81,10 +82,7 @@ def _information(value: str) -> float:
 
 def _free_keys(keys: dict[str, dict[str, str]]) -> set[str]:
     """Paths of keys with many different values: more than half of them differ."""
-    values: dict[str, list[str]] = {}
-    for named in keys.values():
-        for path, value in named.items():
-            values.setdefault(path, []).append(value)
+    values = group_by_key(pair for named in keys.values() for pair in named.items())
     return {path for path, each in values.items() if len(set(each)) * 2 > len(each)}
 
 

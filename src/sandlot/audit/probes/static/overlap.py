@@ -17,6 +17,7 @@ import msgspec
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Finding, Layer, Severity, Witness, make_finding
 from sandlot.audit.probes.static.code import LIVE, Code
+from sandlot.core.groups import group_by_key
 from sandlot.core.task import Task, split_of
 from sandlot.core.types import Split
 
@@ -135,10 +136,7 @@ def near_twins(train: Sequence[Task], heldout: Sequence[Task]) -> Iterator[_Twin
     pieces = [_pieces(task) for task in tasks]
     often = Counter(piece for each in pieces for piece in each)
     kept = [frozenset(piece for piece in each if often[piece] <= len(tasks) / 2) for each in pieces]
-    index: dict[tuple[str, ...], list[int]] = {}
-    for at in range(len(train)):
-        for piece in _rarest(kept[at], often):
-            index.setdefault(piece, []).append(at)
+    index = group_by_key((piece, at) for at in range(len(train)) for piece in _rarest(kept[at], often))
     for at in range(len(train), len(tasks)):
         others = {other for piece in _rarest(kept[at], often) for other in index.get(piece, ())}
         for other in sorted(others):

@@ -21,6 +21,7 @@ import msgspec
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Finding, Layer, Severity, Witness, make_finding
 from sandlot.audit.probes.static.records import Pool, matching_pool, pools_of, read_records
+from sandlot.core.groups import group_by_key
 from sandlot.core.stats.tests import TestResult, benjamini_hochberg, chi_square, fisher, holm, jensen_shannon, ks
 from sandlot.core.types import Json
 
@@ -97,15 +98,10 @@ def _independent(pool: Pool, name: str) -> list[Json]:
     By the intraclass correlation: if all records of a task agree, a task counts as one record; if they differ as much as records
     of different tasks, all of them count.
     """
-    groups: dict[str, list[Json]] = {}
-    for row, home in zip(pool.rows, pool.homes, strict=True):
-        groups.setdefault(home, []).append(row)
+    groups = group_by_key(zip(pool.homes, pool.rows, strict=True))
     if len(groups) < 2:
         return pool.rows
-    measures = _measured([row.get(name) for row in pool.rows])
-    values: dict[str, list[float]] = {}
-    for home, value in zip(pool.homes, measures, strict=True):
-        values.setdefault(home, []).append(value)
+    values = group_by_key(zip(pool.homes, _measured([row.get(name) for row in pool.rows]), strict=True))
     size = len(pool.rows) / len(groups)
     worth = len(pool.rows) / (1 + (size - 1) * intraclass(list(values.values())))
     for rows in groups.values():
@@ -234,18 +230,13 @@ def _encoded_row(row: Json) -> bytes:
 
 def significant_differences(differences: Sequence[_FieldDifference]) -> dict[str, list[_FieldDifference]]:
     """The large and significant differences, by field: Holm within each kind, Benjamini-Hochberg over all."""
-    kinds: dict[str, list[int]] = {}
-    for at, difference in enumerate(differences):
-        kinds.setdefault(difference.kind, []).append(at)
+    kinds = group_by_key((difference.kind, at) for at, difference in enumerate(differences))
     within = [0.0] * len(differences)
     for places in kinds.values():
         for at, p in zip(places, holm([differences[at].comparison.p for at in places]), strict=True):
             within[at] = p
-    found: dict[str, list[_FieldDifference]] = {}
-    for difference, p in zip(differences, benjamini_hochberg(within), strict=True):
-        if p < _LEVEL and difference.comparison.effect > _GATES[difference.kind]:
-            found.setdefault(difference.field, []).append(difference)
-    return found
+    pairs = zip(differences, benjamini_hochberg(within), strict=True)
+    return group_by_key((each.field, each) for each, p in pairs if p < _LEVEL and each.comparison.effect > _GATES[each.kind])
 
 
 def _finding(pool: Pool, real: int, field: str, found: list[_FieldDifference]) -> Finding:

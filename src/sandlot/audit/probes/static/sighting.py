@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import GRAVE, Finding, Layer, Severity, Witness, make_finding
 from sandlot.audit.probes.static.code import Code, Function, Module
+from sandlot.core.groups import group_by_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +55,7 @@ def _witness(sighting: Sighting) -> Witness | None:
 
 def findings_from(sightings: Iterable[Sighting]) -> list[Finding]:
     """One finding per code and title, with the number of places; the most severe first."""
-    kept: dict[tuple[str, str], list[Sighting]] = {}
-    for sighting in sightings:
-        kept.setdefault((sighting.code, sighting.title), []).append(sighting)
+    kept = group_by_key(((sighting.code, sighting.title), sighting) for sighting in sightings)
     found = [
         make_finding(
             first.code,
