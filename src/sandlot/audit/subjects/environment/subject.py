@@ -62,7 +62,7 @@ class EnvironmentSubject:
 
     async def describe(self) -> Description:
         """Load it in a worker, and return its description."""
-        working = await self._work((), PLAIN, self.patience_s)
+        working = await self._work((), PLAIN)
         if working.description is None:
             raise ConfigError(f"environment `{self.env}` could not be loaded: {working.why()}")
         # A hostile module can describe itself as anything: its kind and its layers are set here.
@@ -80,23 +80,21 @@ class EnvironmentSubject:
                 skipped = Lost(kind="skipped", message=f"skipped after {num_lost} others were lost")
                 trials |= dict.fromkeys(left, Trial(lost=skipped))
                 break
-            hasty = self._num_hung >= _MANY_HUNG
-            patience_s = min(self.patience_s, _IMPATIENCE_S) if hasty else self.patience_s
-            working = await self._work([requests[place] for place in left], conditions, patience_s)
+            working = await self._work([requests[place] for place in left], conditions)
             self._num_hung += working.fate == "hung"
             trials |= {left[place]: trial for place, trial in working.trials.items()}
-            lost = [place for place in dict.fromkeys(working.begun) if place not in working.trials] or (
-                [] if working.trials else [0]
-            )
+            lost = [place for place in working.begun if place not in working.trials] or ([] if working.trials else [0])
             if len(trials) < len(requests):
                 trials |= {left[place]: Trial(lost=Lost(kind=working.fate, message=working.why())) for place in lost}
                 num_lost += len(lost)
         return [trials[place] for place in range(len(requests))]
 
-    async def _work(self, requests: Sequence[Request], conditions: Conditions, patience_s: float) -> "_WorkerRun":
+    async def _work(self, requests: Sequence[Request], conditions: Conditions) -> "_WorkerRun":
+        """Run one worker. Without requests it describes the environment."""
         job = Job(self.env, tuple(requests), conditions, self.judge, self.user, self.sandbox)
-        working = _WorkerRun(job, patience_s)
         async with self.processes:
+            hasty = self._num_hung >= _MANY_HUNG
+            working = _WorkerRun(job, min(self.patience_s, _IMPATIENCE_S) if hasty else self.patience_s)
             await working.run(self._fork_server)
         return working
 
@@ -123,7 +121,7 @@ class _WorkerRun:
         self._refused: Refused | None = None
         self.description: Description | None = None
         self.trials: dict[int, Trial] = {}
-        self.begun: list[int] = []
+        self.begun: dict[int, None] = {}
         self.fate = "died"
 
     async def run(self, fork_server: ForkServer | None = None) -> None:
@@ -166,7 +164,7 @@ class _WorkerRun:
     def _take_note(self, note: Note) -> None:
         match note:
             case Begun():
-                self.begun.append(note.place)
+                self.begun[note.place] = None
             case Done():
                 self.trials[note.place] = note.trial
             case Described():
