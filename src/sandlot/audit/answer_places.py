@@ -28,14 +28,10 @@ _PLACES = {
 """The commands of the look-up agent, by kind of place. Files that they do not read are the task's own material."""
 
 
-def _key_values(task: Task) -> list[str]:
-    """Values of the key that are long enough to recognise and not in the prompt."""
-    return [text for text in dict.fromkeys(values_as_text(task.key)) if is_long_enough(text) and text not in task.prompt]
-
-
 def _key_values_in(text: str, task: Task) -> list[str]:
-    """Values of the key that a text contains as separate words."""
-    return [secret for secret in _key_values(task) if has_word(text, secret)]
+    """Values of the key that a text contains as separate words, if they are long enough to recognise and not in the prompt."""
+    secrets = [value for value in dict.fromkeys(values_as_text(task.key)) if is_long_enough(value) and value not in task.prompt]
+    return [secret for secret in secrets if has_word(text, secret)]
 
 
 def has_word(text: str, value: str) -> bool:

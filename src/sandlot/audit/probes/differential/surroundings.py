@@ -93,13 +93,11 @@ async def _look_at_surroundings(case: Case) -> list[Finding]:
         title = "the environment uses the network, whose answers may change"
         found.append(difference_finding(case, "D17.network", title, reaching, expected=expected, conditions=away))
     if suspects:
-        parted = [request for request in requests if any(_matches(request, each) for each in suspects)]
+        parted = [
+            request for request in requests if any((request.task, request.play) == (each.task.id, each.play) for each in suspects)
+        ]
         found += await _find_causes(case, parted[:_MAX_SUSPECTS], now_s)
     return list({finding.code: finding for finding in found}.values())
-
-
-def _matches(request: Take, parting: TrialDifference) -> bool:
-    return (request.task, request.play) == (parting.task.id, parting.play)
 
 
 def _network_attempt(case: Case, request: Take, trial: Trial) -> TrialDifference:

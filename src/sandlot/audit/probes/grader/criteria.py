@@ -34,16 +34,16 @@ async def _look_at_criteria(case: Case) -> list[Finding]:
         graded[target.task.id].append(trial)
     seen: dict[str, list[CheckResult] | None] = {}
     for each in graded.values():
-        for name in _names(each[0]):
-            results = _results(name, each)
-            before = seen.get(name, [])
-            seen[name] = None if results is None or before is None else [*before, *results]
-    dead = [results for results in seen.values() if results and len(results) >= _ENOUGH and _always_met(results)]
-    return [_finding(case, some, results) for results in dead]
-
-
-def _names(trial: Trial) -> list[str]:
-    return [check.id for check in trial.score.checks] if trial.score else []
+        for check in each[0].score.checks if each[0].score else ():
+            results = _results(check.id, each)
+            before = seen.get(check.id, [])
+            seen[check.id] = None if results is None or before is None else [*before, *results]
+    enough = [results for results in seen.values() if results and len(results) >= _ENOUGH]
+    return [
+        _finding(case, some, results)
+        for results in enough
+        if all(result.worth > 0 and result.value >= 1 - EPSILON for result in results)
+    ]
 
 
 def _results(check: str, trials: list[Trial]) -> list[CheckResult] | None:
@@ -55,11 +55,6 @@ def _results(check: str, trials: list[Trial]) -> list[CheckResult] | None:
             return None
         found.append(result)
     return found
-
-
-def _always_met(results: list[CheckResult]) -> bool:
-    """True if every result is met and gives points."""
-    return all(result.worth > 0 and result.value >= 1 - EPSILON for result in results)
 
 
 def _spoiled_works(target: SolvedTask, rng: Random) -> list[Regrade]:

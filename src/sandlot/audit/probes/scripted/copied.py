@@ -141,7 +141,8 @@ async def _copy_finding(case: Case, place: _Place, copied: Sequence[_Copied], sh
     trials = await case.take([request_for(case, each.work.task, each.play) for each in copied])
     passed = [(each, trial) for each, trial in zip(copied, trials, strict=True) if trial.passed]
     tool, path = place
-    beside = [other for other, values in shown.items() if other[0] == tool and other[1] != path and _varies(values)]
+    varying = [other for other, values in shown.items() if len({str(value) for value in values.values()}) > 1]
+    beside = [other for other in varying if other[0] == tool and other[1] != path]
     asked = any(_names(path, f"{case.description.system}\n{opening_text(each.work.idle)}") for each in copied)
     worked = _computed_name(case, copied)
     sure = len(passed) == len(copied) and len(beside) >= _BESIDE and not asked and bool(worked)
@@ -163,10 +164,6 @@ def _computed_name(case: Case, copied: Sequence[_Copied]) -> str | None:
     names = computed_answers(Code(case.description))
     key = copied[0].work.task.key
     return next((name for field, name in names.items() if field in key and _same(key[field], copied[0].value)), None)
-
-
-def _varies(values: dict[str, Any]) -> bool:
-    return len({str(value) for value in values.values()}) > 1
 
 
 def _names(path: str, prompt: str) -> bool:

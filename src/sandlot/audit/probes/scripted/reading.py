@@ -58,7 +58,9 @@ async def _look_behind_cuts(case: Case) -> list[Finding]:
             narrow = await _read(case, tasks, plays, limit)
             for task in tasks:
                 hidden += _hidden_values(case, task, plays[task.id], wide[task.id], narrow[task.id], (limit, factor))
-    return _findings(case, hidden)
+    by_tool = group_by_key((each.tool.name, each) for each in hidden)
+    # half the limit is reported only where the whole limit hides nothing
+    return [_finding(case, [each for each in found if each.factor == found[0].factor]) for found in by_tool.values()]
 
 
 def _reader_script(case: Case, golden: Script) -> Script:
@@ -111,12 +113,6 @@ def _shown_by(trial: Trial, value: str) -> str | None:
 def _pages(spec: ToolSpec) -> bool:
     """True if a tool takes a number: a page, a line, an offset."""
     return any("integer" in str(schema) or "number" in str(schema) for schema in properties_of(spec).values())
-
-
-def _findings(case: Case, hidden: Sequence[_HiddenValue]) -> list[Finding]:
-    """One finding per tool; half the limit is reported only where the whole limit hides nothing."""
-    by_tool = group_by_key((each.tool.name, each) for each in hidden)
-    return [_finding(case, [each for each in found if each.factor == found[0].factor]) for found in by_tool.values()]
 
 
 def _finding(case: Case, found: Sequence[_HiddenValue]) -> Finding:

@@ -150,7 +150,7 @@ def _given(function: Function) -> Iterator[tuple[str, Holds]]:
     if Part.CHECK in function.marked and names and not function.owner:
         bare = [name for name in names if name not in {"task", "self", "judge"}]
         first = "evidence" if "evidence" in names else (bare[0] if bare else None)
-        if first is not None and not _is_generator(function):
+        if first is not None and not any(isinstance(node, ast.Yield) for node in function.nodes()):
             yield first, Holds.EVIDENCE
     if Part.TOOL in function.marked:
         for parameter in function.parameters:
@@ -166,10 +166,6 @@ def _graded(function: Function) -> Iterator[tuple[str, Holds]]:
     answers = [name for name in names if _ANSWERS.search(name)] or names[:1]
     for name in names:
         yield name, Holds.TEXT if name in answers else Holds.KEY
-
-
-def _is_generator(function: Function) -> bool:
-    return any(isinstance(node, ast.Yield) for node in function.nodes())
 
 
 def _annotation(parameter: ast.arg) -> str:

@@ -44,7 +44,8 @@ async def _look(case: Case) -> list[Finding]:
     """The agent can know every literal that a check requires."""
     said = case.description
     code = Code(said)
-    known, tasks = _known_to_agents(said, code), [_task_words(task.prompt, task.data) for task in said.tasks[:_SHOWN]]
+    known = _known_to_agents(said, code)
+    tasks = [f"{task.prompt}\n{task.data}".casefold()[:200_000] for task in said.tasks[:_SHOWN]]
     found: dict[str, Finding] = {}
     for asked in [*_in_code(code), *_in_rubrics(said)]:
         words = asked.literal.strip().casefold()
@@ -90,19 +91,10 @@ def _known_to_agents(said: Description, code: Code) -> str:
     working = {function.module.path for function in code.functions if function.parts}
     shown += [text for path, text in said.sources.items() if path not in working and not path.startswith(("rubrics/", "tasks/"))]
     for function in code.working_in(Part.TOOL, Part.SETUP, Part.USER):
-        if function.marked == frozenset({Part.CHECK}) or _is_script(function):
-            continue
+        if function.marked == {Part.CHECK} or {Part.TASKS, Part.CHECK} <= function.marked:
+            continue  # a check, or an environment of one function, whose literals count only if they are in its prompts
         shown += [node.value for node in function.nodes() if isinstance(node, ast.Constant) and isinstance(node.value, str)]
     return "\n".join(shown).casefold()
-
-
-def _is_script(function: Function) -> bool:
-    """True for an environment of one function, whose literals count only if they are in its prompts."""
-    return {Part.TASKS, Part.CHECK} <= function.marked
-
-
-def _task_words(prompt: str, data: object) -> str:
-    return f"{prompt}\n{data}".casefold()[:200_000]
 
 
 # -- code --------------------------------------------------------------------------------------------------------------
