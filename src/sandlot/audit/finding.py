@@ -65,9 +65,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """A code of `defects.py` with the variant: `D02.exit`."""
     title: str
     """One sentence that can be understood without the code."""
-    layer: Layer = Layer.STATIC
-    """Set by `Probe.run`, as is `probe`."""
-    probe: str = ""
+    layer: Layer
+    probe: str
     """The probe that found it: `sandlot audit ENV --probe NAME` repeats it."""
     severity: Severity
     standing: Confidence = Confidence.LEAD
@@ -109,10 +108,12 @@ def make_finding(  # noqa: PLR0913 - the fields of a finding, all but three by k
     count: int = 1,
     fix: str = "",
 ) -> Finding:
-    """A finding of a probe: confirmed if it has a witness and is `sure`, else a lead."""
+    """A finding, confirmed if it has a witness and is `sure`, else a lead. `Probe.run` sets its layer and probe."""
     return Finding(
         code=code,
         title=title,
+        layer=Layer.STATIC,
+        probe="",
         severity=severity,
         standing=Confidence.CONFIRMED if sure and witness is not None else Confidence.LEAD,
         task=task,
