@@ -91,7 +91,7 @@ def _known_to_agents(said: Description, code: Code) -> str:
     working = {function.module.path for function in code.functions if function.parts}
     shown += [text for path, text in said.sources.items() if path not in working and not path.startswith(("rubrics/", "tasks/"))]
     for function in code.working_in(Part.TOOL, Part.SETUP, Part.USER):
-        if function.marked == {Part.CHECK} or {Part.TASKS, Part.CHECK} <= function.marked:
+        if function.marked == frozenset({Part.CHECK}) or {Part.TASKS, Part.CHECK} <= function.marked:
             continue  # a check, or an environment of one function, whose literals count only if they are in its prompts
         shown += [node.value for node in function.nodes() if isinstance(node, ast.Constant) and isinstance(node.value, str)]
     return "\n".join(shown).casefold()
