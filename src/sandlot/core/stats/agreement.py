@@ -104,9 +104,9 @@ class RankChange:
     """The effect on verdicts of a change that should not matter."""
 
     asked: int
-    up: int
+    better: int
     """Verdicts that became better."""
-    down: int
+    worse: int
     share: Interval
     """The share of verdicts that changed."""
     p_value: float
@@ -115,9 +115,9 @@ class RankChange:
 
 def rank_change(ranks: Sequence[tuple[int, int]]) -> RankChange:
     """From pairs of ranks, before and after."""
-    up = sum(after > before for before, after in ranks)
-    down = sum(after < before for before, after in ranks)
-    return RankChange(len(ranks), up, down, wilson(up + down, len(ranks)), mcnemar(up, down))
+    better = sum(after > before for before, after in ranks)
+    worse = sum(after < before for before, after in ranks)
+    return RankChange(len(ranks), better, worse, wilson(better + worse, len(ranks)), mcnemar(better, worse))
 
 
 def prediction_powered(

@@ -100,7 +100,7 @@ def test_what_moves_one_way_only_is_not_chance():
     biased, noisy = rank_change([(0, 1)] * 8 + [(1, 1)] * 30), rank_change([(0, 1)] * 4 + [(1, 0)] * 4 + [(1, 1)] * 30)
     assert biased.p_value == pytest.approx(2 * 0.5**8)
     assert noisy.p_value == 1.0
-    assert (biased.up, biased.down, biased.asked) == (8, 0, 38)
+    assert (biased.better, biased.worse, biased.asked) == (8, 0, 38)
 
 
 def test_a_corrected_mean_is_unbiased_and_its_interval_covers():
