@@ -97,7 +97,7 @@ class _ModelUser:
                 node = await self._policy.turn(self._view, self._leaf, ())
         except ModelError as error:
             if error.kind != "context":
-                raise _user_error(error, self._name) from error
+                raise error.with_message(f"the user, played by `{self._name}`: {error}") from error
             # The agent caused the length, so the rollout is still graded.
             events.append(Event(kind="user_context_overflow", turn=0, detail={"message": str(error)[:500]}))
             return UserTurn(end=End.TOKEN_LIMIT, events=tuple(events))
@@ -143,13 +143,3 @@ def _cut(text: str, kind: str, events: list[Event]) -> str:
     half = MAX_MESSAGE_CHARS // 2
     events.append(Event(kind=kind, turn=0, detail={"chars": len(text), "shown": MAX_MESSAGE_CHARS}))
     return f"{text[:half]}\n[... {len(text) - 2 * half} of {len(text)} characters cut here ...]\n{text[-half:]}"
-
-
-def _user_error(error: ModelError, name: str) -> ModelError:
-    """The error with the name of the user's model."""
-    return ModelError(
-        f"the user, played by `{name}`: {error}",
-        kind=error.kind,
-        retryable=error.retryable,
-        retry_after_s=error.retry_after_s,
-    )
