@@ -19,7 +19,7 @@ from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import environment_fingerprint
 from sandlot.env.load import load
 from sandlot.env.taskset import tasks_of
-from sandlot.model.policy.replay import replay_policies, replay_users
+from sandlot.model.policy.replay import ReplayUsers, replay_policies
 from sandlot.rollout import run_rollout
 from sandlot.run.regrade import describe_outcome, regrade
 from sandlot.run.results import Run
@@ -110,7 +110,7 @@ async def _play_again(run: Run, environment: Environment, grading: Grading, trac
             if trace.task not in tasks:
                 raise ConfigError(f"the same environment no longer has task `{trace.task}`: its tasks are not stable")
             policies = replay_policies(lambda _task, _rollout, trace=trace: trace)
-            users = replay_users(lambda _task, _rollout, trace=trace: trace) if run.manifest.config.user else None
+            users = ReplayUsers(lambda _task, _rollout, trace=trace: trace) if run.manifest.config.user else None
             parts = RolloutParts(grading=grading, policies=policies, harness=harness, users=users)
             again = await run_rollout(parts, tasks[trace.task], run=trace.run, rollout=trace.rollout, blobs=MemoryBlobs())
             compared += 1
