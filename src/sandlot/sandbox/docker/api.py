@@ -44,7 +44,6 @@ class DockerVersion(_Reply, frozen=True):
     api_version: str
     version: str = ""
     os: str = "linux"
-    arch: str = ""
 
 
 class DockerInfo(_Reply, frozen=True):

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandlot.core.stats.agreement import (
-    Confusion,
     bootstrap,
     cohen_kappa,
     fleiss_kappa,
     flip_rate,
+    precision_and_recall,
     prediction_powered,
     rank_change,
 )
@@ -90,10 +90,10 @@ def test_where_there_is_too_little_the_interval_says_so():
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), max_size=30))
 def test_precision_and_recall_are_shares_of_what_was_said_and_of_what_is(seen):
-    found = Confusion.of(seen)
+    precision, recall = precision_and_recall(seen)
     said, so = [right for told, right in seen if told], [told for told, right in seen if right]
-    assert found.precision.value == (sum(said) / len(said) if said else None)
-    assert found.recall.value == (sum(so) / len(so) if so else None)
+    assert precision.value == (sum(said) / len(said) if said else None)
+    assert recall.value == (sum(so) / len(so) if so else None)
 
 
 def test_what_moves_one_way_only_is_not_chance():
