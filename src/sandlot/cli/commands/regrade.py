@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import RUNS, Json, Judge, Rubric, RunPath, Runs, app, authors_on_stderr, find_run, print_json
+from sandlot.cli.options import RUNS, Json, Judge, Rubric, RunPath, Runs, app, authors_on_stderr, find_run, print_result
 
 
 @app.command("regrade")
@@ -27,8 +27,5 @@ def _regrade(
 
     with authors_on_stderr():
         report = anyio.run(regrade_run, find_run(run, runs), env, judge, rubric)
-    if json:
-        print_json(report)
-    else:
-        print_report(report)
+    print_result(report, print_report, json=json)
     raise typer.Exit(1 if report.changed else 0)
