@@ -22,7 +22,7 @@ def _regrade(
     """
     import anyio  # noqa: PLC0415 - help does not need it
 
-    from sandlot.cli.views.regrade import print_report  # noqa: PLC0415 - as above
+    from sandlot.cli.views.compare import print_report  # noqa: PLC0415 - as above
     from sandlot.run.regrade import regrade_run  # noqa: PLC0415 - as above
 
     with authors_on_stderr():
