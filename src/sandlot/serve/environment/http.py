@@ -49,10 +49,14 @@ class SessionRouter:
         worlds: TaskGroup,
         *,
         local: bool,
+        at_once: int = _AT_ONCE,
+        idle_s: float = _IDLE_S,
     ) -> None:
         self._open_connection = open_connection
         self._worlds = worlds
         self._security = _LOCAL_ONLY if local else None
+        self._at_once = at_once
+        self._idle_s = idle_s
         self._transports: dict[str, StreamableHTTPServerTransport] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -77,12 +81,12 @@ class SessionRouter:
 
     async def _open_session(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Open a world for a new client; keep it if the client's first request succeeds."""
-        if len(self._transports) >= _AT_ONCE:
-            answer = _refusal(503, mcp.INTERNAL_ERROR, f"{_AT_ONCE} worlds are open, the maximum; try again later")
+        if len(self._transports) >= self._at_once:
+            answer = _refusal(503, mcp.INTERNAL_ERROR, f"{self._at_once} worlds are open, the maximum; try again later")
             await answer(scope, receive, send)
             return
         name = uuid4().hex
-        transport = StreamableHTTPServerTransport(name, security_settings=self._security, idle_timeout=_IDLE_S)
+        transport = StreamableHTTPServerTransport(name, security_settings=self._security, idle_timeout=self._idle_s)
         self._transports[name] = transport
         try:
             await self._worlds.start(self._run_session, name, transport)
