@@ -49,11 +49,7 @@ def train(recipe: Recipe, *, run: str | Path | None = None, sink: Sink = ignore_
     """
     if not is_leader():
         return _follow_training(recipe, place_of(recipe, run))
-
-    async def go() -> TrainingProgress:
-        return await train_async(recipe, place_of(recipe, run), sink)
-
-    return run_interruptible(go)
+    return run_interruptible(train_async, recipe, place_of(recipe, run), sink)
 
 
 async def train_async(recipe: Recipe, path: Path, sink: Sink = ignore_event) -> TrainingProgress:

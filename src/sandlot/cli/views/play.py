@@ -15,7 +15,7 @@ from sandlot.core.trace import Message, Node, Part, Text, ToolCall, Trace
 from sandlot.core.types import Role
 from sandlot.env.load import load
 from sandlot.env.transcript import message_lines
-from sandlot.run.play import play_task
+from sandlot.run.replay import play_task
 
 
 async def play_in_terminal(env: str, task: str | None, user: str | None, judge: str | None) -> Trace:

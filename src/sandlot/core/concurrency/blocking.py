@@ -1,6 +1,7 @@
 """Blocking versions of async functions, for callers that do not await."""
 
 import asyncio
+import functools
 import inspect
 import signal
 import threading
@@ -29,9 +30,7 @@ def blocking(name: str, function: Callable[_Parameters, Coroutine[Any, Any, _Res
         except TypeError as error:
             raise TypeError(f"{name}() {error}") from None
 
-        async def go() -> _Result:
-            return await function(*args, **kwargs)
-
+        go = functools.partial(function, *args, **kwargs)
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -65,8 +64,7 @@ def run_interruptible(function: Callable[[*_Arguments], Coroutine[Any, Any, _Res
         try:
             return await function(*args)
         finally:
-            if signal.getsignal(signal.SIGINT) is note:
-                signal.signal(signal.SIGINT, cancel)
+            signal.signal(signal.SIGINT, cancel)
 
     try:
         return anyio.run(go)

@@ -1,4 +1,4 @@
-"""`play_task`: one graded rollout by any policies, stored nowhere."""
+"""`play_task`: one graded rollout by any policies, stored nowhere. Replays are tested in `tests/e2e`."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from sandlot.core.trace import Scored
 from sandlot.env.load import load
 from sandlot.env.taskset import tasks_of
 from sandlot.model.policy.scripted import scripted_policies
-from sandlot.run.play import play_task
+from sandlot.run.replay import play_task
 
 
 async def test_the_first_task_or_the_named_one_is_played_and_graded():
