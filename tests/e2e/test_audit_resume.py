@@ -30,12 +30,15 @@ def audit(
     said: list[str] = []
     own = environ(XDG_CACHE_HOME=str((folder / runs).resolve().parent / "cache"))
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=own) as process:
-        for line in process.stderr:
-            said.append(line)
-            if stop_at and line.strip().startswith(stop_at) and "earlier" not in line:
-                process.send_signal(by)
-                stop_at = ""
-        code = process.wait()
+        try:
+            for line in process.stderr:
+                said.append(line)
+                if stop_at and line.strip().startswith(stop_at) and "earlier" not in line:
+                    process.send_signal(by)
+                    stop_at = ""
+            code = process.wait()
+        finally:
+            process.kill()  # one that goes on when the test is out of time
     return code, "".join(said)
 
 
