@@ -69,9 +69,7 @@ def train_watched(recipe: Recipe, *, place: Path | None, quiet: bool) -> Trainin
     ) as bars, authors_on_stderr():  # fmt: skip
         progress = train(recipe, run=path, sink=_Lines(bars, console).receive)
         if progress.stopped:
-            signal.signal(
-                signal.SIGINT, signal.SIG_IGN
-            )  # all is stored; a second Ctrl-C must not cut off the message on how to continue
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # everything is stored; a second Ctrl-C must not hide how to continue
     return TrainingResult(path, msgspec.json.decode((path / FILE).read_bytes(), type=Outcome))
 
 
