@@ -83,6 +83,10 @@ NumberType = Annotated[
     Dtype | None,
     typer.Option("--dtype", help="Number type of a model that runs here. [default: as stored, or float32 where that is faster]"),
 ]
+MetricsPlace = Annotated[
+    str | None,
+    typer.Option("--metrics", metavar="[HOST:]PORT", help="Serve Prometheus metrics at /metrics while it runs."),
+]
 Place = Annotated[Path | None, typer.Option("--run", help="The run directory. [default: named by what is run, below --runs]")]
 
 

@@ -238,6 +238,13 @@ class AlarmRaised(RunEvent, frozen=True, kw_only=True, tag="alarm"):
     """What was seen, and what to do."""
 
 
+class LoopLagged(RunEvent, frozen=True, kw_only=True, tag="loop_lag"):
+    """How long ready work waited for the event loop; sent every few seconds."""
+
+    max_s: float
+    """The longest wait since the last such event."""
+
+
 class SinkFailed(RunEvent, frozen=True, kw_only=True, tag="sink_failed"):
     """A sink or a tracker raised an error and receives nothing more; everything else goes on."""
 
@@ -264,6 +271,7 @@ AnyEvent = (
     | ProbeBegan
     | ProbeEnded
     | AlarmRaised
+    | LoopLagged
     | SinkFailed
 )
 """Every event there is, for decoding."""

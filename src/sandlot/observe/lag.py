@@ -12,6 +12,7 @@ import sys
 import sysconfig
 import threading
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -22,12 +23,15 @@ import anyio.to_thread
 import msgspec
 
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK, Clock
+from sandlot.observe.events import LoopLagged, Sink
 
 _log = logging.getLogger(__name__)
 
 STEP = 1.05
 """Lags are counted in bins that grow by five percent: quantiles have that precision, and memory does not grow with time."""
 FINEST_S = 1e-6
+_REPORT_S = 5.0
+"""Seconds between two `LoopLagged` events."""
 
 _LOOP = ("asyncio", "anyio", "selectors", "threading", "uvloop")
 _OUTSIDE = {"asyncio.events", "asyncio.base_events", "asyncio.runners"}
@@ -114,7 +118,16 @@ class Lags:
 class LoopWatch:
     """Times the loop that it is entered in: `async with LoopWatch() as watch`, then `watch.report()` at any time."""
 
-    def __init__(self, *, threshold_s: float = 0.1, interval_s: float = 0.05, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(
+        self,
+        *,
+        threshold_s: float = 0.1,
+        interval_s: float = 0.05,
+        report_s: float = _REPORT_S,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._report_s = report_s
+        self._sink: Sink | None = None
         self._threshold_s = threshold_s
         self._interval_s = interval_s
         self._clock = clock
@@ -139,6 +152,10 @@ class LoopWatch:
             for thread in self._threads:
                 await anyio.to_thread.run_sync(thread.join, abandon_on_cancel=True)
 
+    def report_to(self, sink: Sink) -> None:
+        """Send `LoopLagged` to a sink every few seconds, in the thread of the loop."""
+        self._sink = sink
+
     def report(self) -> LagReport:
         """The figures so far."""
         with self._lock:
@@ -151,6 +168,7 @@ class LoopWatch:
             )
 
     def _watch(self, loop: asyncio.AbstractEventLoop, thread_id: int) -> None:
+        longest_s, reported = 0.0, self._clock.monotonic()
         while not self._stop.wait(self._interval_s):
             answered = threading.Event()
             answers: list[float] = []
@@ -170,6 +188,11 @@ class LoopWatch:
                     return
                 seen[self._look(thread_id)] += 1
             self._note(answers[0] - asked, seen)
+            longest_s = max(longest_s, answers[0] - asked)
+            if self._sink is not None and answers[0] - reported >= self._report_s:
+                with suppress(RuntimeError):  # the loop is closed
+                    loop.call_soon_threadsafe(self._sink, LoopLagged(max_s=longest_s))
+                longest_s, reported = 0.0, answers[0]
 
     def _look(self, thread_id: int) -> StackPlace:
         frames = sys._current_frames()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - documented, and the only way

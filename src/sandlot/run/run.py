@@ -65,6 +65,7 @@ async def run_config(
             lag,
         ):
             opened = True
+            lag.report_to(collector.sink)
             collection.release(opening)
             wanted: RunPlan | None = prepared.plan
             while wanted is not None and collection.stopped is None:

@@ -22,6 +22,7 @@ from sandlot.observe.events import (
     TrainingBegan,
     ignore_event,
 )
+from sandlot.observe.lag import LoopWatch
 from sandlot.observe.training_records import WentBack
 from sandlot.run.collector import Collection, stopped_by_signals
 from sandlot.train.algorithms.algorithms import teaches
@@ -36,7 +37,8 @@ from sandlot.train.training import EVALUATION, Training, open_training
 async def learn(recipe: Recipe, path: Path, sink: Sink = ignore_event) -> TrainingProgress:
     """Train until the recipe's last step, in the run directory `path`, and return how it went. `sink` receives the events."""
     collection = Collection()
-    async with stopped_by_signals(collection), open_training(recipe, path, collection, sink) as run:
+    async with stopped_by_signals(collection), open_training(recipe, path, collection, sink) as run, LoopWatch() as lag:
+        lag.report_to(run.collector.sink)
         progress = TrainingProgress.resume(path, run.standing.version)
         emit = run.collector.sink
         emit(_training_began(run, progress))

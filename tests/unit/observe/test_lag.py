@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandlot.observe import lag
+from sandlot.observe.events import LoopLagged, RunEvent
 from sandlot.observe.lag import Lags, LoopWatch
 
 
@@ -47,6 +48,17 @@ async def test_a_quiet_loop_is_measured_and_nobody_is_blamed():
     report = watch.report()
     assert report.blocked == ()
     assert 0 < report.p50_s <= report.p99_s <= report.max_s
+
+
+async def test_lag_is_reported_as_events_in_the_thread_of_the_loop():
+    got: list[tuple[RunEvent, int]] = []
+    with anyio.fail_after(15):
+        async with LoopWatch(threshold_s=10, interval_s=0.001, report_s=0.01) as watch:
+            watch.report_to(lambda event: got.append((event, threading.get_ident())))
+            while len(got) < 2:  # noqa: ASYNC110 - the answers are counted in a thread
+                await anyio.sleep(0.001)
+    assert {thread for _, thread in got} == {threading.get_ident()}
+    assert all(isinstance(event, LoopLagged) and 0 < event.max_s <= watch.report().max_s for event, _ in got)
 
 
 async def test_a_watch_that_is_entered_again_goes_on_counting():

@@ -1,11 +1,25 @@
 """`sandlot calibrate`: how often a model passes each task, and which tasks are worth training on."""
 
+import functools
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import RUNS, Env, Json, Model, Place, RunOptions, Runs, add_run_options, app, parse_pair, print_finished
+from sandlot.cli.options import (
+    RUNS,
+    Env,
+    Json,
+    MetricsPlace,
+    Model,
+    Place,
+    RunOptions,
+    Runs,
+    add_run_options,
+    app,
+    parse_pair,
+    print_finished,
+)
 
 _Option = typer.Option
 
@@ -32,6 +46,7 @@ def _calibrate(
     ] = "0:0",
     curriculum: Annotated[Path | None, _Option("--curriculum", metavar="FILE", help="Write the curriculum here too.")] = None,
     place: Place = None,
+    metrics: MetricsPlace = None,
     runs: Runs = RUNS,
     dry_run: Annotated[bool, _Option("--dry-run", help="Print the config, a forecast and the error rates; run nothing.")] = False,
     json: Json = False,
@@ -45,6 +60,7 @@ def _calibrate(
     """
     from sandlot.calibrate.tasks.calibrate import CalibrationConfig  # noqa: PLC0415 - help does not need it
     from sandlot.calibrate.tasks.rule import Rule  # noqa: PLC0415 - as above
+    from sandlot.cli.telemetry import open_telemetry  # noqa: PLC0415 - as above
     from sandlot.cli.views.calibrate import calibrate_watched, show_forecast  # noqa: PLC0415 - as above
 
     low, high = parse_pair(band, "band")
@@ -58,5 +74,6 @@ def _calibrate(
     if dry_run:
         show_forecast(config, runs=runs, json=json)
     else:
-        watched = lambda: calibrate_watched(config, runs=runs, place=place, curriculum=curriculum, quiet=json)  # noqa: E731
-        print_finished(watched, json=json)
+        watch = functools.partial(calibrate_watched, config, runs=runs, place=place, curriculum=curriculum, quiet=json)
+        with open_telemetry(metrics) as more:
+            print_finished(lambda: watch(more=more), json=json)

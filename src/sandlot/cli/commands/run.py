@@ -8,6 +8,7 @@ import typer
 from sandlot.cli.options import (
     RUNS,
     Json,
+    MetricsPlace,
     OptionalEnv,
     OptionalModel,
     Place,
@@ -43,6 +44,7 @@ def _run(
         bool, _Option("--for-training", help="A model will be trained on it: refuse held-out tasks.")
     ] = False,
     place: Place = None,
+    metrics: MetricsPlace = None,
     runs: Runs = RUNS,
     dry_run: Annotated[bool, _Option("--dry-run", help="Print the resolved config and a forecast; run nothing.")] = False,
     json: Json = False,
@@ -52,13 +54,15 @@ def _run(
     Every rollout is graded and stored. The same command continues a run that was interrupted. Exit code 1 if the run was
     stopped as bad or any rollout failed, 3 if it is incomplete.
     """
-    from sandlot.cli.views.run import run_watched, show_forecast  # noqa: PLC0415 - help does not need it
+    from sandlot.cli.telemetry import open_telemetry  # noqa: PLC0415 - help does not need it
+    from sandlot.cli.views.run import run_watched, show_forecast  # noqa: PLC0415 - as above
 
     config = _config(context, options, env, model, config_file, seed=seed, rollouts=rollouts, group=group, training=for_training)
     if dry_run:
         show_forecast(config, runs=runs, json=json)
     else:
-        print_finished(lambda: run_watched(config, runs=runs, place=place, quiet=json), json=json)
+        with open_telemetry(metrics) as more:
+            print_finished(lambda: run_watched(config, runs=runs, place=place, quiet=json, more=more), json=json)
 
 
 def _config(
@@ -83,7 +87,7 @@ def _config(
 
 def _require_alone(context: typer.Context) -> None:
     """Refuse options that describe a run if a config file describes it."""
-    beside = {"config_file", "runs", "place", "dry_run", "json"}
+    beside = {"config_file", "runs", "place", "metrics", "dry_run", "json"}
     for name in context.params:
         source = context.get_parameter_source(name)
         if name not in beside and source is not None and source.name == "COMMANDLINE":

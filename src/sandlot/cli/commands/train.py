@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import RUNS, Json, Runs, app
+from sandlot.cli.options import RUNS, Json, MetricsPlace, Runs, app
 from sandlot.core.errors import HarnessError, StoreError
 
 _Option = typer.Option
@@ -37,6 +37,7 @@ def _train(
     audited: Annotated[
         bool, _Option("--require-audit", help="Train only if `sandlot audit` gave the environment, unchanged, the verdict SHIP.")
     ] = False,
+    metrics: MetricsPlace = None,
     runs: Runs = RUNS,
     dry_run: Annotated[bool, _Option("--dry-run", help="Print the resolved recipe; train nothing.")] = False,
     json: Json = False,
@@ -46,6 +47,7 @@ def _train(
     Held-out tasks are measured before, during and after training, and a report is written. The same command continues a run
     that was interrupted. Exit code 1 if the run was stopped as bad or raised an alarm, 3 if it is incomplete.
     """
+    from sandlot.cli.telemetry import open_telemetry  # noqa: PLC0415 - help does not need it
     from sandlot.cli.views.train import show_recipe, train_watched  # noqa: PLC0415 - help does not need torch
     from sandlot.train.parallel.ranks import is_leader  # noqa: PLC0415 - as above
     from sandlot.train.recipe import load_recipe  # noqa: PLC0415 - as above
@@ -65,7 +67,8 @@ def _train(
         if not is_leader():
             follow(made, run=place)  # one of the further processes of `torchrun`: the first one shows how it goes
             return
-        finished = train_watched(made, place=place, quiet=json)
+        with open_telemetry(metrics) as more:
+            finished = train_watched(made, place=place, quiet=json, more=more)
     except (StoreError, HarnessError) as error:
         typer.echo(f"sandlot: {error}; what was finished is kept, and the same command continues", err=True)
         raise typer.Exit(3) from error

@@ -18,7 +18,7 @@ from sandlot.cli.views.bars import Bars
 from sandlot.cli.views.placement import print_calibration, print_errors
 from sandlot.cli.views.run import raise_limits
 from sandlot.core.concurrency.blocking import run_interruptible
-from sandlot.observe.events import CalibrationWave, RolloutEnded, RunBegan, RunEvent
+from sandlot.observe.events import CalibrationWave, RolloutEnded, RunBegan, RunEvent, Sink, fan_out, ignore_event
 from sandlot.run.manifest import public_config
 
 
@@ -51,9 +51,15 @@ class CalibrationResult:
 
 
 def calibrate_watched(
-    config: CalibrationConfig, *, runs: Path, place: Path | None, curriculum: Path | None, quiet: bool
+    config: CalibrationConfig,
+    *,
+    runs: Path,
+    place: Path | None,
+    curriculum: Path | None,
+    quiet: bool,
+    more: Sink = ignore_event,
 ) -> CalibrationResult:
-    """Calibrate, with progress on stderr unless `quiet`."""
+    """Calibrate, with progress on stderr unless `quiet`; `more` receives the events too."""
     raise_limits()
     console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
     with Bars(
@@ -62,7 +68,8 @@ def calibrate_watched(
         console=console,
     ) as bars, authors_on_stderr():  # fmt: skip
         bar = _Bar(bars, console)
-        found = run_interruptible(functools.partial(calibrate_config, config, runs=runs, place=place, sink=bar.receive))
+        sink = fan_out(bar.receive, more)
+        found = run_interruptible(functools.partial(calibrate_config, config, runs=runs, place=place, sink=sink))
         if found.stopped:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # everything is stored; a second Ctrl-C must not hide how to continue
     path = bar.path

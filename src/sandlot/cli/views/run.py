@@ -16,7 +16,7 @@ from sandlot.cli.views.bars import Bars
 from sandlot.cli.views.health import health_line
 from sandlot.cli.views.summary import print_summary
 from sandlot.core.concurrency.blocking import run_interruptible
-from sandlot.observe.events import RolloutEnded, RunBegan, RunEvent
+from sandlot.observe.events import RolloutEnded, RunBegan, RunEvent, Sink, fan_out, ignore_event
 from sandlot.observe.progress import RolloutProgress
 from sandlot.run.config import RunConfig
 from sandlot.run.forecast import forecast_run
@@ -53,8 +53,8 @@ class RunResult:
             Console(highlight=False, soft_wrap=True).print(line)
 
 
-def run_watched(config: RunConfig, *, runs: Path, place: Path | None, quiet: bool) -> RunResult:
-    """Run it, with progress on stderr unless `quiet`."""
+def run_watched(config: RunConfig, *, runs: Path, place: Path | None, quiet: bool, more: Sink = ignore_event) -> RunResult:
+    """Run it, with progress on stderr unless `quiet`; `more` receives the events too."""
     raise_limits()
     console = Console(stderr=True, quiet=quiet)
     with Bars(
@@ -62,7 +62,7 @@ def run_watched(config: RunConfig, *, runs: Path, place: Path | None, quiet: boo
         TextColumn("{task.fields[said]}"), TimeRemainingColumn(compact=True),
         console=console,
     ) as bars, authors_on_stderr():  # fmt: skip
-        sink = _Bar(bars, console).receive
+        sink = fan_out(_Bar(bars, console).receive, more)
         run = run_interruptible(functools.partial(run_config, config, runs=runs, place=place, sink=sink))
         if run.sittings and run.sittings[-1].stopped:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # everything is stored; a second Ctrl-C must not hide how to continue

@@ -20,9 +20,12 @@ from sandlot.observe.events import (
     RolledBack,
     RolloutEnded,
     RunEvent,
+    Sink,
     SinkFailed,
     StepLearned,
     TrainingBegan,
+    fan_out,
+    ignore_event,
 )
 from sandlot.observe.training_records import Learned, Measured
 from sandlot.train.recipe import FILE as RECIPE
@@ -58,8 +61,8 @@ class TrainingResult:
             _print_outcome(self.path, self.outcome)
 
 
-def train_watched(recipe: Recipe, *, place: Path | None, quiet: bool) -> TrainingResult:
-    """Train, with progress on stderr unless `quiet`."""
+def train_watched(recipe: Recipe, *, place: Path | None, quiet: bool, more: Sink = ignore_event) -> TrainingResult:
+    """Train, with progress on stderr unless `quiet`; `more` receives the events too."""
     path = place_of(recipe, place)
     console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
     with Bars(
@@ -67,7 +70,7 @@ def train_watched(recipe: Recipe, *, place: Path | None, quiet: bool) -> Trainin
         TimeRemainingColumn(compact=True),
         console=console,
     ) as bars, authors_on_stderr():  # fmt: skip
-        progress = train(recipe, run=path, sink=_Lines(bars, console).receive)
+        progress = train(recipe, run=path, sink=fan_out(_Lines(bars, console).receive, more))
         if progress.stopped:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # everything is stored; a second Ctrl-C must not hide how to continue
     return TrainingResult(path, msgspec.json.decode((path / FILE).read_bytes(), type=Outcome))

@@ -88,9 +88,7 @@ def _bind_port(host: str, port: int) -> Generator[tuple[socket.socket, str]]:
     try:
         listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
-        raise ConfigError(
-            f"cannot listen at {host} port {port}: {error}; choose another with --port; 0 takes any free one"
-        ) from error
+        raise ConfigError(f"cannot listen at {host} port {port}: {error}; choose another port; 0 takes any free one") from error
     with listener:
         shown = f"[{host}]" if family == socket.AF_INET6 else host
         yield listener, f"http://{shown}:{listener.getsockname()[1]}"

@@ -1,0 +1,69 @@
+"""`/metrics` of a run or a training, for Prometheus: served while the run goes on, by a thread of its own.
+
+The thread answers also while the run's event loop is blocked. The server binds to the loopback address unless a host is given,
+answers only GET /metrics, and at the loopback address refuses requests from web pages.
+"""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from anyio.from_thread import start_blocking_portal
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from sandlot.core.errors import ConfigError
+from sandlot.model.wire.listening import serve_app
+from sandlot.observe.events import Sink
+from sandlot.observe.metrics import CONTENT_TYPE
+from sandlot.observe.prometheus import RunMetrics
+from sandlot.serve.guard import Guard
+
+_LOOPBACK = "127.0.0.1"
+_DRAIN_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServedMetrics:
+    """Metrics that are served: pass `sink` to what runs."""
+
+    url: str
+    """Where Prometheus finds them."""
+    sink: Sink
+
+
+@contextmanager
+def serve_metrics(where: str | int) -> Generator[ServedMetrics]:
+    """Serve the metrics of what runs in this block, at `PORT` or `HOST:PORT`; port 0 takes any free one.
+
+    ```python
+    import sandlot
+    from sandlot.serve.metrics import serve_metrics
+
+    with serve_metrics(0) as metrics:
+        sandlot.run("environments/arithmetic", "scripted:golden", sink=metrics.sink)
+    ```
+    """
+    host, port = _parse(str(where))
+    metrics = RunMetrics()
+
+    async def answer(_request: Request) -> Response:
+        return PlainTextResponse(metrics.text(), media_type=CONTENT_TYPE)
+
+    app: ASGIApp = Starlette(routes=[Route("/metrics", answer)])
+    if host in {_LOOPBACK, "::1", "localhost"}:
+        app = Guard(app, host)
+    with start_blocking_portal() as portal:
+        served = portal.wrap_async_context_manager(serve_app(app, host=host, port=port, drain_s=_DRAIN_S))
+        with served as address:
+            yield ServedMetrics(f"{address}/metrics", metrics.receive)
+
+
+def _parse(where: str) -> tuple[str, int]:
+    host, _, port = where.rpartition(":")
+    if not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ConfigError(f"metrics at `{where}`: write PORT or HOST:PORT, such as `9464` or `0.0.0.0:9464`")
+    return host.strip("[]") or _LOOPBACK, int(port)
