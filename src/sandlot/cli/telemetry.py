@@ -18,5 +18,5 @@ def open_telemetry(metrics: str | None) -> Generator[Sink]:
 
             served = stack.enter_context(serve_metrics(metrics))
             typer.echo(f"metrics: {served.url}", err=True)
-            sinks.append(served.sink)
+            sinks.append(served.receive)
         yield fan_out(*sinks)

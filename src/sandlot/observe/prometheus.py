@@ -44,11 +44,11 @@ _STEP_GAUGES = {
     "staleness": "Versions between the oldest trained token of the last step and the weights.",
 }
 _STEP_COUNTERS = {
-    "rollouts": "Rollouts that steps were trained on.",
-    "groups": "Groups of the steps.",
-    "informative": "Groups with a training signal.",
-    "tokens": "Trained tokens.",
-    "sampled": "Tokens sampled for the steps.",
+    "rollouts": ("rollouts", "Rollouts of the steps."),
+    "groups": ("groups", "Groups of the steps."),
+    "informative": ("informative_groups", "Groups with a training signal."),
+    "tokens": ("tokens", "Trained tokens."),
+    "sampled": ("sampled_tokens", "Tokens sampled for the steps."),
 }
 
 
@@ -102,7 +102,9 @@ class RunMetrics:
         self._norm = self._gauge("training_gradient_norm", "Norm of the last step's gradient before it was clipped.")
         self._clipped = self._gauge("training_clipped_ratio", "Share of trained tokens of the last step that were clipped.")
         self._shares = self._gauge("training_time_ratio", "Share of the last step's time by phase.", "phase")
-        self._step_counters = {name: self._counter(f"training_{name}_total", what) for name, what in _STEP_COUNTERS.items()}
+        self._step_counters = {
+            field: self._counter(f"training_{name}_total", what) for field, (name, what) in _STEP_COUNTERS.items()
+        }
         self._evaluations = self._counter("evaluations_total", "Evaluations on held-out tasks.")
         self._heldout = self._gauge("heldout_score", "Mean score of the last evaluation.")
         self._low = self._gauge("heldout_score_low", "Lower end of its 95 % interval.")

@@ -28,11 +28,11 @@ _DRAIN_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class ServedMetrics:
-    """Metrics that are served: pass `sink` to what runs."""
+    """Metrics that are served: pass `receive`, a sink, to what runs."""
 
     url: str
     """Where Prometheus finds them."""
-    sink: Sink
+    receive: Sink
 
 
 @contextmanager
@@ -44,7 +44,7 @@ def serve_metrics(where: str | int) -> Generator[ServedMetrics]:
     from sandlot.serve.metrics import serve_metrics
 
     with serve_metrics(0) as metrics:
-        sandlot.run("environments/arithmetic", "scripted:golden", sink=metrics.sink)
+        sandlot.run("environments/arithmetic", "scripted:golden", sink=metrics.receive)
     ```
     """
     host, port = _parse(str(where))

@@ -23,7 +23,7 @@ def ask(url: str, method: str = "GET", path: str = "/metrics", **headers: str) -
 
 def test_events_are_seen_at_once_and_the_server_ends_with_the_block() -> None:
     with serve_metrics(0) as metrics:
-        metrics.sink(LoopLagged(max_s=0.5))
+        metrics.receive(LoopLagged(max_s=0.5))
         status, kind, text = ask(metrics.url)
         assert (status, kind) == (200, "text/plain; version=0.0.4; charset=utf-8")
         assert "\nsandlot_event_loop_lag_seconds 0.5\n" in text
