@@ -87,6 +87,9 @@ MetricsPlace = Annotated[
     str | None,
     typer.Option("--metrics", metavar="[HOST:]PORT", help="Serve Prometheus metrics at /metrics while it runs."),
 ]
+SpanReceiver = Annotated[
+    str | None, typer.Option("--otlp", metavar="URL", help="Send OpenTelemetry spans to this OTLP/HTTP receiver.")
+]
 Place = Annotated[Path | None, typer.Option("--run", help="The run directory. [default: named by what is run, below --runs]")]
 
 

@@ -15,6 +15,7 @@ from sandlot.cli.options import (
     Place,
     RunOptions,
     Runs,
+    SpanReceiver,
     add_run_options,
     app,
     parse_pair,
@@ -47,6 +48,7 @@ def _calibrate(
     curriculum: Annotated[Path | None, _Option("--curriculum", metavar="FILE", help="Write the curriculum here too.")] = None,
     place: Place = None,
     metrics: MetricsPlace = None,
+    otlp: SpanReceiver = None,
     runs: Runs = RUNS,
     dry_run: Annotated[bool, _Option("--dry-run", help="Print the config, a forecast and the error rates; run nothing.")] = False,
     json: Json = False,
@@ -75,5 +77,5 @@ def _calibrate(
         show_forecast(config, runs=runs, json=json)
     else:
         watch = functools.partial(calibrate_watched, config, runs=runs, place=place, curriculum=curriculum, quiet=json)
-        with open_telemetry(metrics) as more:
+        with open_telemetry(metrics, otlp) as more:
             print_finished(lambda: watch(more=more), json=json)

@@ -14,6 +14,7 @@ from sandlot.cli.options import (
     Place,
     RunOptions,
     Runs,
+    SpanReceiver,
     add_run_options,
     app,
     print_finished,
@@ -45,6 +46,7 @@ def _run(
     ] = False,
     place: Place = None,
     metrics: MetricsPlace = None,
+    otlp: SpanReceiver = None,
     runs: Runs = RUNS,
     dry_run: Annotated[bool, _Option("--dry-run", help="Print the resolved config and a forecast; run nothing.")] = False,
     json: Json = False,
@@ -61,7 +63,7 @@ def _run(
     if dry_run:
         show_forecast(config, runs=runs, json=json)
     else:
-        with open_telemetry(metrics) as more:
+        with open_telemetry(metrics, otlp) as more:
             print_finished(lambda: run_watched(config, runs=runs, place=place, quiet=json, more=more), json=json)
 
 
@@ -87,7 +89,7 @@ def _config(
 
 def _require_alone(context: typer.Context) -> None:
     """Refuse options that describe a run if a config file describes it."""
-    beside = {"config_file", "runs", "place", "metrics", "dry_run", "json"}
+    beside = {"config_file", "runs", "place", "metrics", "otlp", "dry_run", "json"}
     for name in context.params:
         source = context.get_parameter_source(name)
         if name not in beside and source is not None and source.name == "COMMANDLINE":

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import RUNS, Json, MetricsPlace, Runs, app
+from sandlot.cli.options import RUNS, Json, MetricsPlace, Runs, SpanReceiver, app
 from sandlot.core.errors import HarnessError, StoreError
 
 _Option = typer.Option
@@ -38,6 +38,7 @@ def _train(
         bool, _Option("--require-audit", help="Train only if `sandlot audit` gave the environment, unchanged, the verdict SHIP.")
     ] = False,
     metrics: MetricsPlace = None,
+    otlp: SpanReceiver = None,
     runs: Runs = RUNS,
     dry_run: Annotated[bool, _Option("--dry-run", help="Print the resolved recipe; train nothing.")] = False,
     json: Json = False,
@@ -67,7 +68,7 @@ def _train(
         if not is_leader():
             follow(made, run=place)  # one of the further processes of `torchrun`: the first one shows how it goes
             return
-        with open_telemetry(metrics) as more:
+        with open_telemetry(metrics, otlp) as more:
             finished = train_watched(made, place=place, quiet=json, more=more)
     except (StoreError, HarnessError) as error:
         typer.echo(f"sandlot: {error}; what was finished is kept, and the same command continues", err=True)
