@@ -157,13 +157,17 @@ def _span(
         "traceId": trace,
         "spanId": secrets.token_hex(8),
         **({"parentSpanId": parent} if parent else {}),
-        "name": one_line(name, _LONGEST_TEXT),
+        "name": _shown(name),
         "kind": _INTERNAL,
         "startTimeUnixNano": _nanoseconds(start),
         "endTimeUnixNano": _nanoseconds(max(start, end)),
         "attributes": _attributes(about),
         "status": {"code": _ERROR} if failed else {},
     }
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= _LONGEST_TEXT and text.isprintable() else one_line(text, _LONGEST_TEXT)
 
 
 def _nanoseconds(at: float) -> str:
@@ -178,7 +182,7 @@ def _attributes(values: Mapping[str, _Value]) -> list[dict[str, Any]]:
 def _encoded(value: str | bool | float | Sequence[str]) -> dict[str, Any]:  # noqa: FBT001 - a value like any other
     match value:
         case str():
-            return {"stringValue": one_line(value, _LONGEST_TEXT)}
+            return {"stringValue": _shown(value)}
         case bool():
             return {"boolValue": value}
         case int():

@@ -1,10 +1,16 @@
-"""Metrics of a model server in Prometheus format."""
+"""Metrics of a model server for Prometheus."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+
+from sandlot.observe.metrics import Metric, render_metrics
 
 _ROUTES = frozenset({"/v1/completions", "/v1/chat/completions", "/v1/models"})
 """Routes counted by name. Other paths come from clients and must not become labels."""
+_COUNTERS = {
+    "prompt_tokens": "Tokens of prompts.",
+    "cached_tokens": "Prompt tokens found in the prefix cache.",
+    "sampled_tokens": "Tokens sampled.",
+}
 
 
 class Metrics:
@@ -17,26 +23,26 @@ class Metrics:
         self.cached_tokens = 0
         """Prompt tokens found in the prefix cache."""
         self.sampled_tokens = 0
-        self._answers: Counter[tuple[str, int]] = Counter()
+        self._answers = Metric("counter", "sandlot_requests_total", "Replies by route and status.", ("route", "status"))
         self._gauges = gauges
 
     def count(self, route: str, status: int) -> None:
         """Count a reply."""
-        self._answers[route if route in _ROUTES else "other", status] += 1
+        self._answers.add(1, route if route in _ROUTES else "other", str(status))
 
     def text(self) -> str:
         """All metrics as text."""
-        return "".join(f"{line}\n" for line in self._lines())
+        return render_metrics(self._metrics())
 
-    def _lines(self) -> Iterator[str]:
-        yield "# TYPE sandlot_requests_total counter"
-        for (route, status), number in sorted(self._answers.items()):
-            yield f'sandlot_requests_total{{route="{route}",status="{status}"}} {number}'
-        for name in ("prompt_tokens", "cached_tokens", "sampled_tokens"):
-            yield f"# TYPE sandlot_{name}_total counter"
-            yield f"sandlot_{name}_total {getattr(self, name)}"
+    def _metrics(self) -> Iterator[Metric]:
+        yield self._answers
+        for name, meaning in _COUNTERS.items():
+            counter = Metric("counter", f"sandlot_{name}_total", meaning)
+            counter.add(getattr(self, name))
+            yield counter
         hit_rate = self.cached_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
         engine = {f"engine_{name}": value for name, value in self._gauges().items()}
         for name, value in {"running": self.running, "prefix_hit_rate": hit_rate, **engine}.items():
-            yield f"# TYPE sandlot_{name} gauge"
-            yield f"sandlot_{name} {value:g}"
+            gauge = Metric("gauge", f"sandlot_{name}", f"{name.replace('_', ' ').capitalize()} at the time of this reply.")
+            gauge.set(value)
+            yield gauge

@@ -8,6 +8,7 @@ from starlette.routing import Route
 
 from sandlot.core.errors import ModelError
 from sandlot.model.wire.http import json_response
+from sandlot.observe.metrics import CONTENT_TYPE
 from sandlot.serve.model.chat import chat_completions
 from sandlot.serve.model.completions import completions
 from sandlot.serve.model.server import ModelServer, error_body, server_of
@@ -47,7 +48,7 @@ async def _health(request: Request) -> Response:
 
 
 async def _metrics(request: Request) -> Response:
-    return PlainTextResponse(server_of(request).metrics.text(), media_type="text/plain; version=0.0.4")
+    return PlainTextResponse(server_of(request).metrics.text(), media_type=CONTENT_TYPE)
 
 
 async def _failure(request: Request, error: Exception) -> Response:
