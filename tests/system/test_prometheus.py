@@ -70,6 +70,12 @@ def until(holds: Callable[[], object], what: str) -> None:
         time.sleep(0.05)
 
 
+def dashboard_queries() -> list[str]:
+    panels = json.loads((MONITORING / "dashboard.json").read_text())["panels"]
+    queries = [target["expr"] for panel in panels for target in panel.get("targets", [])]
+    return [query.replace("$instance", ".*").replace("$__rate_interval", "1m") for query in queries]
+
+
 def test_a_live_run_is_scraped_until_it_ends(tmp_path: Path) -> None:
     port, gates = free_port(), tmp_path / "gates"
     gates.mkdir()
@@ -114,6 +120,9 @@ def test_a_live_run_is_scraped_until_it_ends(tmp_path: Path) -> None:
             until(lambda: (value(address, "sandlot_event_loop_lag_seconds") or 0) > 0, "the loop lag is reported")
             (rules,) = ask(address, "rules")["groups"]
             assert {rule["health"] for rule in rules["rules"]} == {"ok"}
+            for query in dashboard_queries():
+                ask(address, "query", query=query)  # a query that Prometheus refuses is HTTP 400
+            assert [value(address, query) for query in dashboard_queries()[:1]] == [2]
             (gates / "late").touch()
             out, err = run.communicate(timeout=PATIENCE_S)
         finally:

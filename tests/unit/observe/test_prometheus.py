@@ -1,5 +1,6 @@
 """What a run's events become as metrics; figures that no event carried are absent."""
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from sandlot.observe.events import (
 from sandlot.observe.prometheus import RunMetrics
 from sandlot.observe.training_records import Learned, Measured
 
+MONITORING = Path(__file__).parents[3] / "docs" / "monitoring"
 AT = {"run": "r", "task": "t", "rollout": 0}
 ROW = TraceRow(
     task="t", rollout=0, split="train", tags=(), end="done", outcome="scored", side=None, kind=None, message="a secret",
@@ -160,6 +162,16 @@ def test_a_figure_that_the_step_does_not_have_is_absent() -> None:
     got = values_of(metrics)
     assert "sandlot_training_kl" not in got
     assert got["sandlot_training_entropy"] == 1.25
+
+
+def test_rules_and_dashboard_name_only_metrics_that_exist() -> None:
+    kinds = dict(line.split()[2:] for line in every_event().text().splitlines() if line.startswith("# TYPE"))
+    parts = {f"{name}_{part}" for name, kind in kinds.items() if kind == "histogram" for part in ("bucket", "sum", "count")}
+    there = {name for name, kind in kinds.items() if kind != "histogram"} | parts
+    for file in ("rules.yml", "rules_test.yml", "dashboard.json"):
+        used = set(re.findall(r"\bsandlot_\w+", (MONITORING / file).read_text()))
+        assert used
+        assert used <= there, file
 
 
 @pytest.mark.system

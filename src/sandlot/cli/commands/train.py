@@ -9,16 +9,17 @@ from sandlot.cli.options import RUNS, Json, MetricsPlace, Runs, SpanReceiver, ap
 from sandlot.core.errors import HarnessError, StoreError
 
 _Option = typer.Option
+_RecipePath = Annotated[
+    str,
+    typer.Argument(
+        metavar="RECIPE", help="`path.py` or `path.py:function`: a function (default: `recipe`) that returns a `Recipe`."
+    ),
+]
 
 
 @app.command("train")
 def _train(
-    recipe: Annotated[
-        str,
-        typer.Argument(
-            metavar="RECIPE", help="`path.py` or `path.py:function`: a function (default: `recipe`) that returns a `Recipe`."
-        ),
-    ],
+    recipe: _RecipePath,
     place: Annotated[Path | None, _Option("--run", metavar="DIR", help="The run directory. [default: runs/NAME]")] = None,
     steps: Annotated[int | None, _Option("--steps", help="Number of steps. [default: the recipe's]")] = None,
     seed: Annotated[int | None, _Option("--seed", help="Seed of task order and sampling. [default: the recipe's]")] = None,
