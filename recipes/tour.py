@@ -1,7 +1,6 @@
-"""A tour without a model: three ready environments with a scripted agent of mixed skill, and what came out.
+"""A tour without a model: run three ready environments with a scripted agent, and print the scores.
 
-An agent that knows the golden solution with probability 0.6 takes a model's place: every number below comes from real rollouts,
-graded and stored like any other.
+The scripted agent plays the golden solution with probability 0.6. Its rollouts are graded and stored like those of a model.
 """
 
 from pathlib import Path

@@ -315,7 +315,7 @@ def test_regrading_by_changed_checks_says_what_changed_and_exits_1(sandlot, made
 
 def test_a_trace_is_played_again(sandlot, made):
     again = sandlot("replay", "runs/golden/note-3/0", cwd=made)
-    assert (again.code, again.err) == (0, "the world gave the same answers as then\n")
+    assert (again.code, again.err) == (0, "the replayed turns got the recorded results\n")
     assert "end: done" in again.out
     assert "score: 4/4" in again.out
 

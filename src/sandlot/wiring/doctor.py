@@ -37,9 +37,9 @@ def examine_machine() -> list[DoctorFinding]:
         _open_files(),
         *_sandboxes(),
         _docker(),
-        _package("torch", "models on this machine (`smollm2`, `rookie`, `hf:FOLDER`); install `sandlot[torch]`"),
+        _package("torch", "models on this machine (`smollm2`, `rookie`, `hf:FOLDER`)"),
         *_number_type(),
-        _package("duckdb", "SQL over runs; install `sandlot[sql]`"),
+        _package("duckdb", "SQL over runs", extra="sql"),
         DoctorFinding(
             what="model key",
             ok=any(name in os.environ for name in ("SANDLOT_API_KEY", "OPENAI_API_KEY")),
@@ -126,5 +126,8 @@ def _number_type() -> list[DoctorFinding]:
     return [DoctorFinding(what="number type", ok=True, detail=detail, needed=False)]
 
 
-def _package(name: str, why: str) -> DoctorFinding:
-    return DoctorFinding(what=name, ok=importlib.util.find_spec(name) is not None, detail=why, needed=False)
+def _package(name: str, why: str, extra: str = "torch") -> DoctorFinding:
+    there = importlib.util.find_spec(name) is not None
+    return DoctorFinding(
+        what=name, ok=there, detail=why if there else f"{why}; install Sandlot with its extra `{extra}`", needed=False
+    )

@@ -11,7 +11,7 @@ from sandlot.calibrate.tasks.calibration import BINS, Calibration, Errors
 from sandlot.calibrate.tasks.placement import WORDS, Placement, TaskLabel
 from sandlot.calibrate.tasks.rates import Rates
 from sandlot.calibrate.tasks.rule import Region, Rule
-from sandlot.cli.views.summary import plain
+from sandlot.cli.views.summary import clean
 
 _COLOURS = {
     TaskLabel.TOO_HARD: "magenta",
@@ -101,7 +101,7 @@ def _line(console: Console, name: str, value: str) -> None:
 
 def _verdict(found: Calibration) -> str:
     colour = {"complete": "green", "stopped": "red"}.get(found.verdict, "yellow")
-    why = f": {escape(plain(found.stopped))}" if found.stopped else ""
+    why = f": {escape(clean(found.stopped))}" if found.stopped else ""
     return f"[{colour}]{found.verdict}[/]{why}"
 
 
@@ -191,7 +191,7 @@ def _print_costs(console: Console, found: Calibration) -> None:
 def _print_tasks(console: Console, found: Calibration, path: Path) -> None:
     """A few tasks of each label with what to do about them."""
     for label in (TaskLabel.UNSCORABLE, TaskLabel.FLAT, TaskLabel.TOO_HARD, TaskLabel.TOO_EASY, TaskLabel.BORDERLINE):
-        chosen = sorted(found.labelled(label), key=_surest)
+        chosen = sorted(found.labelled(label), key=_by_certainty)
         by_advice: dict[str, list[Placement]] = {}
         for each in chosen:
             likely = f"most likely {WORDS[each.likeliest]}" if label is TaskLabel.BORDERLINE else each.advice
@@ -203,7 +203,7 @@ def _print_tasks(console: Console, found: Calibration, path: Path) -> None:
         _line(console, "", f"look closer: sandlot show {escape(str(path))}/{unscored[0].task}/0")
 
 
-def _surest(placement: Placement) -> float:
+def _by_certainty(placement: Placement) -> float:
     return -max(placement.below, placement.inside, placement.above)
 
 
