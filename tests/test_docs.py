@@ -168,6 +168,13 @@ def test_every_command_and_port_is_in_the_reference():
     assert [name for name in protocols if f"## {name}\n" not in pages] == []
 
 
+def test_every_scripted_agent_is_in_the_guide():
+    from sandlot.model.policy.scripted import NAMES
+
+    page = (ROOT / "docs" / "guides" / "models.md").read_text()
+    assert [name for name in NAMES if f"| `scripted:{name}` |" not in page] == []
+
+
 def test_every_field_of_the_configuration_says_what_it_means():
     """A name that needs no words is one of these; anything else has its meaning on the field."""
     plain = {

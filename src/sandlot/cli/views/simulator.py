@@ -22,7 +22,7 @@ def simulate_watched(env: str, user: ModelConfig, *, quiet: bool, **how: Any) ->
 
     def begin(tasks: int, conversations: int) -> None:
         console.print(
-            f"[bold]{escape(user.shown)}[/] plays the users of {tasks} tasks in {conversations} conversations, some of them repeated"
+            f"[bold]{escape(user.shown)}[/] plays the users of {tasks} tasks in {conversations} conversations, some repeated"
         )
 
     with authors_on_stderr(), console.status("talking"):
