@@ -91,7 +91,7 @@ def closing(outcome: Outcome | None) -> str:
         return "\nNot finished: repeat `make demo` to continue where it stopped."
     before, after = outcome.heldout_before, outcome.heldout_after
     proof = "The 95% intervals do not overlap." if outcome.separate else "The 95% intervals overlap: this may be chance."
-    env = "recipes/pretend.py" if outcome.sandbox == "none" else "environments/drill"
+    env = "recipes/pretend.py" if outcome.sandbox == "none" else "drill"
     again = f"sandlot run {env} --split heldout --model hf:{PLACE}/{outcome.best_weights}"
     gain = f"{before.passed.mean:.0%} to {after.passed.mean:.0%} full marks in {outcome.seconds:.0f} s"
     return f"""

@@ -327,6 +327,11 @@ def test_another_model_goes_on_from_a_turn(sandlot, made):
     assert again["outcome"]["score"]["points"] == 0
 
 
+def test_a_replay_of_no_turns_claims_no_equal_results(sandlot, made):
+    again = sandlot("replay", "runs/golden/note-3/0", "--until", 0, "--model", "scripted:golden", cwd=made)
+    assert (again.code, again.err) == (0, "no turn was replayed\n")
+
+
 @pytest.mark.parametrize("form", ["function", "file", "folder"])
 @pytest.mark.timeout(60)
 def test_a_new_environment_passes_its_own_test_and_runs(sandlot, tmp_path, form):

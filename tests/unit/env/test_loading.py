@@ -216,6 +216,21 @@ def test_ready_environments_are_listed_once(folder):
     assert "ready" not in {found.form for found in find_environments(beside)}
 
 
+def test_the_page_of_a_scaffold_counts_its_tasks(tmp_path):
+    shares = {}
+    for form, stated in (
+        (Form.FUNCTION, "There are 32 tasks"),
+        (Form.FILE, "makes 32 tasks"),
+        (Form.FOLDER, "Two of the four tasks"),
+    ):
+        made = scaffold(f"made-{form}", form, tmp_path)[0].parent
+        tasks = tasks_of(sandlot.load(made))
+        assert stated in (made / "README.md").read_text()
+        shares[form] = (sum(split_of(task) is Split.HELDOUT for task in tasks), len(tasks))
+    assert shares.pop(Form.FOLDER) == (2, 4)
+    assert all(total == 32 and 3 <= heldout <= 10 for heldout, total in shares.values()), shares  # about a fifth
+
+
 def test_scaffolding_overwrites_nothing(folder):
     with pytest.raises(ConfigError, match="already exists"):
         scaffold("notes", Form.FILE, folder.parent)
