@@ -3,7 +3,6 @@
 The scripted agent plays the golden solution with probability 0.6. Its rollouts are graded and stored like those of a model.
 """
 
-
 import sandlot
 
 ENVIRONMENTS = {"arithmetic": 8, "helpdesk": 4, "ledger": 4}
