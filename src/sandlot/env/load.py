@@ -87,7 +87,7 @@ def find_environments(folder: Path = Path("environments"), *, installed: bool = 
         yield FoundEnvironment(entry.name, "installed", entry.value)
     for name, path in ready_environments().items() if installed else ():
         if path.parent.resolve() != folder.resolve():
-            yield FoundEnvironment(name, "ready", str(path))
+            yield FoundEnvironment(name, "ready", str(path if (path / MANIFEST).is_file() else path / "environment.py"))
 
 
 def ready_environments() -> dict[str, Path]:

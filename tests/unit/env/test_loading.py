@@ -212,6 +212,7 @@ def test_environments_are_listed(folder):
 def test_ready_environments_are_listed_once(folder):
     elsewhere = [found for found in find_environments(folder.parent) if found.form == "ready"]
     assert {found.name for found in elsewhere} == set(ready_environments())
+    assert {found.place for found in elsewhere} == {str(sandlot.load(found.name).source) for found in elsewhere}  # as runs name it
     beside = next(iter(ready_environments().values())).parent
     assert "ready" not in {found.form for found in find_environments(beside)}
 
