@@ -59,7 +59,7 @@ def test_the_text_before_a_block_names_the_file_to_save_it_as(page):
 
 def lasting(text: str) -> str:
     """The lines of an output that are the same on every machine: all but the times."""
-    return "\n".join(line.rstrip() for line in text.splitlines() if not line.strip().startswith("time "))
+    return "\n".join(line.rstrip() for line in text.splitlines() if not line.strip().startswith(("time ", "slowest ")))
 
 
 def run(command: list[str], folder: Path, environment: dict[str, str]) -> str:
