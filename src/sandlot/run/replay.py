@@ -10,7 +10,7 @@ from pathlib import Path
 from sandlot.core.trace import Trace
 from sandlot.env.load import load
 from sandlot.env.taskset import task_named
-from sandlot.model.policy.replay import replay_policies, replay_users
+from sandlot.model.policy.replay import ReplayUsers, replay_policies
 from sandlot.rollout import run_rollout
 from sandlot.run.results import Run
 from sandlot.store.blobs import MemoryBlobs
@@ -36,7 +36,7 @@ async def replay_trace(
     async with AsyncExitStack() as stack:
         then = await stack.enter_async_context(open_policies(ModelConfig(spec=model), agent, environment)) if model else None
         asked = run.manifest.config
-        users = replay_users(lambda _task, _rollout: recorded) if asked.user else None
+        users = ReplayUsers(lambda _task, _rollout: recorded) if asked.user else None
         if asked.user and then is not None:
             users = await stack.enter_async_context(open_users(asked.user, environment))
         opening = open_grading(environment, judge=judge_config(judge), rubric=asked.rubric, sandbox=asked.sandbox)

@@ -2,9 +2,8 @@
 
 import functools
 from collections.abc import Mapping
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -12,13 +11,6 @@ from sandlot.cli.options import Judge, NumberType, OptionalEnv, Rubric, app
 from sandlot.core.errors import ConfigError
 
 _Option = typer.Option
-
-
-class _Transport(StrEnum):
-    """How clients connect."""
-
-    STDIO = "stdio"
-    HTTP = "http"
 
 
 @app.command("serve")
@@ -29,7 +21,7 @@ def _serve(
         str | None, _Option("--model", "-m", help="Serve a model instead (OpenAI API): `smollm2`, `rookie`, `hf:FOLDER`.")
     ] = None,
     task: Annotated[str | None, _Option("--task", help="Which task. [default: the first]")] = None,
-    transport: Annotated[_Transport, _Option("--transport", help="How MCP clients connect.")] = _Transport.STDIO,
+    transport: Annotated[Literal["stdio", "http"], _Option("--transport", help="How MCP clients connect.")] = "stdio",
     host: Annotated[str, _Option("--host", help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, _Option("--port", help="Port to listen on; 0 takes any free one.")] = 8900,
     allow_host: Annotated[
@@ -73,7 +65,7 @@ def _serve(
     _require_unset(of_models, "an environment")
     if env is None or not mcp:
         raise ConfigError("give what to serve: `sandlot serve ENV --mcp`, or `sandlot serve --model MODEL`")
-    where = {"transport": transport.value, "host": host, "port": port, "allow_hosts": hosts}
+    where = {"transport": transport, "host": host, "port": port, "allow_hosts": hosts}
     tell = functools.partial(typer.echo, err=True)
     anyio.run(functools.partial(serve_environment, env, task, judge=judge, rubric=rubric, ready=tell, **where))
 

@@ -1,7 +1,6 @@
 """A training on the screen: one line per step on stderr, a bar during evaluations, and the result."""
 
 import signal
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 
-from sandlot.cli.options import authors_on_stderr, print_json
+from sandlot.cli.options import authors_on_stderr, print_json, print_plain_json, print_result
 from sandlot.cli.views.bars import Bars
 from sandlot.cli.views.summary import clean
-from sandlot.core.text import printable_json
 from sandlot.observe.events import (
     AlarmRaised,
     EvaluationBegan,
@@ -257,8 +255,4 @@ def _level(heldout: Heldout) -> str:
 def show_recipe(recipe: Recipe, place: Path | None, *, json: bool) -> None:
     """Print the recipe that would be trained; train nothing."""
     shown = {"run": str(place_of(recipe, place)), "recipe": as_plain_data(recipe)}
-    if json:
-        print_json(shown)
-        return
-    sys.stdout.buffer.write(printable_json(msgspec.json.format(msgspec.json.encode(shown), indent=2)) + b"\n")
-    sys.stdout.flush()
+    print_result(shown, print_plain_json, json=json)
