@@ -4,8 +4,12 @@ import msgspec
 import pytest
 
 import rows
+import sandlot
 from sandlot.core.limits import Limits
-from sandlot.run.forecast import Forecast, forecast
+from sandlot.env.module import forget_modules
+from sandlot.run.config import RunConfig, Selection
+from sandlot.run.forecast import Forecast, forecast, forecast_run
+from sandlot.wiring.config import ModelConfig
 
 
 def pilot_of(rng: Random, tasks: int, rollouts: int, offset: int = 0):
@@ -122,3 +126,31 @@ def test_a_forecast_reads_as_lines_and_says_what_is_unknown():
     told = forecast(1000, [rows.scored("a", usd=0.01), rows.scored("b", usd=0.02)], at_once=10).describe()
     assert "prompt tokens      100,000\n" in told
     assert "usd                15  (0 to " in told
+
+
+SOURCE = """
+from sandlot import Ask, Score, environment
+
+@environment("add", tasks=6)
+def add(rng):
+    answer = yield Ask("What is 1 + 1?", golden="2")
+    yield Score(answer == "2")
+"""
+
+
+def test_a_planned_run_is_forecast_from_the_newest_run_of_the_same_environment_and_model(tmp_path):
+    file, runs = tmp_path / "add.py", tmp_path / "runs"
+    file.write_text(SOURCE)
+    config = RunConfig(env=str(file), model=ModelConfig(spec="scripted:golden"), select=Selection(group=3), at_once=2)
+    plan, told = forecast_run(config, runs)
+    assert (plan.num_rollouts, told.rollouts, told.pilot, told.at_once) == (18, 18, 0, 2)
+    assert not runs.exists()
+    sandlot.run(file, "scripted:golden", rollouts=5, runs=runs)
+    assert forecast_run(config, runs)[1].pilot == 5
+    plan, told = forecast_run(config, runs, rollouts=100)
+    assert (plan.num_rollouts, told.rollouts, told.turns.likely) == (18, 100, 100)
+    other = msgspec.structs.replace(config, model=ModelConfig(spec="scripted:noop"))
+    assert forecast_run(other, runs)[1].pilot == 0
+    file.write_text(SOURCE.replace("1 + 1", "2 + 0"))
+    forget_modules(tmp_path)
+    assert forecast_run(config, runs)[1].pilot == 0

@@ -43,7 +43,7 @@ def _serve(
     Each MCP connection plays one rollout of a task, which is graded when the client calls the finish tool. A model is served
     until SIGTERM or Ctrl-C; then running requests have `--drain-s` seconds to finish.
     """
-    import anyio  # noqa: PLC0415 - help does not need it
+    from sandlot.core.concurrency.blocking import run_interruptible  # noqa: PLC0415 - help does not need it
 
     hosts = tuple(allow_host or ())
     of_environments = {"ENV": env, "--mcp": mcp or None, "--task": task, "--judge": judge, "--rubric": rubric}
@@ -58,7 +58,7 @@ def _serve(
         )
         if not until_eof:  # a program that started this server waits for the line on stdout
             typer.echo(f"loading {model} ...", err=True)
-        anyio.run(functools.partial(serve_model, model, place, share, ready=typer.echo))
+        run_interruptible(functools.partial(serve_model, model, place, share, ready=typer.echo))
         return
     from sandlot.serve.environment.serve import serve_environment  # noqa: PLC0415 - as above
 
@@ -67,7 +67,7 @@ def _serve(
         raise ConfigError("give what to serve: `sandlot serve ENV --mcp`, or `sandlot serve --model MODEL`")
     where = {"transport": transport, "host": host, "port": port, "allow_hosts": hosts}
     tell = functools.partial(typer.echo, err=True)
-    anyio.run(functools.partial(serve_environment, env, task, judge=judge, rubric=rubric, ready=tell, **where))
+    run_interruptible(functools.partial(serve_environment, env, task, judge=judge, rubric=rubric, ready=tell, **where))
 
 
 def _require_unset(options: Mapping[str, object], served: str) -> None:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import anyio
 import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
@@ -18,6 +17,7 @@ from sandlot.cli.options import authors_on_stderr, print_json, print_plain_json
 from sandlot.cli.views.bars import Bars
 from sandlot.cli.views.placement import print_calibration, print_errors
 from sandlot.cli.views.run import raise_limits
+from sandlot.core.concurrency.blocking import run_interruptible
 from sandlot.observe.events import CalibrationWave, RolloutEnded, RunBegan, RunEvent
 from sandlot.run.manifest import public_config
 
@@ -62,7 +62,7 @@ def calibrate_watched(
         console=console,
     ) as bars, authors_on_stderr():  # fmt: skip
         bar = _Bar(bars, console)
-        found = anyio.run(functools.partial(calibrate_config, config, runs=runs, place=place, sink=bar.receive))
+        found = run_interruptible(functools.partial(calibrate_config, config, runs=runs, place=place, sink=bar.receive))
         if found.stopped:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # everything is stored; a second Ctrl-C must not hide how to continue
     path = bar.path

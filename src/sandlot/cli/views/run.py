@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import anyio
 from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 
@@ -16,6 +15,7 @@ from sandlot.cli.options import authors_on_stderr, print_json, print_plain_json
 from sandlot.cli.views.bars import Bars
 from sandlot.cli.views.health import health_line
 from sandlot.cli.views.summary import print_summary
+from sandlot.core.concurrency.blocking import run_interruptible
 from sandlot.observe.events import RolloutEnded, RunBegan, RunEvent
 from sandlot.observe.progress import RolloutProgress
 from sandlot.run.config import RunConfig
@@ -63,7 +63,7 @@ def run_watched(config: RunConfig, *, runs: Path, place: Path | None, quiet: boo
         console=console,
     ) as bars, authors_on_stderr():  # fmt: skip
         sink = _Bar(bars, console).receive
-        run = anyio.run(functools.partial(run_config, config, runs=runs, place=place, sink=sink))
+        run = run_interruptible(functools.partial(run_config, config, runs=runs, place=place, sink=sink))
         if run.sittings and run.sittings[-1].stopped:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # everything is stored; a second Ctrl-C must not hide how to continue
     return RunResult(run, run.summary())
