@@ -1,6 +1,6 @@
 """SmolLM2-135M learns to use a shell: SFT on golden solutions of `drill`, then GRPO. Needs a GPU.
 
-    python recipes/smollm2.py --device cuda        everything: SFT, then three seeds of GRPO, each synchronous and with staleness 2
+    python recipes/smollm2.py --device cuda        everything: SFT, then three seeds of GRPO, staleness 0 and 2
     sandlot train recipes/smollm2.py:imitation     SFT only
 
 The published model does not know how to call these tools. SFT on golden solutions of the train split continues until it
