@@ -1,0 +1,130 @@
+"""The guard: sees in the figures of the steps that a training is about to collapse. Each figure is compared with its own history.
+
+KL, entropy, gradient norm and length count by how many times their usual value they are: the median of the last steps against
+the median of the window before them. The reward counts by how far it fell below its best level in that window, in standard
+errors. One figure alone may be noise, so two must be bad, or one extremely so; a reward above its best level rules collapse out.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+from typing import Literal, NamedTuple, get_args
+
+from sandlot.core.errors import ConfigError
+from sandlot.observe.training_records import Learned
+
+_RECENT = 3
+"""Last steps that are judged together: a single bad step never counts."""
+_LEVEL = 5
+"""Steps in a row whose mean reward is a level."""
+_ENOUGH = 2
+"""Weight of symptoms for a verdict: a bad one weighs 1, an extreme one 2."""
+_REST = 8
+"""Steps between two verdicts: what was done about the first needs time to show."""
+_BAD_FALL, _EXTREME_FALL = (2.5, 0.2), (4.0, 0.4)
+"""A fall of the reward: in standard errors, and as a share of its best level."""
+_FEW = 0.5
+"""Informative groups are few at this share of their usual number. Counted only if the reward fell: solved tasks have few too."""
+
+OnCollapse = Literal["warn", "stop", "roll_back", "shrink"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guard:
+    """What to do when a training is about to collapse: its figures leave their own history for the worse.
+
+    ```python
+    from sandlot.train import Guard
+
+    careful = Guard(on_collapse="roll_back")
+    ```
+    """
+
+    on_collapse: OnCollapse = "warn"
+    """`warn` only says so; `stop` ends the run; `shrink` multiplies the learning rate; `roll_back` goes back to the version with
+    the best held-out score, and shrinks too."""
+    window: int = 20
+    """Steps of history that the last steps are compared with."""
+    factor: float = 0.5
+    """What `shrink` and `roll_back` multiply the learning rate by, each time."""
+
+    def __post_init__(self) -> None:
+        if self.on_collapse not in get_args(OnCollapse):
+            raise ConfigError(f"guard: on_collapse is {self.on_collapse!r}; give one of {', '.join(get_args(OnCollapse))}")
+        if self.window < 1 or not 0 < self.factor <= 1:
+            raise ConfigError(f"guard: window is {self.window} and factor {self.factor}; give 1 or more, and more than 0 up to 1")
+
+
+class _Figure(NamedTuple):
+    name: str
+    read: Callable[[Learned], float]
+    floor: float
+    """Usual values below this count as this: many times nothing is still nothing."""
+    bad: float
+    extreme: float
+    """Times the usual value."""
+    learned: bool = True
+    """True if a step without trained tokens has no such figure."""
+
+
+_FIGURES = (
+    _Figure("KL", lambda step: math.nan if step.kl is None else step.kl, 0.01, 3, 10),
+    _Figure("entropy", lambda step: step.entropy, 0.05, 1.7, 5),
+    # A mean over fewer groups is noisier: norms are compared as if all groups had informed.
+    _Figure("gradient norm", lambda step: step.norm * math.sqrt(step.informative / max(1, step.groups)), 0.05, 2.5, 10),
+    _Figure("length", lambda step: step.sampled / max(1, step.rollouts), 8, 1.7, 5, learned=False),
+)
+
+
+class _Symptom(NamedTuple):
+    weight: int
+    words: str
+
+
+def find_collapse(steps: Sequence[Learned], window: int, judged: Sequence[int] = ()) -> str | None:
+    """Why the training looks about to collapse after these steps, in a sentence; None if it does not.
+
+    `judged` are the versions at which there was a verdict, or a rollback.
+    """
+    last, before = steps[-_RECENT:], steps[:-_RECENT][-window:]
+    if not before or last[-1].version - max(judged, default=-_REST) < _REST:
+        return None
+    fall, lost = _fall(last, before)
+    found = [symptom for figure in _FIGURES if (symptom := _rise(figure, last, before))] if fall >= 0 else []
+    if lost:
+        found.append(lost)
+        few, usual = (median(step.informative / max(1, step.groups) for step in each) for each in (last, before))
+        if few <= _FEW * usual:
+            found.append(_Symptom(1, f"informative groups fell from {usual:.0%} to {few:.0%}"))
+    enough = _ENOUGH + (len(before) < _LEVEL)  # a short history is a noisy one
+    return " and ".join(symptom.words for symptom in found) if sum(symptom.weight for symptom in found) >= enough else None
+
+
+def _rise(figure: _Figure, last: Sequence[Learned], before: Sequence[Learned]) -> _Symptom | None:
+    values = [[figure.read(step) for step in each if step.tokens or not figure.learned] for each in (last, before)]
+    now, usual = (median(known) if (known := [value for value in each if not math.isnan(value)]) else 0.0 for each in values)
+    times = now / max(usual, figure.floor)
+    if times < figure.bad:
+        return None
+    words = f"{figure.name} {now:.3g} is {times:.1f} times its usual {max(usual, figure.floor):.3g}"
+    return _Symptom(1 + (times >= figure.extreme), words)
+
+
+def _fall(last: Sequence[Learned], before: Sequence[Learned]) -> tuple[float, _Symptom | None]:
+    """How far the reward is below its best level, and the symptom if that is far."""
+    rewards = [step.reward for step in before]
+    usual = median(rewards)
+    noise = 1.4826 * median(abs(reward - usual) for reward in rewards)
+    levels = [before[first : first + _LEVEL] for first in range(max(1, len(before) - _LEVEL + 1))]
+    best = max(levels, key=lambda level: fmean(step.reward for step in level))
+    was, now = (round(fmean(step.reward for step in each), 9) for each in (best, last))  # equal means are equal
+    error = math.hypot(_error(best, noise), _error(last, noise))
+    fall, share = (was - now) / max(error, 1e-3), (was - now) / max(abs(was), 1e-3)
+    weight = sum(fall >= far and share >= much for far, much in (_BAD_FALL, _EXTREME_FALL))
+    return fall, _Symptom(weight, f"the reward fell from {was:.2f} to {now:.2f}") if weight else None
+
+
+def _error(level: Sequence[Learned], noise: float) -> float:
+    """Standard error of a level: of its steps' own means, or of the scatter between steps if that is larger."""
+    return math.hypot(*(max(step.reward_error, noise) for step in level)) / len(level)
