@@ -153,7 +153,7 @@ class TrainingBegan(RunEvent, frozen=True, kw_only=True, tag="training_began"):
 
 
 class StepLearned(RunEvent, frozen=True, kw_only=True, tag="step"):
-    """The weights were updated, saved and published."""
+    """The weights were updated and saved."""
 
     step: Learned
     """The figures of the step."""

@@ -113,9 +113,9 @@ def _rise(figure: _Figure, last: Sequence[Learned], before: Sequence[Learned]) -
 
 def _fall(last: Sequence[Learned], before: Sequence[Learned]) -> tuple[float, _Symptom | None]:
     """How far the reward is below its best level, and the symptom if that is far."""
-    rewards = [step.reward for step in before]
-    usual = median(rewards)
-    noise = 1.4826 * median(abs(reward - usual) for reward in rewards)
+    usual = median(step.reward for step in before)
+    # Steps of one task have no error of their own: theirs is the scatter between steps.
+    noise = 0.0 if any(step.reward_error for step in before) else 1.4826 * median(abs(step.reward - usual) for step in before)
     levels = [before[first : first + _LEVEL] for first in range(max(1, len(before) - _LEVEL + 1))]
     best = max(levels, key=lambda level: fmean(step.reward for step in level))
     was, now = (round(fmean(step.reward for step in each), 9) for each in (best, last))  # equal means are equal
@@ -126,5 +126,5 @@ def _fall(last: Sequence[Learned], before: Sequence[Learned]) -> tuple[float, _S
 
 
 def _error(level: Sequence[Learned], noise: float) -> float:
-    """Standard error of a level: of its steps' own means, or of the scatter between steps if that is larger."""
+    """Standard error of a level."""
     return math.hypot(*(max(step.reward_error, noise) for step in level)) / len(level)

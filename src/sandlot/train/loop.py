@@ -52,15 +52,15 @@ async def learn(recipe: Recipe, path: Path, sink: Sink = ignore_event) -> Traini
                     # Before the weights are saved: a crash between the two repeats the step, and never loses its line.
                     progress.add(summarise_step(version, batch, traces, update, seconds, recipe))
                     await run.keep(msgspec.structs.replace(run.standing, version=version, groups=groups.taken))
-                    await run.publish(version)
-                    groups.published()
                     alarm = progress.check_alarm()
                     emit(StepLearned(step=progress.steps[-1], alarmed=alarm is not None))
                     if alarm is not None:
                         emit(AlarmRaised(kind="reward_hacking", sentence=alarm.sentence))
+                    await _guard(run, progress)  # before anything is sampled with these weights
+                    await run.publish(version)
+                    groups.published()
                     await _evaluate(run, progress)
                     await _require_learning(run, progress)
-                    await _guard(run, progress)
     progress.stopped, progress.tripped = collection.stopped, collection.tripped
     return progress
 

@@ -127,6 +127,14 @@ def test_a_reward_above_its_best_rules_collapse_out():
     assert find_collapse(ten_and(*[growing | {"reward": 0.55}] * 3), 20) is not None
 
 
+def test_steps_of_one_task_are_judged_by_the_scatter_between_steps():
+    noisy = [step(number, reward=number % 2, reward_error=0.0) for number in range(1, 11)]
+    bad = {"reward": 0.3, "reward_error": 0.0}
+    assert find_collapse([*noisy, *(step(11 + number, **bad) for number in range(3))], 20) is None
+    steady = [step(number, reward=0.6, reward_error=0.0) for number in range(1, 11)]
+    assert find_collapse([*steady, *(step(11 + number, **bad) for number in range(3))], 20) is not None
+
+
 def test_after_a_verdict_or_a_rollback_the_next_one_waits():
     lost = ten_and(*[{"reward": 0.0}] * 8)
     assert find_collapse(lost, 20, [11, 3]) is None
@@ -173,6 +181,8 @@ def weight_twin(steps: list[Learned], window: int) -> int:
             best, chosen = sum(each.reward for each in level) / len(level), level
     usual = middle([each.reward for each in before])
     noise = 1.4826 * middle([abs(each.reward - usual) for each in before])
+    if max(each.reward_error for each in before) > 0:
+        noise = 0.0
     variance = sum(
         sum(max(each.reward_error, noise) ** 2 for each in level) / len(level) ** 2 for level in (chosen, last)
     )  # fmt: skip
