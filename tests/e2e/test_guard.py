@@ -13,7 +13,7 @@ from sandlot.env.module import load_module
 from sandlot.observe.events import AlarmRaised, RolledBack, RunEvent
 from sandlot.observe.training_records import Collapse
 from sandlot.train.algorithms.algorithms import PolicyGradient
-from sandlot.train.guard import Guard
+from sandlot.train.guard import CollapseGuard
 from sandlot.train.recipe import Evaluation, Recipe
 from sandlot.train.report.progress import TrainingProgress, read_lines
 from sandlot.train.report.summary import Outcome
@@ -47,7 +47,7 @@ def sums(rate: float, **changed) -> Recipe:
 
 def test_an_absurd_learning_rate_is_stopped_and_the_same_command_goes_on_with_another_guard(tmp_path):
     got: list[RunEvent] = []
-    recipe = sums(ABSURD, guard=Guard(on_collapse="stop"))
+    recipe = sums(ABSURD, guard=CollapseGuard(on_collapse="stop"))
     progress = train(recipe, run=tmp_path / "run", sink=got.append)
     assert progress.tripped
     assert len(progress.steps) < recipe.steps
@@ -61,13 +61,13 @@ def test_an_absurd_learning_rate_is_stopped_and_the_same_command_goes_on_with_an
     assert (outcome.verdict, outcome.alarms) == ("stopped", (found.sentence,))
     assert TrainingResult(tmp_path / "run", outcome).exit_code == 1
     assert "about to collapse at version" in (tmp_path / "run" / "report.html").read_text()
-    again = train(recipe.but(guard=Guard(), steps=len(progress.steps) + 1), run=tmp_path / "run")
+    again = train(recipe.but(guard=CollapseGuard(), steps=len(progress.steps) + 1), run=tmp_path / "run")
     assert (len(again.steps), again.collapses, again.stopped) == (len(progress.steps) + 1, [found], None)
 
 
 def test_going_back_to_the_best_version_with_a_smaller_step_recovers(tmp_path):
     got: list[RunEvent] = []
-    recipe = sums(ABSURD, steps=9, guard=Guard(on_collapse="roll_back", factor=0.02))
+    recipe = sums(ABSURD, steps=9, guard=CollapseGuard(on_collapse="roll_back", factor=0.02))
     progress = train(recipe, run=tmp_path / "run", sink=got.append)
     (found,) = progress.collapses
     assert (found.action, found.rate) == ("roll_back", 0.02)
@@ -94,14 +94,14 @@ def worthless_from_version_5(trace: Trace) -> float:
 
 def test_a_smaller_step_is_kept_when_the_training_continues(tmp_path):
     folder = write_tiny(tmp_path / "tiny")
-    recipe = letters.recipe(folder, steps=11, reward=worthless_from_version_5, guard=Guard(on_collapse="shrink"))
+    recipe = letters.recipe(folder, steps=11, reward=worthless_from_version_5, guard=CollapseGuard(on_collapse="shrink"))
     whole = train(recipe, run=tmp_path / "whole")
     (found,) = whole.collapses
     assert (found.version, found.action, found.rate, whole.rate) == (8, "shrink", 0.5, 0.5)
     assert "the reward fell from 0.9" in found.why
     train(recipe.but(steps=9), run=tmp_path / "twice")
     assert losses(train(recipe, run=tmp_path / "twice")) == losses(whole)
-    warned = train(recipe.but(guard=Guard()), run=tmp_path / "warned")
+    warned = train(recipe.but(guard=CollapseGuard()), run=tmp_path / "warned")
     assert [line.rate for line in warned.collapses] == [1.0]
     assert losses(warned)[: found.version + 1] == losses(whole)[: found.version + 1]
     assert losses(warned)[found.version + 1 :] != losses(whole)[found.version + 1 :], "the smaller step shows in the next losses"

@@ -133,7 +133,7 @@ class Collapse(msgspec.Struct, frozen=True, kw_only=True, tag="collapse", tag_fi
     def sentence(self) -> str:
         """The verdict as a sentence."""
         done = {
-            "warn": "nothing was changed; `Guard(on_collapse=...)` in the recipe can stop, roll back or shrink",
+            "warn": "nothing was changed; `CollapseGuard(on_collapse=...)` in the recipe can stop, roll back or shrink",
             "stop": "stopped; the best version so far is kept",
             "roll_back": f"went back to the best version, with {self.rate:g} of the learning rate",
             "shrink": f"goes on with {self.rate:g} of the learning rate",

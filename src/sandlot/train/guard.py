@@ -6,7 +6,7 @@ errors. One figure alone may be noise, so two must be bad, or one extremely so; 
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Literal, NamedTuple, get_args
@@ -31,13 +31,13 @@ OnCollapse = Literal["warn", "stop", "roll_back", "shrink"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Guard:
+class CollapseGuard:
     """What to do when a training is about to collapse: its figures leave their own history for the worse.
 
     ```python
-    from sandlot.train import Guard
+    from sandlot.train import CollapseGuard
 
-    careful = Guard(on_collapse="roll_back")
+    careful = CollapseGuard(on_collapse="roll_back")
     ```
     """
 
@@ -56,25 +56,19 @@ class Guard:
             raise ConfigError(f"guard: window is {self.window} and factor {self.factor}; give 1 or more, and more than 0 up to 1")
 
 
-class _Figure(NamedTuple):
-    name: str
-    read: Callable[[Learned], float]
-    floor: float
-    """Usual values below this count as this: many times nothing is still nothing."""
-    bad: float
-    extreme: float
-    """Times the usual value."""
-    learned: bool = True
-    """True if a step without trained tokens has no such figure."""
+_LIMITS = {"KL": (0.01, 3, 10), "entropy": (0.05, 1.7, 5), "gradient norm": (0.05, 2.5, 10), "length": (8, 1.7, 5)}
+"""The smallest usual value, for many times nothing is still nothing; then how many times the usual is bad, and extreme."""
 
 
-_FIGURES = (
-    _Figure("KL", lambda step: math.nan if step.kl is None else step.kl, 0.01, 3, 10),
-    _Figure("entropy", lambda step: step.entropy, 0.05, 1.7, 5),
+def _figures(step: Learned) -> dict[str, float]:
+    """The figures of a step that are known: without trained tokens only the length, and in imitation no KL."""
+    length = {"length": step.sampled / max(1, step.rollouts)}
+    if not step.tokens:
+        return length
     # A mean over fewer groups is noisier: norms are compared as if all groups had informed.
-    _Figure("gradient norm", lambda step: step.norm * math.sqrt(step.informative / max(1, step.groups)), 0.05, 2.5, 10),
-    _Figure("length", lambda step: step.sampled / max(1, step.rollouts), 8, 1.7, 5, learned=False),
-)
+    norm = step.norm * math.sqrt(step.informative / max(1, step.groups))
+    found = length | {"entropy": step.entropy, "gradient norm": norm, "KL": math.nan if step.kl is None else step.kl}
+    return {name: value for name, value in found.items() if not math.isnan(value)}
 
 
 class _Symptom(NamedTuple):
@@ -91,7 +85,7 @@ def find_collapse(steps: Sequence[Learned], window: int, judged: Sequence[int] =
     if not before or last[-1].version - max(judged, default=-_REST) < _REST:
         return None
     fall, lost = _fall(last, before)
-    found = [symptom for figure in _FIGURES if (symptom := _rise(figure, last, before))] if fall >= 0 else []
+    found = [symptom for name in _LIMITS if (symptom := _rise(name, last, before))] if fall >= 0 else []
     if lost:
         found.append(lost)
         few, usual = (median(step.informative / max(1, step.groups) for step in each) for each in (last, before))
@@ -101,14 +95,15 @@ def find_collapse(steps: Sequence[Learned], window: int, judged: Sequence[int] =
     return " and ".join(symptom.words for symptom in found) if sum(symptom.weight for symptom in found) >= enough else None
 
 
-def _rise(figure: _Figure, last: Sequence[Learned], before: Sequence[Learned]) -> _Symptom | None:
-    values = [[figure.read(step) for step in each if step.tokens or not figure.learned] for each in (last, before)]
-    now, usual = (median(known) if (known := [value for value in each if not math.isnan(value)]) else 0.0 for each in values)
-    times = now / max(usual, figure.floor)
-    if times < figure.bad:
+def _rise(name: str, last: Sequence[Learned], before: Sequence[Learned]) -> _Symptom | None:
+    known = [[figures[name] for figures in map(_figures, each) if name in figures] for each in (last, before)]
+    if not all(known):
         return None
-    words = f"{figure.name} {now:.3g} is {times:.1f} times its usual {max(usual, figure.floor):.3g}"
-    return _Symptom(1 + (times >= figure.extreme), words)
+    now, usual = map(median, known)
+    floor, bad, extreme = _LIMITS[name]
+    times = now / max(usual, floor)
+    words = f"{name} {now:.3g} is {times:.1f} times its usual {max(usual, floor):.3g}"
+    return _Symptom(1 + (times >= extreme), words) if times >= bad else None
 
 
 def _fall(last: Sequence[Learned], before: Sequence[Learned]) -> tuple[float, _Symptom | None]:

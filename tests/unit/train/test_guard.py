@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sandlot.core.errors import ConfigError
 from sandlot.observe.training_records import Collapse, Learned
-from sandlot.train.guard import Guard, find_collapse
+from sandlot.train.guard import CollapseGuard, find_collapse
 
 # Recorded: every column is one step of 16 groups x 8 rollouts on drill's single chores.
 UNCORRECTED = {
@@ -144,7 +144,9 @@ def test_after_a_verdict_or_a_rollback_the_next_one_waits():
 def test_imitation_and_steps_without_trained_tokens_have_no_kl_to_judge():
     assert find_collapse([step(number, kl=None, reward=1.0, reward_error=0.0) for number in range(1, 9)], 20) is None
     idle = {"kl": 0.0, "entropy": 0.0, "norm": 0.0, "tokens": 0, "informative": 0}
-    assert find_collapse([step(number, **idle) for number in range(1, 9)], 20) is None
+    waiting = [step(number, **idle) for number in range(1, 9)]
+    assert find_collapse(waiting, 20) is None
+    assert find_collapse([*waiting, *(step(number, norm=5.0) for number in range(9, 12))], 20) is None, "nothing to compare with"
 
 
 levels = st.fixed_dictionaries(
@@ -164,7 +166,7 @@ levels = st.fixed_dictionaries(
 def middle(values: list[float]) -> float:
     """The median, by counting: a value with as many below as above."""
     known = sorted(values)
-    return (known[(len(known) - 1) // 2] + known[len(known) // 2]) / 2 if known else 0.0
+    return (known[(len(known) - 1) // 2] + known[len(known) // 2]) / 2
 
 
 def weight_twin(steps: list[Learned], window: int) -> int:
@@ -209,8 +211,8 @@ def weight_twin(steps: list[Learned], window: int) -> int:
                 value = scaled[name] if name in scaled else getattr(each, name)
                 if value is not None and not math.isnan(value) and (each.tokens or name == "length"):
                     values.append(value)
-            found.append(middle(values))
-        times = found[0] / max(found[1], floor)
+            found.append(values)
+        times = middle(found[0]) / max(middle(found[1]), floor) if found[0] and found[1] else 0
         weight += (times >= bad) + (times >= extreme)
     return weight
 
@@ -233,10 +235,10 @@ def test_steps_before_the_window_do_not_matter(drawn, older):
 
 def test_a_guard_that_makes_no_sense_is_refused():
     with pytest.raises(ConfigError, match="on_collapse is 'panic'; give one of warn, stop, roll_back, shrink"):
-        Guard(on_collapse="panic")  # pyright: ignore[reportArgumentType]
+        CollapseGuard(on_collapse="panic")
     for wrong in ({"window": 0}, {"factor": 0.0}, {"factor": 1.5}):
         with pytest.raises(ConfigError, match="give 1 or more, and more than 0 up to 1"):
-            Guard(**wrong)
+            CollapseGuard(**wrong)
 
 
 def test_a_verdict_says_what_was_done():
