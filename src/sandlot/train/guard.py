@@ -22,7 +22,7 @@ _ENOUGH = 2
 """Weight of symptoms for a verdict: a bad one weighs 1, an extreme one 2."""
 _REST = 8
 """Steps between two verdicts: what was done about the first needs time to show."""
-_BAD_FALL, _EXTREME_FALL = (2.5, 0.2), (4.0, 0.4)
+_BAD_FALL, _EXTREME_FALL = (3.0, 0.2), (4.0, 0.4)
 """A fall of the reward: in standard errors, and as a share of its best level."""
 _FEW = 0.5
 """Informative groups are few at this share of their usual number. Counted only if the reward fell: solved tasks have few too."""

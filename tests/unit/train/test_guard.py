@@ -191,7 +191,7 @@ def weight_twin(steps: list[Learned], window: int) -> int:
     drop = best - sum(each.reward for each in last) / len(last)
     errors, share = drop / max(math.sqrt(variance), 1e-3), drop / max(abs(best), 1e-3)
     weight = 0
-    if errors >= 2.5 and share >= 0.2:
+    if errors >= 3 and share >= 0.2:
         weight += 2 if errors >= 4 and share >= 0.4 else 1
         weight += middle([each.informative / 16 for each in last]) <= 0.5 * middle([each.informative / 16 for each in before])
     if drop < -1e-9:
