@@ -2,7 +2,8 @@
 
 KL, entropy, gradient norm and length count by how many times their usual value they are: the median of the last steps against
 the median of the window before them. The reward counts by how far it fell below its best level in that window, in standard
-errors. One figure alone may be noise, so two must be bad, or one extremely so; a reward above its best level rules collapse out.
+errors; so does the outcome, which is not trained on. One figure alone may be noise, so two must be bad, or one extremely so; a
+reward above its best level rules out that a rise of the others is a collapse.
 """
 
 import math
@@ -84,12 +85,14 @@ def find_collapse(steps: Sequence[Learned], window: int, judged: Sequence[int] =
     last, before = steps[-_RECENT:], steps[:-_RECENT][-window:]
     if not before or last[-1].version - max(judged, default=-_REST) < _REST:
         return None
-    fall, lost = _fall(last, before)
+    (fall, lost), (_, worse) = _fall("reward", last, before), _fall("outcome", last, before)
+    if worse and (not lost or worse.weight > lost.weight):  # mostly they fall together, and count once
+        lost = worse
     found = [symptom for name in _LIMITS if (symptom := _rise(name, last, before))] if fall >= 0 else []
     if lost:
         found.append(lost)
         few, usual = (median(step.informative / max(1, step.groups) for step in each) for each in (last, before))
-        if few <= _FEW * usual:
+        if few <= _FEW * usual and few < usual:
             found.append(_Symptom(1, f"informative groups fell from {usual:.0%} to {few:.0%}"))
     enough = _ENOUGH + (len(before) < _LEVEL)  # a short history is a noisy one
     return " and ".join(symptom.words for symptom in found) if sum(symptom.weight for symptom in found) >= enough else None
@@ -106,20 +109,21 @@ def _rise(name: str, last: Sequence[Learned], before: Sequence[Learned]) -> _Sym
     return _Symptom(1 + (times >= extreme), words) if times >= bad else None
 
 
-def _fall(last: Sequence[Learned], before: Sequence[Learned]) -> tuple[float, _Symptom | None]:
-    """How far the reward is below its best level, and the symptom if that is far."""
-    usual = median(step.reward for step in before)
+def _fall(name: str, last: Sequence[Learned], before: Sequence[Learned]) -> tuple[float, _Symptom | None]:
+    """How far the reward, or the outcome, is below its best level, and the symptom if that is far."""
     # Steps of one task have no error of their own: theirs is the scatter between steps.
-    noise = 0.0 if any(step.reward_error for step in before) else 1.4826 * median(abs(step.reward - usual) for step in before)
-    levels = [before[first : first + _LEVEL] for first in range(max(1, len(before) - _LEVEL + 1))]
-    best = max(levels, key=lambda level: fmean(step.reward for step in level))
-    was, now = (round(fmean(step.reward for step in each), 9) for each in (best, last))  # equal means are equal
-    error = math.hypot(_error(best, noise), _error(last, noise))
-    fall, share = (was - now) / max(error, 1e-3), (was - now) / max(abs(was), 1e-3)
+    usual = median(getattr(step, name) for step in before)
+    known = any(step.reward_error for step in before)
+    noise = 0.0 if known else 1.4826 * median(abs(getattr(step, name) - usual) for step in before)
+
+    def level(steps: Sequence[Learned]) -> tuple[float, float]:
+        """Mean and standard error; the outcome's is at most that of the reward and that of the gap between them."""
+        errors = (step.reward_error + (step.gap_error if name == "outcome" else 0.0) for step in steps)
+        error = math.hypot(*(max(error, noise) for error in errors)) / len(steps)
+        return round(fmean(getattr(step, name) for step in steps), 9), error  # equal means are equal
+
+    was, then = max(level(before[first : first + _LEVEL]) for first in range(max(1, len(before) - _LEVEL + 1)))
+    now, error = level(last)
+    fall, share = (was - now) / max(math.hypot(then, error), 1e-3), (was - now) / max(abs(was), 1e-3)
     weight = sum(fall >= far and share >= much for far, much in (_BAD_FALL, _EXTREME_FALL))
-    return fall, _Symptom(weight, f"the reward fell from {was:.2f} to {now:.2f}") if weight else None
-
-
-def _error(level: Sequence[Learned], noise: float) -> float:
-    """Standard error of a level."""
-    return math.hypot(*(max(step.reward_error, noise) for step in level)) / len(level)
+    return fall, _Symptom(weight, f"the {name} fell from {was:.2f} to {now:.2f}") if weight else None

@@ -113,6 +113,13 @@ def test_few_informative_groups_count_only_if_the_reward_fell():
     )
 
 
+def test_an_outcome_that_is_lost_under_a_reward_that_is_not_counts():
+    assert find_collapse(ten_and(*[{"outcome": 0.0}] * 3), 20) == "the outcome fell from 0.50 to 0.00"
+    assert find_collapse(ten_and(*[{"outcome": 0.0, "gap_error": 0.2}] * 3), 20) is None, "that may be noise"
+    assert find_collapse(ten_and(*[{"outcome": 0.0, "reward": 0.0}] * 3), 20) == "the reward fell from 0.60 to 0.00"
+    assert find_collapse(ten_and(*[{"outcome": 0.3, "reward": 0.4}] * 3), 20) is None, "they count once"
+
+
 def test_a_short_history_needs_more():
     steps = ten_and(*[{"reward": 0.0}] * 3)
     assert find_collapse(steps[6:], 20) is None
@@ -149,24 +156,48 @@ def test_imitation_and_steps_without_trained_tokens_have_no_kl_to_judge():
     assert find_collapse([*waiting, *(step(number, norm=5.0) for number in range(9, 12))], 20) is None, "nothing to compare with"
 
 
-levels = st.fixed_dictionaries(
-    {
-        "reward": st.sampled_from([0.0, 0.31, 0.53, 0.67]),
-        "reward_error": st.sampled_from([0.0, 0.02, 0.1]),
-        "kl": st.sampled_from([0.0, 0.01, 0.05, 0.5, None]),
-        "entropy": st.sampled_from([0.01, 0.2, 0.5, 2.0]),
-        "norm": st.sampled_from([0.1, 0.5, 3.0, math.nan]),
-        "sampled": st.sampled_from([128, 128 * 20, 128 * 50, 128 * 200]),
-        "informative": st.sampled_from([0, 1, 4, 16]),
-        "tokens": st.sampled_from([0, 2000]),
-    }
+figures = {
+    "reward": st.sampled_from([0.0, 0.31, 0.53, 0.67]),
+    "reward_error": st.sampled_from([0.0, 0.02, 0.1]),
+    "outcome": st.sampled_from([0.0, 0.29, 0.71]),
+    "gap_error": st.sampled_from([0.0, 0.03]),
+    "kl": st.sampled_from([0.0, 0.01, 0.05, 0.5, None]),
+    "entropy": st.sampled_from([0.01, 0.2, 0.5, 2.0]),
+    "norm": st.sampled_from([0.1, 0.5, 3.0, math.nan]),
+    "sampled": st.sampled_from([128, 128 * 20, 128 * 50, 128 * 200]),
+    "informative": st.sampled_from([0, 1, 4, 16]),
+    "tokens": st.sampled_from([0, 2000]),
+}
+levels = st.fixed_dictionaries(figures)
+changes = st.sets(st.sampled_from(sorted(figures)), max_size=3).flatmap(
+    lambda chosen: st.fixed_dictionaries({name: figures[name] for name in sorted(chosen)})
 )
+
+
+steady = st.builds(lambda usual, now, count: [usual] * count + [usual | now] * 3, levels, changes, st.integers(1, 9))
+"""One level all the time, then another that differs in a few figures."""
 
 
 def middle(values: list[float]) -> float:
     """The median, by counting: a value with as many below as above."""
     known = sorted(values)
     return (known[(len(known) - 1) // 2] + known[len(known) // 2]) / 2
+
+
+def fall_twin(name: str, last: list[Learned], before: list[Learned]) -> tuple[float, int]:
+    usual = middle([getattr(each, name) for each in before])
+    noise = 1.4826 * middle([abs(getattr(each, name) - usual) for each in before])
+    if max(each.reward_error for each in before) > 0:
+        noise = 0.0
+    found = []
+    for level in (*(before[n : n + 5] for n in range(len(before))), last):
+        errors = [each.reward_error + (each.gap_error if name == "outcome" else 0) for each in level]
+        variance = sum(max(error, noise) ** 2 for error in errors) / len(level) ** 2
+        if len(level) == min(5, len(before)) or level is last:
+            found.append((round(sum(getattr(each, name) for each in level) / len(level), 9), variance))
+    (was, then), (now, error) = max(found[:-1]), found[-1]
+    errors, share = (was - now) / max(math.sqrt(then + error), 1e-3), (was - now) / max(abs(was), 1e-3)
+    return was - now, (1 + (errors >= 4 and share >= 0.4)) if errors >= 3 and share >= 0.2 else 0
 
 
 def weight_twin(steps: list[Learned], window: int) -> int:
@@ -176,24 +207,13 @@ def weight_twin(steps: list[Learned], window: int) -> int:
     before = [steps[n] for n in places if len(steps) - 3 - window <= n < len(steps) - 3]
     if not before:
         return 0
-    best, chosen = -math.inf, []
-    for n in range(len(before)):
-        level = before[n : n + 5]
-        if len(level) == min(5, len(before)) and sum(each.reward for each in level) / len(level) > best:
-            best, chosen = sum(each.reward for each in level) / len(level), level
-    usual = middle([each.reward for each in before])
-    noise = 1.4826 * middle([abs(each.reward - usual) for each in before])
-    if max(each.reward_error for each in before) > 0:
-        noise = 0.0
-    variance = sum(
-        sum(max(each.reward_error, noise) ** 2 for each in level) / len(level) ** 2 for level in (chosen, last)
-    )  # fmt: skip
-    drop = best - sum(each.reward for each in last) / len(last)
-    errors, share = drop / max(math.sqrt(variance), 1e-3), drop / max(abs(best), 1e-3)
-    weight = 0
-    if errors >= 3 and share >= 0.2:
-        weight += 2 if errors >= 4 and share >= 0.4 else 1
-        weight += middle([each.informative / 16 for each in last]) <= 0.5 * middle([each.informative / 16 for each in before])
+    weight, drop = 0, 0.0
+    for name in ("outcome", "reward"):
+        drop, lost = fall_twin(name, last, before)
+        weight = max(weight, lost)
+    if weight:
+        few, usual = (middle([each.informative / 16 for each in level]) for level in (last, before))
+        weight += few <= 0.5 * usual and few < usual
     if drop < -1e-9:
         return weight
     norm = "scaled norm"
@@ -218,7 +238,7 @@ def weight_twin(steps: list[Learned], window: int) -> int:
 
 
 @settings(deadline=None, max_examples=200)
-@given(st.lists(levels, max_size=14), st.integers(1, 8))
+@given(st.lists(levels, max_size=14) | steady, st.integers(1, 8))
 def test_the_verdict_is_that_of_the_rule_written_out(drawn, window):
     steps = [step(number, **fields) for number, fields in enumerate(drawn, 1)]
     enough = 2 if min(window, len(steps) - 3) >= 5 else 3
