@@ -91,7 +91,7 @@ def refused(outcome: Outcome) -> str:
 
 
 def fork_commands() -> None:
-    views = ("run", "show", "regrade", "health", "triage", "review", "audit")
+    views = ("run", "show", "compare", "health", "triage", "review", "audit")
     more = ("sandlot.cli.main", "sandlot.analysis.triage.triage", "pyarrow.parquet")
     for module in (*(f"sandlot.cli.views.{name}" for name in views), *more):
         __import__(module)

@@ -3,6 +3,7 @@
 import numpy as np
 import torch
 
+from sandlot.model.engine.blocks import Blocks
 from sandlot.model.engine.engine import Engine
 from sandlot.model.engine.plain import PlainRunner
 from sandlot.model.engine.request import Completion, Request
@@ -45,6 +46,15 @@ def engine(model: Decoder, *, blocks: int = 64, max_batch: int = 4, chunk: int =
 
 def prompt(seed: int, count: int) -> list[int]:
     return np.random.default_rng(seed).integers(VOCABULARY, size=count).tolist()
+
+
+def check_blocks(blocks: Blocks) -> None:
+    """The counts of a pool agree with each other."""
+    held = sum(count > 0 for count in blocks._counts)
+    idle = sum(blocks.is_idle(block) for block in range(blocks.total))
+    assert held + blocks.num_free == blocks.total
+    assert len(set(blocks._free)) == blocks.num_free, "a block is free twice"
+    assert idle == blocks.num_idle
 
 
 def spoken(ids: list[int]) -> str:

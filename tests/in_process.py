@@ -10,6 +10,7 @@ import anyio
 import msgspec
 
 from sandlot import Agent, Environment, Task
+from sandlot.audit.answer_places import look_up
 from sandlot.audit.case import Case
 from sandlot.audit.subject import (
     PLAIN,
@@ -24,7 +25,6 @@ from sandlot.audit.subject import (
     Take,
     Trial,
 )
-from sandlot.audit.subjects.environment.adversaries import ADVERSARIES
 from sandlot.core.trace import Failed, Scored, Text, ToolCall
 from sandlot.env.grading import rubric_for
 from sandlot.env.taskset import tasks_of
@@ -121,7 +121,7 @@ class InProcess:
             return Player(play.name, lambda moment: _move(play, moment), seed)
         if play.name in PLAYS:
             return Player(play.name, PLAYS[play.name], seed)
-        return self._env.marked.solution if play.name == "golden" else ADVERSARIES[play.name]
+        return self._env.marked.solution if play.name == "golden" else {"look-up": look_up}[play.name]
 
 
 def _move(script: Script, moment: PlayerView) -> Move:

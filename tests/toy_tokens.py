@@ -22,7 +22,7 @@ CALL = "CALL "
 class ToyWords:
     size = 258
 
-    def encode(self, text: str) -> list[int]:
+    def encode_template(self, text: str) -> list[int]:
         return list(text.encode())
 
     def decode(self, ids) -> str:

@@ -6,7 +6,7 @@ from sandlot.core.trace import Text
 from sandlot.core.types import Role
 from sandlot.model.policy.player import Move, Player
 from sandlot.model.policy.scripted import ScriptedPolicies
-from sandlot.model.policy.user import model_users
+from sandlot.model.policy.user import ModelUsers
 
 MARK = re.compile(r"END-[0-9A-F]{6}")
 
@@ -28,4 +28,4 @@ def policies_saying(say, name="scripted:said"):
 
 
 def users_saying(say):
-    return model_users(policies_saying(say))
+    return ModelUsers(policies_saying(say))

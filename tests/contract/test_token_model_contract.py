@@ -41,7 +41,7 @@ class Words(ToyWords):
 async def behind_our_server(opening, tmp_path):
     path = tmp_path / "m.sock"
     async with opening as inner:
-        app = model_app(ModelServer(inner, ToyRenderer(), Words()))
+        app = model_app(ModelServer(inner, ToyRenderer(), Words(), vocabulary=Words.size))
         async with serve_app(app, unix=path, drain_s=5), open_remote(RemoteConfig(unix=path, name="toy")) as model:
             yield model
 

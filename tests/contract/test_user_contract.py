@@ -18,10 +18,10 @@ from sandlot.env.environment import Environment
 from sandlot.env.function import Ask, Score, environment
 from sandlot.env.user import Replies
 from sandlot.model.policy.faithful_user import FaithfulUsers
-from sandlot.model.policy.replay import replay_users
+from sandlot.model.policy.replay import ReplayUsers
 from sandlot.model.policy.scripted import scripted_policies
 from sandlot.model.policy.tokens import token_policies
-from sandlot.model.policy.user import model_users
+from sandlot.model.policy.user import ModelUsers
 from sandlot.model.render.open import open_renderer
 from token_models import TinyModel
 from users import users_saying
@@ -44,13 +44,13 @@ async def by_a_function():
 async def by_tokens():
     with TemporaryDirectory() as folder:
         policies = token_policies(TinyModel(), open_renderer(FAMILIES["rookie"](Path(folder))), Sampling(max_tokens=8))
-        async with model_users(policies).user(PERSONA, TASK, 1) as user:
+        async with ModelUsers(policies).user(PERSONA, TASK, 1) as user:
             yield user
 
 
 @asynccontextmanager
 async def by_an_echo():
-    async with model_users(scripted_policies("echo")).user(PERSONA, TASK, 1) as user:
+    async with ModelUsers(scripted_policies("echo")).user(PERSONA, TASK, 1) as user:
         yield user
 
 
@@ -62,7 +62,7 @@ async def from_a_recording():
         trace.append(Node(message=text_message(Role.ASSISTANT, "?"), parent=len(trace.nodes) - 1, sampled=True))
         words = Message(role=Role.USER, parts=(Text(text),), agent=AGENT)
         trace.append(Node(message=words, parent=len(trace.nodes) - 1, sampled=True))
-    async with replay_users(lambda _task, _rollout: trace).user(PERSONA, TASK, 1) as user:
+    async with ReplayUsers(lambda _task, _rollout: trace).user(PERSONA, TASK, 1) as user:
         yield user
 
 

@@ -22,18 +22,23 @@ def add(rng):
 """
 
 
-def audit(folder: Path, runs: str, *, stop_at: str = "", by: signal.Signals = signal.SIGKILL) -> tuple[int, str]:
+def audit(
+    folder: Path, runs: str, *, stop_at: str = "", by: signal.Signals = signal.SIGKILL, starter: tuple[str, ...] = ()
+) -> tuple[int, str]:
     """Run an audit; where `stop_at` is the layer of the probe that has just ended, send it a signal."""
-    command = [sys.executable, "-m", "sandlot", "audit", "add.py", "--runs", runs]
+    command = [*starter, sys.executable, "-m", "sandlot", "audit", "add.py", "--runs", runs]
     said: list[str] = []
     own = environ(XDG_CACHE_HOME=str((folder / runs).resolve().parent / "cache"))
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=own) as process:
-        for line in process.stderr:
-            said.append(line)
-            if stop_at and line.strip().startswith(stop_at) and "earlier" not in line:
-                process.send_signal(by)
-                stop_at = ""
-        code = process.wait()
+        try:
+            for line in process.stderr:
+                said.append(line)
+                if stop_at and line.strip().startswith(stop_at) and "earlier" not in line:
+                    process.send_signal(by)
+                    stop_at = ""
+            code = process.wait()
+        finally:
+            process.kill()  # one that goes on when the test is out of time
     return code, "".join(said)
 
 
@@ -67,6 +72,17 @@ def test_an_audit_that_was_stopped_twice_says_what_one_without_a_stop_says(tmp_p
     assert again == {name for name, earlier in probes(resumed).items() if earlier} >= {"cached-state", "hollow-answers"}
     assert not any(probes(straight).values())
     assert not list((tmp_path / "stopped").glob("audits/*/unfinished"))
+
+
+def test_ctrl_c_stops_an_audit_that_was_started_with_sigint_ignored(tmp_path):
+    """A shell without job control starts `command &` this way, and its children inherit it."""
+    (tmp_path / "add.py").write_text(
+        "import threading\n" + ADD.replace("    yield Score", "    threading.Event().wait()\n    yield Score")
+    )
+    background = ("sh", "-c", 'trap "" INT; exec "$@"', "script")
+    code, said = audit(tmp_path, "stopped", stop_at="static", by=signal.SIGINT, starter=background)
+    assert code == 130, said
+    assert "the same command continues" in said
 
 
 @pytest.mark.system

@@ -27,7 +27,7 @@ from sandlot.env.load import load
 from sandlot.model.endpoint import child as engines
 from sandlot.model.endpoint.child import open_engine, open_engine_tokens
 from sandlot.run.config import RunConfig, Selection, plan_run
-from sandlot.run.manifest import fingerprints_of
+from sandlot.run.manifest import gather_facts
 from sandlot.run.run import run_config
 from sandlot.wiring.config import AgentConfig, ModelConfig
 from sandlot.wiring.models import open_judge, open_policies, require_applicable
@@ -73,7 +73,7 @@ async def test_the_renderer_is_part_of_the_setting_and_not_of_the_environment(fo
     prints = []
     for spec in (f"hf:{folder}", f"hf:{other}", "scripted:golden"):
         config = RunConfig(env="", model=ModelConfig(spec=spec))
-        prints.append(await fingerprints_of(env, config, plan_run(env, config)))
+        prints.append((await gather_facts(env, config, plan_run(env, config))).prints)
     assert len({each.setting for each in prints}) == 3
     assert len({each.environment for each in prints}) == 1
 

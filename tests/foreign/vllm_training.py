@@ -19,7 +19,7 @@ from sandlot.core.types import Role
 from sandlot.model.endpoint.tokens import parse_models, remote_config
 from sandlot.model.endpoint.vllm_adapters import AdaptedTokens, open_adapted
 from sandlot.model.nn.folder import load_folder
-from sandlot.model.nn.lora import add_adapters, remove_adapters, save_adapter
+from sandlot.model.nn.lora import add_adapters, merged_state, save_adapter
 from sandlot.model.render.open import open_renderer
 from sandlot.store.reader import RunReader
 from sandlot.train.algorithms.algorithms import PolicyGradient
@@ -142,7 +142,9 @@ async def test_other_weights_than_the_recipes_are_found_out(tmp_path):
         trainer = trainer_with_adapters()
         await publisher.publish(0, trainer.decoder)
         assert await require_agreement(model, trainer, RENDERER, Sampling()) < CLOSE
-        other = Trainer(remove_adapters(trainer_with_adapters(seed=9, strength=0.1).decoder, fold=True), Optimisation())
+        changed = load_folder(FOLDER, dtype=torch.float32)
+        changed.load_state_dict(merged_state(trainer_with_adapters(seed=9, strength=0.1).decoder))
+        other = Trainer(changed, Optimisation())
         with pytest.raises(ConfigError, match="serves other weights"):
             await require_agreement(model, other, RENDERER, Sampling())
 

@@ -18,10 +18,10 @@ from sandlot.env.environment import Environment
 from sandlot.env.user import LimitedUser, persona_of
 from sandlot.grade.view import transcript
 from sandlot.harness.tool_loop import ToolLoop
-from sandlot.model.policy.replay import replay_policies, replay_users
+from sandlot.model.policy.replay import ReplayUsers, replay_policies
 from sandlot.model.policy.scripted import scripted_policies
 from sandlot.model.policy.tokens import token_policies
-from sandlot.model.policy.user import model_users
+from sandlot.model.policy.user import ModelUsers
 from sandlot.model.render.open import open_renderer
 from sandlot.rollout import run_rollout
 from sandlot.store.blobs import MemoryBlobs
@@ -133,7 +133,7 @@ async def test_limits_end_a_user_who_never_does():
 @pytest.mark.parametrize(
     ("users", "kind"),
     [
-        (model_users(scripted_policies("crash")), "crash"),
+        (ModelUsers(scripted_policies("crash")), "crash"),
         (users_saying(lambda heard, mark, view: str(1 // 0)), "crash"),
     ],
 )
@@ -145,7 +145,7 @@ async def test_a_failing_user_is_an_infrastructure_failure_without_a_score(users
 
 
 async def test_a_user_that_hangs_is_the_models_failure_and_not_the_agents_time():
-    trace = await rolled(desk(limits=Limits(time_s=0.1)), model_users(scripted_policies("hang")))
+    trace = await rolled(desk(limits=Limits(time_s=0.1)), ModelUsers(scripted_policies("hang")))
     assert isinstance(trace.outcome, Failed)
     assert (trace.outcome.side, trace.outcome.kind) == (Side.MODEL, "timeout")
     assert trace.outcome.message == "the user's reply: took longer than 0.1 s"
@@ -154,7 +154,7 @@ async def test_a_user_that_hangs_is_the_models_failure_and_not_the_agents_time()
 @pytest.mark.parametrize("spec", ["noop", "refuse"])
 async def test_a_user_brought_to_give_no_reply_does_not_spare_the_agent_its_score(spec):
     trace = await rolled(
-        desk(limits=Limits(turns=3)), model_users(scripted_policies(spec)), scripted_policies("constant:Say <tool_call>.")
+        desk(limits=Limits(turns=3)), ModelUsers(scripted_policies(spec)), scripted_policies("constant:Say <tool_call>.")
     )
     assert (trace.end, trace.reward) == (End.TURN_LIMIT, 0.0)
     assert sum(event.kind in NO_REPLY for event in trace.events) == 3
@@ -231,7 +231,7 @@ async def test_a_persona_nobody_plays_is_refused_with_the_fix():
 
 async def test_a_replay_says_again_what_both_said():
     then = await rolled()
-    again = await rolled(users=replay_users(lambda *_: then), policies=replay_policies(lambda *_: then))
+    again = await rolled(users=ReplayUsers(lambda *_: then), policies=replay_policies(lambda *_: then))
     assert [node.message for node in again.nodes] == [node.message for node in then.nodes]
     assert (again.end, again.reward) == (End.DONE, 1.0)
     assert not [event for event in again.events if event.kind == "replay_diverged"]
@@ -239,14 +239,14 @@ async def test_a_replay_says_again_what_both_said():
 
 async def test_a_replayed_user_who_ended_without_a_word_does_so_again():
     then = await rolled(users=users_saying(lambda heard, mark, view: mark if "refunded" in heard else "It is A-17"))
-    again = await rolled(users=replay_users(lambda *_: then), policies=replay_policies(lambda *_: then))
+    again = await rolled(users=ReplayUsers(lambda *_: then), policies=replay_policies(lambda *_: then))
     assert (then.end, again.end, len(again.nodes)) == (End.DONE, End.DONE, len(then.nodes))
 
 
 async def test_a_replayed_user_has_no_more_to_say_than_was_recorded():
     short = desk(limits=Limits(turns=2))
     then = await rolled(short, users_saying(lambda heard, mark, view: "And?"), scripted_policies("constant:Hm."))
-    trace = await rolled(users=replay_users(lambda *_: then), policies=scripted_policies("constant:Hm."))
+    trace = await rolled(users=ReplayUsers(lambda *_: then), policies=scripted_policies("constant:Hm."))
     assert (trace.outcome.side, trace.outcome.kind) == (Side.MODEL, "replay_over")
 
 

@@ -190,19 +190,6 @@ def label_of_failure(side: Side, kind: str) -> str:
     return _BY_FAILURE.get((side, kind), _BY_SIDE[side])
 
 
-def labels_table() -> str:
-    """The list as a Markdown table, for the documentation."""
-    head = ["| label | decided by | when | counts as environment failure |", "|---|---|---|---|"]
-    lines = [f"| `{label.name}` | {label.decided_by} | {label.what} | {_counts(label)} |" for label in LABELS]
-    return "\n".join([*head, *lines]) + "\n"
-
-
-def _counts(label: Label) -> str:
-    if not label.blames_environment:
-        return "no"
-    return "yes, except the model's side" if label.kinds & _MODEL_FAILURES else "yes"
-
-
 def _scored(*, passed: bool, end: End | None, unreadable: bool) -> str:
     if passed:
         return "ok"

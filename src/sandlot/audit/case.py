@@ -4,10 +4,11 @@ A probe is a function from a case to findings. Trials that several probes need (
 are taken once; for others a probe calls `take`.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import anyio
 import msgspec
@@ -50,6 +51,10 @@ class Probe:
     look: Callable[["Case"], Awaitable[list[Finding]]]
     applies: Callable[["Case"], str | None] = lambda _case: None
     """Why it does not apply to a case; None if it does."""
+
+    async def run(self, case: "Case") -> list[Finding]:
+        """Its findings, with its name and layer."""
+        return [msgspec.structs.replace(found, layer=self.layer, probe=self.name) for found in await self.look(case)]
 
 
 @dataclass(slots=True)
@@ -198,14 +203,19 @@ def script_of(trial: Trial, name: str) -> Script:
     return Script(name=name, turns=tuple(turns))
 
 
-def regrade_with_answer(trial: Trial, answer: str, times: int = 1) -> Regrade:
-    """A request to grade a trial's evidence with another final answer, without opening a world.
+def regrade_changed(trial: Trial, more_files: Mapping[str, bytes] | None = None, **changes: Any) -> Regrade:
+    """A request to grade a trial with other values of its evidence, without opening a world.
 
-    The trace gets the answer too: a check may read the conversation instead of the evidence.
+    `more_files` are the bytes behind files that the trial did not leave, by hash.
     """
     assert trial.trace is not None
-    assert trial.trace.evidence is not None
-    trace = msgspec.structs.replace(trial.trace, evidence=msgspec.structs.replace(trial.trace.evidence, answer=answer))
+    trace = msgspec.structs.replace(trial.trace, evidence=msgspec.structs.replace(trial.evidence, **changes))
+    return Regrade(trace=trace, files={**trial.files, **(more_files or {})})
+
+
+def regrade_with_answer(trial: Trial, answer: str, times: int = 1) -> Regrade:
+    """The same with another final answer. The trace gets it too: a check may read the conversation instead of the evidence."""
+    trace = regrade_changed(trial, answer=answer).trace
     nodes = list(trace.nodes)
     for at in range(len(nodes) - 1, -1, -1):
         if nodes[at].message.role is Role.ASSISTANT:

@@ -81,7 +81,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.standing is Confidence.CONFIRMED and self.witness is None:
-            raise ValueError(f"finding {self.code} of `{self.probe}` is confirmed without a witness; make it a lead")
+            raise ValueError(f"finding {self.code} is confirmed without a witness; make it a lead")
 
     @property
     def id(self) -> str:
@@ -93,3 +93,33 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     def grave(self) -> bool:
         """True if it prevents the verdict SHIP."""
         return self.standing is Confidence.CONFIRMED and self.severity in GRAVE
+
+
+def make_finding(  # noqa: PLR0913 - the fields of a finding, all but three by keyword
+    code: str,
+    title: str,
+    witness: Witness | None = None,
+    *,
+    severity: Severity = Severity.HIGH,
+    sure: bool = True,
+    task: str | None = None,
+    check: str | None = None,
+    where: str | None = None,
+    count: int = 1,
+    fix: str = "",
+) -> Finding:
+    """A finding, confirmed if it has a witness and is `sure`, else a lead. `Probe.run` sets its layer and probe."""
+    return Finding(
+        code=code,
+        title=title,
+        layer=Layer.STATIC,
+        probe="",
+        severity=severity,
+        standing=Confidence.CONFIRMED if sure and witness is not None else Confidence.LEAD,
+        task=task,
+        check=check,
+        where=where,
+        witness=witness,
+        count=count,
+        fix=fix,
+    )

@@ -3,12 +3,12 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import anyio
 
 from sandlot.audit.case import Case, Probe, count_trials
 from sandlot.audit.finding import MANDATORY, Confidence, Finding, Layer, Severity
+from sandlot.audit.unfinished import UnfinishedAudit
 from sandlot.audit.verdict import LayerReport, ProbeReport, State
 from sandlot.core.errors import HarnessError, SandlotError, boundary
 from sandlot.observe.events import ProbeBegan, ProbeEnded, Sink
@@ -31,20 +31,8 @@ class AuditSelection:
     """Only these probes. None: all."""
 
 
-class ProbeMemory(Protocol):
-    """Stores finished probes, so that an interrupted audit can continue."""
-
-    def recall(self, probe: Probe) -> tuple[ProbeReport, list[Finding]] | None:
-        """The result of an earlier sitting of the same audit; None if the probe has to run."""
-        ...
-
-    def keep(self, probe: Probe, report: ProbeReport, findings: Sequence[Finding]) -> None:
-        """Store a finished probe."""
-        ...
-
-
 async def run_probes(
-    case: Case, probes: Sequence[Probe], wanted: AuditSelection, sink: Sink, memory: ProbeMemory | None = None
+    case: Case, probes: Sequence[Probe], wanted: AuditSelection, sink: Sink, memory: UnfinishedAudit | None = None
 ) -> tuple[list[LayerReport], list[Finding]]:
     """Run the wanted probes, a few at a time, layer by layer. Probes in `memory` are not run again. `sink` must not raise."""
     layers: list[LayerReport] = []
@@ -110,7 +98,7 @@ async def _run_layer(
     probes: Sequence[Probe],
     sink: Sink,
     known: Mapping[str, tuple[ProbeReport, list[Finding]]],
-    memory: ProbeMemory | None,
+    memory: UnfinishedAudit | None,
 ) -> tuple[list[ProbeReport], list[Finding]]:
     reports: dict[str, ProbeReport] = {}
     found: dict[str, list[Finding]] = {}
@@ -150,7 +138,7 @@ async def _run_probe(case: Case, probe: Probe) -> tuple[ProbeReport, list[Findin
     counted = count_trials()
     try:
         with boundary(HarnessError, f"probe `{probe.name}`"), anyio.fail_after(_PROBE_S):
-            findings = await probe.look(case)
+            findings = await probe.run(case)
     except SandlotError as error:
         seconds = time.monotonic() - started
         why = str(error)

@@ -15,7 +15,7 @@ from sandlot.core.limits import Limits
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.rubric import Rubric, RubricScore
 from sandlot.core.task import Task
-from sandlot.core.trace import Failed, Scored, Trace
+from sandlot.core.trace import EvidenceRecord, Failed, Scored, Trace
 from sandlot.core.types import Json
 
 # -- what an agent does ------------------------------------------------------------------------------------------------
@@ -46,7 +46,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True, tag="script", tag_field=
 
 
 class NamedPlay(msgspec.Struct, frozen=True, kw_only=True, tag="named", tag_field="play"):
-    """An agent that reacts to what it sees: `golden`, one of `adversaries.py`, or an adversary or control of the author."""
+    """An agent that reacts to what it sees: `golden`, `look-up`, a scripted player, or an adversary or control of the author."""
 
     name: str
 
@@ -102,8 +102,11 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     """How long its process waited for a busy processor."""
     reached: tuple[str, ...] = ()
     """Hosts that author code tried to reach while the network was off."""
-    peak_bytes: int = 0
-    """Peak memory of the worker, as far as it knows."""
+
+    @property
+    def evidence(self) -> EvidenceRecord:
+        """What the trial left; empty if it has no evidence."""
+        return self.trace.evidence if self.trace and self.trace.evidence else EvidenceRecord()
 
     @property
     def reward(self) -> float | None:
@@ -163,9 +166,8 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     limits: Json = {}
     """Overrides of every task's limits."""
     fault: str | None = None
-    """An injected fault: `tool:slow` (waits in tools take 100 times as long), `tool:raise`, `tool:hang`, `tool:empty` (files and
-    commands of the world raise, hang or return nothing inside tools), `check:raise` (reading evidence raises), `judge:raise`,
-    `judge:empty`."""
+    """An injected fault: `tool:slow` (waits in tools take 100 times as long), `tool:raise`, `tool:hang` (files and commands of
+    the world raise or hang inside tools), `check:raise` (reading evidence raises), `judge:raise`, `judge:hang`."""
 
 
 PLAIN = Conditions()

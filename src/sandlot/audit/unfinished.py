@@ -41,7 +41,7 @@ class _KeptProbe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class UnfinishedAudit:
-    """`ProbeMemory` on disk; removed once the audit is complete."""
+    """Finished probes on disk, so that an interrupted audit can continue; removed once the audit is complete."""
 
     def __init__(self, folder: Path, bound_to: Any) -> None:
         self._folder = folder / UNFINISHED

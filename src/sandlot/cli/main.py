@@ -6,6 +6,7 @@ so that `sandlot --help` is fast.
 """
 
 import importlib.metadata
+import signal
 import sys
 from typing import Annotated
 
@@ -73,6 +74,8 @@ app.registered_commands.sort(key=lambda command: _NAMES.index(command.name or ""
 def main() -> None:
     """Run one command. A user's mistake is printed as one sentence, without a traceback."""
     logs.send_to_stderr()
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a script starts `command &` so, and a stopped audit would run on
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         app(prog_name="sandlot")
     except SandlotError as error:

@@ -8,9 +8,8 @@ import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, Protocol, TypeVar
 
 import typer
 
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from sandlot.run.config import RunConfig
 
 _Option = typer.Option
+_Result = TypeVar("_Result")
 
 app = typer.Typer(
     name="sandlot",
@@ -86,13 +86,6 @@ NumberType = Annotated[
 Place = Annotated[Path | None, typer.Option("--run", help="The run directory. [default: named by what is run, below --runs]")]
 
 
-class _Calls(StrEnum):
-    """How tool calls are written."""
-
-    NATIVE = "native"
-    TEXT = "text"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
     """Options of every command that takes rollouts with a model (`run`, `calibrate`); see `add_run_options`."""
@@ -119,8 +112,9 @@ class RunOptions:
         str | None, _Option("--price", metavar="IN/OUT", help="USD per million prompt/completion tokens, `0.5/1.5`.")
     ] = None
     calls: Annotated[
-        _Calls, _Option("--calls", help="How the model writes tool calls; `text` for models without a tool API.")
-    ] = _Calls.NATIVE
+        Literal["native", "text"],
+        _Option("--calls", help="How the model writes tool calls; `text` for models without a tool API."),
+    ] = "native"
     harness: Annotated[
         str | None, _Option("--harness", help="`tool-loop`, or your own as `module:attribute`. [default: tool-loop]")
     ] = None
@@ -164,7 +158,7 @@ class RunOptions:
             agent=AgentConfig(
                 harness=self.harness or ("command" if self.agent_command is not None else "tool-loop"),
                 command=self.agent_command,
-                calls="text" if self.calls is _Calls.TEXT else "native",
+                calls=self.calls,
                 hooks=tuple(self.hook or ()),
             ),
             user=user_config(self.user),
@@ -221,6 +215,22 @@ def print_json(value: Any) -> None:
 
     sys.stdout.buffer.write(printable_json(msgspec.json.encode(value, order="sorted")) + b"\n")
     sys.stdout.flush()
+
+
+def print_plain_json(value: Any) -> None:
+    """Indented JSON on stdout, with fields in their own order, for people to read and to save as a file."""
+    import msgspec  # noqa: PLC0415 - help does not need it
+
+    sys.stdout.buffer.write(printable_json(msgspec.json.format(msgspec.json.encode(value), indent=2)) + b"\n")
+    sys.stdout.flush()
+
+
+def print_result(result: _Result, show: Callable[[_Result], None], *, json: bool) -> None:
+    """Print a result: as JSON, or as `show` prints it for a person."""
+    if json:
+        print_json(result)
+    else:
+        show(result)
 
 
 class _Finished(Protocol):

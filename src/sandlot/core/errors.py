@@ -109,6 +109,10 @@ class ModelError(SandlotError):
         self.retryable = retryable
         self.retry_after_s = retry_after_s
 
+    def with_message(self, message: str) -> "ModelError":
+        """The same error with another message, and without its cause."""
+        return ModelError(message, kind=self.kind, retryable=self.retryable, retry_after_s=self.retry_after_s)
+
 
 class GradeError(SandlotError):
     """A check or a judge failed to run: the rollout has no reward, which is not a reward of 0."""

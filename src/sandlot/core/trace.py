@@ -167,6 +167,13 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
         """True for a turn of the agent; False for a user that a model plays, which is sampled too."""
         return self.sampled and self.message.role is Role.ASSISTANT
 
+    @property
+    def num_tokens(self) -> int:
+        """Number of sampled tokens; without their ids, as the endpoint counted them."""
+        if self.tokens is not None:
+            return len(self.tokens)
+        return self.usage.completion_tokens if self.usage else 0
+
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
     """Something that happened besides the messages: a cut output, a breach, a limit, a retry, an intervention."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Self, TypeVar
 
+from sandlot.core.concurrency.author import location_of
 from sandlot.core.errors import ConfigError
 from sandlot.core.limits import Constraint, Limits
 from sandlot.core.persona import Persona
@@ -162,9 +163,3 @@ def require_sequence(value: Sequence[_T], what: str, fix: str) -> tuple[_T, ...]
     if isinstance(value, str) or not hasattr(value, "__iter__"):
         raise ConfigError(f"{what} is {value!r}; give a list, such as `{fix}`")
     return tuple(value)
-
-
-def location_of(function: Callable[..., Any]) -> str:
-    """`file:line` of a function, for error messages."""
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(function)

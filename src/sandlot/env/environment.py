@@ -11,12 +11,12 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Never, overload
 
-from sandlot.core.concurrency.author import name_of
+from sandlot.core.concurrency.author import location_of, name_of
 from sandlot.core.errors import ConfigError
 from sandlot.core.ports.session import Session
 from sandlot.core.rubric import PythonCheck
 from sandlot.core.task import Task
-from sandlot.env.declaration import Declaration, F, location_of, require_async, require_sequence
+from sandlot.env.declaration import Declaration, F, require_async, require_sequence
 from sandlot.env.session import open_session
 from sandlot.env.taskset import task_named
 from sandlot.env.user import Replies

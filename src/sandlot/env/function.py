@@ -23,7 +23,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, cast
 
-from sandlot.core.concurrency.author import name_of
+from sandlot.core.concurrency.author import location_of, name_of
 from sandlot.core.concurrency.threads import off_loop
 from sandlot.core.errors import AuthorError, ConfigError, GradeError, SandlotError, boundary
 from sandlot.core.limits import Limits
@@ -32,7 +32,6 @@ from sandlot.core.ports.session import UserTurn
 from sandlot.core.rubric import CheckResult, RubricScore
 from sandlot.core.task import Task
 from sandlot.core.types import End, Role
-from sandlot.env.declaration import location_of
 from sandlot.env.environment import Environment
 from sandlot.env.session import world_seed
 from sandlot.grade.score import verdict_of

@@ -53,13 +53,6 @@ def host_image_digest(env: Declaration) -> str:
     return digest_of_image(env) if env.image and env.image.partition(":")[0] == "host" else ""
 
 
-def image_changes(before: str, after: str) -> str:
-    """What differs between two digests of an image, in words: packages and files of `/etc`. Empty if nothing differs."""
-    from sandlot.sandbox.images.difference import image_difference  # noqa: PLC0415 - as above
-
-    return image_difference(before, after)
-
-
 def image_files_path(env: Declaration) -> Path | None:
     """The path of an image that is a folder or an archive; None for any other. Its files are covered by the image's digest."""
     from sandlot.sandbox.images.spec import image_path, is_image_spec  # noqa: PLC0415 - as above

@@ -92,7 +92,7 @@ async def open_session(
 
 async def _initial(world: LiveWorld, cap_bytes: int) -> Snapshot | Mapping[str, FileRecord]:
     """The files before the agent acts."""
-    written = world.take_written()
+    written, world.written = world.written, None
     sandbox = sandbox_of(world.files)
     return await world.files.freeze() if sandbox is None else await record_initial_files(sandbox, written, cap_bytes)
 

@@ -8,11 +8,11 @@ from typing import Any, cast
 
 import msgspec
 
-from sandlot.core.concurrency.author import frames_of
+from sandlot.core.concurrency.author import frames_of, location_of
 from sandlot.core.errors import AuthorError, ConfigError, boundary
 from sandlot.core.task import Task, split_of
 from sandlot.core.types import Split, derive_seed
-from sandlot.env.declaration import Declaration, location_of
+from sandlot.env.declaration import Declaration
 
 _MAX_TASKS = 1_000_000
 """A generator that yields more is taken to be endless."""
@@ -121,22 +121,15 @@ def _parquet_rows(path: Path) -> Iterable[dict[str, Any]]:
     return ({name: value for name, value in row.items() if value is not None} for row in rows)
 
 
-class _Row(msgspec.Struct, forbid_unknown_fields=True):
-    """A row of a file: the fields of `Task`."""
+class _Row(Task, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A row of a file: a task, whose prompt must be given."""
 
     id: str
-    prompt: str
-    data: dict[str, Any] = {}
-    key: dict[str, Any] = {}
-    split: Split | None = None
-    limits: dict[str, Any] = {}
-    rubric: str = "default"
-    tags: tuple[str, ...] = ()
+    prompt: str  # pyright: ignore[reportGeneralTypeIssues] - without a default here
 
 
 def _task(row: Any, place: str) -> Task:
     try:
-        checked = msgspec.convert(row, _Row)
-        return Task(**{name: getattr(checked, name) for name in _Row.__struct_fields__})
+        return Task(**msgspec.structs.asdict(msgspec.convert(row, _Row)))
     except (msgspec.ValidationError, ConfigError) as error:
-        raise ConfigError(f"{place}: {error}; fields of a task: {', '.join(_Row.__struct_fields__)}") from error
+        raise ConfigError(f"{place}: {error}; fields of a task: {', '.join(Task.__struct_fields__)}") from error

@@ -112,8 +112,3 @@ class LiveWorld:
             raise AuthorError(f'`world.{what}`: this environment has no sandbox; give it an image, such as `image="host"`')
         self.written = None
         return sandbox
-
-    def take_written(self) -> Mapping[str, FileRecord] | None:
-        """Return `written` and stop recording."""
-        written, self.written = self.written, None
-        return written

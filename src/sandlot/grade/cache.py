@@ -4,41 +4,13 @@ The judge parses a cached text as strictly as a reply, so a damaged entry is a m
 """
 
 from pathlib import Path
-from typing import Protocol
 
 import anyio.to_thread
 
 from sandlot.core.disk import write_file
 
 
-class VerdictCache(Protocol):
-    """Texts by key."""
-
-    async def get(self, key: str) -> str | None:
-        """The stored text, or None."""
-        ...
-
-    async def put(self, key: str, text: str) -> None:
-        """Store a text, or replace it."""
-        ...
-
-
-class MemoryCache:
-    """A cache in memory."""
-
-    def __init__(self) -> None:
-        self._texts: dict[str, str] = {}
-
-    async def get(self, key: str) -> str | None:
-        """The stored text, or None."""
-        return self._texts.get(key)
-
-    async def put(self, key: str, text: str) -> None:
-        """Store a text, or replace it."""
-        self._texts[key] = text
-
-
-class FolderCache:
+class VerdictCache:
     """One small file per verdict; several processes may share the folder."""
 
     def __init__(self, folder: Path) -> None:

@@ -40,15 +40,13 @@ Functions = Callable[[str], Function]
 """From a check's `ref` to its function; `ConfigError` or `LookupError` if there is none."""
 
 
-async def grade(
-    rubric: Rubric, evidence: Evidence, task: Task, functions: Functions, judge: Judge | None = None, *, at_once: int = _AT_ONCE
-) -> RubricScore:
+async def grade(rubric: Rubric, evidence: Evidence, task: Task, functions: Functions, judge: Judge | None = None) -> RubricScore:
     """The score of a rollout. `GradeError` if a check fails to run: then there is no score."""
     require_sound(rubric)
     if rubric.needs_judge and judge is None:
         raise GradeError("the rubric has judge checks, but no judge is given; name one with `--judge`", kind="no_judge")
     named = {check.id: _function_of(check, functions) for check in rubric.checks if isinstance(check, PythonCheck)}
-    asking = _RunningChecks(evidence, task, named, judge, at_once)
+    asking = _RunningChecks(evidence, task, named, judge)
     waiting: Sequence[Check] = ordered(rubric.checks)
     with _named_deadline(asking):
         while waiting:
@@ -85,7 +83,6 @@ class _RunningChecks:
     task: Task
     functions: Mapping[str, Function]
     judge: Judge | None
-    at_once: int
     results: dict[str, CheckResult] = field(default_factory=dict[str, CheckResult])
     running: dict[str, str] = field(default_factory=dict[str, str])
     """Check id -> the function or judge that is running."""
@@ -100,7 +97,7 @@ class _RunningChecks:
             return
         ready = [check for check in waiting if all(name in self.results for name in check.requires)]
         chosen = [check for check in ready if isinstance(check, PythonCheck)] or ready
-        await gather_limited([partial(self._ask_one, check) for check in chosen], self.at_once)
+        await gather_limited([partial(self._ask_one, check) for check in chosen], _AT_ONCE)
 
     def _sync_batch(self, waiting: Sequence[Check]) -> list[PythonCheck]:
         """Every plain check whose requirements have results or come before it in the batch."""

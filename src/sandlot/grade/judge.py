@@ -25,18 +25,14 @@ from sandlot.core.trace import Message, Usage
 from sandlot.core.types import derive_seed, digest
 from sandlot.grade.batched import Criterion, batch_messages, opinions_of
 from sandlot.grade.cache import VerdictCache
-from sandlot.grade.prompt import TEMPLATE, VIEW_CHARS, judge_messages, prompt_view
+from sandlot.grade.prompt import TEMPLATE, judge_messages, prompt_view
 from sandlot.grade.reply import Opinion, opinion_of, reply_text
 
 _CANARY_EVERY = 50
 CANARIES = (("The number 7 is greater than the number 3.", "yes"), ("The number 3 is greater than the number 7.", "no"))
+_random_word = partial(secrets.token_hex, 16)
 _VOTE_TEMPERATURE = 0.7
 """For several votes if the judge's temperature is 0, which would make all votes equal."""
-
-
-def _random_word() -> str:
-    """An unpredictable word for one fence."""
-    return secrets.token_hex(16)
 
 
 @dataclass(slots=True)
@@ -62,7 +58,6 @@ class ModelJudge:
         *,
         nonce: Callable[[], str] = _random_word,
         canary_every: int | None = _CANARY_EVERY,
-        view_chars: int = VIEW_CHARS,
     ) -> None:
         """Without `sampling` the temperature is 0. `nonce` makes the random word of a fence.
 
@@ -74,7 +69,6 @@ class ModelJudge:
         self._sampling = sampling or Sampling(temperature=0.0, max_tokens=1024)
         self._nonce = nonce
         self._canary_every = canary_every
-        self._view_chars = view_chars
         self._since_canary: int | None = None  # None: no verdict is accepted yet
         self._proving = anyio.Lock()
 
@@ -85,7 +79,7 @@ class ModelJudge:
 
     async def ask(self, question: str, choices: Sequence[str], view: Mapping[str, str], votes: int) -> Judgement:
         """One verdict per vote, each one of `choices` (worst to best); `GradeError` if a reply is anything else."""
-        asked = _Question(encodable(question), tuple(choices), prompt_view(view, self._view_chars))
+        asked = _Question(encodable(question), tuple(choices), prompt_view(view))
         temperature = self._sampling.temperature or (_VOTE_TEMPERATURE if votes > 1 else 0.0)
         sampling = msgspec.structs.replace(self._sampling, temperature=temperature)
         given = await gather_limited([partial(self._vote, asked, sampling, vote) for vote in range(votes)], at_once=max(votes, 1))
@@ -99,7 +93,7 @@ class ModelJudge:
 
     async def ask_several(self, criteria: Sequence[Criterion], view: Mapping[str, str]) -> tuple[str, ...]:
         """One verdict per criterion, in one call, to measure whether batching changes verdicts. They are not cached."""
-        prompt = batch_messages(criteria, prompt_view(view, self._view_chars), self._nonce())
+        prompt = batch_messages(criteria, prompt_view(view), self._nonce())
         return tuple(opinion.verdict for opinion in opinions_of(await self._chat_text(prompt, self._sampling), criteria))
 
     async def _vote(self, asked: "_Question", sampling: Sampling, vote: int) -> "_Vote":
@@ -169,19 +163,15 @@ class ModelJudge:
             for text, expected in CANARIES:
                 self.count.canaries += 1
                 given = await self._opinion(_Question(text, ("no", "yes"), view), self._sampling)
-                _require_right(given.opinion, text, expected, self.name)
+                if given.opinion.verdict != expected:
+                    raise GradeError(
+                        f"judge `{self.name}` answers `{given.opinion.verdict}` to the control question `{text}`: it is "
+                        "unreliable, or misled by the agent's text; use another judge",
+                        kind="canary",
+                    )
             proven = True
         finally:
             self._since_canary = 0 if proven else None
-
-
-def _require_right(opinion: Opinion, text: str, expected: str, judge: str) -> None:
-    if opinion.verdict != expected:
-        raise GradeError(
-            f"judge `{judge}` answers `{opinion.verdict}` to the control question `{text}`: it is unreliable, or misled by the "
-            "agent's text; use another judge",
-            kind="canary",
-        )
 
 
 @dataclass(frozen=True, slots=True)

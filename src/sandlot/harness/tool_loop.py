@@ -13,7 +13,7 @@ from sandlot.core.concurrency.clock import SYSTEM_CLOCK, deadline, pause_limits,
 from sandlot.core.errors import HarnessError, ModelError, boundary
 from sandlot.core.ports.session import Hook, Policy, Session, Step
 from sandlot.core.trace import Event, Message, Node, Trace
-from sandlot.core.types import End, Role
+from sandlot.core.types import End
 
 _HOOK_S = 3600.0
 """Time limit of a hook, which may ask a person."""
@@ -40,7 +40,7 @@ class ToolLoop:
             if ended is not None:
                 return ended
             with timed(trace.phases, "tools"):
-                step = await session.step(action, num_tokens=_num_tokens(node))
+                step = await session.step(action, num_tokens=node.num_tokens)
             leaf = _record(trace, step, leaf)
             for hook in self._hooks:
                 with _hook_limits(hook):
@@ -80,7 +80,7 @@ async def _take_turn(policy: Policy, session: Session, trace: Trace, leaf: int) 
             raise
         trace.events.append(Event(kind="context_overflow", turn=trace.num_turns, detail={"message": str(error)[:500]}))
         return None
-    if not node.sampled or node.message.role is not Role.ASSISTANT:
+    if not node.is_turn:
         raise HarnessError(
             f"the policy gave a {node.message.role} node, sampled={node.sampled}; a turn is a sampled assistant message"
         )
@@ -95,12 +95,6 @@ def _ended_by_turn(node: Node, trace: Trace) -> End | None:
         # A message that was cut off is not a final answer; complete tool calls in it are still executed.
         return None if node.message.calls else End.TOKEN_LIMIT
     return None
-
-
-def _num_tokens(node: Node) -> int:
-    if node.tokens is not None:
-        return len(node.tokens)
-    return node.usage.completion_tokens if node.usage else 0
 
 
 def _record(trace: Trace, step: Step, leaf: int | None) -> int:

@@ -147,7 +147,9 @@ class TrlEnvironment:
         traces = self._portal.call(self._stage.play, [(str(prompt[-1]["task"]), policies) for prompt in prompts])
         sequences = [_sequence(trace, published.renderer.stop_ids[0]) for trace in traces]
         names = ("prompt_ids", "completion_ids", "logprobs", "env_mask")
-        return {name: [sequence[name] for sequence in sequences] for name in names} | {_REWARD: list(map(_reward, traces))}
+        return {name: [sequence[name] for sequence in sequences] for name in names} | {
+            _REWARD: [trace.reward for trace in traces]
+        }
 
     def _publish(self, trainer: Any) -> _Published:
         if trainer.accelerator.num_processes > 1:
@@ -211,7 +213,7 @@ class TrlEnvironment:
         if rewards is None:
             environments = columns.get("environments")
             traces = self._finished(environments, completions) if environments else self._played(completions, task)
-            rewards = list(map(_reward, traces))
+            rewards = [trace.reward for trace in traces]
         if log := columns.get("log_metric"):
             log("sandlot/failed", sum(reward is None for reward in rewards) / len(rewards))
         return list(rewards)
@@ -228,10 +230,6 @@ class TrlEnvironment:
                 "`rollout_func=....rollouts` too"
             )
         return traces
-
-
-def _reward(trace: Trace) -> float | None:
-    return trace.outcome.score.value if isinstance(trace.outcome, Scored) else None
 
 
 def _sequence(trace: Trace, stop: int) -> dict[str, list[Any]]:

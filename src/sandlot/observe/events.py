@@ -116,7 +116,7 @@ class RunEnded(RunEvent, frozen=True, kw_only=True, tag="run_ended"):
     run: str
     """Name of the run."""
     stopped: str | None = None
-    """Why it ended before everything planned was done; None if nothing is missing."""
+    """Why it ended before everything planned was done, such as the error that ended it; None if nothing is missing."""
     tripped: bool = False
     """True if the run was judged bad and stopped, false if it was interrupted."""
     num_cancelled: int = 0
@@ -153,7 +153,7 @@ class TrainingBegan(RunEvent, frozen=True, kw_only=True, tag="training_began"):
 
 
 class StepLearned(RunEvent, frozen=True, kw_only=True, tag="step"):
-    """The weights were updated and saved."""
+    """The weights were updated."""
 
     step: Learned
     """The figures of the step."""
@@ -234,7 +234,7 @@ class AlarmRaised(RunEvent, frozen=True, kw_only=True, tag="alarm"):
 
     kind: str
     """`reward_hacking`: the reward rises and the outcome does not; `collapse`: the figures leave their own history for the worse;
-    `idle`: nothing is learned; `failures`: too many failures."""
+    `idle`: nothing is learned."""
     sentence: str
     """What was seen, and what to do."""
 

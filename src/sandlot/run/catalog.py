@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 
 from sandlot.core.errors import SandlotError
-from sandlot.run.results import Run
+from sandlot.run.results import RECIPE, Run
 
-_RECIPE, _PROGRESS = "recipe.json", "progress.jsonl"
-"""Files of a training run, which `sandlot.train` writes."""
+_PROGRESS = "progress.jsonl"
+"""A file of a training run, which `sandlot.train` writes."""
 
 
 class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +83,7 @@ def catalog_entry(path: Path) -> CatalogEntry:
     """The entry of one run directory."""
     try:
         run = Run(path)
-        if (path / _RECIPE).is_file():
+        if run.is_training:
             return _training(run)
         table = run.reader.table(["score", "passed"])
         scores = [score for score in table.column("score").to_pylist() if score is not None]
@@ -106,7 +106,7 @@ def catalog_entry(path: Path) -> CatalogEntry:
 
 
 def _training(run: Run) -> CatalogEntry:
-    recipe = msgspec.json.decode((run.path / _RECIPE).read_bytes(), type=_Recipe)
+    recipe = msgspec.json.decode((run.path / RECIPE).read_bytes(), type=_Recipe)
     lines = list(_progress(run.path))
     steps = max((line.version for line in lines if line.kind == "step"), default=0)
     measured = next((line for line in reversed(lines) if line.kind == "evaluation"), None)

@@ -18,7 +18,7 @@ import anyio.lowlevel
 import msgspec
 
 from sandlot.core.concurrency.threads import ABANDONED
-from sandlot.core.errors import unwrapped
+from sandlot.core.errors import ConfigError, unwrapped
 from sandlot.core.ports.session import Policies, Policy
 from sandlot.core.task import Task, split_of
 from sandlot.core.trace import Attempt, Failed, Trace, TraceRow, row_of
@@ -96,8 +96,8 @@ class _NoPolicies:
 
     name = "none"
 
-    def policy(self, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[Policy]:  # noqa: ARG002 - the port's
-        raise ValueError("this collector was opened without policies; give `take` some")
+    def policy(self, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[Policy]:
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +121,8 @@ class Collector:
 
     async def collect(self, plan: RunPlan) -> None:
         """Take every rollout of the plan that is not stored yet, until there are none or the run is stopped."""
+        if isinstance(self.parts.policies, _NoPolicies):
+            raise ConfigError("this collector was opened without policies; open it with `policies=...`, or call `take`")
         done = self.store.done_keys()
         missing = ((task, number) for task, number in _launch_order(plan) if (task.id, number) not in done)
         in_flight: set[tuple[str, int]] = set()
@@ -142,7 +144,8 @@ class Collector:
                             await anyio.lowlevel.checkpoint()
         except BaseExceptionGroup as failures:
             raise unwrapped(failures) from failures  # a store that cannot be written fails for every rollout at once
-        self.collection.num_cancelled = len(in_flight)
+        finally:
+            self.collection.num_cancelled = len(in_flight)
 
     async def take(self, task: Task, number: int, choose: Callable[[], Policies], *, attempts: int | None = None) -> Trace | None:
         """One rollout, stored when this returns; None if a spend cap cut it short.
@@ -267,15 +270,22 @@ async def _open_directory(
                     num_done=len(store.done_keys()),
                 )
             )
-            yield collector
-            emit(
-                RunEnded(
-                    run=collector.name,
-                    stopped=collection.stopped,
-                    tripped=collection.tripped,
-                    num_cancelled=collection.num_cancelled,
+            failed: str | None = None
+            try:
+                yield collector
+            except BaseException as error:
+                cause = unwrapped(error)
+                failed = f"{type(cause).__name__}: {cause}" if isinstance(cause, Exception) else "interrupted"
+                raise
+            finally:
+                emit(
+                    RunEnded(
+                        run=collector.name,
+                        stopped=collection.stopped or failed,
+                        tripped=collection.tripped,
+                        num_cancelled=collection.num_cancelled,
+                    )
                 )
-            )
 
 
 def _to_retake(path: Path) -> Callable[[TraceRow], bool] | None:

@@ -82,11 +82,6 @@ class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
     evaluations: str = ""
     """Which held-out evaluations were compared, where a training was given."""
 
-    @property
-    def like_with_like(self) -> bool:
-        """True if the settings are known to be the same."""
-        return not self.note
-
 
 def compare(first: Iterable[TraceRow], second: Iterable[TraceRow], *, settings: Sameness | None = None) -> RunComparison:
     """Compare two runs by task. `settings` are the fingerprints of their settings; without them the note says so."""

@@ -62,14 +62,11 @@ def read_curriculum(path: Path, env: Environment) -> tuple[str, ...]:
             "its tasks may be easier or harder. Calibrate again"
         )
     if not curriculum.tasks:
-        raise ConfigError(f"curriculum `{path}` names no tasks: none was found in the band {_shown(curriculum.band)}")
+        low, high = curriculum.band
+        raise ConfigError(f"curriculum `{path}` names no tasks: none was found in the band {low:g} to {high:g}")
     return tuple(task.task for task in curriculum.tasks)
 
 
 def curriculum_tasks(wanted: tuple[str, ...] | str | Path, env: Environment) -> tuple[str, ...]:
     """Task ids as a recipe gives them: a tuple of ids, or the path of a curriculum file."""
     return wanted if isinstance(wanted, tuple) else read_curriculum(Path(wanted), env)
-
-
-def _shown(band: tuple[float, float]) -> str:
-    return f"{band[0]:g} to {band[1]:g}"

@@ -61,11 +61,6 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
         """Every number by name."""
         return {name: value for name, value in msgspec.structs.asdict(self).items() if isinstance(value, Range)}
 
-    @property
-    def unknown(self) -> tuple[str, ...]:
-        """Names of the numbers that are not known."""
-        return tuple(name for name, number in self.ranges.items() if number.likely is None)
-
     def describe(self) -> str:
         """The forecast as text, one number per line."""
         basis = f"from a pilot of {self.pilot}" if self.pilot else "without a pilot"

@@ -82,11 +82,6 @@ class RunFacts:
     image: str = ""
 
 
-async def fingerprints_of(env: Environment, config: RunConfig, plan: RunPlan) -> Fingerprints:
-    """Of the environment, of the setting a model meets there, and of the chosen tasks."""
-    return (await gather_facts(env, config, plan)).prints
-
-
 async def gather_facts(env: Environment, config: RunConfig, plan: RunPlan) -> RunFacts:
     """The fingerprints of a run, and what they were computed from."""
     # In a thread, and before the first rollout: an image that does not exist yet is built here, outside any rollout's deadline.

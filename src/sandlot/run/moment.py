@@ -17,7 +17,7 @@ from sandlot.core.types import Role
 from sandlot.env.load import load
 from sandlot.env.session import WorldSession, open_session
 from sandlot.env.taskset import task_named
-from sandlot.model.policy.replay import replay_users
+from sandlot.model.policy.replay import ReplayUsers
 from sandlot.run.results import Run
 from sandlot.wiring.parts import open_backend
 
@@ -53,7 +53,7 @@ async def open_moment(
         raise ConfigError(f"rollout {task}/{rollout} has {len(turns)} turns; there is no turn {turn}")
     wanted = turns[:turn]
     named = task_named(environment, task)
-    users = replay_users(lambda _task, _rollout: recorded)
+    users = ReplayUsers(lambda _task, _rollout: recorded)
     user = functools.partial(users.user, task=named.public(), seed=recorded.seed, rollout=rollout) if config.user else None
     async with (
         open_backend(config.sandbox) as backend,

@@ -9,7 +9,6 @@ import anyio.to_thread
 from sandlot.core.errors import ConfigError
 from sandlot.core.task import Task
 from sandlot.env.environment import Environment
-from sandlot.env.image import image_changes
 from sandlot.run.config import RunConfig, RunPlan, plan_run
 from sandlot.run.manifest import Fingerprints, Manifest, RunFacts, gather_facts, machine_facts, public_config, run_digest
 from sandlot.run.results import Run
@@ -85,10 +84,12 @@ def manifest_of(prepared: PreparedRun, path: Path) -> Manifest:
 
 def _changes(begun: Manifest, config: RunConfig, facts: RunFacts) -> str:
     """The names of what differs from a run that was begun."""
+    from sandlot.sandbox.images.difference import image_difference  # noqa: PLC0415 - only this refusal needs it
+
     prints, public = facts.prints, public_config(config)
     fields = [name for name in config.__struct_fields__ if getattr(begun.config, name) != getattr(public, name)]
     changed = [name for name in prints.__struct_fields__ if getattr(begun.fingerprints, name) != getattr(prints, name)]
-    moved = image_changes(begun.image, facts.image) if begun.image else ""
+    moved = image_difference(begun.image, facts.image) if begun.image else ""
     return " and ".join(
         dict.fromkeys([*fields, *(f"{name} (its fingerprint differs)" for name in changed), *([moved] if moved else [])])
     )

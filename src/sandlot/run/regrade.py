@@ -84,7 +84,8 @@ async def regrade(run: Run, grading: Grading, traces: Iterable[Trace] | None = N
         before, trace.outcome = trace.outcome, None
         with record_outcome(trace):
             trace.outcome = Scored(await grade_trace(grading, tasks[trace.task], trace, run.reader.blobs))
-        yield Regraded(task=trace.task, rollout=trace.rollout, before=before, now=_require_outcome(trace.outcome))
+        assert trace.outcome is not None, "`record_outcome` always leaves an outcome"
+        yield Regraded(task=trace.task, rollout=trace.rollout, before=before, now=trace.outcome)
 
 
 def describe_outcome(outcome: Outcome) -> str:
@@ -92,11 +93,6 @@ def describe_outcome(outcome: Outcome) -> str:
     if isinstance(outcome, Scored):
         return str(outcome.score)
     return f"failed ({outcome.side}, {outcome.kind})" if isinstance(outcome, Failed) else "cancelled"
-
-
-def _require_outcome(outcome: Outcome | None) -> Outcome:
-    assert outcome is not None, "`record_outcome` always leaves an outcome"
-    return outcome
 
 
 def _checks(outcome: Outcome) -> dict[str, float | str]:

@@ -19,7 +19,7 @@ from sandlot.core.types import Split
 from sandlot.env.environment import Environment
 from sandlot.env.load import load
 from sandlot.observe.events import Sink, ignore_event
-from sandlot.observe.lag import LagReport, LoopWatch
+from sandlot.observe.lag import LoopWatch
 from sandlot.run.collector import Collection, open_collector, stopped_by_signals
 from sandlot.run.config import RunConfig, RunPlan, Selection, read_config, run_config_of, split_named
 from sandlot.run.prepare import find_directory, prepare_run
@@ -73,7 +73,18 @@ async def run_config(
     if not opened:
         raise KeyboardInterrupt(collection.stopped)  # stopped while opening, such as loading a model: nothing has been taken
     # After everything is closed: what the sandboxes' processes used is known when they have been waited for.
-    note_sitting(path, _sitting(collection, wall_s=time.monotonic() - started_s, cpu_s=cpu_seconds() - cpu_s, lag=lag.report()))
+    loop = lag.report()
+    sitting = Sitting(
+        wall_s=time.monotonic() - started_s,
+        cpu_s=cpu_seconds() - cpu_s,
+        stopped=collection.stopped,
+        tripped=collection.tripped,
+        num_cancelled=collection.num_cancelled,
+        examples=collection.examples,
+        lag_p99_s=loop.p99_s,
+        blocked_by=loop.blocked_by(_WORTH_REPORTING_S),
+    )
+    note_sitting(path, sitting)
     return Run(path)
 
 
@@ -158,19 +169,6 @@ run = blocking("run", run_async)
 def _spent(path: Path) -> Usage | None:
     """What earlier sittings of this run have cost."""
     return Run(path).spent() if (path / "manifest.json").exists() else None
-
-
-def _sitting(collection: Collection, *, wall_s: float, cpu_s: float, lag: LagReport) -> Sitting:
-    return Sitting(
-        wall_s=wall_s,
-        cpu_s=cpu_s,
-        stopped=collection.stopped,
-        tripped=collection.tripped,
-        num_cancelled=collection.num_cancelled,
-        examples=collection.examples,
-        lag_p99_s=lag.p99_s,
-        blocked_by=lag.blocked_by(_WORTH_REPORTING_S),
-    )
 
 
 def cpu_seconds() -> float:

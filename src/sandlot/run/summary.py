@@ -8,6 +8,7 @@ import heapq
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 
 import msgspec
@@ -173,18 +174,16 @@ def summarise(
     )
 
 
+@dataclass(slots=True)
 class _Task:
     """The counts of one task; small, because there may be a million."""
 
-    __slots__ = ("passed", "rollouts", "scored", "split", "tags", "total")
-
-    def __init__(self, row: TraceRow) -> None:
-        self.split = row.split
-        self.tags = row.tags
-        self.rollouts = 0
-        self.scored = 0
-        self.passed = 0
-        self.total = 0.0
+    split: str
+    tags: tuple[str, ...]
+    rollouts: int = 0
+    scored: int = 0
+    passed: int = 0
+    total: float = 0.0
 
 
 class _Count:
@@ -234,7 +233,7 @@ class _Count:
         for row in rows:
             task = tasks.get(row.task)
             if task is None:
-                task = tasks[row.task] = _Task(row)
+                task = tasks[row.task] = _Task(row.split, row.tags)
             task.rollouts += 1
             score = row.score
             if score is not None:

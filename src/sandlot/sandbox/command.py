@@ -1,6 +1,7 @@
 """Runs a command to its end, over the `spawn` of any sandbox."""
 
 import anyio
+import msgspec
 
 from sandlot.core.ports.sandbox import Command, Completed, Sandbox
 
@@ -11,18 +12,7 @@ _OUTPUT_BYTES = 8 << 20
 async def run_command(sandbox: Sandbox, command: Command) -> Completed:
     """Start a command, wait for its end and return its output and exit code. If cancelled, it is killed with all it started."""
     limit = _OUTPUT_BYTES if command.output_bytes is None else command.output_bytes
-    stdin = b"" if command.stdin is None else command.stdin
-    process = await sandbox.spawn(
-        Command(
-            argv=command.argv,
-            env=command.env,
-            cwd=command.cwd,
-            user=command.user,
-            stdin=stdin,
-            pty=command.pty,
-            output_bytes=limit,
-        )
-    )
+    process = await sandbox.spawn(msgspec.structs.replace(command, stdin=command.stdin or b"", output_bytes=limit))
     pieces: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
     try:
         async for name, data in process.output():

@@ -41,10 +41,6 @@ class MemoryBlobs:
         """Read bytes by digest; `KeyError` if they were never stored."""
         return self._kept[digest]
 
-    def drop_all_but(self, live: set[str]) -> None:
-        """Remove every blob that is not in `live`."""
-        self._kept = {name: data for name, data in self._kept.items() if name in live}
-
 
 def key_of(digest: str) -> bytes:
     """The raw bytes of a digest; `KeyError` if it is not a digest, since nothing can be stored under it."""

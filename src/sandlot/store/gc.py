@@ -5,7 +5,7 @@ are skipped and listed. A run is renamed before its files are removed, so it nev
 """
 
 import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -70,12 +70,12 @@ def collect(
     return Collected(removable=tuple(removable), busy=tuple(busy))
 
 
-def _collect_run(run: Path, *, dry_run: bool, also_live: Collection[str] = (), disk: Disk = DISK) -> list[Removable]:
-    """The same inside one run; the caller holds its lock. `also_live`: digests referenced from outside its traces."""
+def _collect_run(run: Path, *, dry_run: bool, disk: Disk = DISK) -> list[Removable]:
+    """The same inside one run; the caller holds its lock."""
     found = [Removable(draft, draft.stat().st_size, "half-written") for draft in drafts_of(run)]
     found += [Removable(log, log.stat().st_size, "already sealed") for log in layout_of(run).shadowed.values()]
     traces = chain(RunReader(run).traces(), traces_set_aside(run))
-    live = {digest for trace in traces for digest in references(trace)}.union(also_live)
+    live = {digest for trace in traces for digest in references(trace)}
     large = [path for path in (blob_folder(run) / "large").glob("??/*") if not path.name.endswith(DRAFT)]
     found += [Removable(path, path.stat().st_size, "an unreferenced blob") for path in large if path.name not in live]
     if not dry_run:

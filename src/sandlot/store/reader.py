@@ -1,8 +1,8 @@
 """Reading a run, live or finished, without a lock.
 
 A `RunReader` is the run at one moment: sealed segments, of which only the footers are held, and the open log, without its torn
-end. Rows are in the order in which the traces were stored, and keep their position while the run goes on; `refreshed` reads only
-what is new. One million traces open in about a second.
+end. Rows are in the order in which the traces were stored, and keep their position while the run goes on. One million traces open
+in about a second.
 """
 
 from bisect import bisect_right
@@ -94,20 +94,14 @@ class _Index:
 class RunReader:
     """A run as it was when opened."""
 
-    def __init__(self, path: Path, *, _known: dict[int, Segment] | None = None) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
         self.manifest = read_manifest(path)
-        parts = _gather(path, _known or {})
-        self._segments = {number: part for number, part in parts.items() if isinstance(part, Segment)}
-        self._parts = list(parts.values())
+        self._parts = _gather(path)
         self._starts = [0, *accumulate(part.num_rows for part in self._parts)]
 
     def __len__(self) -> int:
         return self._starts[-1]
-
-    def refreshed(self) -> "RunReader":
-        """The run as it is now; open segments are reused."""
-        return RunReader(self.path, _known=self._segments)
 
     @cached_property
     def blobs(self) -> KeptBlobs:
@@ -125,18 +119,14 @@ class RunReader:
 
     def page(self, start: int, count: int) -> list[TraceRow]:
         """Up to `count` rows from `start`; reads no others."""
-        return list(rows_of(self.page_table(start, count)))
-
-    def page_table(self, start: int, count: int, columns: Sequence[str] | None = None) -> Table:
-        """The same as a table."""
         stop = min(start + count, len(self))
         pieces: list[Table] = []
         while start < stop:
             part, index = self._place(start)
             end = min(part.num_rows, index + stop - start)
-            pieces.append(part.slice(index, end, columns))
+            pieces.append(part.slice(index, end))
             start += end - index
-        return _joined(pieces, columns)
+        return list(rows_of(_joined(pieces, None)))
 
     def trace(self, task: str, rollout: int) -> Trace:
         """One trace; `ConfigError` if the run does not have it."""
@@ -197,8 +187,8 @@ class RunReader:
         return f"tasks: {', '.join(names[:10])}{', ...' if len(names) > 10 else ''}" if names else "it has none yet"
 
 
-def _gather(path: Path, known: dict[int, Segment]) -> dict[int, _Part]:
-    """Every part once, by number. If a log vanishes meanwhile, it was sealed: list again."""
+def _gather(path: Path) -> list[_Part]:
+    """Every part once, in order. If a log vanishes meanwhile, it was sealed: list again."""
     for attempt in range(_ATTEMPTS):
         layout = layout_of(path)
         try:
@@ -207,10 +197,9 @@ def _gather(path: Path, known: dict[int, Segment]) -> dict[int, _Part]:
             if attempt == _ATTEMPTS - 1:
                 raise
             continue
-        kept = {number: segment for number, segment in known.items() if segment.is_current}
-        segments = {number: kept.get(number) or Segment(segment) for number, segment in layout.segments.items()}
+        segments = {number: Segment(segment) for number, segment in layout.segments.items()}
         parts: dict[int, _Part] = {**segments, **{number: log for number, log in logs.items() if log.num_rows}}
-        return dict(sorted(parts.items()))
+        return [part for _, part in sorted(parts.items())]
     raise AssertionError
 
 

@@ -19,7 +19,7 @@ from sandlot.core.errors import AuthorError, ConfigError, ToolError, boundary
 from sandlot.core.ports.world import ToolSpec, World
 from sandlot.core.trace import ToolCall, ToolResult
 from sandlot.tools.arguments import checked_arguments, clean
-from sandlot.tools.schema import ToolSignature, place_of, signature_of
+from sandlot.tools.schema import ToolSignature, signature_of
 
 _LOCKS: WeakValueDictionary[int, anyio.Lock] = WeakValueDictionary()
 """One lock for each world in which an isolated tool is running."""
@@ -41,8 +41,8 @@ class FunctionTool:
         signature = signature_of(function)
         if isolate and author.is_async(function):
             raise ConfigError(
-                f"{place_of(function)}: isolated tool `{function.__name__}` is async; isolated tools see only world.state and"
-                " have nothing to await: make it a plain `def`, or remove `isolate`"
+                f"{author.location_of(function)}: isolated tool `{function.__name__}` is async; isolated tools see only"
+                " world.state and have nothing to await: make it a plain `def`, or remove `isolate`"
             )
         spec = ToolSpec(name=name or function.__name__, description=clean(signature.description), parameters=signature.parameters)
         return cls(spec, function, signature, isolate)

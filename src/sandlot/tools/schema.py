@@ -15,6 +15,7 @@ from typing import Annotated, Any, cast
 
 import msgspec
 
+from sandlot.core.concurrency.author import location_of
 from sandlot.core.errors import ConfigError, ToolError
 from sandlot.core.types import Json
 
@@ -74,17 +75,11 @@ def signature_of(function: Callable[..., Any]) -> ToolSignature:
     )
 
 
-def place_of(function: Callable[..., Any]) -> str:
-    """`file:line` of a function's definition."""
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(function)
-
-
 def _hint(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
     """The resolved type of one parameter; `ConfigError` if it has no JSON Schema."""
 
     def refused(why: str) -> ConfigError:
-        return ConfigError(f"{place_of(function)}: parameter `{parameter.name}` of tool `{function.__name__}` {why}")
+        return ConfigError(f"{location_of(function)}: parameter `{parameter.name}` of tool `{function.__name__}` {why}")
 
     if parameter.kind in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY}:
         raise refused(f"is `{parameter}`; tools are called by name, so give each argument its own parameter")

@@ -6,6 +6,7 @@ PEFT's format, and the best version also has `model`, the merged weights, for to
 """
 
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -23,6 +24,9 @@ from sandlot.run.trained import TrainedIn, read_trained
 from sandlot.train.leader import Learner
 
 _KEPT = 2
+_SHARE = 0.1
+"""The share of a training's time that writing checkpoints may take. After a crash, steps since the last one are computed again
+from the rollouts, which are all stored."""
 MODEL, ADAPTER = "model", "adapter"
 
 
@@ -48,6 +52,12 @@ class Checkpoints:
         """The model's own folder: its tokenizer is copied with the weights."""
         self._origin = origin
         """Returns the record of the setting that a version was trained in."""
+        self._due_at = 0.0
+
+    @property
+    def due(self) -> bool:
+        """True if writing one more takes no more than its share of the time."""
+        return time.monotonic() >= self._due_at
 
     def place(self, version: int) -> Path:
         """The folder of a version."""
@@ -60,6 +70,7 @@ class Checkpoints:
 
     def keep(self, learner: Learner, standing: TrainingState) -> Path:
         """Write a checkpoint, and remove older ones except the best."""
+        started = time.monotonic()
         decoder = learner.whole()
         place = self.place(standing.version)
         for stale in self.folder.glob(f".*{DRAFT}"):  # a crash left it
@@ -72,6 +83,8 @@ class Checkpoints:
             torch.save(learner.state(), draft / "trainer.pt")
             (draft / "loop.json").write_bytes(msgspec.json.encode(standing))
         self._drop_old(standing)
+        ended = time.monotonic()
+        self._due_at = ended + (ended - started) * (1 / _SHARE - 1)
         return place
 
     def mark(self, standing: TrainingState) -> None:

@@ -51,7 +51,7 @@ async def learn(recipe: Recipe, path: Path, sink: Sink = ignore_event) -> Traini
                     seconds = time.monotonic() - started
                     # Before the weights are saved: a crash between the two repeats the step, and never loses its line.
                     progress.add(summarise_step(version, batch, traces, update, seconds, recipe))
-                    await run.keep(msgspec.structs.replace(run.standing, version=version, groups=groups.taken))
+                    await run.advance(msgspec.structs.replace(run.standing, version=version, groups=groups.taken))
                     alarm = progress.check_alarm()
                     emit(StepLearned(step=progress.steps[-1], alarmed=alarm is not None))
                     if alarm is not None:
@@ -115,7 +115,7 @@ async def _collect_batch(run: Training, groups: Groups) -> tuple[list[Group], li
 async def _evaluate(run: Training, progress: TrainingProgress) -> None:
     """Evaluate the published weights if it is due; mark the best version, and return to it if the score fell too far."""
     recipe, version, emit = run.recipe, run.standing.version, run.collector.sink
-    if version % recipe.evaluation.every and version != recipe.steps:
+    if not recipe.evaluates(version):
         return
     if not any(line.version == version for line in progress.evaluations):
         name = run.collector.name + EVALUATION
@@ -162,5 +162,6 @@ async def _guard(run: Training, progress: TrainingProgress) -> None:
     progress.add(found)
     run.collector.sink(AlarmRaised(kind="collapse", sentence=found.sentence))
     if action == "stop":
+        await run.keep(run.standing)  # continues after this step: repeating it would only stop again
         run.collection.stop(found.sentence, tripped=True)
         await anyio.lowlevel.checkpoint()  # ends here

@@ -169,6 +169,10 @@ class Recipe:
                 "that is trained; use top_p=1 and top_k=0, and truncate in `evaluation.sampling` only"
             )
 
+    def evaluates(self, version: int) -> bool:
+        """True if this version is measured on held-out tasks."""
+        return version % self.evaluation.every == 0 or version == self.steps
+
     def but(self, **changed: Any) -> "Recipe":
         """The same recipe with some fields changed."""
         return replace(self, **changed)

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import torch
+from torch import Tensor
 
 from sandlot.train.algorithms.algorithms import TrainingRow
 from sandlot.train.parallel.ranks import ALONE, Ranks
@@ -30,31 +31,36 @@ class Update:
 
 
 class Tally:
-    """The sums of one update over the forests of this process."""
+    """The sums of one update over the forests of this process.
+
+    Sums of single forests stay on their device until the end: reading one would wait for the GPU.
+    """
 
     def __init__(self) -> None:
-        self.loss = self.norm = self.clipped = 0.0
-        self.computed = 0
-        self._sums: dict[str, float] = {"tokens": 0.0, "kl_behaviour": 0.0, "entropy": 0.0}
-        self._ratio_max = 0.0
+        self.norm = 0.0
+        self.loss: list[Tensor] = []
+        self.clipped: list[Tensor] = []
+        self._kl: list[Tensor] = []
+        self._entropy: list[Tensor] = []
+        self._ratio: list[Tensor] = []
+        self._computed = self._tokens = 0
 
     def add(self, columns: Mapping[str, Any], computed: int) -> None:
         """Count one forest."""
-        self.computed += computed
+        self._computed += computed
         apart = (columns["old"] - columns["behaviour"]).double()
-        self._sums["tokens"] += len(apart)
+        self._tokens += len(apart)
         if not len(apart):
             return
-        self._sums["kl_behaviour"] += float((torch.expm1(apart) - apart).sum())
-        self._ratio_max = max(self._ratio_max, float(apart.abs().max().exp()))
+        self._kl.append((torch.expm1(apart) - apart).sum())
+        self._ratio.append(apart.abs().max().exp())
         spread = columns["entropy"] if columns["entropy"] is not None else -columns["old"]
-        self._sums["entropy"] += float(spread.detach().sum())
+        self._entropy.append(spread.detach().sum())
 
     def update(self, groups: Sequence[Sequence[TrainingRow]], seconds: float, ranks: Ranks = ALONE) -> Update:
         """The figures over all processes; the same on each."""
-        loss, clipped, computed, tokens, kl, entropy = ranks.sum(
-            [self.loss, self.clipped, float(self.computed), *self._sums.values()]
-        )
+        own = [_total(each) for each in (self.loss, self.clipped, self._kl, self._entropy)]
+        loss, clipped, kl, entropy, computed, tokens = ranks.sum([*own, float(self._computed), float(self._tokens)])
         count = max(1.0, tokens)
         return Update(
             loss=loss,
@@ -67,6 +73,18 @@ class Tally:
                 "kl_behaviour": kl / count,
                 "entropy": entropy / count,
                 "clipped": clipped / count,
-                "ratio_max": ranks.max(self._ratio_max),
+                "ratio_max": ranks.max(max(_values(self._ratio), default=0.0)),
             },
         )
+
+
+def _values(figures: Sequence[Tensor]) -> list[float]:
+    return cast("Any", torch.stack(list(figures))).tolist() if figures else []
+
+
+def _total(figures: Sequence[Tensor]) -> float:
+    """The sum in order; `sum` rounds differently from one Python version to the next."""
+    total = 0.0
+    for value in _values(figures):
+        total += value
+    return total

@@ -8,9 +8,9 @@ import signal
 import time
 from pathlib import Path
 
-import anyio
 import torch
 
+from sandlot.core.concurrency.blocking import run_interruptible
 from sandlot.model.engine.weights import model_folder
 from sandlot.model.nn.folder import load_folder
 from sandlot.observe.events import Sink, fan_out, ignore_event
@@ -49,11 +49,7 @@ def train(recipe: Recipe, *, run: str | Path | None = None, sink: Sink = ignore_
     """
     if not is_leader():
         return _follow_training(recipe, place_of(recipe, run))
-
-    async def go() -> TrainingProgress:
-        return await train_async(recipe, place_of(recipe, run), sink)
-
-    return anyio.run(go)
+    return run_interruptible(train_async, recipe, place_of(recipe, run), sink)
 
 
 async def train_async(recipe: Recipe, path: Path, sink: Sink = ignore_event) -> TrainingProgress:

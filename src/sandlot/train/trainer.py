@@ -22,6 +22,7 @@ from sandlot.train.algorithms.losses import Bounded, Columns
 from sandlot.train.forest.columns import common_columns, fixed_column, stream_columns
 from sandlot.train.forest.forest import Cut, cut_if_cheaper, cut_rows, forest_of, pack_numbers
 from sandlot.train.forest.forward import RowOutputs
+from sandlot.train.forest.layers import PLAIN, compiled
 from sandlot.train.forest.module import DecoderWithCritic
 from sandlot.train.parallel.division import balance, cost_of
 from sandlot.train.parallel.ranks import ALONE, Ranks
@@ -57,6 +58,9 @@ class Optimisation:
     """Tokens per forward pass; lower it when memory runs out."""
     recompute: bool = False
     """Gradient checkpointing: recompute layers in the backward pass, for less memory."""
+    compiled: bool | None = None
+    """Fuse the layers with `torch.compile`: about twice as fast on a GPU, equal within rounding; the first step then takes a
+    minute. None: on a GPU, with one process."""
     minibatches: int = 1
     """Optimiser steps per batch; more than one needs a loss that clips its ratio."""
     epochs: int = 1
@@ -90,6 +94,7 @@ class Trainer:
         self.decoder, self.optimisation, self.reference, self.temperature = decoder, optimisation, reference, temperature
         weight = decoder.embedding.weight
         self.ranks, self.device = ranks, weight.device if ranks.count == 1 else ranks.device
+        self._functions = compiled() if _compiles(optimisation, ranks, self.device) else PLAIN
         self.critic = nn.Linear(decoder.shape.hidden, 1, device=weight.device, dtype=weight.dtype) if critic else None
         if self.critic is not None:
             nn.init.zeros_(self.critic.weight)
@@ -145,7 +150,9 @@ class Trainer:
 
     def _forward(self, rows: Sequence[Row], network: DecoderWithCritic | None = None, **asked: Any) -> RowOutputs:
         with self._precision():
-            found = (network or self._network).compute(rows, temperature=self.temperature, tokens=self._whole_up_to, **asked)
+            found = (network or self._network).compute(
+                rows, temperature=self.temperature, tokens=self._whole_up_to, functions=self._functions, **asked
+            )
         if self._shards is not None and not torch.is_grad_enabled():
             self._shards.reshard(network or self._network)
         return found
@@ -225,7 +232,7 @@ class Trainer:
             examples = [groups[number][row] for number, row in places]
             loss = self._loss(examples, [len(cut.rows) for _, cut in together], columns, tally, entropy=entropy) * share
             cast("Any", loss).backward()
-            tally.loss += float(loss.detach())
+            tally.loss.append(loss.detach())
         for _ in range(max(map(len, shares)) - len(shares[self.ranks.number])):
             self._join_idle()
         norm = nn.utils.clip_grad_norm_(self.parameters, self.optimisation.max_norm)
@@ -265,7 +272,7 @@ class Trainer:
             signal, weight = stream_columns(examples, component, self.device)
             columns = Columns(**common, signal=signal)
             if isinstance(component, Bounded):
-                tally.clipped += float(component.held_back(columns).sum())
+                tally.clipped.append(component.held_back(columns).sum())
             loss = loss + (component(columns) * weight).sum()
         return loss
 
@@ -314,6 +321,12 @@ def _open_shards(network: DecoderWithCritic, reference: DecoderWithCritic | None
     if reference is not None:
         shard(reference, ranks)
     return Shards(network, ranks)
+
+
+def _compiles(optimisation: Optimisation, ranks: Ranks, device: torch.device) -> bool:
+    if optimisation.compiled and ranks.count > 1:
+        raise ValueError("`compiled` is for one process: FSDP gathers every linear layer in Python. Leave it out")
+    return optimisation.compiled if optimisation.compiled is not None else device.type == "cuda" and ranks.count == 1
 
 
 def _asks_entropy(examples: Sequence[TrainingRow]) -> bool:

@@ -130,6 +130,12 @@ class Training:
         self.standing = standing
         await off_loop("keep", lambda: self.checkpoints.keep(self.trainer, standing))
 
+    async def advance(self, standing: TrainingState) -> None:
+        """Note that a step is done. Its weights are written to disk if they will be evaluated, or if a checkpoint is due."""
+        self.standing = standing
+        if self.recipe.evaluates(standing.version) or self.checkpoints.due:
+            await self.keep(standing)
+
     async def mark(self, best: Measured) -> None:
         """Store which version is best: its weights are kept until another is better."""
         self.standing = msgspec.structs.replace(self.standing, best=best.version, best_score=best.mean)

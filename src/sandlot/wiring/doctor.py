@@ -30,9 +30,7 @@ def examine_machine() -> list[DoctorFinding]:
     """Check everything; changes nothing."""
     return [
         DoctorFinding(what="python", ok=sys.version_info >= (3, 11), detail=platform.python_version()),
-        DoctorFinding(
-            what="system", ok=platform.system() == "Linux", detail=f"{platform.system()} {platform.release()}", needed=False
-        ),
+        _optional("system", f"{platform.system()} {platform.release()}", ok=platform.system() == "Linux"),
         _writable(Path.cwd()),
         _open_files(),
         *_sandboxes(),
@@ -40,13 +38,12 @@ def examine_machine() -> list[DoctorFinding]:
         _package("torch", "models on this machine (`smollm2`, `rookie`, `hf:FOLDER`); install `sandlot[torch]`"),
         *_number_type(),
         _package("duckdb", "SQL over runs; install `sandlot[sql]`"),
-        DoctorFinding(
-            what="model key",
+        _optional(
+            "model key",
+            "SANDLOT_API_KEY or OPENAI_API_KEY; only for endpoints that need a key",
             ok=any(name in os.environ for name in ("SANDLOT_API_KEY", "OPENAI_API_KEY")),
-            detail="SANDLOT_API_KEY or OPENAI_API_KEY; only for endpoints that need a key",
-            needed=False,
         ),
-        DoctorFinding(what="node", ok=shutil.which("node") is not None, detail="for MCP servers from npm", needed=False),
+        _optional("node", "for MCP servers from npm", ok=shutil.which("node") is not None),
     ]
 
 
@@ -55,15 +52,8 @@ def _sandboxes() -> list[DoctorFinding]:
     try:
         capabilities = anyio.run(_probe_native)
     except SandlotError as error:
-        return [
-            DoctorFinding(
-                what="native sandboxes", ok=False, detail=f"{error}; environments with an `image` cannot run", needed=False
-            )
-        ]
-    return [
-        DoctorFinding(what=f"sandbox: {name}", ok=not said.startswith("no"), detail=said, needed=False)
-        for name, said in capabilities.items()
-    ]
+        return [_optional("native sandboxes", f"{error}; environments with an `image` cannot run", ok=False)]
+    return [_optional(f"sandbox: {name}", said, ok=not said.startswith("no")) for name, said in capabilities.items()]
 
 
 async def _probe_native() -> Mapping[str, str]:
@@ -76,16 +66,9 @@ def _docker() -> DoctorFinding:
     try:
         capabilities = anyio.run(_probe_docker)
     except SandlotError as error:
-        return DoctorFinding(
-            what="docker sandboxes", ok=False, detail=f"{error}; only `--sandbox docker` needs one", needed=False
-        )
+        return _optional("docker sandboxes", f"{error}; only `--sandbox docker` needs one", ok=False)
     lacking = ", ".join(name for name, said in capabilities.items() if said.startswith("no"))
-    return DoctorFinding(
-        what="docker sandboxes",
-        ok=True,
-        detail=f"{capabilities['engine'][5:]}; not isolated: {lacking or 'nothing'}",
-        needed=False,
-    )
+    return _optional("docker sandboxes", f"{capabilities['engine'][5:]}; not isolated: {lacking or 'nothing'}", ok=True)
 
 
 async def _probe_docker() -> Mapping[str, str]:
@@ -110,9 +93,7 @@ def _open_files() -> DoctorFinding:
     import resource  # noqa: PLC0415 - not everywhere
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return DoctorFinding(
-        what="open files", ok=hard >= 4096, detail=f"{soft} now, {hard} at most; each rollout in flight needs one", needed=False
-    )
+    return _optional("open files", f"{soft} now, {hard} at most; each rollout in flight needs one", ok=hard >= 4096)
 
 
 def _number_type() -> list[DoctorFinding]:
@@ -123,8 +104,13 @@ def _number_type() -> list[DoctorFinding]:
 
     chosen = choose_precision("bfloat16")
     detail = f"{chosen.dtype} for models stored in bfloat16: {chosen.why} ({processor_name()}); choose another with `--dtype`"
-    return [DoctorFinding(what="number type", ok=True, detail=detail, needed=False)]
+    return [_optional("number type", detail, ok=True)]
 
 
 def _package(name: str, why: str) -> DoctorFinding:
-    return DoctorFinding(what=name, ok=importlib.util.find_spec(name) is not None, detail=why, needed=False)
+    return _optional(name, why, ok=importlib.util.find_spec(name) is not None)
+
+
+def _optional(what: str, detail: str, *, ok: bool) -> DoctorFinding:
+    """A finding that only some environments or commands need."""
+    return DoctorFinding(what=what, ok=ok, detail=detail, needed=False)

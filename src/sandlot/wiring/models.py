@@ -24,16 +24,16 @@ from sandlot.core.ports.model import ChatModel, Renderer, TokenModel
 from sandlot.core.ports.session import Policies, Users
 from sandlot.core.trace import Usage
 from sandlot.env.environment import Environment
-from sandlot.grade.cache import FolderCache
+from sandlot.grade.cache import VerdictCache
 from sandlot.grade.judge import ModelJudge
 from sandlot.model.endpoint.child import AT_ONCE, open_engine, open_engine_tokens
 from sandlot.model.endpoint.secret import public_url
 from sandlot.model.endpoint.spend import Prices, Spend, SpendCaps, capped_chat, capped_tokens
 from sandlot.model.policy.chat import chat_policies
 from sandlot.model.policy.faithful_user import FAITHFUL, FaithfulUsers
-from sandlot.model.policy.replay import FindTrace, replay_policies, replay_users
+from sandlot.model.policy.replay import FindTrace, ReplayUsers, replay_policies
 from sandlot.model.policy.scripted import scripted_policies
-from sandlot.model.policy.user import model_users
+from sandlot.model.policy.user import ModelUsers
 from sandlot.store.reader import RunReader
 from sandlot.wiring.config import AgentConfig, ModelConfig
 from sandlot.wiring.plugins import find_opener
@@ -63,7 +63,7 @@ async def open_users(config: ModelConfig, env: Environment) -> AsyncGenerator[Us
     """Simulated users for the environment's persona: any model, a scripted one, or the users of a recorded run."""
     scheme, _, rest = config.spec.partition(":")
     if scheme == "replay":
-        yield replay_users(_traces_of(rest))
+        yield ReplayUsers(_traces_of(rest))
         return
     if config.spec == FAITHFUL:
         yield FaithfulUsers()
@@ -71,14 +71,14 @@ async def open_users(config: ModelConfig, env: Environment) -> AsyncGenerator[Us
     if scheme == "scripted" and rest.partition(":")[0] in {"golden", "mixed"}:
         raise ConfigError(f"user `{config.spec}`: the golden solution plays the agent, not the user; leave out `--user`")
     async with open_policies(config, AgentConfig(), env) as policies:
-        yield model_users(policies)
+        yield ModelUsers(policies)
 
 
 @asynccontextmanager
 async def open_judge(config: ModelConfig, cache: Path | None = None) -> AsyncGenerator[Judge]:
     """A judge: any chat endpoint, or a model of the built-in engine. Its verdicts are stored in the folder `cache`, if given."""
     async with _open_judge_chat(config) as chat:
-        yield ModelJudge(chat, FolderCache(cache) if cache else None, config.sampling)
+        yield ModelJudge(chat, VerdictCache(cache) if cache else None, config.sampling)
 
 
 @asynccontextmanager
@@ -284,10 +284,9 @@ def require_applicable(model: ModelConfig) -> None:
     if model.tokenizer is not None and scheme not in _REMOTE:
         own = "has its tokenizer in its folder" if scheme in _ENGINES else "is a chat model"
         raise ConfigError(f"--tokenizer is for `vllm:` and `sglang:`; model `{model.shown}` {own}: leave it out")
-    if model.kv_gib is not None and scheme not in _ENGINES:
-        raise ConfigError(f"--kv-gib is for {', '.join(_ENGINES)}; model `{model.shown}` runs elsewhere: leave it out")
-    if model.dtype is not None and scheme not in _ENGINES:
-        raise ConfigError(f"--dtype is for {', '.join(_ENGINES)}; model `{model.shown}` runs elsewhere: leave it out")
+    for option, value in (("--kv-gib", model.kv_gib), ("--dtype", model.dtype)):
+        if value is not None and scheme not in _ENGINES:
+            raise ConfigError(f"{option} is for {', '.join(_ENGINES)}; model `{model.shown}` runs elsewhere: leave it out")
 
 
 def parse_prices(text: str | None) -> tuple[float, float]:

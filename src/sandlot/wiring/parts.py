@@ -119,30 +119,24 @@ async def open_parts(
         yield RolloutParts(grading=grading, policies=opened, harness=open_harness(agent), users=users)
 
 
-@asynccontextmanager
-async def open_backend(spec: str = "native", pool: int = 0) -> AsyncGenerator[Backend]:
+def open_backend(spec: str = "native", pool: int = 0) -> AbstractAsyncContextManager[Backend]:
     """A sandbox backend by name; installed ones are found in the group `sandlot.backends`."""
     open_it, rest = find_opener("backends", _BACKENDS, spec)
-    async with open_it(rest, pool=pool) as backend:
-        yield backend
+    return open_it(rest, pool=pool)
 
 
-@asynccontextmanager
-async def _open_native(rest: str, *, pool: int) -> AsyncGenerator[Backend]:
+def _open_native(rest: str, *, pool: int) -> AbstractAsyncContextManager[Backend]:
     from sandlot.sandbox.native.backend import open_native  # noqa: PLC0415 - only sandboxed environments need it
 
     if rest:
         raise ConfigError(f"sandbox `native:{rest}`: write `native` only")
-    async with open_native(pool=pool) as backend:
-        yield backend
+    return open_native(pool=pool)
 
 
-@asynccontextmanager
-async def _open_docker(rest: str, *, pool: int) -> AsyncGenerator[Backend]:
+def _open_docker(rest: str, *, pool: int) -> AbstractAsyncContextManager[Backend]:
     from sandlot.sandbox.docker.backend import open_docker  # noqa: PLC0415 - importing aiohttp takes long
 
-    async with open_docker(rest, pool=pool) as backend:
-        yield backend
+    return open_docker(rest, pool=pool)
 
 
 _BACKENDS: dict[str, Callable[..., Any]] = {"native": _open_native, "docker": _open_docker}

@@ -159,10 +159,3 @@ def test_every_kind_the_source_raises_stands_in_the_table():
 @pytest.mark.parametrize("kind", ["crash", "timeout"])
 def test_what_boundary_and_deadline_raise_stands_in_the_table(side, kind):
     assert (side, kind) in taxonomy._BY_FAILURE
-
-
-def test_the_documentations_table_has_a_line_for_every_label():
-    lines = taxonomy.labels_table().splitlines()
-    assert len(lines) == 2 + len(FACTS)
-    assert all(line.count("|") == 5 for line in lines)
-    assert "| `infra` | outcome |" in taxonomy.labels_table()

@@ -3,7 +3,7 @@ import pytest
 
 from sandlot.core.errors import GradeError, ModelError
 from sandlot.core.ports.model import Sampling
-from sandlot.grade.cache import FolderCache, MemoryCache
+from sandlot.grade.cache import VerdictCache
 from sandlot.grade.judge import ModelJudge
 
 YES = '{"reason": "seen", "verdict": "yes"}'
@@ -77,17 +77,16 @@ async def test_a_model_that_fails_is_the_graders_failure(chat_of, error):
 
 
 async def test_the_same_question_is_paid_for_once(chat_of, tmp_path):
-    for cache in (MemoryCache(), FolderCache(tmp_path)):
-        chat = chat_of()
-        first = await asked(ModelJudge(chat, cache), votes=2)
-        again = await asked(ModelJudge(chat, cache, nonce=lambda: "other"), votes=2)
-        assert (len(chat.prompts), first.cached, again.cached) == (2, False, True)
-        assert first.verdicts == again.verdicts
-        assert first.prompt_digest == again.prompt_digest
+    cache, chat = VerdictCache(tmp_path), chat_of()
+    first = await asked(ModelJudge(chat, cache), votes=2)
+    again = await asked(ModelJudge(chat, cache, nonce=lambda: "other"), votes=2)
+    assert (len(chat.prompts), first.cached, again.cached) == (2, False, True)
+    assert first.verdicts == again.verdicts
+    assert first.prompt_digest == again.prompt_digest
 
 
-async def test_whatever_could_change_the_verdict_is_part_of_the_key(chat_of):
-    cache, chat = MemoryCache(), chat_of()
+async def test_whatever_could_change_the_verdict_is_part_of_the_key(chat_of, tmp_path):
+    cache, chat = VerdictCache(tmp_path), chat_of()
     other = chat_of()
     other.name = "other"
     await asked(ModelJudge(chat, cache))
@@ -102,19 +101,20 @@ async def test_whatever_could_change_the_verdict_is_part_of_the_key(chat_of):
     assert len(other.prompts) == 1
 
 
-async def test_a_damaged_cache_entry_is_asked_for_again(chat_of):
-    cache, chat = MemoryCache(), chat_of()
+async def test_a_damaged_cache_entry_is_asked_for_again(chat_of, tmp_path):
+    cache, chat = VerdictCache(tmp_path), chat_of()
     await asked(ModelJudge(chat, cache))
-    cache._texts = dict.fromkeys(cache._texts, "yes")
+    for entry in tmp_path.glob("*/*"):
+        entry.write_text("yes")
     assert (await asked(ModelJudge(chat, cache))).cached is False
     assert (await asked(ModelJudge(chat, cache))).cached is True
 
 
-async def test_nothing_unreadable_enters_the_cache(chat_of):
-    cache = MemoryCache()
+async def test_nothing_unreadable_enters_the_cache(chat_of, tmp_path):
+    cache = VerdictCache(tmp_path)
     with pytest.raises(GradeError):
         await asked(ModelJudge(chat_of("prose"), cache))
-    assert cache._texts == {}
+    assert not list(tmp_path.iterdir())
 
 
 async def test_canaries_come_before_the_first_question_and_with_every_fiftieth(chat_of):

@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from sandlot import Ask, Environment, Limits, Score, Task, environment
-from sandlot.core.errors import ConfigError, SandboxError
+from sandlot.core.errors import ConfigError, SandboxError, StoreError
 from sandlot.core.trace import Failed, Scored
 from sandlot.model.policy.scripted import scripted_policies
 from sandlot.observe.event_log import EventReader
@@ -113,6 +113,46 @@ async def test_a_stopped_run_takes_nothing_more_and_says_why(tmp_path):
         await collector.collect(collector.prepared.plan)
     assert len(Run(tmp_path / "run")) == 0
     assert (events[-1].stopped, events[-1].tripped) == ("enough", True)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (StoreError("the disk is full"), "StoreError: the disk is full"),
+        (ExceptionGroup("several", [ExceptionGroup("one", [ValueError("odd")])]), "ValueError: odd"),
+        (KeyboardInterrupt(), "interrupted"),
+    ],
+)
+async def test_an_error_that_ends_a_run_is_in_its_last_event(tmp_path, error, reason):
+    async def fail() -> None:
+        async with opened(tmp_path / "run"):
+            raise error
+
+    caught: list[BaseException] = []
+    try:
+        await fail()
+    except BaseException as raised:  # noqa: BLE001 - also the one that would end the tests
+        caught.append(raised)
+    assert caught == [error]
+    *_, last = EventReader(tmp_path / "run")
+    assert isinstance(last, RunEnded)
+    assert (last.stopped, last.tripped) == (reason, False)
+
+
+async def test_a_cancelled_run_says_so_in_its_last_event(tmp_path):
+    with anyio.CancelScope() as scope:
+        async with opened(tmp_path / "run") as (_, events):
+            scope.cancel()
+            await anyio.sleep_forever()
+    assert events[-1].stopped == "interrupted"
+
+
+async def test_a_collector_without_policies_takes_no_plan(tmp_path):
+    config = RunConfig(env=add.name, model=ModelConfig(spec="scripted:golden"))
+    async with open_collector(await prepare_run(add, config), tmp_path / "run") as collector:
+        with pytest.raises(ConfigError, match="opened without policies; open it with `policies="):
+            await collector.collect(collector.prepared.plan)
+    assert len(Run(tmp_path / "run")) == 0
 
 
 async def test_one_stop_ends_every_block_under_way_but_not_one_that_was_released():

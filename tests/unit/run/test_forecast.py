@@ -4,8 +4,12 @@ import msgspec
 import pytest
 
 import rows
+import sandlot
 from sandlot.core.limits import Limits
-from sandlot.run.forecast import Forecast, forecast
+from sandlot.env.module import forget_modules
+from sandlot.run.config import RunConfig, Selection
+from sandlot.run.forecast import Forecast, forecast, forecast_run
+from sandlot.wiring.config import ModelConfig
 
 
 def pilot_of(rng: Random, tasks: int, rollouts: int, offset: int = 0):
@@ -21,7 +25,7 @@ def pilot_of(rng: Random, tasks: int, rollouts: int, offset: int = 0):
 
 def test_without_a_pilot_the_numbers_are_unknown_and_only_the_limit_speaks():
     told = forecast(100, at_once=10, limits=Limits(turns=20), sandboxed=True)
-    assert told.unknown == ("turns", "prompt_tokens", "completion_tokens", "usd", "wall_s", "sandbox_hours")
+    assert all(number.likely is None for number in told.ranges.values())
     assert (told.turns.low, told.turns.high) == (None, 2000)
     assert told.usd.high is told.wall_s.high is None
     assert "no pilot" in told.notes[0]
@@ -37,7 +41,7 @@ def test_a_pilot_is_scaled_up():
     assert told.usd.likely == pytest.approx(10)
     assert told.wall_s.likely == pytest.approx(60)
     assert told.sandbox_hours.likely == pytest.approx(3000 / 3600)
-    assert told.unknown == ()
+    assert all(number.likely is not None for number in told.ranges.values())
 
 
 def test_the_range_holds_what_a_run_then_takes():
@@ -122,3 +126,31 @@ def test_a_forecast_reads_as_lines_and_says_what_is_unknown():
     told = forecast(1000, [rows.scored("a", usd=0.01), rows.scored("b", usd=0.02)], at_once=10).describe()
     assert "prompt tokens      100,000\n" in told
     assert "usd                15  (0 to " in told
+
+
+SOURCE = """
+from sandlot import Ask, Score, environment
+
+@environment("add", tasks=6)
+def add(rng):
+    answer = yield Ask("What is 1 + 1?", golden="2")
+    yield Score(answer == "2")
+"""
+
+
+def test_a_planned_run_is_forecast_from_the_newest_run_of_the_same_environment_and_model(tmp_path):
+    file, runs = tmp_path / "add.py", tmp_path / "runs"
+    file.write_text(SOURCE)
+    config = RunConfig(env=str(file), model=ModelConfig(spec="scripted:golden"), select=Selection(group=3), at_once=2)
+    plan, told = forecast_run(config, runs)
+    assert (plan.num_rollouts, told.rollouts, told.pilot, told.at_once) == (18, 18, 0, 2)
+    assert not runs.exists()
+    sandlot.run(file, "scripted:golden", rollouts=5, runs=runs)
+    assert forecast_run(config, runs)[1].pilot == 5
+    plan, told = forecast_run(config, runs, rollouts=100)
+    assert (plan.num_rollouts, told.rollouts, told.turns.likely) == (18, 100, 100)
+    other = msgspec.structs.replace(config, model=ModelConfig(spec="scripted:noop"))
+    assert forecast_run(other, runs)[1].pilot == 0
+    file.write_text(SOURCE.replace("1 + 1", "2 + 0"))
+    forget_modules(tmp_path)
+    assert forecast_run(config, runs)[1].pilot == 0

@@ -282,7 +282,7 @@ def test_what_a_hook_cancelled_says_nothing_about_the_environment(add, tmp_path,
 
 
 def test_a_changed_key_is_another_run(tmp_path):
-    from sandlot.run.manifest import fingerprints_of
+    from sandlot.run.manifest import gather_facts
 
     path = tmp_path / "quiz.py"
     path.write_text(
@@ -295,7 +295,7 @@ def test_a_changed_key_is_another_run(tmp_path):
         env = sandlot.load(path)
         import anyio
 
-        prints.append(anyio.run(fingerprints_of, env, config(path), plan_run(env, config(path))))
+        prints.append(anyio.run(gather_facts, env, config(path), plan_run(env, config(path))).prints)
     assert prints[0].tasks != prints[1].tasks
 
 

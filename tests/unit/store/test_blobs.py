@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from failing_disk import Countdown
 from sandlot.core.errors import StoreError
 from sandlot.store import blobs as blobs_module
-from sandlot.store.blobs import LARGE_BYTES, KeptBlobs, MemoryBlobs, open_blobs
+from sandlot.store.blobs import LARGE_BYTES, KeptBlobs, open_blobs
 from sandlot.store.layout import large_file, pack_file, pack_index_file, packs_of
 
 
@@ -104,12 +104,3 @@ async def test_what_was_put_before_a_stop_is_readable_after_it(tmp_path_factory,
         for data in contents:
             await blobs.put(data)
         assert [await blobs.get(hashlib.sha256(data).hexdigest()) for data in contents] == contents
-
-
-async def test_memory_blobs_forget_what_is_not_live():
-    blobs = MemoryBlobs()
-    live, dead = await blobs.put(b"live"), await blobs.put(b"dead")
-    blobs.drop_all_but({live})
-    assert await blobs.get(live) == b"live"
-    with pytest.raises(KeyError):
-        await blobs.get(dead)

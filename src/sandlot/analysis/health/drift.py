@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from sandlot.analysis.health.features import Features
-from sandlot.analysis.health.item import HealthItem, HealthMark
+from sandlot.analysis.health.item import HealthItem, HealthMark, too_little
 from sandlot.core.stats.tests import Difference, distribution_gap, holm, mix_difference
 from sandlot.core.trace import TraceRow
 from sandlot.core.types import Json
@@ -71,12 +71,8 @@ def sides_between(first: Sequence[TraceRow], second: Sequence[TraceRow]) -> Side
 def drift(sides: Sides, first: Sequence[Features], second: Sequence[Features]) -> HealthItem:
     """Compare two sides by their rows and by a sample of their traces."""
     if min(len(sides.first), len(sides.second)) < FEWEST:
-        return HealthItem(
-            name="drift",
-            mark=HealthMark.UNKNOWN,
-            said=f"{len(sides.first)} rollouts against {len(sides.second)}",
-            needed=f"{FEWEST} rollouts on each side",
-        )
+        said = f"{len(sides.first)} rollouts against {len(sides.second)}"
+        return too_little("drift", said, f"{FEWEST} rollouts on each side")
     found = {name: distribution_gap(map(figure, sides.first), map(figure, sides.second)) for name, figure in _ROW_FIGURES.items()}
     found |= _in_traces(first, second)
     adjusted = dict(zip(found, holm([each.p_value for each in found.values()]), strict=True))
@@ -104,10 +100,9 @@ def drift(sides: Sides, first: Sequence[Features], second: Sequence[Features]) -
 def _in_traces(first: Sequence[Features], second: Sequence[Features]) -> dict[str, Difference]:
     if not first or not second:
         return {}
-    ours, theirs = _errors(first), _errors(second)
     return {
         "tools": mix_difference(_tools(first), _tools(second)),
-        "tool errors": mix_difference(ours, theirs),
+        "tool errors": mix_difference(_errors(first), _errors(second)),
         "lengths observed": distribution_gap(_each(first, "observed"), _each(second, "observed")),
         "lengths said": distribution_gap(_each(first, "said"), _each(second, "said")),
     }

@@ -36,6 +36,11 @@ class HealthItem(msgspec.Struct, frozen=True, kw_only=True):
     """Rollouts to look at, as `TASK/ROLLOUT`."""
 
 
+def too_little(name: str, said: str, needed: str) -> HealthItem:
+    """The item of a check that has too little data for a result."""
+    return HealthItem(name=name, mark=HealthMark.UNKNOWN, said=said, needed=needed)
+
+
 class Health(msgspec.Struct, frozen=True, kw_only=True):
     """The health of a run."""
 

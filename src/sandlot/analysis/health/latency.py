@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from sandlot.analysis.health.item import HealthItem, HealthMark
+from sandlot.analysis.health.item import HealthItem, HealthMark, too_little
 from sandlot.core.limits import Limits
 from sandlot.core.stats.intervals import quantile
 from sandlot.core.trace import TraceRow
@@ -21,12 +21,7 @@ def latency(rows: Sequence[TraceRow], limits_of: LimitsOf) -> HealthItem:
     """Grading time of all rollouts whose grading began."""
     graded = [(row.phases["grade"], row) for row in rows if "grade" in row.phases]
     if len(graded) < _FEWEST:
-        return HealthItem(
-            name="latency",
-            mark=HealthMark.UNKNOWN,
-            said=f"{len(graded)} rollouts were graded",
-            needed=f"{_FEWEST} graded rollouts",
-        )
+        return too_little("latency", f"{len(graded)} rollouts were graded", f"{_FEWEST} graded rollouts")
     seconds = sorted(taken for taken, _ in graded)
     shares = [(taken / limits.grade_s, row) for taken, row in graded if (limits := limits_of(row.task)) is not None]
     near = sorted(((share, row) for share, row in shares if share >= _NEAR), key=lambda pair: -pair[0])

@@ -7,7 +7,7 @@ but not in the rewards are differences that training cannot use.
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from sandlot.analysis.health.item import HealthItem, HealthMark
+from sandlot.analysis.health.item import HealthItem, HealthMark, too_little
 from sandlot.core.trace import TraceRow
 
 _FEWEST = 20
@@ -23,12 +23,7 @@ def resolution(rows: Sequence[TraceRow], *, scripted: bool = False) -> HealthIte
     """Check the rewards of a run. Saturation is not reported for scripted players."""
     scored = [row for row in rows if row.score is not None]
     if len(scored) < _FEWEST:
-        return HealthItem(
-            name="resolution",
-            mark=HealthMark.UNKNOWN,
-            said=f"{len(scored)} rollouts were scored",
-            needed=f"{_FEWEST} scored rollouts",
-        )
+        return too_little("resolution", f"{len(scored)} rollouts were scored", f"{_FEWEST} scored rollouts")
     levels = Counter(round(row.score or 0.0, 9) for row in scored)
     clipped = [row for row in scored if _clipped(row)]
     raw, left = _levels([row for row in scored if not _clipped(row) and not _gated(row)])

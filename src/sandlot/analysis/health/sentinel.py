@@ -10,9 +10,8 @@ from collections.abc import Sequence
 import anyio
 import msgspec
 
-from sandlot.analysis.health.item import HealthItem, HealthMark
+from sandlot.analysis.health.item import HealthItem, HealthMark, too_little
 from sandlot.core.errors import ConfigError, SandlotError
-from sandlot.core.task import Task
 from sandlot.core.text import printable
 from sandlot.core.trace import EvidenceRecord, Scored, Trace
 from sandlot.core.types import End
@@ -20,7 +19,7 @@ from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import environment_fingerprint
 from sandlot.env.load import load
 from sandlot.env.taskset import tasks_of
-from sandlot.model.policy.replay import replay_policies, replay_users
+from sandlot.model.policy.replay import ReplayUsers, replay_policies
 from sandlot.rollout import run_rollout
 from sandlot.run.regrade import describe_outcome, regrade
 from sandlot.run.results import Run
@@ -90,14 +89,9 @@ async def _grade_again(run: Run, grading: Grading, traces: Sequence[Trace]) -> _
             compared += 1
             if not again.same:
                 checks = ", ".join(f"`{name}`" for name in again.changed_checks[:_SHOWN])
-                detail = f"{describe_outcome(again.before)} then {describe_outcome(again.now)}" + (
-                    f" in {checks}" if checks else ""
-                )
-                different.append(
-                    SentinelDifference(
-                        task=again.task, rollout=again.rollout, what="score", detail=printable(detail, _SHOWN_CHARS)
-                    )
-                )
+                where = f" in {checks}" if checks else ""
+                detail = printable(f"{describe_outcome(again.before)} then {describe_outcome(again.now)}{where}", _SHOWN_CHARS)
+                different.append(SentinelDifference(task=again.task, rollout=again.rollout, what="score", detail=detail))
     return _Compared(compared=compared, asked=len(traces), different=tuple(different))
 
 
@@ -116,17 +110,13 @@ async def _play_again(run: Run, environment: Environment, grading: Grading, trac
             if trace.task not in tasks:
                 raise ConfigError(f"the same environment no longer has task `{trace.task}`: its tasks are not stable")
             policies = replay_policies(lambda _task, _rollout, trace=trace: trace)
-            users = replay_users(lambda _task, _rollout, trace=trace: trace) if run.manifest.config.user else None
+            users = ReplayUsers(lambda _task, _rollout, trace=trace: trace) if run.manifest.config.user else None
             parts = RolloutParts(grading=grading, policies=policies, harness=harness, users=users)
-            again = await _play(parts, tasks[trace.task], trace)
+            again = await run_rollout(parts, tasks[trace.task], run=trace.run, rollout=trace.rollout, blobs=MemoryBlobs())
             compared += 1
             found = difference_of(trace, again)
             different += [found] if found else []
     return _Compared(compared=compared, asked=len(traces), different=tuple(different))
-
-
-async def _play(parts: RolloutParts, task: Task, trace: Trace) -> Trace:
-    return await run_rollout(parts, task, run=trace.run, rollout=trace.rollout, blobs=MemoryBlobs())
 
 
 def is_repeatable(trace: Trace) -> bool:
@@ -138,11 +128,8 @@ def is_repeatable(trace: Trace) -> bool:
 def difference_of(then: Trace, now: Trace) -> SentinelDifference | None:
     """The most serious difference of two rollouts; None if they are identical."""
     what, detail = _difference(then, now)
-    return (
-        SentinelDifference(task=then.task, rollout=then.rollout, what=what, detail=printable(detail, _SHOWN_CHARS))
-        if what
-        else None
-    )
+    shown = printable(detail, _SHOWN_CHARS)
+    return SentinelDifference(task=then.task, rollout=then.rollout, what=what, detail=shown) if what else None
 
 
 def _difference(then: Trace, now: Trace) -> tuple[str, str]:
@@ -182,46 +169,29 @@ def _judged(trace: Trace) -> bool:
 def _regrade_item(found: _Compared) -> HealthItem:
     if not found.compared:
         needed = "scored rollouts, and `--judge MODEL` if a judge decides checks"
-        return HealthItem(name="regrade", mark=HealthMark.UNKNOWN, said="nothing could be graded again", needed=needed)
-    bad = len(found.different)
-    said = f"{found.compared} graded again, {f'{bad} differ: {_first(found)}' if bad else 'all the same'}"
-    return HealthItem(
-        name="regrade",
-        mark=HealthMark.FAIL if bad else HealthMark.OK,
-        said=said,
-        figures=msgspec.to_builtins(found),
-        look=_look(found),
-    )
+        return too_little("regrade", "nothing could be graded again", needed)
+    return _item("regrade", f"{found.compared} graded again", found)
 
 
 def _replay_item(found: _Compared) -> HealthItem:
     if not found.compared:
         needed = "scored rollouts that ended by themselves, with a harness that can be replayed"
-        return HealthItem(name="replay", mark=HealthMark.UNKNOWN, said="nothing could be replayed", needed=needed)
-    bad = len(found.different)
-    scores = any(each.what == "score" for each in found.different)
-    said = f"{found.compared} replayed in fresh worlds, {f'{bad} differ: {_first(found)}' if bad else 'all the same'}"
-    return HealthItem(
-        name="replay",
-        mark=HealthMark.FAIL if scores else HealthMark.WARN if bad else HealthMark.OK,
-        said=said,
-        figures=msgspec.to_builtins(found),
-        look=_look(found),
-    )
+        return too_little("replay", "nothing could be replayed", needed)
+    return _item("replay", f"{found.compared} replayed in fresh worlds", found)
 
 
-def _first(found: _Compared) -> str:
-    first = _by_severity(found)[0]
-    return f"{first.task}/{first.rollout}, {first.what}: {first.detail}"
-
-
-def _by_severity(found: _Compared) -> list[SentinelDifference]:
-    return sorted(found.different, key=lambda each: _MOST_SERIOUS_FIRST.index(each.what))
-
-
-def _look(found: _Compared) -> tuple[str, ...]:
-    return tuple(f"{each.task}/{each.rollout}" for each in _by_severity(found)[:_SHOWN])
+def _item(name: str, done: str, found: _Compared) -> HealthItem:
+    """The result of a comparison: another score is a failure, any other difference a warning."""
+    worst_first = sorted(found.different, key=lambda each: _MOST_SERIOUS_FIRST.index(each.what))
+    figures = msgspec.to_builtins(found)
+    if not worst_first:
+        return HealthItem(name=name, mark=HealthMark.OK, said=f"{done}, all the same", figures=figures)
+    worst = worst_first[0]
+    said = f"{done}, {len(worst_first)} differ: {worst.task}/{worst.rollout}, {worst.what}: {worst.detail}"
+    mark = HealthMark.FAIL if worst.what == "score" else HealthMark.WARN
+    look = tuple(f"{each.task}/{each.rollout}" for each in worst_first[:_SHOWN])
+    return HealthItem(name=name, mark=mark, said=said, figures=figures, look=look)
 
 
 def _cannot(why: str, needed: str) -> tuple[HealthItem, HealthItem]:
-    return tuple(HealthItem(name=name, mark=HealthMark.UNKNOWN, said=why, needed=needed) for name in ("regrade", "replay"))  # pyright: ignore[reportReturnType] - two names, two items
+    return too_little("regrade", why, needed), too_little("replay", why, needed)

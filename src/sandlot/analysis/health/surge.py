@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from sandlot.analysis.alarm import FEWEST, Figures, alarm, rise
-from sandlot.analysis.health.item import HealthItem, HealthMark
+from sandlot.analysis.health.item import HealthItem, HealthMark, too_little
 from sandlot.core.stats.intervals import Sums, spread_of
 from sandlot.core.trace import TraceRow
 
@@ -48,7 +48,7 @@ def surge(rows: Sequence[TraceRow], path: Path | None = None) -> HealthItem:
         return HealthItem(name="surge", mark=HealthMark.NOT_ASKED, said=said)
     if len(steps) < FEWEST:
         needed = f"{FEWEST} steps of training, or {FEWEST * _FEWEST_ROWS} scored rollouts of tasks that recur"
-        return HealthItem(name="surge", mark=HealthMark.UNKNOWN, said="too short to measure a rise", needed=needed)
+        return too_little("surge", "too short to measure a rise", needed)
     found = alarm(steps)
     reward_rise, outcome_rise = rise([step.reward for step in steps]), rise([step.outcome for step in steps])
     figures = {

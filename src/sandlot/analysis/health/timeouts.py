@@ -9,7 +9,7 @@ tool causes.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sandlot.analysis.health.item import HealthItem, HealthMark
+from sandlot.analysis.health.item import HealthItem, HealthMark, too_little
 from sandlot.analysis.health.latency import LimitsOf, duration_text
 from sandlot.core.stats.intervals import quantile
 from sandlot.core.stats.tests import fisher, holm
@@ -47,12 +47,7 @@ def timeouts(rows: Sequence[TraceRow], limits_of: LimitsOf) -> HealthItem:
     """Compare scored rollouts near a deadline with the others."""
     scored = [row for row in rows if row.score is not None]
     if len(scored) < _FEWEST:
-        return HealthItem(
-            name="timeouts",
-            mark=HealthMark.UNKNOWN,
-            said=f"{len(scored)} rollouts were scored",
-            needed=f"{_FEWEST} scored rollouts",
-        )
+        return too_little("timeouts", f"{len(scored)} rollouts were scored", f"{_FEWEST} scored rollouts")
     unlimited = [row for row in scored if row.end != End.TIME_LIMIT]
     walls = [wall for wall in (*_declared(unlimited, limits_of), *_undeclared(unlimited)) if len(wall.near) >= _FEWEST_NEAR]
     p_values = holm([wall.p_value for wall in walls])

@@ -110,14 +110,13 @@ def _credible(found: Sequence[Cluster]) -> list[Cluster]:
 
 
 def _cluster(signature: FailureSignature, members: Sequence[OpenedTrace], total: int, passing: Sequence[OpenedTrace]) -> Cluster:
-    shortest = sorted(members, key=lambda each: (each.doing.turns, each.place))
     return Cluster(
         signature=signature,
         size=len(members),
         share=len(members) / total,
         tasks=len({each.doing.task for each in members}),
         blames_environment=label_named(signature.label).blames_environment and not members[0].on_model,
-        examples=tuple(each.place for each in shortest[:_EXAMPLES]),
+        examples=tuple(each.place for each in _examples(members)),
         contrast=contrast([each.doing for each in members], [each.doing for each in passing]),
         concentration=concentration(_tags(members), _tags(passing)),
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from sandlot.audit.subject import Trial
-from sandlot.core.trace import EvidenceRecord, Failed, Node, Scored, ToolResult
+from sandlot.core.trace import Failed, Node, Scored, ToolResult
 from sandlot.core.types import Json, Role
 
 EPSILON = 1e-9
@@ -118,16 +118,14 @@ def observed_by_agent(trial: Trial, volatile: Collection[str] = (), without: Col
 
 def left_behind(trial: Trial, volatile: Collection[str] = ()) -> Json:
     """The final state and files."""
-    record = trial.trace.evidence if trial.trace and trial.trace.evidence else EvidenceRecord()
+    record = trial.evidence
     files = {path: _file_of(trial, path, volatile) for path in record.files if not path.endswith(_STAMPED)}
     return {"state": mask_volatile(record.state, volatile), "files": files}
 
 
 def _file_of(trial: Trial, path: str, volatile: Collection[str] = ()) -> str:
     """A file's text if the trial carries it, else its size and hash."""
-    assert trial.trace is not None
-    assert trial.trace.evidence is not None
-    record = trial.trace.evidence.files[path]
+    record = trial.evidence.files[path]
     data = trial.files.get(record.blob or "")
     if data is None:
         return f"{record.size} bytes {record.blob}"

@@ -91,14 +91,14 @@ DIFFERENTIAL: tuple[Probe, ...] = (*resets.PROBES, *neighbours.PROBES, *surround
 
 FINISHED_ROLLOUTS: tuple[Probe, ...] = (
     Probe(
-        name=health.NAME,
+        name="model-rollouts",
         layer=Layer.MODEL,
         codes=tuple(sorted(set(health.CODES.values()))),
         look=health.look_at_health,
         applies=lambda case: None if case.rollouts else "no model was given",
     ),
     Probe(
-        name=labels.NAME,
+        name="labels",
         layer=Layer.PEOPLE,
         codes=tuple(sorted(set(labels.CODES.values()))),
         look=labels.look_at_labels,

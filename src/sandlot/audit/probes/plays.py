@@ -1,17 +1,40 @@
-"""Scripted plays: the request that starts one, and the finding that shows one."""
+"""What probes play: the tasks, the requests, and the witnesses that show a play."""
+
+from random import Random
 
 import msgspec
 
 from sandlot.audit.case import Case
-from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
+from sandlot.audit.finding import Witness
 from sandlot.audit.subject import Conditions, NamedPlay, Play, Take
+from sandlot.core.groups import group_by_key
 from sandlot.core.task import Task
 from sandlot.core.types import Json
 
+SURE = 59
+"""No failure in this many tasks means that fewer than 5 % are affected, with 95 % confidence."""
 GOLDEN = NamedPlay(name="golden")
 MANY_TURNS = Conditions(limits={"turns": 1000})
 """For scripts that need more turns than the task allows."""
 _MAX_PLAY_CHARS = 20_000
+
+
+def choose_tasks(case: Case, most: int, *, sandboxed: int | None = None) -> list[Task]:
+    """Up to `most` tasks, one of each kind (tags, rubric) before a second of any; up to `sandboxed` if tasks need a sandbox."""
+    if case.description.image is not None and sandboxed is not None:
+        most = sandboxed
+    if len(case.tasks) <= most:
+        return list(case.tasks)
+    rng = Random(case.seed)  # noqa: S311 - seeded, not secret
+    kinds = group_by_key(((task.rubric, *task.tags), task) for task in rng.sample(case.tasks, len(case.tasks)))
+    picked: list[Task] = []
+    while len(picked) < most:
+        for tasks in [tasks for tasks in kinds.values() if tasks]:
+            picked.append(tasks.pop())
+            if len(picked) == most:
+                break
+    order = {task.id: place for place, task in enumerate(case.tasks)}
+    return sorted(picked, key=lambda task: order[task.id])
 
 
 def request_for(case: Case, task: Task, play: Play) -> Take:
@@ -29,28 +52,3 @@ def witness_inputs(task: Task, play: Play) -> Json:
 def witness_of(case: Case, task: Task, play: Play, expected: str, observed: str, **more: object) -> Witness:
     """A witness that repeats a play; `more` goes into its inputs."""
     return Witness(inputs=witness_inputs(task, play) | more, expected=expected, observed=observed, seed=case.seed)
-
-
-def played_finding(
-    probe: str,
-    code: str,
-    title: str,
-    witness: Witness,
-    *,
-    count: int = 1,
-    severity: Severity = Severity.HIGH,
-    sure: bool = True,
-    fix: str = "",
-) -> Finding:
-    """A finding with a witness, of the scripted layer; confirmed if `sure`, else a lead."""
-    return Finding(
-        code=code,
-        title=title,
-        layer=Layer.SCRIPTED,
-        probe=probe,
-        severity=severity,
-        standing=Confidence.CONFIRMED if sure else Confidence.LEAD,
-        count=count,
-        witness=witness,
-        fix=fix,
-    )

@@ -4,7 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from sandlot.audit.case import Case, script_of
+from sandlot.audit.probes.scripted.reach import properties_of, required_of
 from sandlot.audit.subject import Act, Call, Script, Trial
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.types import Json
 
 
 def tour_script(case: Case, golden: Trial) -> Script:
@@ -17,14 +20,12 @@ def tour_script(case: Case, golden: Trial) -> Script:
             known |= act.arguments
     calls: list[Call] = []
     for spec in case.description.tools:
-        required: list[str] = list(spec.parameters.get("required") or [])
-        properties: dict[str, Any] = spec.parameters.get("properties") or {}
-        arguments = {name: known.get(name, _default_value(properties.get(name, {}))) for name in required}
+        arguments = {name: known.get(name, _default_value(properties_of(spec).get(name, {}))) for name in required_of(spec)}
         calls.append(own.get(spec.name) or Call(spec.name, arguments))
     return Script(name="tour", turns=tuple((call,) for call in calls[:12]))
 
 
-def _default_value(schema: dict[str, Any]) -> Any:
+def _default_value(schema: Json) -> Any:
     """A harmless value of the type."""
     if schema.get("enum"):
         return schema["enum"][0]
@@ -38,14 +39,6 @@ def golden_acts(golden: Trial) -> Iterator[Act]:
         yield from turn
 
 
-def free_texts(schema: dict[str, Any]) -> set[str]:
+def free_texts(spec: ToolSpec) -> set[str]:
     """Names of arguments that take any text."""
-    properties: dict[str, dict[str, Any]] = schema.get("properties") or {}
-    return {name for name, inner in properties.items() if inner.get("type") == "string" and "enum" not in inner}
-
-
-def required_texts(schema: dict[str, Any]) -> list[str]:
-    """Names of required arguments that are texts."""
-    properties: dict[str, dict[str, Any]] = schema.get("properties") or {}
-    names: list[str] = list(schema.get("required") or [])
-    return [name for name in names if properties.get(name, {}).get("type") == "string"]
+    return {name for name, inner in properties_of(spec).items() if inner.get("type") == "string" and "enum" not in inner}

@@ -12,7 +12,10 @@ import msgspec
 
 from sandlot.audit.verdict import FORMAT, Audit, AuditVerdict
 from sandlot.core.errors import ConfigError, StoreError
+from sandlot.env.environment import Environment
+from sandlot.env.fingerprint import environment_fingerprint
 from sandlot.env.folder import MANIFEST
+from sandlot.env.load import load
 
 FOLDER = "audits"
 """Below the folder of runs."""
@@ -62,8 +65,15 @@ def read_audit(name: str, place: str, runs: Path) -> Audit | None:
     return audit
 
 
-def require_audit(name: str, place: str, fingerprint: str, runs: Path) -> Audit:
-    """The audit with verdict SHIP of exactly this environment; `ConfigError` with what is missing if there is none."""
+def require_audit(env: str | Path | Environment, runs: Path = Path("runs")) -> Audit:
+    """The audit with verdict SHIP of an environment as it is now; `ConfigError` with what is missing if there is none."""
+    environment = load(env)
+    named = env if isinstance(env, str | Path) else environment.source or "not in a file"
+    return find_shipped(environment.name, place_of(named), environment_fingerprint(environment), runs)
+
+
+def find_shipped(name: str, place: str, fingerprint: str, runs: Path) -> Audit:
+    """The audit with verdict SHIP of an environment with this fingerprint at a place; `ConfigError` if there is none."""
     audit = read_audit(name, place, runs)
     if audit is None:
         raise ConfigError(f"environment `{name}` at {place} has no audit in `{runs / FOLDER}`; run `sandlot audit` first")

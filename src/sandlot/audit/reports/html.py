@@ -3,8 +3,15 @@
 from html import escape
 
 from sandlot.audit.finding import Confidence, Finding, Severity
-from sandlot.audit.reports.markdown import LONGEST
-from sandlot.audit.reports.wording import WHAT_LAYERS_DO, defect_name, fix_of, layer_line, reproduce_command, verdict_sentence
+from sandlot.audit.reports.wording import (
+    WHAT_LAYERS_DO,
+    defect_name,
+    fix_of,
+    layer_line,
+    reproduce_command,
+    verdict_sentence,
+    witness_lines,
+)
 from sandlot.audit.verdict import Audit, AuditVerdict, LayerReport, State
 from sandlot.observe.page import html_page
 
@@ -75,12 +82,8 @@ def _finding(finding: Finding, audit: Audit) -> str:
     place += [f"check {finding.check}"] if finding.check else []
     place += [finding.where] if finding.where else []
     place += [f"{finding.count} times"] if finding.count > 1 else []
-    witness = finding.witness
-    shown = ""
-    if witness is not None:
-        said = [f"{name}: {value}"[:LONGEST] for name, value in witness.inputs.items()]
-        said += [f"expected: {witness.expected}"[:LONGEST], f"observed: {witness.observed}"[:LONGEST]]
-        shown = f"<pre>{escape(chr(10).join(said))}</pre>"
+    witness = "\n".join(witness_lines(finding))
+    shown = f"<pre>{escape(witness)}</pre>" if witness else ""
     return (
         f'<figure style="margin-top:12px"><h3><span style="color:var({_SEVERITIES[finding.severity]})">'
         f"{escape(finding.code)}</span> {escape(finding.title)}</h3>"

@@ -7,13 +7,10 @@ with the reason. Leads and minor findings pass, with their text in the output of
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from sandlot.audit.finding import MANDATORY, Finding
-from sandlot.audit.reports.wording import fix_of, reproduce_command, where_seen
+from sandlot.audit.reports.wording import fix_of, reproduce_command, where_seen, witness_lines
 from sandlot.audit.verdict import Audit, LayerReport, State
 from sandlot.audit.waivers import Waiver
 from sandlot.core.text import one_line
-
-_LONGEST = 1200
-"""Maximum characters of one part of a witness."""
 
 
 def as_junit(audit: Audit) -> str:
@@ -68,8 +65,5 @@ def _case(audit: Audit, finding: Finding, inside: str, waiver: Waiver | None) ->
 def _text(audit: Audit, finding: Finding) -> str:
     place = where_seen(finding)
     lines = [f"{finding.code} ({finding.severity}, {finding.standing}): {finding.title}" + (f" ({place})" if place else "")]
-    if finding.witness is not None:
-        lines += [f"{name}: {value}"[:_LONGEST] for name, value in finding.witness.inputs.items()]
-        lines += [f"expected: {finding.witness.expected}"[:_LONGEST], f"observed: {finding.witness.observed}"[:_LONGEST]]
-    lines += [f"fix: {fix_of(finding)}", f"reproduce: {reproduce_command(audit, finding)}"]
+    lines += [*witness_lines(finding), f"fix: {fix_of(finding)}", f"reproduce: {reproduce_command(audit, finding)}"]
     return "\n".join(one_line(line) for line in lines)

@@ -1,6 +1,6 @@
 """The Markdown report, for pull requests."""
 
-from sandlot.audit.finding import Finding, Witness
+from sandlot.audit.finding import Finding
 from sandlot.audit.reports.wording import (
     WHAT_LAYERS_DO,
     defect_name,
@@ -9,12 +9,10 @@ from sandlot.audit.reports.wording import (
     reproduce_command,
     verdict_sentence,
     where_seen,
+    witness_lines,
 )
 from sandlot.audit.verdict import Audit
 from sandlot.core.text import one_line
-
-LONGEST = 1200
-"""Maximum characters of one part of a witness."""
 
 
 def as_markdown(audit: Audit) -> str:
@@ -60,25 +58,15 @@ def _finding(audit: Audit, finding: Finding) -> list[str]:
         f"{one_line(finding.title)}" + (f" ({one_line(place)})" if place else ""),
         "",
     ]
-    if finding.witness is not None:
-        lines += [*_witness(finding.witness), ""]
+    witness = witness_lines(finding)
+    if witness:
+        lines += [*(f"    {one_line(line)}" for line in witness), ""]  # one line each: text of a subject cannot end the block
     return [
         *lines,
         f"- fix: {one_line(fix_of(finding))}",
         f"- reproduce: `{reproduce_command(audit, finding)}`",
         f"- id: `{finding.id}`",
     ]
-
-
-def _witness(witness: Witness) -> list[str]:
-    lines = [f"    {name}: {value}" for name, value in witness.inputs.items()]
-    lines += [f"    expected: {witness.expected}", f"    observed: {witness.observed}"]
-    return [_indented(line[:LONGEST]) for line in lines]
-
-
-def _indented(text: str) -> str:
-    """One line of a code block; text of a subject cannot end the block."""
-    return "    " + one_line(text)
 
 
 def _cell(text: str) -> str:

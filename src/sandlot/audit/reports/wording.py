@@ -16,6 +16,10 @@ WHAT_LAYERS_DO = {
 }
 
 
+_LONGEST = 1200
+"""Maximum characters of one part of a witness."""
+
+
 def defect_name(finding: Finding) -> str:
     """The name of a finding's defect class."""
     defect = DEFECTS.get(finding.code.partition(".")[0])
@@ -37,6 +41,14 @@ def where_seen(finding: Finding) -> str:
     return ", ".join(place)
 
 
+def witness_lines(finding: Finding) -> list[str]:
+    """The inputs, the expected and the observed result of a witness, each cut to 1,200 characters; none without a witness."""
+    if finding.witness is None:
+        return []
+    results = [("expected", finding.witness.expected), ("observed", finding.witness.observed)]
+    return [f"{name}: {value}"[:_LONGEST] for name, value in [*finding.witness.inputs.items(), *results]]
+
+
 def reproduce_command(audit: Audit, finding: Finding) -> str:
     """The command that reproduces a finding."""
     task = ["--task", finding.task] if finding.task is not None else []
@@ -52,8 +64,10 @@ def verdict_sentence(audit: Audit) -> str:
         return f"{grave} confirmed {'defect' if grave == 1 else 'defects'} that a model would learn from"
     if audit.verdict is AuditVerdict.INCOMPLETE:
         reasons: dict[str, list[str]] = {}
-        for report in _layers_not_run(audit):
-            reasons.setdefault(_missing(report), []).append(report.layer)
+        for report in audit.layers:
+            optional = report.layer in (Layer.MODEL, Layer.PEOPLE)
+            if report.state is State.COULD_NOT_RUN or (report.state is State.NOT_ASKED and not optional):
+                reasons.setdefault(report.why or report.state.value, []).append(report.layer)
         return "not everything could be checked: " + "; ".join(f"{', '.join(names)}: {why}" for why, names in reasons.items())
     missing = [report.layer for report in audit.layers if report.state is State.DOES_NOT_APPLY]
     aside = f" that applies (not: {', '.join(missing)})" if missing else ""
@@ -67,17 +81,4 @@ def layer_line(report: LayerReport) -> str:
     if report.state is State.RAN or report.probes:
         aside = f", {len(skipped)} not applicable" if skipped else ""
         return f"{len(ran)} of {len(report.probes) - len(skipped)} probes{aside}" + (f"; {report.why}" if report.why else "")
-    return report.why or report.state.value
-
-
-def _layers_not_run(audit: Audit) -> list[LayerReport]:
-    return [
-        report
-        for report in audit.layers
-        if report.state is State.COULD_NOT_RUN
-        or (report.state is State.NOT_ASKED and report.layer not in (Layer.MODEL, Layer.PEOPLE))
-    ]
-
-
-def _missing(report: LayerReport) -> str:
     return report.why or report.state.value

@@ -1,12 +1,12 @@
 """Finds what an audit is about: a Sandlot environment, a plain Python grader, or a Gymnasium environment."""
 
 import shlex
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -77,84 +77,20 @@ class SubjectOptions:
         return shlex.join(words)
 
 
-class NamedSubject(Protocol):
+@dataclass(frozen=True, slots=True)
+class NamedSubject:
     """A subject with what reports say about it."""
 
-    @property
-    def words(self) -> str:
-        """The words of a command line that name it, for the command that reproduces a finding."""
-        ...
-
-    @property
-    def place(self) -> str:
-        """Where it is: audits are kept by name and place."""
-        ...
-
-    @property
-    def declarations(self) -> Path | None:
-        """The file with its waivers, if it can have one."""
-        ...
-
-    @property
-    def env(self) -> str | None:
-        """Path or name of a Sandlot environment; None for anything else: no model plays there."""
-        ...
-
-    def open(self) -> AbstractAsyncContextManager[Subject]:
-        """The subject, ready for trials."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class _NamedEnvironment:
-    """A Sandlot environment."""
-
-    env: str
-    judge: str | None
-    user: str | None
-    sandbox: str
-    patience_s: float
-
-    @property
-    def words(self) -> str:
-        """The path or name, and the models without the secrets in their addresses."""
-        models = {"--judge": judge_config(self.judge), "--user": user_config(self.user)}
-        options = [word for option, model in models.items() if model for word in (option, model.shown)]
-        return shlex.join([self.env, *options, *(["--sandbox", self.sandbox] if self.sandbox != "native" else [])])
-
-    @property
-    def place(self) -> str:
-        """Its absolute path, or `installed:NAME`."""
-        return place_of(self.env)
-
-    @property
-    def declarations(self) -> Path | None:
-        """`audit.toml` beside the environment; None for an installed one."""
-        path = Path(self.env)
-        for source in (path / "environment.py", path.parent / f"{path.name}.py", path):
-            if source.exists() and (source.is_file() or source == path):
-                return declarations_of(source)
-        return None
-
-    @asynccontextmanager
-    async def open(self) -> AsyncGenerator[Subject]:
-        """It starts a process for every batch of trials, and holds nothing in between."""
-        yield EnvironmentSubject(self.env, judge=self.judge, user=self.user, sandbox=self.sandbox, patience_s=self.patience_s)
-
-
-@dataclass(frozen=True, slots=True)
-class _NamedForeign:
-    """A plain grader or a Gymnasium environment, in its sandbox; or a subject that the caller made."""
-
     words: str
+    """The words of a command line that name it, for the command that reproduces a finding."""
+    place: str
+    """Where it is: audits are kept by name and place."""
     open: Callable[[], AbstractAsyncContextManager[Subject]]
-    declarations: Path | None = None
+    """The subject, ready for trials."""
     env: str | None = None
-
-    @property
-    def place(self) -> str:
-        """The folder it was named in, and the words that name it there."""
-        return f"{Path.cwd()}: {self.words}"
+    """Path or name of a Sandlot environment; None for anything else: no model plays there."""
+    declarations: Path | None = None
+    """The file with its waivers, if it can have one."""
 
 
 def find_subject(
@@ -171,7 +107,7 @@ def find_subject(
     if isinstance(subject, str | Path | Environment):
         subject = SubjectOptions(env=str(subject.source if isinstance(subject, Environment) else subject))
     if not isinstance(subject, SubjectOptions):
-        return _NamedForeign(type(subject).__name__, partial(nullcontext, subject))
+        return _name_foreign(type(subject).__name__, partial(nullcontext, subject))
     if sum(what is not None for what in (subject.env, subject.grader, subject.gym)) != 1:
         raise ConfigError(
             "name one thing to audit: an environment, a grader with `--grader MODULE:FUNCTION --tasks FILE`, or a Gymnasium "
@@ -179,16 +115,39 @@ def find_subject(
         )
     if subject.env is not None:
         _only((), subject, f"`{subject.env}` is an environment")
-        return _NamedEnvironment(subject.env, judge, user, sandbox, patience_s)
+        words = _environment_words(subject.env, judge, user, sandbox)
+        make = partial(EnvironmentSubject, subject.env, judge=judge, user=user, sandbox=sandbox, patience_s=patience_s)
+        declarations = _find_declarations(Path(subject.env))
+        return NamedSubject(words, place_of(subject.env), lambda: nullcontext(make()), subject.env, declarations)
     trusted = subject.without_sandbox
     if subject.grader is not None:
         _only(_GRADER, subject, f"`{subject.grader}` is a grader")
         grader = _grader(subject.grader, subject)
-        return _NamedForeign(subject.words("--grader", subject.grader), partial(open_grader, grader, without_sandbox=trusted))
+        return _name_foreign(subject.words("--grader", subject.grader), partial(open_grader, grader, without_sandbox=trusted))
     assert subject.gym is not None
     _only(_GYM, subject, f"`{subject.gym}` is a Gymnasium environment")
     gym = _gym(subject.gym, subject)
-    return _NamedForeign(subject.words("--gym", subject.gym), partial(open_gym, gym, without_sandbox=trusted))
+    return _name_foreign(subject.words("--gym", subject.gym), partial(open_gym, gym, without_sandbox=trusted))
+
+
+def _name_foreign(words: str, start: Callable[[], AbstractAsyncContextManager[Subject]]) -> NamedSubject:
+    """Anything but a Sandlot environment: its place is the folder it was named in, and the words that name it there."""
+    return NamedSubject(words, f"{Path.cwd()}: {words}", start)
+
+
+def _environment_words(env: str, judge: str | None, user: str | None, sandbox: str) -> str:
+    """The path or name, and the models without the secrets in their addresses."""
+    models = {"--judge": judge_config(judge), "--user": user_config(user)}
+    options = [word for option, model in models.items() if model for word in (option, model.shown)]
+    return shlex.join([env, *options, *(["--sandbox", sandbox] if sandbox != "native" else [])])
+
+
+def _find_declarations(path: Path) -> Path | None:
+    """`audit.toml` beside an environment; None for an installed one."""
+    for source in (path / "environment.py", path.parent / f"{path.name}.py", path):
+        if source.exists() and (source.is_file() or source == path):
+            return declarations_of(source)
+    return None
 
 
 def _only(allowed: tuple[str, ...], words: SubjectOptions, what: str) -> None:

@@ -7,8 +7,9 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from sandlot.calibrate.judges.judge import Perturbation, Quality
+from sandlot.calibrate.judges.judge import Quality
 from sandlot.calibrate.judges.labels import Agreement
+from sandlot.core.stats.agreement import RankChange
 
 
 class GateState(StrEnum):
@@ -62,8 +63,11 @@ class Validation(Generic[_Quality]):
 
     @property
     def standing(self) -> GateState:
-        """All gates together: one failure fails, one unknown is unknown."""
-        return overall_state(self.gates)
+        """All gates together: failed if one failed, else uncalibrated if one is."""
+        for standing in (GateState.FAIL, GateState.UNCALIBRATED):
+            if any(gate.standing is standing for gate in self.gates):
+                return standing
+        return GateState.PASS
 
 
 def judge_gates(quality: Quality, gates: Gates) -> tuple[JudgeGate, ...]:
@@ -71,26 +75,14 @@ def judge_gates(quality: Quality, gates: Gates) -> tuple[JudgeGate, ...]:
     return (
         at_most("readable replies", quality.unreadable.value, gates.unreadable, "replies without a readable verdict"),
         at_most("repeats itself", quality.flips.value, gates.flips, "verdicts that change when the question is repeated"),
-        *_perturbation_gate("order of choices", quality.order, gates, ("first", "last")),
-        *(_perturbation_gate("order of data", quality.parts, gates, ("better", "worse")) if quality.parts else ()),
-        *_perturbation_gate("padding", quality.padding, gates, ("better", "worse")),
-        *(
-            _perturbation_gate("several at once", quality.batched, gates, ("better", "worse"), gates.batched)
-            if quality.batched
-            else ()
-        ),
-        *(_perturbation_gate("order of criteria", quality.shuffled, gates, ("better", "worse")) if quality.shuffled else ()),
+        *_unmoved_gate("order of choices", quality.order, gates.flips, gates, ("first", "last")),
+        *_unmoved_gate("order of data", quality.parts, gates.flips, gates),
+        *_unmoved_gate("padding", quality.padding, gates.flips, gates),
+        *_unmoved_gate("several at once", quality.batched, gates.batched, gates),
+        *_unmoved_gate("order of criteria", quality.shuffled, gates.flips, gates),
         at_least("canaries", quality.canaries.value, gates.canaries),
         *people_gates(quality.agreements, gates),
     )
-
-
-def overall_state(gates: tuple[JudgeGate, ...]) -> GateState:
-    """All gates together: failed if one failed, else uncalibrated if one is."""
-    for standing in (GateState.FAIL, GateState.UNCALIBRATED):
-        if any(gate.standing is standing for gate in gates):
-            return standing
-    return GateState.PASS
 
 
 def at_most(name: str, value: float | None, limit: float, why: str = "") -> JudgeGate:
@@ -105,10 +97,13 @@ def at_least(name: str, value: float | None, limit: float, why: str = "") -> Jud
     return JudgeGate(name=name, standing=standing, value=value, limit=f"at least {limit:g}", why=why)
 
 
-def _perturbation_gate(
-    name: str, probe: Perturbation, gates: Gates, directions: tuple[str, str], most: float | None = None
+def _unmoved_gate(
+    name: str, probe: RankChange | None, most: float, gates: Gates, directions: tuple[str, str] = ("better", "worse")
 ) -> Iterator[JudgeGate]:
-    gate = at_most(name, probe.share.value, gates.flips if most is None else most)
+    """The gate of a change that should not matter, if it was measured."""
+    if probe is None:
+        return
+    gate = at_most(name, probe.share.value, most)
     up, down = directions
     why = f"{probe.better} to {up}, {probe.worse} to {down} of {probe.asked}, p = {probe.p_value:.2g}"
     failed = probe.p_value < gates.p_value

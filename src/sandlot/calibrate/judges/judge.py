@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import cycle
 from random import Random
-from typing import TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from sandlot.calibrate.judges.items import JudgedItem
 from sandlot.calibrate.judges.labels import Agreement, JudgedLabel, agreements, corrected_mean
@@ -47,8 +47,6 @@ MORE_CANARIES = (
     ("A hundred is less than ten.", "no"),
 )
 
-_Answer = TypeVar("_Answer")
-
 
 class Probing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How many questions to ask."""
@@ -70,19 +68,6 @@ class Probing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
                 raise ConfigError(f"{name} is {getattr(self, name)}; give {least} or more")
 
 
-class Perturbation(msgspec.Struct, frozen=True, kw_only=True):
-    """Verdicts before and after a change that should not matter."""
-
-    asked: int
-    better: int
-    """Verdicts that became better."""
-    worse: int
-    share: Interval
-    """Share of verdicts that changed."""
-    p_value: float
-    """p-value of the split into better and worse, if the change did not matter."""
-
-
 class Quality(msgspec.Struct, frozen=True, kw_only=True):
     """The measured quality of a judge."""
 
@@ -97,15 +82,15 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True):
     """Probability that asking again gives another verdict."""
     fleiss: float | None
     """Agreement with itself beyond chance (Fleiss' kappa); None if all verdicts are the same."""
-    order: Perturbation
+    order: RankChange
     """The choices in reverse order: `better` is towards the choice that is then named first."""
-    parts: Perturbation | None
+    parts: RankChange | None
     """The parts of the data in reverse order; None if no item has several."""
-    padding: Perturbation
+    padding: RankChange
     """Empty words added."""
-    batched: Perturbation | None
+    batched: RankChange | None
     """Several criteria in one call, compared with one; None if not measured."""
-    shuffled: Perturbation | None
+    shuffled: RankChange | None
     """The criteria of one call in reverse order; None if not measured."""
     canaries: Interval
     """Share of right answers to statements that are always true or never."""
@@ -152,30 +137,25 @@ class _Asker:
         """The verdict on each batch's own item; None where the reply was unreadable."""
         return await self._ask_together([partial(self._ask_batch, several, batch) for batch in batches]) if several else []
 
-    async def _ask_batch(self, several: "AskSeveral", batch: "_Batch") -> str | None:
+    async def _ask_batch(self, several: "AskSeveral", batch: "_Batch") -> str:
+        return (await several(batch.criteria, batch.view))[batch.place]
+
+    async def _ask_one(self, member: int, item: JudgedItem) -> str:
+        return (await self.panel[member % len(self.panel)].ask(item.question, item.choices, item.view, 1)).verdicts[0]
+
+    async def _ask_together(self, asked: Sequence[Callable[[], Awaitable[str]]]) -> list[str | None]:
+        return await gather_limited([partial(self._read, question) for question in asked], self.at_once) if asked else []
+
+    async def _read(self, question: Callable[[], Awaitable[str]]) -> str | None:
+        """The verdict; None if the reply is unreadable. Counts the reply."""
         try:
-            verdicts = await several(batch.criteria, batch.view)
+            verdict = await question()
         except GradeError as error:
             if error.kind != "unparsable":
                 raise
-            self.replies.append(False)
-            return None
-        self.replies.append(True)
-        return verdicts[batch.place]
-
-    async def _ask_one(self, member: int, item: JudgedItem) -> str | None:
-        try:
-            said = await self.panel[member % len(self.panel)].ask(item.question, item.choices, item.view, 1)
-        except GradeError as error:
-            if error.kind != "unparsable":
-                raise
-            self.replies.append(False)
-            return None
-        self.replies.append(True)
-        return said.verdicts[0]
-
-    async def _ask_together(self, asked: Sequence[Callable[[], Awaitable[_Answer]]]) -> list[_Answer]:
-        return await gather_limited(asked, self.at_once) if asked else []
+            verdict = None
+        self.replies.append(verdict is not None)
+        return verdict
 
 
 async def measure_judge(
@@ -195,9 +175,9 @@ async def measure_judge(
     by_item = [repeats[start : start + probing.repeats] for start in range(0, len(repeats), probing.repeats)]
     first = [verdicts[0] for verdicts in by_item]
     several = [(item, verdict) for item, verdict in zip(probed, first, strict=True) if len(item.view) > 1]
-    order = await asker.ask_each([(0, _with_choices_reversed(item)) for item in probed])
+    order = await asker.ask_each([(0, replace(item, choices=item.choices[::-1])) for item in probed])
     padded = await asker.ask_each([(0, _padded(item)) for item in probed])
-    turned = await asker.ask_each([(0, _with_data_reversed(item)) for item, _ in several])
+    turned = await asker.ask_each([(0, replace(item, view=dict(reversed(item.view.items())))) for item, _ in several])
     batches = [_batch(place, probed, probing) for place in range(len(probed))] if ask_several and probing.batch > 1 else []
     batched = await asker.ask_batches(ask_several, batches)
     shuffled = await asker.ask_batches(ask_several, [batch.reversed() for batch in batches])
@@ -212,11 +192,11 @@ async def measure_judge(
         unreadable=wilson(asker.replies.count(False), len(asker.replies)),
         flips=flip_rate(readable),
         fleiss=fleiss_kappa(readable),
-        order=_perturbation(probed, first, order),
-        parts=_perturbation([item for item, _ in several], [verdict for _, verdict in several], turned) if several else None,
-        padding=_perturbation(probed, first, padded),
-        batched=_perturbation(probed, first, batched) if batches else None,
-        shuffled=_perturbation(probed, batched, shuffled) if batches else None,
+        order=_rank_change(probed, first, order),
+        parts=_rank_change([item for item, _ in several], [verdict for _, verdict in several], turned) if several else None,
+        padding=_rank_change(probed, first, padded),
+        batched=_rank_change(probed, first, batched) if batches else None,
+        shuffled=_rank_change(probed, batched, shuffled) if batches else None,
         canaries=wilson(right.count(True), len(right)),
         agreements=agreements(everyone),
         corrected=corrected_mean(everyone),
@@ -238,7 +218,7 @@ async def _ask_canaries(asker: _Asker, items: Sequence[JudgedItem]) -> list[bool
     pairs = cycle(zip(both[::2], both[1::2], strict=True))
     asked = [(item, canary) for item, pair in zip(items, pairs, strict=False) for canary in pair]
     said = await asker.ask_each(
-        [(0, msgspec.structs.replace(item, question=text, choices=("no", "yes"), check="canary")) for item, (text, _) in asked]
+        [(0, replace(item, question=text, choices=("no", "yes"), check="canary")) for item, (text, _) in asked]
     )
     return [verdict == expected for verdict, (_, (_, expected)) in zip(said, asked, strict=True)]
 
@@ -264,29 +244,20 @@ def _batch(place: int, items: Sequence[JudgedItem], probing: Probing) -> _Batch:
     return _Batch((*others[:at], own, *others[at:]), at, item.view)
 
 
-def _with_choices_reversed(item: JudgedItem) -> JudgedItem:
-    return msgspec.structs.replace(item, choices=item.choices[::-1])
-
-
-def _with_data_reversed(item: JudgedItem) -> JudgedItem:
-    return msgspec.structs.replace(item, view=dict(reversed(item.view.items())))
-
-
 def _padded(item: JudgedItem) -> JudgedItem:
     """The item with padding after the last part."""
     *others, (name, text) = item.view.items()
-    return msgspec.structs.replace(item, view={**dict(others), name: f"{text}\n\n{PADDING}\n\n{PADDING}"})
+    return replace(item, view={**dict(others), name: f"{text}\n\n{PADDING}\n\n{PADDING}"})
 
 
-def _perturbation(items: Sequence[JudgedItem], before: Sequence[str | None], after: Sequence[str | None]) -> Perturbation:
+def _rank_change(items: Sequence[JudgedItem], before: Sequence[str | None], after: Sequence[str | None]) -> RankChange:
     """Changes between two lists of verdicts, as ranks in the item's choices (worst to best); unreadable verdicts are left out."""
     ranks = [
         (item.choices.index(first), item.choices.index(second))
         for item, first, second in zip(items, before, after, strict=True)
         if first is not None and second is not None
     ]
-    found: RankChange = rank_change(ranks)
-    return Perturbation(asked=found.asked, better=found.up, worse=found.down, share=found.share, p_value=found.p_value)
+    return rank_change(ranks)
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -12,7 +12,7 @@ from itertools import combinations
 import msgspec
 
 from sandlot.calibrate.judges.items import JudgedItem
-from sandlot.core.stats.agreement import Confusion, bootstrap, cohen_kappa, prediction_powered
+from sandlot.core.stats.agreement import bootstrap, cohen_kappa, precision_and_recall, prediction_powered
 from sandlot.core.stats.intervals import Interval
 
 
@@ -80,15 +80,16 @@ def corrected_mean(everyone: Sequence[JudgedLabel]) -> Interval | None:
 
 
 def _agreement(check: str, judged: Sequence[JudgedLabel]) -> Agreement:
-    met = Confusion.of([(_met(each.item, a), _met(each.item, b)) for each in judged for a, b in each.pairs()])
+    met = [(_met(each.item, a), _met(each.item, b)) for each in judged for a, b in each.pairs()]
+    precision, recall = precision_and_recall(met)
     twice = [each for each in judged if len(each.item.labels) > 1]
     return Agreement(
         check=check,
         labelled=len(judged),
         kappa=bootstrap([each.pairs() for each in judged], _kappa),
         human=bootstrap([each.human_pairs() for each in twice], _kappa) if twice else None,
-        precision=met.precision,
-        recall=met.recall,
+        precision=precision,
+        recall=recall,
     )
 
 

@@ -22,7 +22,7 @@ from sandlot.env.load import load
 from sandlot.observe.events import CalibrationWave, RolloutEnded, RunBegan, RunEvent, Sink, fan_out, ignore_event
 from sandlot.run.config import RunConfig, RunPlan, Selection, plan_run, run_config_of, split_named
 from sandlot.run.forecast import Forecast, forecast_run
-from sandlot.run.manifest import fingerprints_of
+from sandlot.run.manifest import gather_facts
 from sandlot.run.prepare import name_of
 from sandlot.run.results import Run
 from sandlot.run.run import run_config
@@ -191,8 +191,8 @@ def forecast_calibration(config: CalibrationConfig, runs: Path) -> CalibrationFo
 async def _find_directory(config: CalibrationConfig, env: Environment, plan: RunPlan, runs: Path) -> Path:
     """The directory of these rollouts: the existing one, unless its run was judged bad."""
     placed_env = env.in_image(config.run.image)
-    prints = await fingerprints_of(placed_env, config.opening, plan)
-    stem = f"calibrate-{name_of(placed_env, config.opening, prints)}"
+    facts = await gather_facts(placed_env, config.opening, plan)
+    stem = f"calibrate-{name_of(placed_env, config.opening, facts.prints)}"
     for number in range(1, 10_000):
         path = runs / f"{stem}-{number}"
         if not (path / "manifest.json").exists() or Run(path).verdict != "stopped":

@@ -1,6 +1,5 @@
 """The placement of each task, with advice: one record per task."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from statistics import fmean, pstdev
 
@@ -8,7 +7,7 @@ import msgspec
 
 from sandlot.calibrate.tasks.allocate import Count
 from sandlot.calibrate.tasks.rule import Belief, Masses, Region, Rule, masses, region_placed
-from sandlot.calibrate.tasks.state import CalibrationState, Taken
+from sandlot.calibrate.tasks.state import CalibrationState
 from sandlot.core.stats.intervals import beta_quantile
 
 
@@ -75,15 +74,7 @@ def placements(standing: CalibrationState, *, group: int) -> tuple[Placement, ..
     counts, priors = standing.counts, standing.priors()
     rewards = [reward for taken in standing.taken.values() for reward in taken.rewards]
     span = max([1.0, *rewards]) - min([0.0, *rewards])  # a rubric may clip at other values than 0 and 1
-    return tuple(
-        _placement(
-            _Seen(task.id, standing.families[task.id], counts[task.id], standing.taken[task.id], span),
-            standing.rule,
-            priors[task.id],
-            group,
-        )
-        for task in standing.tasks
-    )
+    return tuple(_placement(standing, task.id, counts[task.id], priors[task.id], span, group) for task in standing.tasks)
 
 
 def _informative(belief: Belief, group: int) -> float:
@@ -91,29 +82,18 @@ def _informative(belief: Belief, group: int) -> float:
     return max(0.0, 1 - belief.power(group) - Belief(belief.b, belief.a).power(group))
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """The rollouts of one task."""
-
-    task: str
-    family: str
-    count: Count
-    taken: Taken
-    span: float
-    """The range of rewards in this calibration."""
-
-
-def _placement(seen: _Seen, rule: Rule, prior: Belief, group: int) -> Placement:
-    count, rewards = seen.count, seen.taken.rewards
+def _placement(standing: CalibrationState, task: str, count: Count, prior: Belief, span: float, group: int) -> Placement:
+    """The placement of one task; `span` is the range of rewards in this calibration."""
+    rule, rewards = standing.rule, standing.taken[task].rewards
     belief = prior.after(count.passed, count.scored)
     mass = masses(rule, belief)
     spread = pstdev(rewards) if rewards else None
-    flat = spread is not None and spread <= rule.flat * seen.span
+    flat = spread is not None and spread <= rule.flat * span
     label = _label(rule, prior, count, flat=flat)
     tail = (1 - rule.confidence) / 2
     return Placement(
-        task=seen.task,
-        family=seen.family,
+        task=task,
+        family=standing.families[task],
         label=label,
         likeliest=mass.likeliest,
         passed=count.passed,

@@ -31,12 +31,8 @@ class SimulatorGates(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Minimum agreement with people on whether the conversation ends (Cohen's kappa)."""
 
 
-def simulator_gates(quality: SimulatorQuality, gates: SimulatorGates) -> tuple[JudgeGate, ...]:
+def simulator_gates(quality: SimulatorQuality, gates: SimulatorGates) -> Iterator[JudgeGate]:
     """The result of every gate that applies; uncalibrated where there is nothing to count."""
-    return tuple(_gates(quality, gates))
-
-
-def _gates(quality: SimulatorQuality, gates: SimulatorGates) -> Iterator[JudgeGate]:
     yield at_most("gives a reply", quality.silent.value, gates.silent, "conversations without a reply")
     yield at_most("repeats itself", quality.flips.value, gates.flips, "endings that change when the conversation is repeated")
     yield at_most("ends too early", quality.premature.value, gates.premature, "unsolved conversations it ended")

@@ -51,4 +51,4 @@ async def validate_user(  # noqa: PLR0913 - what is measured, all by keyword
     begin(len(chosen), len(conversations))
     async with open_users(config, environment) as users:
         quality = await measure_user(users, subjects, conversations, repeats=repeats, at_once=at_once)
-    return Validation(quality, simulator_gates(quality, gates or SimulatorGates()))
+    return Validation(quality, tuple(simulator_gates(quality, gates or SimulatorGates())))

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import RUNS, Json, RunPath, Runs, app, find_run, print_json
+from sandlot.cli.options import RUNS, Json, RunPath, Runs, app, find_run, print_result
 
 
 @app.command("compare")
@@ -24,7 +24,4 @@ def _compare(
     from sandlot.run.results import Run  # noqa: PLC0415 - as above
 
     comparison = Run(find_run(before, runs)).compare(Run(find_run(after, runs)), despite_setting=despite)
-    if json:
-        print_json(comparison)
-    else:
-        print_comparison(comparison)
+    print_result(comparison, print_comparison, json=json)

@@ -1,8 +1,7 @@
 """`sandlot export`: write rollouts for other trainers."""
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -11,27 +10,11 @@ from sandlot.cli.options import RUNS, Json, RunPath, Runs, app, find_run, print_
 _Option = typer.Option
 
 
-class _As(StrEnum):
-    """What is written."""
-
-    SFT = "sft"
-    PAIRS = "pairs"
-    ROLLOUTS = "rollouts"
-
-
-class _Which(StrEnum):
-    """Which tasks."""
-
-    TRAIN = "train"
-    HELDOUT = "heldout"
-    ALL = "all"
-
-
 @app.command("export")
 def _export(
     run: RunPath,
     kind: Annotated[
-        _As,
+        Literal["sft", "pairs", "rollouts"],
         _Option(
             "--as",
             help="`sft`: rollouts with a high reward. `pairs`: a better and a worse one of each task. `rollouts`: exact tokens.",
@@ -40,7 +23,7 @@ def _export(
     out: Annotated[
         Path | None, _Option("--out", metavar="FILE", help="A .jsonl or .parquet file. [default: RUN/exports/KIND.parquet]")
     ] = None,
-    split: Annotated[_Which, _Option("--split", help="Which tasks to export.")] = _Which.TRAIN,
+    split: Annotated[Literal["train", "heldout", "all"], _Option("--split", help="Which tasks to export.")] = "train",
     least: Annotated[float, _Option("--least", help="Minimum reward of a rollout, for `sft`.")] = 1.0,
     runs: Runs = RUNS,
     json: Json = False,
@@ -53,8 +36,8 @@ def _export(
     from sandlot.interop.export import ExportKind, export_run  # noqa: PLC0415 - as above
     from sandlot.run.results import Run  # noqa: PLC0415 - help does not need it
 
-    wanted = None if split is _Which.ALL else Split(split.value)
-    written = export_run(Run(find_run(run, runs)), ExportKind(kind.value), out, split=wanted, least=least)
+    wanted = None if split == "all" else Split(split)
+    written = export_run(Run(find_run(run, runs)), ExportKind(kind), out, split=wanted, least=least)
     if json:
         print_json(written)
     else:

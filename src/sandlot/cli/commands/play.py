@@ -18,10 +18,9 @@ def _play(
 
     Type a message to send it, `/TOOL {"argument": "value"}` to call a tool, `/help` to list the tools, Ctrl-D to leave.
     """
-    import anyio  # noqa: PLC0415 - help does not need it
-
-    from sandlot.cli.views.play import play_in_terminal  # noqa: PLC0415 - as above
+    from sandlot.cli.views.play import play_in_terminal  # noqa: PLC0415 - help does not need it
+    from sandlot.core.concurrency.blocking import run_interruptible  # noqa: PLC0415 - as above
     from sandlot.core.trace import Failed  # noqa: PLC0415 - as above
 
-    trace = anyio.run(play_in_terminal, env, task, user, judge)
+    trace = run_interruptible(play_in_terminal, env, task, user, judge)
     raise typer.Exit(1 if isinstance(trace.outcome, Failed) else 0)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from sandlot.cli.options import RUNS, Json, Judge, Rubric, RunPath, Runs, app, authors_on_stderr, find_run, print_json
+from sandlot.cli.options import RUNS, Json, Judge, Rubric, RunPath, Runs, app, authors_on_stderr, find_run, print_result
 
 
 @app.command("regrade")
@@ -20,15 +20,11 @@ def _regrade(
 
     Shows what changed, and writes nothing. Exit code 1 if any outcome differs.
     """
-    import anyio  # noqa: PLC0415 - help does not need it
-
-    from sandlot.cli.views.regrade import print_report  # noqa: PLC0415 - as above
+    from sandlot.cli.views.compare import print_report  # noqa: PLC0415 - help does not need it
+    from sandlot.core.concurrency.blocking import run_interruptible  # noqa: PLC0415 - as above
     from sandlot.run.regrade import regrade_run  # noqa: PLC0415 - as above
 
     with authors_on_stderr():
-        report = anyio.run(regrade_run, find_run(run, runs), env, judge, rubric)
-    if json:
-        print_json(report)
-    else:
-        print_report(report)
+        report = run_interruptible(regrade_run, find_run(run, runs), env, judge, rubric)
+    print_result(report, print_report, json=json)
     raise typer.Exit(1 if report.changed else 0)

@@ -22,13 +22,12 @@ def _replay(
     With `--until N --model M`, another model continues after turn N. If the run had a `--user`, that user then plays again from
     the beginning. Exit code 1 if the new rollout has no score.
     """
-    import anyio  # noqa: PLC0415 - help does not need it
-
-    from sandlot.cli.views.play import show_result  # noqa: PLC0415 - as above
+    from sandlot.cli.views.play import show_result  # noqa: PLC0415 - help does not need it
+    from sandlot.core.concurrency.blocking import run_interruptible  # noqa: PLC0415 - as above
     from sandlot.run.replay import replay_trace  # noqa: PLC0415 - as above
 
     with authors_on_stderr():
-        again = anyio.run(replay_trace, *find_trace(trace, runs), until, model, env, judge)
+        again = run_interruptible(replay_trace, *find_trace(trace, runs), until, model, env, judge)
     if json:
         print_json(again)
     else:

@@ -2,9 +2,8 @@
 
 import functools
 from collections.abc import Mapping
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -12,13 +11,6 @@ from sandlot.cli.options import Judge, NumberType, OptionalEnv, Rubric, app
 from sandlot.core.errors import ConfigError
 
 _Option = typer.Option
-
-
-class _Transport(StrEnum):
-    """How clients connect."""
-
-    STDIO = "stdio"
-    HTTP = "http"
 
 
 @app.command("serve")
@@ -29,7 +21,7 @@ def _serve(
         str | None, _Option("--model", "-m", help="Serve a model instead (OpenAI API): `smollm2`, `rookie`, `hf:FOLDER`.")
     ] = None,
     task: Annotated[str | None, _Option("--task", help="Which task. [default: the first]")] = None,
-    transport: Annotated[_Transport, _Option("--transport", help="How MCP clients connect.")] = _Transport.STDIO,
+    transport: Annotated[Literal["stdio", "http"], _Option("--transport", help="How MCP clients connect.")] = "stdio",
     host: Annotated[str, _Option("--host", help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, _Option("--port", help="Port to listen on; 0 takes any free one.")] = 8900,
     allow_host: Annotated[
@@ -51,7 +43,7 @@ def _serve(
     Each MCP connection plays one rollout of a task, which is graded when the client calls the finish tool. A model is served
     until SIGTERM or Ctrl-C; then running requests have `--drain-s` seconds to finish.
     """
-    import anyio  # noqa: PLC0415 - help does not need it
+    from sandlot.core.concurrency.blocking import run_interruptible  # noqa: PLC0415 - help does not need it
 
     hosts = tuple(allow_host or ())
     of_environments = {"ENV": env, "--mcp": mcp or None, "--task": task, "--judge": judge, "--rubric": rubric}
@@ -66,16 +58,16 @@ def _serve(
         )
         if not until_eof:  # a program that started this server waits for the line on stdout
             typer.echo(f"loading {model} ...", err=True)
-        anyio.run(functools.partial(serve_model, model, place, share, ready=typer.echo))
+        run_interruptible(functools.partial(serve_model, model, place, share, ready=typer.echo))
         return
     from sandlot.serve.environment.serve import serve_environment  # noqa: PLC0415 - as above
 
     _require_unset(of_models, "an environment")
     if env is None or not mcp:
         raise ConfigError("give what to serve: `sandlot serve ENV --mcp`, or `sandlot serve --model MODEL`")
-    where = {"transport": transport.value, "host": host, "port": port, "allow_hosts": hosts}
+    where = {"transport": transport, "host": host, "port": port, "allow_hosts": hosts}
     tell = functools.partial(typer.echo, err=True)
-    anyio.run(functools.partial(serve_environment, env, task, judge=judge, rubric=rubric, ready=tell, **where))
+    run_interruptible(functools.partial(serve_environment, env, task, judge=judge, rubric=rubric, ready=tell, **where))
 
 
 def _require_unset(options: Mapping[str, object], served: str) -> None:

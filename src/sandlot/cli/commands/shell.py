@@ -19,9 +19,9 @@ def _shell(
     The recorded tool calls are replayed in a fresh sandbox, then you have a shell there. Files are as they were then; processes
     are not restored. Commands may come through a pipe. The exit code is the shell's.
     """
-    import anyio  # noqa: PLC0415 - help does not need it
+    from sandlot.core.concurrency.blocking import run_interruptible  # noqa: PLC0415 - help does not need it
 
-    raise typer.Exit(anyio.run(_step_in, trace, runs, turn, env))
+    raise typer.Exit(run_interruptible(_step_in, trace, runs, turn, env))
 
 
 async def _step_in(trace: str, runs: "Runs", turn: int | None, env: str | None) -> int:

@@ -1,7 +1,7 @@
 """`sandlot train`: train a model on graded rollouts, by a recipe."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -34,7 +34,7 @@ def _train(
             help="Also send metrics to `tensorboard`, `mlflow`, `wandb` (offline) or an installed tracker.",
         ),
     ] = None,
-    require_audit: Annotated[
+    audited: Annotated[
         bool, _Option("--require-audit", help="Train only if `sandlot audit` gave the environment, unchanged, the verdict SHIP.")
     ] = False,
     runs: Runs = RUNS,
@@ -53,8 +53,10 @@ def _train(
 
     changed = {"steps": steps, "seed": seed, "curriculum": curriculum, "tracker": tracker}
     made = load_recipe(recipe).but(**{name: value for name, value in changed.items() if value is not None})
-    if require_audit:
-        _require_audit(made.env, runs)
+    if audited:
+        from sandlot.audit.reports.folder import require_audit  # noqa: PLC0415 - only who asks for it pays for it
+
+        require_audit(made.env, runs)
     if dry_run:
         if is_leader():
             show_recipe(made, place, json=json)
@@ -69,13 +71,3 @@ def _train(
         raise typer.Exit(3) from error
     finished.show(json=json)
     raise typer.Exit(finished.exit_code)
-
-
-def _require_audit(env: Any, runs: Path) -> None:
-    from sandlot.audit.reports.folder import place_of, require_audit  # noqa: PLC0415 - only who asks for it pays for it
-    from sandlot.env.fingerprint import environment_fingerprint  # noqa: PLC0415 - as above
-    from sandlot.env.load import load  # noqa: PLC0415 - as above
-
-    environment = load(env)
-    named = env if isinstance(env, str | Path) else environment.source or "not in a file"
-    require_audit(environment.name, place_of(named), environment_fingerprint(environment), runs)

@@ -1,18 +1,11 @@
 """`sandlot triage`: group the failures of a run by cause, and label rollouts."""
 
 import getpass
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from sandlot.cli.options import RUNS, Json, RunPath, Runs, app, find_run, print_json
-
-
-class _Export(StrEnum):
-    """What can be written out."""
-
-    LABELS = "labels"
+from sandlot.cli.options import RUNS, Json, RunPath, Runs, app, find_run, print_json, print_result
 
 
 @app.command("triage")
@@ -25,7 +18,7 @@ def _triage(
     by: Annotated[str | None, typer.Option("--by", help="Name of the person who labels. [default: your user name]")] = None,
     note: Annotated[str, typer.Option("--note", help="The reason, in your words.")] = "",
     review: Annotated[bool, typer.Option("--review", help="Show proposed rollouts one by one and ask for labels.")] = False,
-    export: Annotated[_Export | None, typer.Option("--export", help="Print every label as JSON Lines.")] = None,
+    export: Annotated[Literal["labels"] | None, typer.Option("--export", help="Print every label as JSON Lines.")] = None,
     traces: Annotated[int, typer.Option("--traces", min=1, help="Maximum traces to read.")] = 3000,
     seed: Annotated[int, typer.Option("--seed", help="Seed for the random choices.")] = 0,
     runs: Runs = RUNS,
@@ -56,8 +49,5 @@ def _triage(
     if review:
         reviewing.review(looked_at, found.proposed, by=by or getpass.getuser())
         return
-    if json:
-        print_json(found)
-    else:
-        triaging.print_triage(found)
+    print_result(found, triaging.print_triage, json=json)
     raise typer.Exit(found.exit_code)

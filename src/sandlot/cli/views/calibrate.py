@@ -2,12 +2,10 @@
 
 import functools
 import signal
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import anyio
 import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
@@ -15,11 +13,11 @@ from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
 from sandlot.calibrate.tasks.calibrate import CalibrationConfig, calibrate_config, forecast_calibration
 from sandlot.calibrate.tasks.calibration import Calibration
 from sandlot.calibrate.tasks.placement import TaskLabel
-from sandlot.cli.options import authors_on_stderr, print_json
+from sandlot.cli.options import authors_on_stderr, print_json, print_plain_json
 from sandlot.cli.views.bars import Bars
 from sandlot.cli.views.placement import print_calibration, print_errors
 from sandlot.cli.views.run import raise_limits
-from sandlot.core.text import printable_json
+from sandlot.core.concurrency.blocking import run_interruptible
 from sandlot.observe.events import CalibrationWave, RolloutEnded, RunBegan, RunEvent
 from sandlot.run.manifest import public_config
 
@@ -64,7 +62,7 @@ def calibrate_watched(
         console=console,
     ) as bars, authors_on_stderr():  # fmt: skip
         bar = _Bar(bars, console)
-        found = anyio.run(functools.partial(calibrate_config, config, runs=runs, place=place, sink=bar.receive))
+        found = run_interruptible(functools.partial(calibrate_config, config, runs=runs, place=place, sink=bar.receive))
         if found.stopped:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # everything is stored; a second Ctrl-C must not hide how to continue
     path = bar.path
@@ -114,8 +112,7 @@ def show_forecast(config: CalibrationConfig, *, runs: Path, json: bool) -> None:
     if json:
         print_json({"config": shown, **msgspec.structs.asdict(found)})
         return
-    sys.stdout.buffer.write(printable_json(msgspec.json.format(msgspec.json.encode(shown), indent=2)) + b"\n")
-    sys.stdout.flush()
+    print_plain_json(shown)
     console = Console(highlight=False, soft_wrap=True)
     fewest, likely, most = found.rollouts.values()
     console.print(f"{found.tasks} tasks; [bold]{likely:,}[/] rollouts are likely, at least {fewest:,}, at most {most:,}")

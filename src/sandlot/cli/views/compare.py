@@ -1,10 +1,14 @@
-"""A comparison for a person: the difference, how sure, and which tasks moved."""
+"""What changed, for a person: between two runs, with how sure it is and which tasks moved, or when a run was graded again."""
 
 from rich.console import Console
 from rich.markup import escape
 
 from sandlot.cli.views.summary import plain
 from sandlot.run.compare import RunComparison
+from sandlot.run.regrade import Report, describe_outcome
+
+_MAX_REGRADED = 20
+"""Rollouts named whose outcome changed."""
 
 
 def print_comparison(comparison: RunComparison) -> None:
@@ -35,3 +39,15 @@ def print_comparison(comparison: RunComparison) -> None:
             console.print(
                 f"{name}: {len(tasks)}  [dim]{escape(plain(', '.join(tasks[:3])))}{', ...' if len(tasks) > 3 else ''}[/]"
             )
+
+
+def print_report(report: Report) -> None:
+    """What regrading found: counts, and the rollouts whose outcome changed."""
+    print(f"{report.run}: {report.regraded} rollouts graded again, {report.same} the same, {len(report.changed)} changed")
+    if not report.same_environment:
+        print("the environment has changed since the run was made")
+    for item in report.changed[:_MAX_REGRADED]:
+        checks = ", ".join(item.changed_checks[:6])
+        print(f"  {plain(item.task)}/{item.rollout}: {describe_outcome(item.before)} -> {describe_outcome(item.now)}  ({checks})")
+    if len(report.changed) > _MAX_REGRADED:
+        print(f"  and {len(report.changed) - _MAX_REGRADED} more; `--json` has all")

@@ -11,20 +11,14 @@ from rich.markup import escape
 from sandlot.analysis.health.item import Health, HealthItem, HealthMark
 from sandlot.cli.views.summary import plain
 
-_STYLES = {
-    HealthMark.OK: "green",
-    HealthMark.WARN: "yellow",
-    HealthMark.FAIL: "bold red",
-    HealthMark.UNKNOWN: "cyan",
-    HealthMark.NOT_ASKED: "dim",
+_MARKS = {
+    HealthMark.OK: ("green", "ok"),
+    HealthMark.WARN: ("yellow", "warn"),
+    HealthMark.FAIL: ("bold red", "FAIL"),
+    HealthMark.UNKNOWN: ("cyan", "?"),
+    HealthMark.NOT_ASKED: ("dim", "-"),
 }
-_WORDS = {
-    HealthMark.OK: "ok",
-    HealthMark.WARN: "warn",
-    HealthMark.FAIL: "FAIL",
-    HealthMark.UNKNOWN: "?",
-    HealthMark.NOT_ASKED: "-",
-}
+"""The style and the word of each mark."""
 _VERDICTS = {
     HealthMark.OK: "[green]healthy[/]",
     HealthMark.WARN: "[yellow]worth a look[/]",
@@ -64,7 +58,8 @@ def health_line(run: Path, items: Iterable[HealthItem]) -> str | None:
 
 def _print_item(console: Console, health: Health, item: HealthItem) -> None:
     needs = f"  [dim]needs {escape(plain(item.needed))}[/]" if item.mark is HealthMark.UNKNOWN and item.needed else ""
-    console.print(f"[{_STYLES[item.mark]}]{_WORDS[item.mark]:>5}[/]  [bold]{item.name:<10}[/]  {escape(plain(item.said))}{needs}")
+    style, word = _MARKS[item.mark]
+    console.print(f"[{style}]{word:>5}[/]  [bold]{item.name:<10}[/]  {escape(plain(item.said))}{needs}")
     if item.mark in {HealthMark.WARN, HealthMark.FAIL} and item.look:
         console.print(f"{'':19}[dim]sandlot show {escape(plain(f'{health.run}/{item.look[0]}'))}[/]")
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import anyio
 import msgspec
 from rich.console import Console
 from rich.markup import escape
@@ -17,6 +16,7 @@ from sandlot.calibrate.judges.judge import Probing, Quality
 from sandlot.calibrate.judges.labels import Agreement
 from sandlot.calibrate.judges.validate import validate_judge
 from sandlot.cli.options import authors_on_stderr
+from sandlot.core.concurrency.blocking import run_interruptible
 from sandlot.core.stats.intervals import Interval
 from sandlot.wiring.config import ModelConfig
 
@@ -54,7 +54,7 @@ def judge_watched(
 
     asking = functools.partial(validate_judge, what, judge, labels=labels, probing=probing, gates=gates, begin=begin)
     with authors_on_stderr(), console.status("asking"):
-        found = anyio.run(asking)
+        found = run_interruptible(asking)
     return GatedResult(found, functools.partial(_print_quality, found))
 
 

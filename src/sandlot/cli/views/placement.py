@@ -191,7 +191,7 @@ def _print_costs(console: Console, found: Calibration) -> None:
 def _print_tasks(console: Console, found: Calibration, path: Path) -> None:
     """A few tasks of each label with what to do about them."""
     for label in (TaskLabel.UNSCORABLE, TaskLabel.FLAT, TaskLabel.TOO_HARD, TaskLabel.TOO_EASY, TaskLabel.BORDERLINE):
-        chosen = sorted(found.labelled(label), key=_surest)
+        chosen = sorted(found.labelled(label), key=lambda each: -max(each.below, each.inside, each.above))
         by_advice: dict[str, list[Placement]] = {}
         for each in chosen:
             likely = f"most likely {WORDS[each.likeliest]}" if label is TaskLabel.BORDERLINE else each.advice
@@ -201,10 +201,6 @@ def _print_tasks(console: Console, found: Calibration, path: Path) -> None:
     unscored = found.labelled(TaskLabel.UNSCORABLE)
     if unscored:
         _line(console, "", f"look closer: sandlot show {escape(str(path))}/{unscored[0].task}/0")
-
-
-def _surest(placement: Placement) -> float:
-    return -max(placement.below, placement.inside, placement.above)
 
 
 def _named(tasks: Iterable[Placement]) -> str:

@@ -1,7 +1,7 @@
 """A person at the keyboard as the policy of one rollout: the same world, limits and checks a model has."""
 
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 
 import anyio.to_thread
 import msgspec
@@ -14,28 +14,14 @@ from sandlot.core.task import Task
 from sandlot.core.trace import Message, Node, Part, Text, ToolCall, Trace
 from sandlot.core.types import Role
 from sandlot.env.load import load
-from sandlot.env.taskset import task_named, tasks_of
 from sandlot.env.transcript import message_lines
-from sandlot.env.user import require_user
-from sandlot.harness.tool_loop import ToolLoop
-from sandlot.rollout import run_rollout
-from sandlot.store.blobs import MemoryBlobs
-from sandlot.wiring.config import judge_config, user_config
-from sandlot.wiring.models import open_users
-from sandlot.wiring.parts import RolloutParts, open_grading
+from sandlot.run.replay import play_task
 
 
 async def play_in_terminal(env: str, task: str | None, user: str | None, judge: str | None) -> Trace:
     """One rollout by hand, graded at the end."""
     environment = load(env)
-    chosen = task_named(environment, task) if task else tasks_of(environment)[0]
-    player = user_config(user)
-    require_user(environment, named=player is not None)
-    print(f"{environment.name}: {chosen.id}. Write a message, call a tool with `/tool {{json}}`, or `/help`. Ctrl-D ends.\n")
-    async with open_grading(environment, judge=judge_config(judge)) as grading, AsyncExitStack() as stack:
-        users = await stack.enter_async_context(open_users(player, environment)) if player else None
-        parts = RolloutParts(grading=grading, policies=_Person(), harness=ToolLoop(), users=users)
-        trace = await run_rollout(parts, chosen, run="play", rollout=0, blobs=MemoryBlobs())
+    trace = await play_task(environment, _Person(environment.name), task, user=user, judge=judge)
     show_result(trace)
     return trace
 
@@ -45,12 +31,14 @@ class _Person:
 
     name = "person"
 
-    def __init__(self) -> None:
+    def __init__(self, env: str) -> None:
+        self._env = env
         self._num_shown = 0
 
     @asynccontextmanager
     async def policy(self, task: Task, seed: int, rollout: int = 0) -> AsyncGenerator["_Person"]:  # noqa: ARG002 - a person needs neither
         """The same person each time."""
+        print(f"{self._env}: {task.id}. Write a message, call a tool with `/tool {{json}}`, or `/help`. Ctrl-D ends.\n")
         yield self
 
     async def turn(self, trace: Trace, leaf: int, tools: Sequence[ToolSpec]) -> Node:

@@ -3,22 +3,19 @@
 import functools
 import gc
 import signal
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import anyio
-import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 
 from sandlot.analysis.health.health import quick_health
-from sandlot.cli.options import authors_on_stderr, print_json
+from sandlot.cli.options import authors_on_stderr, print_json, print_plain_json
 from sandlot.cli.views.bars import Bars
 from sandlot.cli.views.health import health_line
 from sandlot.cli.views.summary import print_summary
-from sandlot.core.text import printable_json
+from sandlot.core.concurrency.blocking import run_interruptible
 from sandlot.observe.events import RolloutEnded, RunBegan, RunEvent
 from sandlot.observe.progress import RolloutProgress
 from sandlot.run.config import RunConfig
@@ -66,7 +63,7 @@ def run_watched(config: RunConfig, *, runs: Path, place: Path | None, quiet: boo
         console=console,
     ) as bars, authors_on_stderr():  # fmt: skip
         sink = _Bar(bars, console).receive
-        run = anyio.run(functools.partial(run_config, config, runs=runs, place=place, sink=sink))
+        run = run_interruptible(functools.partial(run_config, config, runs=runs, place=place, sink=sink))
         if run.sittings and run.sittings[-1].stopped:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # everything is stored; a second Ctrl-C must not hide how to continue
     return RunResult(run, run.summary())
@@ -115,8 +112,7 @@ def show_forecast(config: RunConfig, *, runs: Path, json: bool) -> None:
     if json:
         print_json({"config": public_config(config), "tasks": len(plan.tasks), "forecast": expected})
         return
-    sys.stdout.buffer.write(printable_json(msgspec.json.format(msgspec.json.encode(public_config(config)), indent=2)) + b"\n")
-    sys.stdout.flush()
+    print_plain_json(public_config(config))
     print(expected.describe())
 
 

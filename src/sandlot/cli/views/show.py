@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import anyio
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -14,6 +13,7 @@ from rich.table import Table
 from sandlot.cli.options import authors_on_stderr, print_json
 from sandlot.cli.views.columns import print_columns
 from sandlot.cli.views.summary import end_text, plain
+from sandlot.core.concurrency.blocking import run_interruptible
 from sandlot.core.errors import SandlotError
 from sandlot.core.limits import OnBreach
 from sandlot.core.ports.world import ToolSource, ToolSpec
@@ -71,7 +71,7 @@ def _served_facts(env: Environment) -> dict[str, Any]:
     """The tools of its MCP servers, or why they cannot be listed."""
     own = {tool.spec.name for tool in env.tools}
     try:
-        served = anyio.run(list_served_tools, env, tasks_of(env)[0])
+        served = run_interruptible(list_served_tools, env, tasks_of(env)[0])
     except SandlotError as error:
         return {"mcp_tools": [], "mcp_error": str(error)}
     return {"mcp_tools": [spec for spec in served if spec.name not in own]}

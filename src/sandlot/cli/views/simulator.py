@@ -3,7 +3,6 @@
 import functools
 from typing import Any
 
-import anyio
 from rich.console import Console
 from rich.markup import escape
 
@@ -13,6 +12,7 @@ from sandlot.calibrate.users.validate import validate_user
 from sandlot.cli.options import authors_on_stderr
 from sandlot.cli.views.judge import STYLES, GatedResult, people_lines, percent, print_gates
 from sandlot.cli.views.summary import plain
+from sandlot.core.concurrency.blocking import run_interruptible
 from sandlot.wiring.config import ModelConfig
 
 
@@ -24,7 +24,7 @@ def simulate_watched(env: str, user: ModelConfig, *, quiet: bool, **how: Any) ->
         console.print(f"[bold]{escape(user.shown)}[/] plays the users of {tasks} tasks in {conversations} conversations")
 
     with authors_on_stderr(), console.status("talking"):
-        found = anyio.run(functools.partial(validate_user, env, user, begin=begin, **how))
+        found = run_interruptible(functools.partial(validate_user, env, user, begin=begin, **how))
     return GatedResult(found, functools.partial(_print_simulator, found))
 
 

@@ -1,7 +1,6 @@
 """A training on the screen: one line per step on stderr, a bar during evaluations, and the result."""
 
 import signal
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 
-from sandlot.cli.options import authors_on_stderr, print_json
+from sandlot.cli.options import authors_on_stderr, print_json, print_plain_json, print_result
 from sandlot.cli.views.bars import Bars
 from sandlot.cli.views.summary import plain
-from sandlot.core.text import printable_json
 from sandlot.observe.events import (
     AlarmRaised,
     EvaluationBegan,
@@ -71,9 +69,7 @@ def train_watched(recipe: Recipe, *, place: Path | None, quiet: bool) -> Trainin
     ) as bars, authors_on_stderr():  # fmt: skip
         progress = train(recipe, run=path, sink=_Lines(bars, console).receive)
         if progress.stopped:
-            signal.signal(
-                signal.SIGINT, signal.SIG_IGN
-            )  # all is stored; a second Ctrl-C must not cut off the message on how to continue
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # everything is stored; a second Ctrl-C must not hide how to continue
     return TrainingResult(path, msgspec.json.decode((path / FILE).read_bytes(), type=Outcome))
 
 
@@ -259,8 +255,4 @@ def _level(heldout: Heldout) -> str:
 def show_recipe(recipe: Recipe, place: Path | None, *, json: bool) -> None:
     """What would be trained; trains nothing."""
     told = {"run": str(place_of(recipe, place)), "recipe": as_plain_data(recipe)}
-    if json:
-        print_json(told)
-        return
-    sys.stdout.buffer.write(printable_json(msgspec.json.format(msgspec.json.encode(told), indent=2)) + b"\n")
-    sys.stdout.flush()
+    print_result(told, print_plain_json, json=json)

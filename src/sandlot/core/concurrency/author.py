@@ -29,6 +29,12 @@ def name_of(function: Callable[..., Any]) -> str:
     return f"{getattr(inner, '__module__', '?')}.{getattr(inner, '__qualname__', repr(inner))}"
 
 
+def location_of(function: Callable[..., Any]) -> str:
+    """`file:line` of a function, for error messages."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(function)
+
+
 def is_async(function: Callable[..., Any]) -> bool:
     """True if the function must be awaited."""
     inner = _unwrapped(function)

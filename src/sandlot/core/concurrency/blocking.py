@@ -1,14 +1,19 @@
 """Blocking versions of async functions, for callers that do not await."""
 
 import asyncio
+import functools
 import inspect
+import signal
+import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, ParamSpec, TypeVar
+from types import FrameType
+from typing import Any, ParamSpec, TypeVar, TypeVarTuple
 
 import anyio
 from anyio.from_thread import start_blocking_portal
 
 _Parameters = ParamSpec("_Parameters")
+_Arguments = TypeVarTuple("_Arguments")
 _Result = TypeVar("_Result")
 
 
@@ -25,19 +30,47 @@ def blocking(name: str, function: Callable[_Parameters, Coroutine[Any, Any, _Res
         except TypeError as error:
             raise TypeError(f"{name}() {error}") from None
 
-        async def go() -> _Result:
-            return await function(*args, **kwargs)
-
+        go = functools.partial(function, *args, **kwargs)
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            return anyio.run(go)
+            return run_interruptible(go)
         return _in_another_thread(go)
 
     call.__name__ = call.__qualname__ = name
     call.__module__, call.__doc__, call.__annotations__ = function.__module__, function.__doc__, function.__annotations__
     call.__signature__ = signature  # type: ignore[attr-defined] - what help() and notebooks show
     return call
+
+
+def run_interruptible(function: Callable[[*_Arguments], Coroutine[Any, Any, _Result]], *args: *_Arguments) -> _Result:
+    """`anyio.run`, but after Ctrl-C it raises `KeyboardInterrupt` in every case.
+
+    Ctrl-C cancels the function. `anyio.run` forgets it if the function returns all the same, or if a task fails while it ends.
+    """
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) != signal.default_int_handler:
+        return anyio.run(function, *args)  # the caller handles Ctrl-C
+    interrupts: list[int] = []
+
+    async def go() -> _Result:
+        cancel = signal.getsignal(signal.SIGINT)
+        assert callable(cancel)
+
+        def note(number: int, frame: FrameType | None) -> None:
+            interrupts.append(number)
+            cancel(number, frame)
+
+        signal.signal(signal.SIGINT, note)
+        try:
+            return await function(*args)
+        finally:
+            signal.signal(signal.SIGINT, cancel)
+
+    try:
+        return anyio.run(go)
+    finally:
+        if interrupts:
+            raise KeyboardInterrupt
 
 
 def _in_another_thread(go: Callable[[], Coroutine[Any, Any, _Result]]) -> _Result:

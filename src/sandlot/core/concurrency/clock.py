@@ -29,17 +29,10 @@ SYSTEM_CLOCK = Clock()
 @contextmanager
 def deadline(seconds: float, kind: type[SandlotError], what: str) -> Generator[anyio.CancelScope]:
     """Raise `kind` if the block raises or takes longer than `seconds`; `what` names it in the message."""
-    with _budget(seconds) as scope, boundary(kind, what):
+    with time_limit(seconds) as scope, boundary(kind, what):
         yield scope
     if scope.cancelled_caught:
         raise kind(f"{what}: took longer than {seconds:g} s", kind="timeout")
-
-
-@contextmanager
-def time_limit(seconds: float) -> Generator[anyio.CancelScope]:
-    """Cancel the block after `seconds` without an error; `cancelled_caught` of the scope says whether it was."""
-    with _budget(seconds) as scope:
-        yield scope
 
 
 class _Budget:
@@ -90,7 +83,8 @@ _budgets: ContextVar[tuple[_Budget, ...]] = ContextVar("budgets", default=())
 
 
 @contextmanager
-def _budget(seconds: float) -> Generator[anyio.CancelScope]:
+def time_limit(seconds: float) -> Generator[anyio.CancelScope]:
+    """Cancel the block after `seconds` without an error; `cancelled_caught` of the scope says whether it was."""
     with anyio.move_on_after(seconds) as scope:
         token = _budgets.set((*_budgets.get(), _Budget(scope)))
         try:

@@ -11,6 +11,7 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
@@ -53,22 +54,20 @@ async def off_loop(name: str | Callable[[], str], work: Callable[[], Any]) -> An
     return job.result
 
 
+@dataclass(slots=True, eq=False)
 class _Job:
     """One piece of work and its result."""
 
-    __slots__ = ("abandoned", "answered", "begun", "context", "error", "result", "stage", "work")
-
-    def __init__(self, work: Callable[[], Any]) -> None:
-        self.work = work
-        self.context = contextvars.copy_context()
-        self.begun = anyio.Event()
-        """Set when a thread begins it, if none was free at first."""
-        self.answered = anyio.Event()
-        self.stage = "waiting"
-        """`waiting`, `running`, `done`, or `dropped`: cancelled before a thread began it."""
-        self.abandoned = ""
-        self.result: Any = None
-        self.error: BaseException | None = None
+    work: Callable[[], Any]
+    context: contextvars.Context = field(default_factory=contextvars.copy_context)
+    begun: anyio.Event = field(default_factory=anyio.Event)
+    """Set when a thread begins it, if none was free at first."""
+    answered: anyio.Event = field(default_factory=anyio.Event)
+    stage: str = "waiting"
+    """`waiting`, `running`, `done`, or `dropped`: cancelled before a thread began it."""
+    abandoned: str = ""
+    result: Any = None
+    error: BaseException | None = None
 
     def run(self) -> None:
         """Do the work; store its result or its exception."""

@@ -57,46 +57,25 @@ def cohen_kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
     return (sum(a == b for a, b in pairs) / len(pairs) - chance) / (1 - chance)
 
 
-def bootstrap(
-    items: Sequence[Item], figure: Callable[[Sequence[Item]], float | None], *, confidence: float = CONFIDENCE, seed: int = 0
-) -> Interval:
+def bootstrap(items: Sequence[Item], figure: Callable[[Sequence[Item]], float | None]) -> Interval:
     """A figure with its bootstrap interval over items. Seeded."""
     value = figure(items)
     if value is None or len(items) < _FEWEST:
         return Interval(value, -1.0, 1.0, "too few labels, or all equal")
-    rng = Random(seed)  # noqa: S311 - statistics, not secrets; the same answer every time
+    rng = Random(0)  # noqa: S311 - statistics, not secrets; the same answer every time
     drawn = [figure(rng.choices(items, k=len(items))) for _ in range(_RESAMPLES)]
     values = sorted(each for each in drawn if each is not None)
     if len(values) < _RESAMPLES / 2:
         return Interval(value, -1.0, 1.0, "most resamples are all equal: too little variety for an interval")
-    tail = (1 - confidence) / 2
+    tail = (1 - CONFIDENCE) / 2
     return Interval(value, min(value, quantile(values, tail)), max(value, quantile(values, 1 - tail)))
 
 
-@dataclass(frozen=True, slots=True)
-class Confusion:
-    """A judge's verdicts, met or not, against the truth."""
-
-    both: int = 0
-    only_judge: int = 0
-    only_right: int = 0
-    neither: int = 0
-
-    @classmethod
-    def of(cls, pairs: Sequence[tuple[bool, bool]]) -> "Confusion":
-        """From pairs (verdict, truth)."""
-        counts = Counter(pairs)
-        return cls(counts[True, True], counts[True, False], counts[False, True], counts[False, False])
-
-    @property
-    def precision(self) -> Interval:
-        """Of the verdicts `met`, the share that is right."""
-        return wilson(self.both, self.both + self.only_judge)
-
-    @property
-    def recall(self) -> Interval:
-        """Of the items that are met, the share that was judged so."""
-        return wilson(self.both, self.both + self.only_right)
+def precision_and_recall(pairs: Sequence[tuple[bool, bool]]) -> tuple[Interval, Interval]:
+    """Of the verdicts `met`, the share that is right; of what is met, the share that was judged so. From (verdict, truth)."""
+    counts = Counter(pairs)
+    both = counts[True, True]
+    return wilson(both, both + counts[True, False]), wilson(both, both + counts[False, True])
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +83,9 @@ class RankChange:
     """The effect on verdicts of a change that should not matter."""
 
     asked: int
-    up: int
+    better: int
     """Verdicts that became better."""
-    down: int
+    worse: int
     share: Interval
     """The share of verdicts that changed."""
     p_value: float
@@ -115,14 +94,12 @@ class RankChange:
 
 def rank_change(ranks: Sequence[tuple[int, int]]) -> RankChange:
     """From pairs of ranks, before and after."""
-    up = sum(after > before for before, after in ranks)
-    down = sum(after < before for before, after in ranks)
-    return RankChange(len(ranks), up, down, wilson(up + down, len(ranks)), mcnemar(up, down))
+    better = sum(after > before for before, after in ranks)
+    worse = sum(after < before for before, after in ranks)
+    return RankChange(len(ranks), better, worse, wilson(better + worse, len(ranks)), mcnemar(better, worse))
 
 
-def prediction_powered(
-    judged: Sequence[float], labelled: Sequence[tuple[float, float]], *, confidence: float = CONFIDENCE
-) -> Interval:
+def prediction_powered(judged: Sequence[float], labelled: Sequence[tuple[float, float]]) -> Interval:
     """Prediction-powered inference: the mean human label, from a judge's values for all items and labels for some.
 
     `judged` are the judge's values of items without a label, `labelled` are pairs of the judge's value and the label. The judge's
@@ -137,7 +114,7 @@ def prediction_powered(
     if n == 1:
         return Interval(value, -math.inf, math.inf, "one label is too few for an interval")
     variance = n * _variance(parts) + (len(judged) * _variance(judged) / whole**2 if len(judged) > 1 else 0.0)
-    half = normal_width(confidence) * math.sqrt(variance)
+    half = normal_width(CONFIDENCE) * math.sqrt(variance)
     return Interval(value, value - half, value + half)
 
 

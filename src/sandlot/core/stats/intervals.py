@@ -116,21 +116,17 @@ def t_width(degrees: int, confidence: float) -> float:
 # -- shares ------------------------------------------------------------------------------------------------------------
 
 
-def wilson(k: float, n: float, confidence: float = CONFIDENCE) -> Interval:
+def wilson(k: float, n: float) -> Interval:
     """Wilson's interval for a share k of n: good for small n, and within 0 to 1."""
-    _require_share(k, n)
-    return _wilson(k / n, n, normal_width(confidence)) if n else Interval(None, 0.0, 1.0, "no data")
+    if not 0 <= k <= n:
+        raise ValueError(f"{k} of {n} is not a share; give 0 <= k <= n")
+    return _wilson(k / n, n, normal_width(CONFIDENCE)) if n else Interval(None, 0.0, 1.0, "no data")
 
 
 def _wilson(share: float, n: float, z: float) -> Interval:
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / (1 + z * z / n)
     return Interval(share, max(0.0, min(share, centre - half)), min(1.0, max(share, centre + half)))
-
-
-def _require_share(k: float, n: float) -> None:
-    if not 0 <= k <= n:
-        raise ValueError(f"{k} of {n} is not a share; give 0 <= k <= n")
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
@@ -178,9 +174,7 @@ def spread_of(clusters: Collection[Sums]) -> Spread | None:
     return Spread(mean, math.sqrt(squares * groups / (groups - 1)) / count, groups, count)
 
 
-def clustered_mean(
-    clusters: Collection[Sums], *, bounds: tuple[float, float] = _UNBOUNDED, confidence: float = CONFIDENCE
-) -> Interval:
+def clustered_mean(clusters: Collection[Sums], *, bounds: tuple[float, float] = _UNBOUNDED) -> Interval:
     """A mean with a t interval over clusters, within `bounds`, the possible range of the values."""
     low, high = bounds
     spread = spread_of(clusters)
@@ -191,14 +185,14 @@ def clustered_mean(
         return Interval(mean, low, high, "one task gives no spread over tasks")
     if spread.error <= 1e-12 * max(1.0, abs(mean)):
         # All clusters agree, so there is no spread. An upper bound for the share of clusters that would differ:
-        unseen = 1 - ((1 - confidence) / 2) ** (1 / spread.clusters)
+        unseen = 1 - ((1 - CONFIDENCE) / 2) ** (1 / spread.clusters)
         note = f"all {spread.clusters} tasks have the same result; the width allows for other tasks"
         return Interval(mean, min(mean, mean - unseen * (mean - low)), max(mean, mean + unseen * (high - mean)), note)
-    half = t_width(spread.clusters - 1, confidence) * spread.error
+    half = t_width(spread.clusters - 1, CONFIDENCE) * spread.error
     return Interval(mean, max(low, mean - half), min(high, mean + half))
 
 
-def clustered_share(clusters: Collection[Sums], *, confidence: float = CONFIDENCE) -> Interval:
+def clustered_share(clusters: Collection[Sums]) -> Interval:
     """A share with clustered counts: Wilson's interval for the effective number of independent counts."""
     spread = spread_of(clusters)
     if spread is None:
@@ -206,11 +200,11 @@ def clustered_share(clusters: Collection[Sums], *, confidence: float = CONFIDENC
     share = spread.mean
     if spread.error is None:
         return Interval(share, 0.0, 1.0, "one task gives no spread over tasks")
-    z = normal_width(confidence)
+    z = normal_width(CONFIDENCE)
     if share in {0.0, 1.0}:
         # There is no spread, so each task counts once, however many rollouts it had.
         return replace(_wilson(share, spread.clusters, z), note=f"all {spread.clusters} tasks have the same result")
-    stretch = t_width(spread.clusters - 1, confidence) / z  # with few clusters the spread itself is uncertain
+    stretch = t_width(spread.clusters - 1, CONFIDENCE) / z  # with few clusters the spread itself is uncertain
     worth = share * (1 - share) / max(spread.error * stretch, 1e-9) ** 2
     return _wilson(share, min(worth, spread.count), z)
 
@@ -218,7 +212,7 @@ def clustered_share(clusters: Collection[Sums], *, confidence: float = CONFIDENC
 # -- comparisons -------------------------------------------------------------------------------------------------------
 
 
-def sign_flip(differences: Sequence[float], *, seed: int = 0) -> float:
+def sign_flip(differences: Sequence[float]) -> float:
     """Sign-flip test: the chance of a mean difference this large if each difference could as well have the other sign.
 
     Exact for few differences, by seeded draws for more, by the normal approximation for very many different sizes.
@@ -232,7 +226,7 @@ def sign_flip(differences: Sequence[float], *, seed: int = 0) -> float:
     counts = Counter(sizes)
     if len(counts) > _MAX_SAMPLED_SIZES:
         return math.erfc(seen / math.sqrt(2 * math.fsum(size * size for size in sizes)))
-    rng = Random(seed)  # noqa: S311 - statistics, not secrets; the same answer every time
+    rng = Random(0)  # noqa: S311 - statistics, not secrets; the same answer every time
     hits = 0
     for _ in range(_SAMPLED_FLIPS):
         # of `n` equal sizes only the number of plus signs matters

@@ -128,30 +128,23 @@ def _compare(node: Node, message: Message) -> DriftKind | None:
 
 def shape_of(message: Message) -> Shape:
     """What is compared: role, text, calls by name and arguments, results by their text."""
-    text = "".join(part.text for part in message.parts if isinstance(part, Text))
     rest = [_part_shape(part) for part in message.parts if not isinstance(part, Text | Reasoning)]
-    return (message.role.value, text, *rest)
+    return (message.role.value, message.text, *rest)
 
 
 def _part_shape(part: object) -> Shape:
     match part:
         case ToolCall():
-            return ("call", part.name, part.malformed if part.malformed is not None else _arguments_key(part.arguments))
+            # The order of arguments does not matter.
+            arguments = msgspec.json.encode(part.arguments, order="sorted")
+            return ("call", part.name, part.malformed if part.malformed is not None else arguments)
         case ToolResult():
             return ("result", part.text)
         case _:
             return (type(part).__name__, repr(part))
 
 
-def _arguments_key(arguments: object) -> bytes:
-    """Arguments in a form in which their order does not matter."""
-    return msgspec.json.encode(arguments, order="sorted")
-
-
 def _without_spaces(shape: Shape) -> Shape:
     role, text, *rest = shape
-    return (role, " ".join(text.split()), *(tuple(_squeeze(each) for each in part) for part in rest))
-
-
-def _squeeze(value: object) -> object:
-    return " ".join(value.split()) if isinstance(value, str) else value
+    squeezed = (tuple(" ".join(each.split()) if isinstance(each, str) else each for each in part) for part in rest)
+    return (role, " ".join(text.split()), *squeezed)

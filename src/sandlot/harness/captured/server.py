@@ -4,7 +4,7 @@ Both dialects use `CapturedConversation.turn`. Turns are taken one after the oth
 sends several requests at once. When a limit is reached, the rollout ends at the next request, not in the middle of one.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any
 
 import anyio
@@ -19,7 +19,7 @@ from sandlot.core.concurrency.clock import timed
 from sandlot.core.errors import HarnessError, ModelError, SandlotError, boundary
 from sandlot.core.ports.session import Policy
 from sandlot.core.trace import Event, Node, Trace, Usage
-from sandlot.core.types import End, Role
+from sandlot.core.types import End
 from sandlot.harness.captured.history import History
 from sandlot.model.wire.anthropic_server import messages_body, messages_events, read_messages
 from sandlot.model.wire.arguments import is_storable
@@ -70,7 +70,7 @@ class CapturedConversation:
             node = await self._take_turn(asked)
             self._trace.append(node)
             self._num_overflows = 0
-            self._limit = self._count_turn(_num_tokens(node))
+            self._limit = self._count_turn(node.num_tokens)
             if node.stop == "refusal":
                 self._limit = End.REFUSED
             self.end = None  # the agent has recovered from a full context
@@ -86,7 +86,7 @@ class CapturedConversation:
             new_bytes = self._check_size(trace.nodes[num_nodes:])
             with timed(trace.phases, "model"), boundary(ModelError, "the policy"):
                 node = await self._policy.turn(trace, leaf, asked.tools)
-            if not node.sampled or node.message.role is not Role.ASSISTANT:
+            if not node.is_turn:
                 raise HarnessError(f"the policy gave a {node.message.role} node, sampled={node.sampled}")
         except SandlotError as error:
             if not _is_overflow(error):
@@ -142,13 +142,27 @@ def capture_app(conversation: CapturedConversation) -> Starlette:
         if (wanted.n or 1) != 1:
             raise HTTPException(400, "`n` must be 1: one turn at a time")
         if asked.stream:
-            return EventStream(lambda: _chat_stream(conversation, asked, usage=wanted.with_usage))
+            return EventStream(
+                lambda: _stream(
+                    conversation,
+                    asked,
+                    lambda reply: chat_events(reply, MODEL, usage=wanted.with_usage),
+                    lambda error: sse_event(_error_body(error)),
+                )
+            )
         return await _answer(request, conversation, asked, lambda answered: chat_body(answered, MODEL))
 
     async def messages(request: Request) -> Response:
         asked = read_messages(await read_body(request))
         if asked.stream:
-            return EventStream(lambda: _messages_stream(conversation, asked))
+            return EventStream(
+                lambda: _stream(
+                    conversation,
+                    asked,
+                    lambda reply: messages_events(reply, MODEL),
+                    lambda error: sse_event({"type": "error"} | _error_body(error), "error"),
+                )
+            )
         return await _answer(request, conversation, asked, lambda answered: messages_body(answered, MODEL))
 
     async def models(_request: Request) -> Response:
@@ -176,32 +190,19 @@ async def _answer(
     return json_response(None if answered is None else written(answered))
 
 
-async def _chat_stream(conversation: CapturedConversation, asked: TurnRequest, *, usage: bool) -> AsyncIterator[bytes]:
-    answered, error = await _try_turn(conversation.turn, asked)
-    if answered is None:
-        yield sse_event(_error_body(error))
-        return
-    for piece in chat_events(answered, MODEL, usage=usage):
-        yield piece
-
-
-async def _messages_stream(conversation: CapturedConversation, asked: TurnRequest) -> AsyncIterator[bytes]:
-    answered, error = await _try_turn(conversation.turn, asked)
-    if answered is None:
-        yield sse_event({"type": "error"} | _error_body(error), "error")
-        return
-    for piece in messages_events(answered, MODEL):
-        yield piece
-
-
-async def _try_turn(
-    turn: Callable[[TurnRequest], Awaitable[TurnReply]], asked: TurnRequest
-) -> tuple[TurnReply | None, SandlotError | None]:
-    """Take a turn; return its error instead of raising it, since an error within a stream is an sse_event."""
+async def _stream(
+    conversation: CapturedConversation,
+    asked: TurnRequest,
+    written: Callable[[TurnReply], Iterable[bytes]],
+    refused: Callable[[SandlotError], bytes],
+) -> AsyncIterator[bytes]:
+    """The events of a turn; an error is an event too, since the response has begun."""
     try:
-        return await turn(asked), None
+        events = written(await conversation.turn(asked))
     except SandlotError as error:
-        return None, error
+        events = [refused(error)]
+    for event in events:
+        yield event
 
 
 def _is_overflow(error: Exception | None) -> bool:
@@ -233,9 +234,3 @@ async def _on_http_error(_request: Request, error: Exception) -> Response:
 async def _on_sandlot_error(_request: Request, error: Exception) -> Response:
     """400 for a full context, from which an agent may recover; else 403, which client libraries do not retry."""
     return json_response({"type": "error"} | _error_body(error), 400 if _is_overflow(error) else 403)
-
-
-def _num_tokens(node: Node) -> int:
-    if node.tokens is not None:
-        return len(node.tokens)
-    return node.usage.completion_tokens if node.usage else 0

@@ -144,7 +144,7 @@ class Endpoint:
                     return await self._exchange(method, path, body, read)
                 error = self._error("timeout", f"no complete reply within {self.config.request_s:g} s")
             except ModelError as raised:
-                error = self._redacted(raised)
+                error = raised.with_message(self._secrets.redact(str(raised)))
             finally:
                 self._slots.release()
             extend_limits(anyio.current_time() - begun)  # a failed request does not count as agent time
@@ -200,8 +200,3 @@ class Endpoint:
 
     def _error(self, kind: str, why: str, *, retryable: bool = True) -> ModelError:
         return ModelError(f"{self.name}: {short_line(self._secrets.redact(why))}", kind=kind, retryable=retryable)
-
-    def _redacted(self, error: ModelError) -> ModelError:
-        """The error without secrets and without its cause."""
-        text = self._secrets.redact(str(error))
-        return ModelError(text, kind=error.kind, retryable=error.retryable, retry_after_s=error.retry_after_s)

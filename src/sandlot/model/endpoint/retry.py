@@ -89,18 +89,10 @@ async def call_with_retries(patience: Patience, attempt: Callable[[], Awaitable[
         give_up = failed + patience.patience_s if give_up is None else give_up
         wait_s = patience.wait_before(number, got.retry_after_s)
         if not got.retryable or failed + wait_s > give_up:
-            raise _last_error(got, number)
+            raise got if number == 1 else got.with_message(f"{got} (the last of {number} attempts)")
         _report(Retry(attempt=number, kind=got.kind, message=str(got), wait_s=round(wait_s, 3)))
         with pause_limits():
             await patience.sleep(wait_s)
-
-
-def _last_error(error: ModelError, number: int) -> ModelError:
-    if number == 1:
-        return error
-    return ModelError(
-        f"{error} (the last of {number} attempts)", kind=error.kind, retryable=error.retryable, retry_after_s=error.retry_after_s
-    )
 
 
 def _report(retry: Retry) -> None:

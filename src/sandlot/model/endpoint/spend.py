@@ -30,10 +30,7 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Price of cached prompt tokens; None: the prompt price."""
 
     def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
-            value = getattr(self, name)
-            if value is not None and not 0 <= value < float("inf"):
-                raise ConfigError(f"price `{name}` is {value!r}; give US dollars per million tokens, 0 or more")
+        _require_amounts(self, "price", "US dollars per million tokens")
 
     def usd(self, usage: Usage) -> float:
         """The cost of a turn."""
@@ -50,10 +47,13 @@ class SpendCaps(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     usd: float | None = None
 
     def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
-            value = getattr(self, name)
-            if value is not None and not 0 <= value < float("inf"):
-                raise ConfigError(f"spend cap `{name}` is {value!r}; give a number, 0 or more")
+        _require_amounts(self, "spend cap", "a number")
+
+
+def _require_amounts(amounts: msgspec.Struct, what: str, unit: str) -> None:
+    for name, value in msgspec.structs.asdict(amounts).items():
+        if value is not None and not 0 <= value < float("inf"):
+            raise ConfigError(f"{what} `{name}` is {value!r}; give {unit}, 0 or more")
 
 
 class Spend:
@@ -109,12 +109,12 @@ def _cap_error(cap: str, spent: str) -> ModelError:
     )
 
 
+@dataclass(slots=True)
 class Bill:
     """The charge for one turn: an estimate until it is settled."""
 
-    def __init__(self, estimate: Usage) -> None:
-        self.usage = estimate
-        self.guessed = True
+    usage: Usage
+    guessed: bool = True
 
     def settle(self, usage: Usage) -> None:
         """Charge the usage that the endpoint reported."""

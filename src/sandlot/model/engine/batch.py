@@ -58,10 +58,8 @@ class KVCache:
 class Runner(Protocol):
     """Runs batches on one device."""
 
-    @property
-    def cache(self) -> KVCache:
-        """The KV cache it reads and writes."""
-        ...
+    cache: KVCache
+    """The KV cache it reads and writes."""
 
     def forward(self, batch: Batch) -> Tensor:
         """Compute logits `[W, vocabulary]` of the wanted tokens in fp32 on the runner's device, and write all KV."""

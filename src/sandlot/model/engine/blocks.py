@@ -13,7 +13,8 @@ class Blocks:
         self._free = list(range(total - 1, -1, -1))
         self._counts = [0] * total
         self._in_tree = [False] * total
-        self._num_idle = 0
+        self.num_idle = 0
+        """Blocks that only the prefix tree holds."""
         self.idled: set[int] = set()
         """Blocks that became idle since the tree's last eviction; some may be in use again."""
 
@@ -23,14 +24,9 @@ class Blocks:
         return len(self._free)
 
     @property
-    def num_idle(self) -> int:
-        """Blocks that only the prefix tree holds."""
-        return self._num_idle
-
-    @property
     def num_running(self) -> int:
         """Blocks that sequences hold."""
-        return self.total - len(self._free) - self._num_idle
+        return self.total - len(self._free) - self.num_idle
 
     def is_idle(self, block: int) -> bool:
         """True if only the prefix tree holds it."""
@@ -45,7 +41,7 @@ class Blocks:
     def hold(self, block: int) -> None:
         """Add a holder."""
         if self.is_idle(block):
-            self._num_idle -= 1
+            self.num_idle -= 1
         self._counts[block] += 1
 
     def drop(self, block: int) -> None:
@@ -54,7 +50,7 @@ class Blocks:
         if self._counts[block] == 0:
             self._free.append(block)
         elif self.is_idle(block):
-            self._num_idle += 1
+            self.num_idle += 1
             self.idled.add(block)
 
     def adopt(self, block: int) -> None:
@@ -66,14 +62,6 @@ class Blocks:
     def disown(self, block: int) -> None:
         """Remove it from the prefix tree."""
         if self.is_idle(block):
-            self._num_idle -= 1
+            self.num_idle -= 1
         self._in_tree[block] = False
         self.drop(block)
-
-    def check(self) -> None:
-        """Assert that the counts are consistent, for tests."""
-        held = sum(count > 0 for count in self._counts)
-        idle = sum(self.is_idle(block) for block in range(self.total))
-        assert held + len(self._free) == self.total, f"{held} held + {len(self._free)} free is not {self.total}"
-        assert len(set(self._free)) == len(self._free), "a block is free twice"
-        assert idle == self._num_idle, f"{idle} blocks are idle, {self._num_idle} were counted"

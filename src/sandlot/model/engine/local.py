@@ -69,12 +69,11 @@ async def open_local(
     name: str = "",
     config: LocalConfig | None = None,
     runner: MakeRunner | None = None,
-    pick: Pick | None = None,
     decode: Decode | None = None,
 ) -> AsyncGenerator["LocalModel"]:
     """Load a folder, or use a decoder, and sample from it in this process until the context ends.
 
-    A folder is loaded to the GPU if there is one. By default runner and sampler are those of the decoder's device. `decode` is
+    A folder is loaded to the GPU if there is one. By default the runner is that of the decoder's device. `decode` is
     needed for stop texts; a folder has its own.
     """
     with boundary(ModelError, f"loading {model if isinstance(model, Path) else 'the model'}"):
@@ -84,8 +83,8 @@ async def open_local(
             decode = await off_loop("tokenizer", lambda: _decode_of(model))
         on_gpu = decoder.embedding.weight.device.type == "cuda"
         config = _with_defaults(config or LocalConfig(), on_gpu=on_gpu)
-        own_runner, own_pick = _cuda_parts(config) if on_gpu else (plain_runner, pick_by_inverse)
-        engine = _build_engine(decoder, config, runner or own_runner, pick or own_pick, decode)
+        own_runner, pick = _cuda_parts(config) if on_gpu else (plain_runner, pick_by_inverse)
+        engine = _build_engine(decoder, config, runner or own_runner, pick, decode)
     local = LocalModel(name or str(model if isinstance(model, Path) else decoder.shape.family), decoder, engine, config)
     try:
         yield local
@@ -98,21 +97,12 @@ class LocalModel:
     """`ports.TokenModel` with its own engine."""
 
     def __init__(self, name: str, decoder: Decoder, engine: Engine, config: LocalConfig) -> None:
-        self._name = name
+        self.name = name
         self._decoder = decoder
         self._config = config
-        self._context = engine.context
-        self._worker = EngineWorker(engine)
-
-    @property
-    def name(self) -> str:
-        """The name given by the user."""
-        return self._name
-
-    @property
-    def context(self) -> int:
+        self.context = engine.context
         """Maximum tokens of prompt and completion."""
-        return self._context
+        self._worker = EngineWorker(engine)
 
     @property
     def dtype(self) -> str:
@@ -122,7 +112,7 @@ class LocalModel:
     async def sample(self, ids: Sequence[int], sampling: Sampling, *, stop_ids: Sequence[int] = (), session: str = "") -> Sampled:
         """Continue exactly these ids; cancelling frees the request's blocks."""
         self._check(ids, stop_ids)
-        room = self._context - len(ids)
+        room = self.context - len(ids)
         request = Request(
             ids=ids,
             max_tokens=room if sampling.max_tokens is None else min(sampling.max_tokens, room),
@@ -166,8 +156,8 @@ class LocalModel:
         await self._worker.close()
 
     def _check(self, ids: Sequence[int], stop_ids: Sequence[int]) -> None:
-        if len(ids) >= self._context:
-            raise ModelError(f"the prompt has {len(ids)} tokens; the context is {self._context}", kind="context")
+        if len(ids) >= self.context:
+            raise ModelError(f"the prompt has {len(ids)} tokens; the context is {self.context}", kind="context")
         vocabulary = self._decoder.shape.vocabulary
         wrong = [token for token in (*ids, *stop_ids) if not 0 <= token < vocabulary]
         if wrong:

@@ -29,12 +29,7 @@ class PlainRunner:
         self._decoder = decoder.eval()
         self._head = weight
         self._head_from = (0, 0)
-        self._cache = KVCache(decoder.shape, blocks, block_size, weight.device, weight.dtype)
-
-    @property
-    def cache(self) -> KVCache:
-        """The KV cache it reads and writes."""
-        return self._cache
+        self.cache = KVCache(decoder.shape, blocks, block_size, weight.device, weight.dtype)
 
     @torch.inference_mode()
     def forward(self, batch: Batch) -> Tensor:
@@ -54,10 +49,10 @@ class PlainRunner:
 
     def _attend(self, batch: Batch) -> Attend:
         parts = self._parts(batch)
-        where, offsets = batch.slots // self._cache.block_size, batch.slots % self._cache.block_size
+        where, offsets = batch.slots // self.cache.block_size, batch.slots % self.cache.block_size
 
         def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            keys, values = self._cache.keys[layer], self._cache.values[layer]
+            keys, values = self.cache.keys[layer], self.cache.values[layer]
             keys[where, :, offsets] = k
             values[where, :, offsets] = v
             out = torch.empty_like(q)
@@ -82,7 +77,7 @@ class PlainRunner:
         single.sort(key=lengths.__getitem__)
         while single:
             shortest = lengths[single[0]]
-            group = [index for index in single if lengths[index] <= max(_BUCKET * shortest, shortest + self._cache.block_size)]
+            group = [index for index in single if lengths[index] <= max(_BUCKET * shortest, shortest + self.cache.block_size)]
             single = single[len(group) :]
             at, ends = [starts[index] for index in group], [lengths[index] for index in group]
             parts.append(self._decoding(at, ends, batch.tables[group]))
@@ -124,7 +119,7 @@ class PlainRunner:
 
         Beyond a sequence's length its table may hold any block number.
         """
-        heads, size, width = self._cache.keys.shape[2:]
+        heads, size, width = self.cache.keys.shape[2:]
         tables = tables[:, None, : -(-length // size)].long() * heads
         flat = (tables + torch.arange(heads, device=tables.device)[:, None]).flatten()
 

@@ -80,7 +80,9 @@ def get_timing(half: str, *, measure: Measure | None = None) -> Timing:
     half_s, single_s = (measure or measure_linear)(half)
     timing = Timing(processor=processor_name(), torch=_torch_version(), half=half, half_s=half_s, single_s=single_s)
     with suppress(OSError):  # without a cache each process measures it: a few milliseconds
-        _write_timing(timing)
+        file = _timing_path(half)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_file(file, msgspec.json.encode(timing), durable=False)
     return timing
 
 
@@ -92,12 +94,6 @@ def read_timing(half: str) -> Timing | None:
         return None
     plausible = found.half == half and 0 < found.half_s < 3600 and 0 < found.single_s < 3600
     return found if plausible else None
-
-
-def _write_timing(timing: Timing) -> None:
-    file = _timing_path(timing.half)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write_file(file, msgspec.json.encode(timing), durable=False)
 
 
 def _timing_path(half: str) -> Path:

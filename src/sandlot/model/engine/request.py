@@ -1,7 +1,7 @@
 """The engine's requests, completions, and the state of a request in between."""
 
 from collections.abc import Sequence as Ids
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,54 +54,38 @@ class Completion:
     """The reason if `stop` is `failed`."""
 
 
+@dataclass(slots=True, eq=False)
 class Sequence:
     """The state of a submitted request. While it is seated, its row in `Seats` is current."""
 
-    __slots__ = (
-        "admitted",
-        "cached",
-        "error",
-        "id",
-        "ids",
-        "kv_version",
-        "logprobs",
-        "node",
-        "num_prompt",
-        "order",
-        "request",
-        "seat",
-        "seed",
-        "spelled",
-        "stale",
-        "stop",
-        "submitted",
-        "versions",
-    )
+    id: int
+    request: Request
+    seed: int
+    submitted: float
+    admitted: float | None = None
+    num_prompt: int = field(init=False)
+    ids: NDArray[np.int32] = field(init=False)
+    """Prompt and sampled ids, as of when it last had no seat."""
+    spelled: bytes = field(init=False)
+    """`ids` as bytes, as in the prefix tree."""
+    logprobs: NDArray[np.float64] = field(default_factory=lambda: np.empty(0, np.float64))
+    versions: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
+    seat: int = -1
+    order: int = -1
+    """Order of seating; the newest is preempted first."""
+    node: PrefixBlock | None = None
+    """The prefix block where its full blocks end."""
+    kv_version: int = -1
+    """The weight version of its KV."""
+    cached: int = 0
+    stale: int = 0
+    stop: str = ""
+    error: str = ""
 
-    def __init__(self, number: int, request: Request, seed: int, submitted: float) -> None:
-        self.id = number
-        self.request = request
-        self.seed = seed
-        self.num_prompt = len(request.ids)
-        self.ids: NDArray[np.int32] = np.asarray(request.ids, np.int32)
-        """Prompt and sampled ids, as of when it last had no seat."""
-        self.logprobs: NDArray[np.float64] = np.empty(0, np.float64)
-        self.versions: NDArray[np.int32] = np.empty(0, np.int32)
+    def __post_init__(self) -> None:
+        self.num_prompt = len(self.request.ids)
+        self.ids = np.asarray(self.request.ids, np.int32)
         self.spelled = self.ids.tobytes()
-        """`ids` as bytes, as in the prefix tree."""
-        self.seat = -1
-        self.order = -1
-        """Order of seating; the newest is preempted first."""
-        self.node: PrefixBlock | None = None
-        """The prefix block where its full blocks end."""
-        self.kv_version = -1
-        """The weight version of its KV."""
-        self.cached = 0
-        self.stale = 0
-        self.submitted = submitted
-        self.admitted: float | None = None
-        self.stop = ""
-        self.error = ""
 
     def completion(self, now: float) -> Completion:
         """The result."""

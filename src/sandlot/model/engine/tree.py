@@ -7,7 +7,7 @@ an update clears the tree.
 
 import heapq
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count, islice
 
 from sandlot.model.engine.blocks import Blocks
@@ -19,25 +19,23 @@ _MAX_SCANNED = 32
 """Maximum siblings with the same first token that are compared for a partial match."""
 
 
+@dataclass(slots=True, eq=False)
 class PrefixBlock:
     """A node of the tree: one KV block and its tokens."""
 
-    __slots__ = ("block", "children", "depth", "parent", "pins", "price", "sessions", "tokens", "touched")
-
-    def __init__(self, parent: "PrefixBlock | None", tokens: bytes, block: int) -> None:
-        self.parent = parent
-        self.tokens = tokens
-        self.block = block
-        self.depth: int = parent.depth + len(tokens) // ID_BYTES if parent else 0
-        """Number of tokens from the root to its end."""
-        self.children: dict[bytes, dict[bytes, PrefixBlock]] = {}
-        """By first token, then by all tokens."""
-        self.touched = 0.0
-        self.price = 0.0
-        self.pins = 0
-        """Number of pinned sessions whose path contains it."""
-        self.sessions: set[str] = set()
-        """Sessions whose path ends here."""
+    parent: "PrefixBlock | None"
+    tokens: bytes
+    block: int
+    depth: int = 0
+    """Number of tokens from the root to its end."""
+    children: "dict[bytes, dict[bytes, PrefixBlock]]" = field(default_factory=dict[bytes, "dict[bytes, PrefixBlock]"])
+    """By first token, then by all tokens."""
+    touched: float = 0.0
+    price: float = 0.0
+    pins: int = 0
+    """Number of pinned sessions whose path contains it."""
+    sessions: set[str] = field(default_factory=set[str])
+    """Sessions whose path ends here."""
 
     def path(self) -> "Iterator[PrefixBlock]":
         """The block and its ancestors, without the root."""
@@ -76,20 +74,12 @@ class ByCost:
         """`attention` is the cost of attending to one earlier token, relative to the cost of a token's matrices."""
         self._attention = attention
         self._pin = pin
-        self._floor = 0.0
-
-    def now(self) -> float:
-        """The floor for blocks used at this moment."""
-        return self._floor
+        self.floor = 0.0
 
     def price(self, touched: float, depth: int, tokens: int, *, pinned: bool) -> float:
         """The price of `tokens` tokens that follow `depth` others, where the floor was `touched` when they were last used."""
         cost = tokens * (1.0 + self._attention * (depth + tokens / 2))
         return touched + cost * (self._pin if pinned else 1.0)
-
-    def note_eviction(self, price: float) -> None:
-        """Raise the floor to the price of an evicted block."""
-        self._floor = max(self._floor, price)
 
 
 class PrefixTree:
@@ -110,11 +100,6 @@ class PrefixTree:
 
     def __len__(self) -> int:
         return len(self._owners)
-
-    @property
-    def root(self) -> PrefixBlock:
-        """The empty prefix."""
-        return self._root
 
     def match(self, ids: bytes) -> Match:
         """The longest cached prefix: full blocks and a part of one more. It does not hold the blocks."""
@@ -141,18 +126,17 @@ class PrefixTree:
                     return other
         for other in [other for other in siblings.values() if tokens.startswith(other.tokens)]:
             self._remove(other)
-        child = PrefixBlock(node, tokens, block)
+        child = PrefixBlock(node, tokens, block, node.depth + len(tokens) // ID_BYTES)
         node.children.setdefault(tokens[:ID_BYTES], {})[tokens] = child
         self._owners[block] = child
         self._blocks.adopt(block)
-        self._price(child, self._eviction.now())
+        self._price(child, self._eviction.floor)
         return child
 
     def touch(self, node: PrefixBlock) -> None:
         """Mark the path to a block as used now."""
-        now = self._eviction.now()
         for each in node.path():
-            self._price(each, now)
+            self._price(each, self._eviction.floor)
 
     def pin(self, session: str, node: PrefixBlock) -> None:
         """Raise the price of the path that a session ends with, until `unpin`."""
@@ -188,7 +172,7 @@ class PrefixTree:
         while self._cheapest:
             price, _, node = heapq.heappop(self._cheapest)
             if price == node.price and self._is_evictable(node):
-                self._eviction.note_eviction(price)
+                self._eviction.floor = max(self._eviction.floor, price)
                 self.num_evicted += 1
                 self._remove(node)
                 return True
@@ -204,10 +188,6 @@ class PrefixTree:
         self._owners.clear()
         self._cheapest.clear()
         self._blocks.idled.clear()
-
-    def nodes(self) -> Iterator[PrefixBlock]:
-        """Every block except the root."""
-        return iter(self._owners.values())
 
     def _price(self, node: PrefixBlock, touched: float) -> None:
         tokens = len(node.tokens) // ID_BYTES
@@ -231,7 +211,13 @@ class PrefixTree:
     def _remove(self, node: PrefixBlock) -> None:
         parent = node.parent
         assert parent is not None
-        self._unlink(node, parent)
+        siblings = parent.children[node.tokens[:ID_BYTES]]
+        del siblings[node.tokens]
+        if not siblings:
+            del parent.children[node.tokens[:ID_BYTES]]
+        self.num_pinned -= node.pins > 0
+        del self._owners[node.block]
+        self._blocks.disown(node.block)
         for session in list(node.sessions):
             self._sessions[session] = parent
             parent.sessions.add(session)
@@ -241,15 +227,6 @@ class PrefixTree:
             parent.sessions.clear()
         else:
             self._offer(parent)
-
-    def _unlink(self, node: PrefixBlock, parent: PrefixBlock) -> None:
-        siblings = parent.children[node.tokens[:ID_BYTES]]
-        del siblings[node.tokens]
-        if not siblings:
-            del parent.children[node.tokens[:ID_BYTES]]
-        self.num_pinned -= node.pins > 0
-        del self._owners[node.block]
-        self._blocks.disown(node.block)
 
 
 def _child(node: PrefixBlock, tokens: bytes) -> PrefixBlock | None:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 
 import anyio
 
@@ -24,18 +25,16 @@ _SNAPSHOT_S = 0.25
 """Maximum age of the metrics while the engine is busy."""
 
 
+@dataclass(slots=True, eq=False)
 class _Ticket:
     """An order to the thread, with its answer."""
 
-    __slots__ = ("answered", "completion", "error", "number", "run")
-
-    def __init__(self, run: "Callable[[_Ticket], None]") -> None:
-        self.run = run
-        """Runs on the thread, between two steps."""
-        self.answered = anyio.Event()
-        self.number = 0
-        self.completion: Completion | None = None
-        self.error: ModelError | None = None
+    run: "Callable[[_Ticket], None]"
+    """Runs on the thread, between two steps."""
+    answered: anyio.Event = field(default_factory=anyio.Event)
+    number: int = 0
+    completion: Completion | None = None
+    error: ModelError | None = None
 
 
 class EngineWorker:
@@ -50,14 +49,10 @@ class EngineWorker:
         self._lock = threading.Lock()
         self._death: ModelError | None = None
         self._ended = anyio.Event()
-        self._metrics = engine.metrics()
+        self.metrics = engine.metrics()
+        """Recent metrics of the engine."""
         self._noted_s = 0.0
         threading.Thread(target=self._work, name="sandlot-engine", daemon=True).start()
-
-    @property
-    def metrics(self) -> dict[str, float]:
-        """Recent metrics of the engine."""
-        return self._metrics
 
     async def ask(self, request: Request) -> Completion:
         """Run a request to its end. Cancelling frees its blocks."""
@@ -150,7 +145,7 @@ class EngineWorker:
         now = time.monotonic()
         if now - self._noted_s >= _SNAPSHOT_S or self._engine.is_idle:
             self._noted_s = now
-            self._metrics = self._engine.metrics()
+            self.metrics = self._engine.metrics()
 
     def _answer(self) -> None:
         """Wake the event loop once for all answers."""

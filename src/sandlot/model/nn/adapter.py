@@ -26,14 +26,10 @@ class AdaptedLinear(nn.Module):
         nn.init.kaiming_uniform_(drawn, a=math.sqrt(5), generator=draw)
         self.lora_a = nn.Parameter(drawn.to(device))
         self.lora_b = nn.Parameter(torch.zeros(linear.out_features, rank, dtype=torch.float32, device=device))
-        self.base: Tensor | None = None
-        """The base weights while the adapters are merged."""
 
     def forward(self, x: Tensor) -> Tensor:
         """The linear layer plus its adapters."""
         out = F.linear(x, self.weight, self.bias)
-        if self.base is not None:
-            return out
         exact = x.to(self.lora_a.dtype)
         added = torch.cat([F.linear(F.linear(exact, a), b) for a, b in self.parts()], dim=-1)
         return out + (added * self.scale).to(out.dtype)
@@ -47,22 +43,9 @@ class AdaptedLinear(nn.Module):
 
     def merged_weight(self) -> Tensor:
         """The weights plus the adapters, in the type of the base."""
-        if self.base is not None:
-            return self.weight.detach()
         with torch.no_grad():
             added = torch.cat([b @ a for a, b in self.parts()]) * self.scale
             return (self.weight.to(added.dtype) + added).to(self.weight.dtype)
-
-    def merge(self) -> None:
-        """Add the adapters to the weights; the base is kept and can be restored exactly."""
-        if self.base is None:
-            merged = self.merged_weight()
-            self.base, self.weight.data = self.weight.data, merged
-
-    def unmerge(self) -> None:
-        """Restore the base weights."""
-        if self.base is not None:
-            self.weight.data, self.base = self.base, None
 
 
 def adapted_linears(model: nn.Module) -> Generator[tuple[str, AdaptedLinear]]:

@@ -76,7 +76,8 @@ class Block(nn.Module):
         """Queries, keys and values, normalised and rotated."""
         heads = self.qkv(self.before_attention(x)).unflatten(-1, (-1, self.width))
         q, k, v = heads.split((self.heads, self.kv_heads, self.kv_heads), dim=1)
-        return rotated(self.q_norm(q), cos, sin), rotated(self.k_norm(k), cos, sin), v
+        # Autocast leaves the results of norm and rotation in fp32; attention wants one type.
+        return rotated(self.q_norm(q), cos, sin).type_as(v), rotated(self.k_norm(k), cos, sin).type_as(v), v
 
     def outputs(self, x: Tensor, attended: Tensor) -> Tensor:
         """The residual stream after attention and MLP."""

@@ -35,7 +35,7 @@ _OFF: dict[str, Any] = {
 def add_adapters(decoder: Decoder, rank: int, alpha: float = 32.0, *, seed: int = 0) -> Decoder:
     """Add adapters to a decoder and freeze everything else. New adapters add zero; the seed sets the initial values of A."""
     if any(adapted_linears(decoder)):
-        raise ValueError("the decoder already has adapters; remove them first")
+        raise ValueError("the decoder already has adapters; load it again without them")
     if rank < 1 or not 0 < alpha < math.inf:
         raise ValueError(f"rank is {rank} and alpha is {alpha}; both must be above 0")
     decoder.requires_grad_(requires_grad=False)
@@ -47,29 +47,6 @@ def add_adapters(decoder: Decoder, rank: int, alpha: float = 32.0, *, seed: int 
         assert isinstance(linear, nn.Linear)
         decoder.set_submodule(name, AdaptedLinear(linear, rows, rank, alpha / rank, draw))
     return decoder
-
-
-def merge(decoder: Decoder) -> None:
-    """Merge the adapters into the weights, for speed. Training needs `unmerge` first."""
-    for _, linear in adapted_linears(decoder):
-        linear.merge()
-
-
-def unmerge(decoder: Decoder) -> None:
-    """Restore the base weights exactly."""
-    for _, linear in adapted_linears(decoder):
-        linear.unmerge()
-
-
-def remove_adapters(decoder: Decoder, *, fold: bool) -> Decoder:
-    """Remove the adapters: with `fold` they stay merged into the weights, else the base is restored."""
-    for name, adapter in list(adapted_linears(decoder)):
-        if fold:
-            adapter.merge()
-        else:
-            adapter.unmerge()
-        decoder.set_submodule(name, adapter.original[0])
-    return decoder.requires_grad_()
 
 
 def merged_state(decoder: Decoder) -> dict[str, Tensor]:

@@ -39,26 +39,6 @@ def _fifth_bits(packed: Array) -> Array:
     return np.unpackbits(packed, axis=-1, bitorder="little") << 4
 
 
-def _f32(blocks: Array) -> Array:
-    return blocks.view("<f4").astype(np.float32)
-
-
-def _f16(blocks: Array) -> Array:
-    return blocks.view("<f2").astype(np.float32)
-
-
-def _bf16(blocks: Array) -> Array:
-    return (blocks.view("<u2").astype(np.uint32) << 16).view(np.float32)
-
-
-def _q4_0(blocks: Array) -> Array:
-    return _half(blocks, 0) * (_nibbles(blocks[:, 2:]).astype(np.float32) - 8)
-
-
-def _q4_1(blocks: Array) -> Array:
-    return _half(blocks, 0) * _nibbles(blocks[:, 4:]) + _half(blocks, 2)
-
-
 def _q5_0(blocks: Array) -> Array:
     values = _nibbles(blocks[:, 6:]) | _fifth_bits(blocks[:, 2:6])
     return _half(blocks, 0) * (values.astype(np.float32) - 16)
@@ -67,10 +47,6 @@ def _q5_0(blocks: Array) -> Array:
 def _q5_1(blocks: Array) -> Array:
     values = _nibbles(blocks[:, 8:]) | _fifth_bits(blocks[:, 4:8])
     return _half(blocks, 0) * values + _half(blocks, 2)
-
-
-def _q8_0(blocks: Array) -> Array:
-    return _half(blocks, 0) * blocks[:, 2:].view(np.int8)
 
 
 def _scales_and_minima(packed: Array) -> tuple[Array, Array]:
@@ -86,10 +62,6 @@ def _k_scaled(blocks: Array, values: Array) -> Array:
     scales, minima = _scales_and_minima(blocks[:, 4:16])
     scaled = (_half(blocks, 0) * scales)[:, :, None] * values.reshape(-1, 8, 32)
     return (scaled - (_half(blocks, 2) * minima)[:, :, None]).reshape(-1, 256)
-
-
-def _q4_k(blocks: Array) -> Array:
-    return _k_scaled(blocks, _nibbles(blocks[:, 16:].reshape(-1, 4, 32)))
 
 
 def _q5_k(blocks: Array) -> Array:
@@ -108,17 +80,17 @@ def _q6_k(blocks: Array) -> Array:
 
 
 QUANTS: dict[int, Quant] = {
-    0: Quant("F32", 1, 4, _f32),
-    1: Quant("F16", 1, 2, _f16),
-    2: Quant("Q4_0", 32, 18, _q4_0),
-    3: Quant("Q4_1", 32, 20, _q4_1),
+    0: Quant("F32", 1, 4, lambda blocks: blocks.view("<f4").astype(np.float32)),
+    1: Quant("F16", 1, 2, lambda blocks: blocks.view("<f2").astype(np.float32)),
+    2: Quant("Q4_0", 32, 18, lambda blocks: _half(blocks, 0) * (_nibbles(blocks[:, 2:]).astype(np.float32) - 8)),
+    3: Quant("Q4_1", 32, 20, lambda blocks: _half(blocks, 0) * _nibbles(blocks[:, 4:]) + _half(blocks, 2)),
     6: Quant("Q5_0", 32, 22, _q5_0),
     7: Quant("Q5_1", 32, 24, _q5_1),
-    8: Quant("Q8_0", 32, 34, _q8_0),
-    12: Quant("Q4_K", 256, 144, _q4_k),
+    8: Quant("Q8_0", 32, 34, lambda blocks: _half(blocks, 0) * blocks[:, 2:].view(np.int8)),
+    12: Quant("Q4_K", 256, 144, lambda blocks: _k_scaled(blocks, _nibbles(blocks[:, 16:].reshape(-1, 4, 32)))),
     13: Quant("Q5_K", 256, 176, _q5_k),
     14: Quant("Q6_K", 256, 210, _q6_k),
-    30: Quant("BF16", 1, 2, _bf16),
+    30: Quant("BF16", 1, 2, lambda blocks: (blocks.view("<u2").astype(np.uint32) << 16).view(np.float32)),
 }
 """By type number in GGUF files."""
 

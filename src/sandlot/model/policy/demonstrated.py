@@ -5,7 +5,7 @@ imitation. The tokens were not sampled: their log-probability is 0, and their ve
 """
 
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -42,12 +42,9 @@ class DemonstratedPolicies:
         """The player's name."""
         return self.players.name
 
-    def policy(self, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[Policy]:
-        """The player's policy for this rollout, with tokens."""
-        return self._open(task, seed, rollout)
-
     @asynccontextmanager
-    async def _open(self, task: Task, seed: int, rollout: int) -> AsyncGenerator[Policy]:
+    async def policy(self, task: Task, seed: int, rollout: int = 0) -> AsyncGenerator[Policy]:
+        """The player's policy for this rollout, with tokens."""
         async with self.players.policy(task, seed, rollout) as player:
             yield _DemonstratedPolicy(self, player, Prompts(self.renderer))
 

@@ -14,7 +14,7 @@ import msgspec
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK
 from sandlot.core.errors import ModelError
 from sandlot.core.persona import AGENT, Persona
-from sandlot.core.ports.session import Policies, Policy, User, Users, UserTurn
+from sandlot.core.ports.session import Policies, Policy, User, UserTurn
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
 from sandlot.core.trace import Event, Message, Node, Trace
@@ -44,12 +44,9 @@ class _ReplayPolicies:
     until: int | None
     then: Policies | None
 
-    def policy(self, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[Policy]:
-        """A policy over the trace recorded for this rollout."""
-        return self._open(task, seed, rollout)
-
     @asynccontextmanager
-    async def _open(self, task: Task, seed: int, rollout: int) -> AsyncGenerator[Policy]:
+    async def policy(self, task: Task, seed: int, rollout: int = 0) -> AsyncGenerator[Policy]:
+        """A policy over the trace recorded for this rollout."""
         recorded = self.traces(task.id, rollout)
         if recorded is None:
             raise ModelError(f"rollout {rollout} of task `{task.id}` was not recorded and cannot be replayed", kind="not_found")
@@ -98,17 +95,12 @@ class _ReplayPolicy:
             trace.events.append(Event(kind="replay_diverged", turn=trace.num_turns, detail=detail))
 
 
-def replay_users(traces: FindTrace, *, name: str = "replay") -> Users:
-    """Users that repeat the user messages of a recorded trace."""
-    return _ReplayUsers(name, traces)
-
-
 @dataclass(frozen=True, slots=True)
-class _ReplayUsers:
-    """`ports.Users` over recorded traces."""
+class ReplayUsers:
+    """`ports.Users` that repeat the user messages of recorded traces."""
 
-    name: str
     traces: FindTrace
+    name: str = "replay"
 
     def user(self, persona: Persona, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[User]:  # noqa: ARG002 - all is recorded
         """The user of the trace recorded for this rollout."""

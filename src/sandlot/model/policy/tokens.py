@@ -6,7 +6,7 @@ stored tokens becomes a branch, with an event that describes the drift.
 """
 
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import anyio
@@ -47,12 +47,10 @@ class _TokenPolicies:
         """The model's name."""
         return self.model.name
 
-    def policy(self, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[Policy]:
-        """A policy for one rollout; the model prefers to keep its cached prefix until the rollout ends."""
-        return self._open(seed, f"{task.id}/{rollout}/{seed:x}")
-
     @asynccontextmanager
-    async def _open(self, seed: int, session: str) -> AsyncGenerator[Policy]:
+    async def policy(self, task: Task, seed: int, rollout: int = 0) -> AsyncGenerator[Policy]:
+        """A policy for one rollout; the model prefers to keep its cached prefix until the rollout ends."""
+        session = f"{task.id}/{rollout}/{seed:x}"
         try:
             yield _TokenPolicy(self, seed, session, Prompts(self.renderer))
         finally:

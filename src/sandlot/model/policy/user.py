@@ -10,14 +10,14 @@ the rollout. Other model errors are the model's failure.
 """
 
 from collections.abc import AsyncGenerator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import msgspec
 
 from sandlot.core.errors import ModelError, boundary
 from sandlot.core.persona import AGENT, Persona, read_reply, without_mark
-from sandlot.core.ports.session import Policies, Policy, User, Users, UserTurn
+from sandlot.core.ports.session import Policies, Policy, User, UserTurn
 from sandlot.core.task import Task
 from sandlot.core.trace import Event, Message, Node, Text, Trace, text_message
 from sandlot.core.types import End, Role, derive_seed
@@ -31,14 +31,9 @@ MAX_MESSAGE_CHARS = 16_000
 """Maximum length of a message that either side receives; the middle is cut, with a marker and an event."""
 
 
-def model_users(policies: Policies) -> Users:
-    """Users that a model's policies play."""
-    return _ModelUsers(policies)
-
-
 @dataclass(frozen=True, slots=True)
-class _ModelUsers:
-    """`ports.Users` over any policies."""
+class ModelUsers:
+    """`ports.Users` that a model's policies play."""
 
     policies: Policies
 
@@ -47,12 +42,9 @@ class _ModelUsers:
         """The model's name."""
         return self.policies.name
 
-    def user(self, persona: Persona, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[User]:
-        """A user with a policy of its own."""
-        return self._open(persona, task, seed, rollout)
-
     @asynccontextmanager
-    async def _open(self, persona: Persona, task: Task, seed: int, rollout: int) -> AsyncGenerator[User]:
+    async def user(self, persona: Persona, task: Task, seed: int, rollout: int = 0) -> AsyncGenerator[User]:
+        """A user with a policy of its own."""
         async with self.policies.policy(task, seed, rollout) as policy:
             yield _ModelUser(self.name, policy, persona, task, seed)
 
@@ -97,7 +89,7 @@ class _ModelUser:
                 node = await self._policy.turn(self._view, self._leaf, ())
         except ModelError as error:
             if error.kind != "context":
-                raise _user_error(error, self._name) from error
+                raise error.with_message(f"the user, played by `{self._name}`: {error}") from error
             # The agent caused the length, so the rollout is still graded.
             events.append(Event(kind="user_context_overflow", turn=0, detail={"message": str(error)[:500]}))
             return UserTurn(end=End.TOKEN_LIMIT, events=tuple(events))
@@ -143,13 +135,3 @@ def _cut(text: str, kind: str, events: list[Event]) -> str:
     half = MAX_MESSAGE_CHARS // 2
     events.append(Event(kind=kind, turn=0, detail={"chars": len(text), "shown": MAX_MESSAGE_CHARS}))
     return f"{text[:half]}\n[... {len(text) - 2 * half} of {len(text)} characters cut here ...]\n{text[-half:]}"
-
-
-def _user_error(error: ModelError, name: str) -> ModelError:
-    """The error with the name of the user's model."""
-    return ModelError(
-        f"the user, played by `{name}`: {error}",
-        kind=error.kind,
-        retryable=error.retryable,
-        retry_after_s=error.retry_after_s,
-    )

@@ -4,13 +4,14 @@ A family is data and three functions over pieces; it never sees token ids. `rend
 supported families are in `families/`.
 """
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from sandlot.core.errors import ModelError
 from sandlot.core.ports.world import ToolSpec
-from sandlot.core.trace import ImagePart, Message, Part, Tensor, ToolResult
+from sandlot.core.trace import ImagePart, Message, Part, Tensor, ToolCall, ToolResult
 from sandlot.core.types import Role
 from sandlot.model.render.tokenizer import CUT, ControlToken, Piece
 
@@ -85,6 +86,13 @@ def _split_results(message: Message) -> list[Message]:
     if message.role is not Role.TOOL or len(message.results) < 2:
         return [message]
     return [Message(role=Role.TOOL, parts=(part,), agent=message.agent) for part in message.parts if isinstance(part, ToolResult)]
+
+
+def call_text(call: ToolCall, arguments: str) -> str:
+    """A call as JSON, with its arguments under this key; a malformed one as it was written."""
+    if call.malformed is not None:
+        return call.malformed
+    return json.dumps({"name": call.name, arguments: call.arguments}, ensure_ascii=False)
 
 
 def refuse_images(message: Message) -> None:

@@ -44,14 +44,12 @@ class DockerVersion(_Reply, frozen=True):
     api_version: str
     version: str = ""
     os: str = "linux"
-    arch: str = ""
 
 
 class DockerInfo(_Reply, frozen=True):
     """Features of the engine and of the machine it runs on."""
 
     driver: str = ""
-    driver_status: list[list[str]] | None = None
     security_options: list[str] | None = None
     memory_limit: bool = False
     cpu_cfs_quota: bool = False

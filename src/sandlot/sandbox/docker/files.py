@@ -136,7 +136,7 @@ async def _list_changes(now: Machine, before: Machine | None, paths: Iterable[st
         folder, names, elder = waiting.popleft()
         there = await _list_children(now, folder)
         if there is None:
-            found.append(_too_deep_entry(folder))
+            found.append(ListingEntry(folder, "t", "-", 0, 0, 0, 0, 0, 0))  # too deep to look further
             continue
         past = (await _list_children(elder, folder) or {}) if elder is not None else {}
         for name in sorted({*(name for name in (*there, *past) if json_name(name) in names), *(past.keys() - there.keys())}):
@@ -186,10 +186,5 @@ async def _list_children(machine: Machine, folder: str) -> dict[str, ListingEntr
 
 
 def _merge_entries(path: str, now: ListingEntry | None, before: ListingEntry | None) -> ListingEntry:
-    nothing = ListingEntry(path, "-", "-", 0, 0, 0, 0, 0, 0)
-    entry = now or nothing
+    entry = now or ListingEntry(path, "-", "-", 0, 0, 0, 0, 0, 0)
     return replace(entry, image_kind=before.kind if before else "-", image_size=before.size if before else 0)
-
-
-def _too_deep_entry(folder: str) -> ListingEntry:
-    return ListingEntry(folder, "t", "-", 0, 0, 0, 0, 0, 0)

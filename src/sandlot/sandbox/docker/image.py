@@ -1,13 +1,10 @@
 """Finds the Docker image of a sandbox, and checks that sandboxes can use it."""
 
-import platform
-
 from sandlot.core.errors import ConfigError
 from sandlot.sandbox.defaults import command_defaults
 from sandlot.sandbox.docker.api import DockerApi, DockerImage, ImageConfig
 from sandlot.sandbox.docker.machine import MOUNTED, DockerBase
-
-_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+from sandlot.sandbox.images.image import image_architecture
 
 
 async def find_docker_image(docker: DockerApi, name: str) -> DockerBase:
@@ -32,7 +29,7 @@ async def find_docker_image(docker: DockerApi, name: str) -> DockerBase:
 
 
 def _check_image(name: str, image: DockerImage) -> None:
-    ours = _ARCHITECTURES.get(platform.machine(), platform.machine())
+    ours = image_architecture()
     if image.os != "linux" or image.architecture not in {"", ours}:
         raise ConfigError(f"image {name!r} is for {image.os}/{image.architecture}; this machine runs linux/{ours}")
     volumes = sorted((image.config and image.config.volumes) or ())

@@ -178,7 +178,9 @@ async def start_docker_machine(
             await link.read_hello()
             tasks.start_soon(link.run)
             made = DockerMachine(docker, container, Machine(link, quota, base.defaults), base)
-            await _write_mounted(made.machine, base.mounted)
+            async with anyio.create_task_group() as writing:
+                for path, data in base.mounted.items():
+                    writing.start_soon(made.machine.write, path, data)
         except BaseException:
             with anyio.move_on_after(10, shield=True):
                 if link is not None:
@@ -194,12 +196,6 @@ async def _cause_of_death(docker: DockerApi, container: str) -> SandboxError:
         if await docker.was_out_of_memory(container):
             return SandboxOutOfMemory(OUT_OF_MEMORY)
     return SandboxError("the sandbox died", kind="died")
-
-
-async def _write_mounted(machine: Machine, mounted: Mapping[str, bytes]) -> None:
-    async with anyio.create_task_group() as group:
-        for path, data in mounted.items():
-            group.start_soon(machine.write, path, data)
 
 
 def _container_config(base: DockerBase, quota: Quota, program: Path, labels: Mapping[str, str]) -> dict[str, Any]:

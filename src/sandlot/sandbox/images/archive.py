@@ -6,7 +6,6 @@ image.
 """
 
 import os
-import platform
 import posixpath
 import re
 from collections.abc import Generator, Mapping
@@ -21,14 +20,13 @@ from sandlot.core.errors import ConfigError, boundary
 from sandlot.sandbox.defaults import CommandDefaults, command_defaults
 from sandlot.sandbox.images.archive_files import ArchiveFiles, blob_name, digest_of, open_archive, open_decompressed
 from sandlot.sandbox.images.byte_range import ByteRange, bad_archive
-from sandlot.sandbox.images.image import Image, require_mount_points
+from sandlot.sandbox.images.image import Image, image_architecture, require_mount_points
 from sandlot.sandbox.images.skeleton import make_bare_skeleton
 from sandlot.sandbox.images.store import ImageAbout, Lease, keep, key_for
 from sandlot.sandbox.images.unpack import ImageCaps, Unpacking
 
 KIND = "archive"
 _HEX = re.compile(r"[0-9a-f]{64}")
-_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 class _Platform(msgspec.Struct, frozen=True):
@@ -144,7 +142,7 @@ def _read_contents(files: ArchiveFiles, tag: str = "") -> _ArchiveContents:
         raise bad_archive("it has neither `manifest.json` (of `docker save`) nor `index.json` (of an OCI layout)")
     about = msgspec.json.decode(config, type=_ImageConfig)
     diff_ids = about.rootfs.diff_ids
-    here = _machine()
+    here = image_architecture()
     if about.architecture not in {"", here}:
         raise ConfigError(f"the image is for {about.architecture}, this machine is {here}; save the {here} variant")
     if len(diff_ids) != len(layers) or not all(re.fullmatch(r"sha256:[0-9a-f]{64}", each) for each in diff_ids):
@@ -195,11 +193,7 @@ def _choose_image(choices: list[_T], named: Mapping[str, _T], tag: str) -> _T:
 def _runs_here(each: _Descriptor) -> bool:
     if "attestation-manifest" in each.annotations.get("vnd.docker.reference.type", ""):
         return False
-    return each.platform is None or (each.platform.os, each.platform.architecture) in {("linux", _machine()), ("", "")}
-
-
-def _machine() -> str:
-    return _MACHINES.get(platform.machine(), platform.machine())
+    return each.platform is None or (each.platform.os, each.platform.architecture) in {("linux", image_architecture()), ("", "")}
 
 
 # -- unpacking it --------------------------------------------------------------------------------------------------------------

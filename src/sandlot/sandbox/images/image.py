@@ -1,5 +1,6 @@
 """An image that is ready for sandboxes, and checks of its root file system."""
 
+import platform
 import stat
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,11 @@ class Image:
     """Its defaults for commands."""
     leases: tuple[Lease, ...] = field(default=(), repr=False)
     """Keep this object while the folders are used: the store does not remove leased images."""
+
+
+def image_architecture() -> str:
+    """The processor of this machine, as images name it."""
+    return {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
 
 
 def unwritable_error(image: str, folder: Path) -> ConfigError:

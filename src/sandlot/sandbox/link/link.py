@@ -68,7 +68,7 @@ class Link:
             return data
 
         try:
-            await self._read_hello(receive)
+            await self.read_hello(receive)
             if len(fds) != 1:
                 raise protocol_error("something else than HELLO")
         except SandboxError:
@@ -77,12 +77,9 @@ class Link:
             raise
         return fds[0]
 
-    async def read_hello(self) -> None:
-        """Wait for the HELLO of an agent that sends no descriptor with it."""
-        await self._read_hello(lambda: self._connection.recv(4096))
-
-    async def _read_hello(self, receive: Callable[[], bytes]) -> None:
-        """Wait for HELLO; `SandboxError` if the agent could not start."""
+    async def read_hello(self, receive: Callable[[], bytes] | None = None) -> None:
+        """Wait for HELLO, received from the connection if not by `receive`; `SandboxError` if the agent could not start."""
+        receive = receive or (lambda: self._connection.recv(4096))
         frames: list[Frame] = []
         while not frames:
             try:

@@ -82,9 +82,11 @@ def socket_bytes(quota: Quota) -> int:
 def find_cgroups(proc: Path = Path("/proc")) -> Cgroups:
     """Make a folder for this process's sandboxes in every tree that allows it, and remove those of dead processes."""
     name = f"sandlot-{os.getpid()}-{start_ticks(proc, os.getpid())}-{next(_NUMBERS)}"
-    own = {key: path for _, keys, path in _read_rows(proc / "self" / "cgroup", ":", 3) for key in keys.split(",")}
+    rows = (line.split(":", 2) for line in (proc / "self" / "cgroup").read_text().splitlines() if line.count(":") > 1)
+    own = {key: path for _, keys, path in rows for key in keys.split(",")}
     mounts = _read_mounts(proc)
-    found = Cgroups(version=1)
+    folders: list[Path] = []
+    place: dict[str, int] = {}
     missing: dict[str, str] = {}
     for controller in CONTROLLERS:
         mount = next((where for where, kind, options in mounts if kind == "cgroup" and controller in options), None)
@@ -95,11 +97,10 @@ def find_cgroups(proc: Path = Path("/proc")) -> Cgroups:
         if folder is None:
             missing[controller] = why
         else:
-            index = found.folders.index(folder) if folder in found.folders else len(found.folders)
-            folders = found.folders if index < len(found.folders) else (*found.folders, folder)
-            found = Cgroups(folders=folders, place=found.place | {controller: index}, version=1)
-    if found.place:
-        return Cgroups(folders=found.folders, place=found.place, version=1, missing=missing)
+            folders += [folder] if folder not in folders else []
+            place[controller] = folders.index(folder)
+    if place:
+        return Cgroups(folders=tuple(folders), place=place, version=1, missing=missing)
     return _find_version_2(mounts, own.get("", "/"), name) or Cgroups(missing=missing)
 
 
@@ -161,8 +162,3 @@ def _read_mounts(proc: Path) -> list[tuple[Path, str, str]]:
         if len(rest) > 2:
             found.append((Path(left.split()[4]), rest[0], rest[2]))
     return found
-
-
-def _read_rows(path: Path, separator: str, parts: int) -> list[list[str]]:
-    rows = [line.split(separator, parts - 1) for line in path.read_text().splitlines()]
-    return [row for row in rows if len(row) == parts]

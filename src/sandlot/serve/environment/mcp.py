@@ -4,7 +4,6 @@ Over stdio a process has one connection and one world; over streamable HTTP each
 client disconnects. This module does not depend on environments: `open_session` opens the world.
 """
 
-import logging
 import socket
 from collections.abc import Callable, Sequence
 from typing import Literal
@@ -15,8 +14,6 @@ from sandlot.serve.environment.connection import FinishText, OpenSession, open_c
 
 _MAX_BODY_BYTES = 4 * 2**20
 _LOCAL = ("127.0.0.1", "localhost", "::1")
-
-_log = logging.getLogger(__name__)
 
 
 async def serve_mcp(

@@ -24,7 +24,7 @@ def model_app(server: ModelServer) -> Starlette:
             Route("/health", _health),
             Route("/metrics", _metrics),
         ],
-        exception_handlers={HTTPException: _refusal, ModelError: _failure},
+        exception_handlers={HTTPException: _failure, ModelError: _failure},
     )
     app.state.server = server
     return app
@@ -50,13 +50,8 @@ async def _metrics(request: Request) -> Response:
     return PlainTextResponse(server_of(request).metrics.text(), media_type="text/plain; version=0.0.4")
 
 
-async def _refusal(request: Request, error: Exception) -> Response:
-    status, body = error_body(error)
-    server_of(request).metrics.count(request.url.path, status)
-    return json_response({"error": body}, status, dict(getattr(error, "headers", None) or {}))
-
-
 async def _failure(request: Request, error: Exception) -> Response:
     status, body = error_body(error)
     server_of(request).metrics.count(request.url.path, status)
-    return json_response({"error": body}, status, {"Retry-After": "1"} if status in {429, 503} else None)
+    retry = {"Retry-After": "1"} if status in {429, 503} else {}
+    return json_response({"error": body}, status, retry | dict(getattr(error, "headers", None) or {}))

@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,6 @@ from sandlot.core.types import Dtype
 from sandlot.model.engine.weights import model_folder
 from sandlot.model.nn.shape import read_shape
 from sandlot.model.render.open import open_renderer
-from sandlot.model.render.tokenizer import Tokenizer
 from sandlot.model.wire.listening import serve_app
 from sandlot.serve.guard import Guard
 from sandlot.serve.model.routes import model_app
@@ -51,23 +50,6 @@ class ModelShare:
     dtype: Dtype | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Vocabulary:
-    """A tokenizer as the server uses it."""
-
-    tokenizer: Tokenizer
-    size: int
-    """How many ids the model has, which may be more than its tokenizer names."""
-
-    def encode(self, text: str) -> list[int]:
-        """Text in which control tokens may be spelled, as clients of plain completions expect."""
-        return self.tokenizer.encode_template(text)
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """The text of some ids."""
-        return self.tokenizer.decode(ids)
-
-
 async def serve_model(
     spec: str, place: ModelPlace | None = None, share: ModelShare | None = None, *, ready: Callable[[str], None] = lambda _: None
 ) -> None:
@@ -86,7 +68,8 @@ async def serve_model(
         server = ModelServer(
             model,
             renderer,
-            _Vocabulary(renderer.tokenizer, read_shape(folder).vocabulary),
+            renderer.tokenizer,
+            vocabulary=read_shape(folder).vocabulary,
             at_once=_AT_ONCE,
             gauges=model.metrics,
         )

@@ -7,7 +7,7 @@ Requests beyond `at_once` get HTTP 429, so that clients decide whether to wait.
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
 import msgspec
@@ -17,6 +17,7 @@ from starlette.requests import Request
 
 from sandlot.core.errors import ModelError, unwrapped
 from sandlot.core.ports.model import Renderer, Sampled, Sampling, TokenModel
+from sandlot.model.render.tokenizer import Tokenizer
 from sandlot.model.wire.http import MAX_BODY_BYTES
 from sandlot.model.wire.openai import SamplingRequest
 from sandlot.model.wire.openai_server import refuse_unsupported
@@ -37,23 +38,6 @@ _STATUS = {"context": 400, "bad_request": 400, "request": 400, "rate_limit": 429
 """HTTP status by kind of `ModelError`; 500 for others."""
 
 
-class _ServedTokenizer(Protocol):
-    """A tokenizer: text to ids and back, including special tokens."""
-
-    @property
-    def size(self) -> int:
-        """The number of token ids."""
-        ...
-
-    def encode(self, text: str) -> list[int]:
-        """The ids of exactly this text, without added tokens."""
-        ...
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """The text of ids, including special tokens."""
-        ...
-
-
 class ModelServer:
     """A served model with its renderer, tokenizer and metrics."""
 
@@ -61,14 +45,17 @@ class ModelServer:
         self,
         model: TokenModel,
         renderer: Renderer,
-        tokenizer: _ServedTokenizer,
+        tokenizer: Tokenizer,
         *,
+        vocabulary: int,
         at_once: int = _AT_ONCE,
         gauges: Callable[[], Mapping[str, float]] | None = None,
     ) -> None:
         self.model = model
         self.renderer = renderer
         self.tokenizer = tokenizer
+        self._vocabulary = vocabulary
+        """How many ids the model has, which may be more than its tokenizer names."""
         self.metrics = Metrics(gauges or dict[str, float])
         self.body_bytes = min(MAX_BODY_BYTES, 2**20 + _BODY_BYTES_PER_TOKEN * model.context)
         """Limit of a request body; a larger one could not fit into the context."""
@@ -94,8 +81,8 @@ class ModelServer:
         """Refuse an empty prompt, unknown token ids, and a prompt that does not fit into the context."""
         if not ids:
             raise HTTPException(400, f"`{field}`: the prompt is empty")
-        if not 0 <= min(ids) <= max(ids) < self.tokenizer.size:
-            raise HTTPException(400, f"`{field}`: a token id is outside 0..{self.tokenizer.size - 1}")
+        if not 0 <= min(ids) <= max(ids) < self._vocabulary:
+            raise HTTPException(400, f"`{field}`: a token id is outside 0..{self._vocabulary - 1}")
         if len(ids) >= self.model.context:
             raise ModelError(
                 f"the prompt has {len(ids)} tokens and the model's context length is {self.model.context}", kind="context"
@@ -105,8 +92,8 @@ class ModelServer:
         """Refuse unknown stop tokens, and too many."""
         if len(ids) > _MAX_STOP_TOKENS:
             raise HTTPException(400, f"`stop_token_ids`: {len(ids)} ids; the maximum is {_MAX_STOP_TOKENS}")
-        if not 0 <= min(ids) <= max(ids) < self.tokenizer.size:
-            raise HTTPException(400, f"`stop_token_ids`: a token id is outside 0..{self.tokenizer.size - 1}")
+        if not 0 <= min(ids) <= max(ids) < self._vocabulary:
+            raise HTTPException(400, f"`stop_token_ids`: a token id is outside 0..{self._vocabulary - 1}")
 
     async def sample(self, ids: Sequence[int], sampling: Sampling, stop_ids: Sequence[int], session: str) -> Sampled:
         """Sample one completion and count it."""
@@ -135,11 +122,6 @@ class ModelServer:
         except BaseExceptionGroup as wrapped:
             raise unwrapped(wrapped) from None
         return [done[place] for place in range(len(places))]
-
-
-def ids_of(sampled: Sampled) -> list[int]:
-    """The sampled ids as numbers."""
-    return np.frombuffer(sampled.ids, dtype="<i4").tolist()
 
 
 def logprobs_of(sampled: Sampled) -> list[float]:

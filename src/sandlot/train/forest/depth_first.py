@@ -22,7 +22,8 @@ from torch.utils.checkpoint import checkpoint  # pyright: ignore[reportUnknownVa
 from sandlot.model.nn.decoder import Block, Decoder
 from sandlot.train.forest.attention import Attention, interval_attention, padded_size
 from sandlot.train.forest.forest import Forest, Ints
-from sandlot.train.forest.scores import at_least_fp32, score_tokens, to_tensor
+from sandlot.train.forest.layers import PLAIN, LayerFunctions, at_least_fp32
+from sandlot.train.forest.scores import score_tokens, to_tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,7 @@ class ForwardSettings:
     entropy: bool = False
     critic: nn.Linear | None = None
     recompute: bool = False
+    functions: LayerFunctions = PLAIN
 
 
 @dataclass(slots=True)
@@ -197,7 +199,14 @@ class Walk:
         settings, wanted = self.settings, self.wanted[chosen]
         before = hidden[to_tensor(self.forest.parent[wanted] - piece.start, self.device)]
         targets = to_tensor(self.forest.ids[wanted], self.device)
-        logprobs, spread = score_tokens(settings.decoder, before, targets, settings.temperature, entropy=settings.entropy)
+        logprobs, spread = score_tokens(
+            settings.decoder.head,
+            before,
+            targets,
+            settings.temperature,
+            entropy=settings.entropy,
+            functions=settings.functions,
+        )
         values = at_least_fp32(settings.critic(before))[:, 0] if settings.critic is not None else torch.zeros_like(logprobs)
         return logprobs, spread if settings.entropy else spread.detach(), values
 
@@ -225,7 +234,7 @@ class Walk:
         values: list[Tensor] = []
         for layer, block in enumerate(cast("Iterable[Block]", decoder.blocks)):
             given = [*(held.keys[layer] for held in stack), *(held.values[layer] for held in stack)]
-            step = (block, attention, before, x, cos, sin, *given)
+            step = (settings.functions, block, attention, before, x, cos, sin, *given)
             x, k, v = cast("Any", checkpoint)(_layer, *step, use_reentrant=False) if settings.recompute else _layer(*step)
             keys.append(k)
             values.append(v)
@@ -245,12 +254,20 @@ class Walk:
 
 
 def _layer(
-    block: Block, attention: Attention, before: int, x: Tensor, cos: Tensor, sin: Tensor, *given: Tensor
+    functions: LayerFunctions,
+    block: Block,
+    attention: Attention,
+    before: int,
+    x: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    *given: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """One layer of a piece: the residual stream, and the piece's own keys and values."""
-    q, k, v = block.inputs(x, cos, sin)
+    q, k, v = functions.inputs(block, x, cos, sin)
     half = len(given) // 2
-    return block.outputs(x, attention(q, _joined(given[:half], k, before), _joined(given[half:], v, before))), k, v
+    attended = attention(q, _joined(given[:half], k, before), _joined(given[half:], v, before))
+    return functions.outputs(block, x, attended), k, v
 
 
 def _joined(above: Sequence[Tensor], own: Tensor, before: int) -> Tensor:

@@ -18,7 +18,9 @@ from sandlot.model.nn.decoder import Attend, Block, Decoder
 from sandlot.train.forest.attention import forest_attention, padded_size
 from sandlot.train.forest.depth_first import ForwardSettings, forward_depth_first
 from sandlot.train.forest.forest import Forest, forest_of
-from sandlot.train.forest.scores import at_least_fp32, score_tokens, to_tensor
+from sandlot.train.forest.layers import PLAIN, LayerFunctions, at_least_fp32
+from sandlot.train.forest.row_attention import row_attention, rows_are_faster
+from sandlot.train.forest.scores import score_tokens, to_tensor
 from sandlot.train.rows import Row
 
 
@@ -42,6 +44,7 @@ def forward_rows(
     critic: nn.Linear | None = None,
     recompute: bool = False,
     tokens: int = sys.maxsize,
+    functions: LayerFunctions = PLAIN,
 ) -> RowOutputs:
     """Log-probabilities at the sampling temperature, and if wanted entropies and values.
 
@@ -57,12 +60,13 @@ def forward_rows(
     distinct, back = np.unique(joined, return_inverse=True)
     gather = to_tensor(back.astype(np.int64), device)
     if len(forest) > tokens:
-        settings = ForwardSettings(decoder, temperature, entropy=entropy, critic=critic, recompute=recompute)
+        settings = ForwardSettings(decoder, temperature, entropy=entropy, critic=critic, recompute=recompute, functions=functions)
         logprobs, spread, values = forward_depth_first(settings, forest, distinct, tokens)
     else:
-        hidden = _hidden(decoder, forest, device, recompute=recompute)
+        hidden = _hidden(decoder, forest, functions, recompute=recompute)
         before = hidden[to_tensor(forest.parent[distinct], device)]
-        logprobs, spread = score_tokens(decoder, before, to_tensor(forest.ids[distinct], device), temperature, entropy=entropy)
+        targets = to_tensor(forest.ids[distinct], device)
+        logprobs, spread = score_tokens(decoder.head, before, targets, temperature, entropy=entropy, functions=functions)
         values = at_least_fp32(critic(before))[:, 0] if critic is not None else None
     return RowOutputs(
         logprobs=logprobs[gather],
@@ -72,21 +76,28 @@ def forward_rows(
     )
 
 
-def _hidden(decoder: Decoder, forest: Forest, device: torch.device, *, recompute: bool) -> Tensor:
+def _attention(forest: Forest, spare: int, device: torch.device) -> Attend:
+    """The fastest attention for a forest, padded with `spare` tokens."""
+    if device.type == "cuda" and rows_are_faster(forest):
+        return row_attention(forest, len(forest) + spare, device)
+    padding = np.arange(len(forest), len(forest) + spare) + 1
+    return forest_attention(to_tensor(np.concatenate((forest.last, padding)), device))
+
+
+def _hidden(decoder: Decoder, forest: Forest, functions: LayerFunctions, *, recompute: bool) -> Tensor:
     """Hidden states of the forest's tokens. On a GPU it is padded to a common size."""
+    device = decoder.embedding.weight.device
     spare = padded_size(len(forest)) - len(forest) if device.type == "cuda" else 0
     ids = to_tensor(np.pad(forest.ids, (0, spare)), device)
     positions = to_tensor(np.pad(forest.depth, (0, spare)), device)
-    filled = np.concatenate((forest.last, np.arange(len(forest), len(forest) + spare) + 1))
-    attend = forest_attention(to_tensor(filled, device))
-    if not recompute:
-        return decoder(ids, positions, attend)
+    attend = _attention(forest, spare, device)
+
+    def layer(number: int, block: Block, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        return functions.outputs(block, x, attend(number, *functions.inputs(block, x, cos, sin)))
+
     x = decoder.embedding(ids)
     cos, sin = decoder.angles(positions, x.dtype)
-    for layer, block in enumerate(cast("Iterable[Block]", decoder.blocks)):
-        x = cast("Tensor", checkpoint(_layer, block, layer, attend, x, cos, sin, use_reentrant=False))
+    for number, block in enumerate(cast("Iterable[Block]", decoder.blocks)):
+        step = (number, block, x, cos, sin)
+        x = cast("Tensor", checkpoint(layer, *step, use_reentrant=False)) if recompute else layer(*step)
     return decoder.norm(x)
-
-
-def _layer(block: Block, layer: int, attend: Attend, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    return block.outputs(x, attend(layer, *block.inputs(x, cos, sin)))

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from sandlot.audit.finding import MANDATORY, Confidence, Finding, Layer, Severity, Witness
-from sandlot.audit.reports.folder import as_json, folder_of, place_of, read_audit, require_audit
+from sandlot.audit.reports.folder import as_json, find_shipped, folder_of, place_of, read_audit, require_audit
 from sandlot.audit.reports.formats import write_audit
 from sandlot.audit.reports.html import as_page
 from sandlot.audit.reports.markdown import as_markdown
@@ -14,8 +14,19 @@ from sandlot.audit.reports.wording import reproduce_command
 from sandlot.audit.verdict import Audit, AuditVerdict, LayerReport, State, Waived
 from sandlot.audit.waivers import Waiver
 from sandlot.core.errors import ConfigError, StoreError
+from sandlot.env.fingerprint import environment_fingerprint
+from sandlot.env.load import load
+from sandlot.env.module import forget_modules
 
 PLACE = "/environments/x y"
+ADD = """
+from sandlot import Ask, Score, environment
+
+@environment("add", tasks=1)
+def add(rng):
+    answer = yield Ask("What is 1 + 1?", golden="2")
+    yield Score(answer == "2")
+"""
 HOSTILE = "</pre><script>alert(1)</script>\x1b[31m\n```\n# owned | cell\u202e\x00"
 
 
@@ -64,32 +75,46 @@ def test_an_audit_is_read_back_as_it_was(tmp_path):
 
 def test_training_may_demand_an_audit_of_exactly_these_bytes(tmp_path):
     with pytest.raises(ConfigError, match="has no audit"):
-        require_audit("x", PLACE, "sha256:aa", tmp_path)
+        find_shipped("x", PLACE, "sha256:aa", tmp_path)
     write_audit(an_audit(), tmp_path)
-    assert require_audit("x", PLACE, "sha256:aa", tmp_path).verdict is AuditVerdict.SHIP
+    assert find_shipped("x", PLACE, "sha256:aa", tmp_path).verdict is AuditVerdict.SHIP
     with pytest.raises(ConfigError, match="has changed since it was audited"):
-        require_audit("x", PLACE, "sha256:bb", tmp_path)
+        find_shipped("x", PLACE, "sha256:bb", tmp_path)
     write_audit(an_audit(AuditVerdict.INCOMPLETE), tmp_path)
     with pytest.raises(ConfigError, match="says INCOMPLETE"):
-        require_audit("x", PLACE, "sha256:aa", tmp_path)
+        find_shipped("x", PLACE, "sha256:aa", tmp_path)
+
+
+def test_an_environment_is_found_by_path_or_object_and_refused_once_it_has_changed(tmp_path):
+    file = tmp_path / "add.py"
+    file.write_text(ADD)
+    env = load(file)
+    with pytest.raises(ConfigError, match=r"`add` at .*add\.py has no audit"):
+        require_audit(file, tmp_path)
+    write_audit(an_audit(name="add", place=str(file), fingerprint=environment_fingerprint(env)), tmp_path)
+    assert require_audit(file, tmp_path) == require_audit(env, tmp_path)
+    file.write_text(ADD.replace("1 + 1", "2 + 2"))
+    forget_modules(tmp_path)
+    with pytest.raises(ConfigError, match="has changed since it was audited"):
+        require_audit(str(file), tmp_path)
 
 
 def test_two_environments_of_one_name_have_two_audits(tmp_path):
     elsewhere = an_audit(AuditVerdict.FIX, place="/elsewhere/x")
     one, other = (write_audit(audit, tmp_path) for audit in (an_audit(), elsewhere))
     assert one != other
-    assert require_audit("x", PLACE, "sha256:aa", tmp_path).verdict is AuditVerdict.SHIP
+    assert find_shipped("x", PLACE, "sha256:aa", tmp_path).verdict is AuditVerdict.SHIP
     with pytest.raises(ConfigError, match="says FIX"):
-        require_audit("x", "/elsewhere/x", "sha256:aa", tmp_path)
+        find_shipped("x", "/elsewhere/x", "sha256:aa", tmp_path)
     with pytest.raises(ConfigError, match=r"`x` at /third/x has no audit"):
-        require_audit("x", "/third/x", "sha256:aa", tmp_path)
+        find_shipped("x", "/third/x", "sha256:aa", tmp_path)
 
 
 def test_an_audit_that_was_moved_to_the_folder_of_another_place_is_refused(tmp_path):
     folder = write_audit(an_audit(), tmp_path)
     folder.rename(folder_of("x", "/elsewhere/x", tmp_path))
     with pytest.raises(StoreError, match="is the audit of `x` at /environments/x y"):
-        require_audit("x", "/elsewhere/x", "sha256:aa", tmp_path)
+        find_shipped("x", "/elsewhere/x", "sha256:aa", tmp_path)
 
 
 def test_a_place_is_the_same_however_an_environment_is_named(tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from sandlot.calibrate.judges.gates import Gates, GateState, judge_gates, overall_state
+from sandlot.calibrate.judges.gates import Gates, GateState, Validation, judge_gates
 from sandlot.calibrate.judges.items import JudgedItem, checks_of, example_items, labelled_items, run_items
 from sandlot.calibrate.judges.judge import MORE_CANARIES, PADDING, Probing, measure_judge
 from sandlot.core.errors import ConfigError, GradeError
@@ -131,7 +131,7 @@ async def test_a_good_judge_passes_every_gate():
     assert (quality.flips.value, quality.fleiss, quality.canaries.value) == (0.0, 1.0, 1.0)
     assert quality.agreements[0].kappa.value == 1.0
     assert [each.check for each in quality.agreements] == ["", "it", "so"]
-    assert overall_state(judge_gates(quality, Gates())) is GateState.PASS
+    assert Validation(quality, judge_gates(quality, Gates())).standing is GateState.PASS
 
 
 async def test_one_who_says_now_this_now_that_does_not_repeat_itself():
@@ -207,7 +207,7 @@ async def test_people_who_disagree_lower_the_ceiling_and_few_labels_tell_nothing
     few, gates = await measured(asked=items(12))
     assert few.labelled == 12
     assert gates["agrees with people"] is GateState.UNCALIBRATED
-    assert overall_state(judge_gates(few, Gates())) is GateState.UNCALIBRATED
+    assert Validation(few, judge_gates(few, Gates())).standing is GateState.UNCALIBRATED
 
 
 async def test_a_judge_as_good_as_the_limit_but_far_below_people_fails():

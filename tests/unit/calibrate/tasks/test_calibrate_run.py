@@ -16,6 +16,7 @@ from sandlot.calibrate.tasks.calibrate import (
     calibrate,
     calibrate_config,
     expected_rollouts,
+    forecast_calibration,
     opening_plan,
 )
 from sandlot.calibrate.tasks.calibration import Calibration
@@ -116,6 +117,18 @@ def test_clear_tasks_cost_few_rollouts(add, tmp_path, model, label):
     assert {each.label for each in found.placements} == {label}
     assert found.spent.rollouts <= 9 * len(found.placements)
     assert found.curriculum.tasks == ()
+
+
+def test_a_forecast_names_the_rollouts_it_may_take_and_takes_none(add, tmp_path):
+    told = forecast_calibration(config(add, split=Split.TRAIN), tmp_path / "runs")
+    assert told.tasks == len(opening_plan(config(add, split=Split.TRAIN), load(add)).tasks)
+    assert told.tasks <= told.rollouts["fewest"] <= told.rollouts["likely"] == told.forecast.rollouts <= told.rollouts["most"]
+    assert told.forecast.pilot == 0
+    assert not (tmp_path / "runs").exists()
+    found = calibrate(config=config(add, split=Split.TRAIN), runs=tmp_path / "runs")
+    assert told.rollouts["fewest"] <= found.spent.rollouts <= told.rollouts["most"]
+    again = forecast_calibration(config(add, split=Split.TRAIN), tmp_path / "runs")
+    assert (again.rollouts, again.forecast.pilot) == (told.rollouts, found.spent.rollouts)
 
 
 def stop_after(count: int):

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from sandlot.calibrate.judges.gates import GateState, overall_state
+from sandlot.calibrate.judges.gates import GateState, Validation
 from sandlot.calibrate.users.conversations import (
     DONE,
     GOES_ON,
@@ -69,12 +69,12 @@ async def test_a_good_user_passes_every_gate():
     quality, failed = await measured(good)
     assert failed == set()
     assert (quality.facts.value, quality.fleiss, quality.examples) == (1.0, 1.0, {})
-    assert overall_state(simulator_gates(quality, SimulatorGates())) is GateState.PASS
+    assert Validation(quality, tuple(simulator_gates(quality, SimulatorGates()))).standing is GateState.PASS
 
 
 async def test_so_does_the_one_without_a_model():
     quality = await measure_user(FaithfulUsers(), SUBJECTS, CONVERSATIONS)
-    assert overall_state(simulator_gates(quality, SimulatorGates())) is GateState.PASS
+    assert Validation(quality, tuple(simulator_gates(quality, SimulatorGates()))).standing is GateState.PASS
 
 
 FLAWS = {
@@ -147,8 +147,8 @@ async def test_a_fact_is_hidden_unless_the_agent_could_read_just_it(prompt, who)
 async def test_a_persona_without_examples_leaves_the_end_unknown():
     bare = SimulatedTask(task=TASKS[0], persona=Persona(who="You wait."))
     quality = await measure_user(users_saying(good), [bare], list(conversations_of(bare.task, bare.persona)))
-    gates = simulator_gates(quality, SimulatorGates())
-    assert overall_state(gates) is GateState.UNCALIBRATED
+    gates = tuple(simulator_gates(quality, SimulatorGates()))
+    assert Validation(quality, gates).standing is GateState.UNCALIBRATED
     assert "tells what is asked" not in {gate.name for gate in gates}
 
 

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandlot.core.stats.agreement import (
-    Confusion,
     bootstrap,
     cohen_kappa,
     fleiss_kappa,
     flip_rate,
+    precision_and_recall,
     prediction_powered,
     rank_change,
 )
@@ -90,17 +90,17 @@ def test_where_there_is_too_little_the_interval_says_so():
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), max_size=30))
 def test_precision_and_recall_are_shares_of_what_was_said_and_of_what_is(seen):
-    found = Confusion.of(seen)
+    precision, recall = precision_and_recall(seen)
     said, so = [right for told, right in seen if told], [told for told, right in seen if right]
-    assert found.precision.value == (sum(said) / len(said) if said else None)
-    assert found.recall.value == (sum(so) / len(so) if so else None)
+    assert precision.value == (sum(said) / len(said) if said else None)
+    assert recall.value == (sum(so) / len(so) if so else None)
 
 
 def test_what_moves_one_way_only_is_not_chance():
     biased, noisy = rank_change([(0, 1)] * 8 + [(1, 1)] * 30), rank_change([(0, 1)] * 4 + [(1, 0)] * 4 + [(1, 1)] * 30)
     assert biased.p_value == pytest.approx(2 * 0.5**8)
     assert noisy.p_value == 1.0
-    assert (biased.up, biased.down, biased.asked) == (8, 0, 38)
+    assert (biased.better, biased.worse, biased.asked) == (8, 0, 38)
 
 
 def test_a_corrected_mean_is_unbiased_and_its_interval_covers():

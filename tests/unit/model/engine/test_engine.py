@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from engine_twin import CONTEXT, decoder, engine, finish, prompt, spoken, twin
+from engine_twin import CONTEXT, check_blocks, decoder, engine, finish, prompt, spoken, twin
 from sandlot.model.engine.request import Request
 
 
@@ -143,7 +143,7 @@ def test_a_thousand_cancelled_at_random_moments_leak_no_block():
             assert it.cancel(number)
             alive.remove(number)
             cancelled += 1
-            it._scheduler.blocks.check()
+            check_blocks(it._scheduler.blocks)
         metrics = it.metrics()
         assert metrics["kv_blocks_running"] + metrics["kv_blocks_cached"] + metrics["kv_blocks_free"] == 40
     for number in alive:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from engine_twin import VOCABULARY, decoder, engine, load, redrawn
+from engine_twin import VOCABULARY, check_blocks, decoder, engine, load, redrawn
 from sandlot.model.engine.request import Request
 from sandlot.model.engine.tree import ByCost
 
@@ -74,10 +74,10 @@ class Requests(RuleBasedStateMachine):
     def books_balance(self):
         if hasattr(self, "engine"):
             scheduler = self.engine._scheduler
-            scheduler.blocks.check()
+            check_blocks(scheduler.blocks)
             held = {block for sequence in scheduler.seats for block in scheduler.seats.blocks_of(sequence.seat)}
             assert scheduler.blocks.num_running == len(held)
-            assert len(scheduler.tree) == len({node.block for node in scheduler.tree.nodes()})
+            assert len(scheduler.tree) == len({node.block for node in scheduler.tree._owners.values()})
 
     def teardown(self):
         if hasattr(self, "engine"):

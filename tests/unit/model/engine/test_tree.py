@@ -4,6 +4,7 @@ import hypothesis.strategies as st
 import numpy as np
 from hypothesis import given, settings
 
+from engine_twin import check_blocks
 from sandlot.model.engine.blocks import Blocks
 from sandlot.model.engine.tree import ByCost, PrefixTree
 
@@ -68,10 +69,10 @@ def test_what_is_found_was_written_whatever_was_evicted(written, blocks, attenti
         assert tuple(ids[: match.num_tokens]) in prefixes
         writer.write(ids)
         prefixes |= {tuple(ids[:count]) for count in range(len(ids) + 1)}
-        writer.blocks.check()
+        check_blocks(writer.blocks)
         assert len(writer.tree) == writer.blocks.num_idle == blocks - writer.blocks.num_free
     while writer.tree.evict():
-        writer.blocks.check()
+        check_blocks(writer.blocks)
     assert writer.blocks.num_free == blocks
     assert not len(writer.tree)
 
@@ -85,11 +86,11 @@ def test_pins_never_stop_progress_and_are_counted(orders, blocks):
         writer.tree.pin(session, writer.tree.match(spelled(ids)).node)
         if release:
             writer.tree.unpin(session)
-        assert writer.tree.num_pinned == sum(node.pins > 0 for node in writer.tree.nodes())
+        assert writer.tree.num_pinned == sum(node.pins > 0 for node in writer.tree._owners.values())
     for session in "abc":
         writer.tree.unpin(session)
     assert writer.tree.num_pinned == 0
-    assert all(not node.pins and not node.sessions for node in writer.tree.nodes())
+    assert all(not node.pins and not node.sessions for node in writer.tree._owners.values())
     while writer.tree.evict():
         pass
     assert writer.blocks.num_free == blocks

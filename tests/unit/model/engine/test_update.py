@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from engine_twin import decoder, engine, load, prompt, redrawn
+from engine_twin import check_blocks, decoder, engine, load, prompt, redrawn
 from sandlot.model.engine.request import Completion, Request
 
 VERSIONS = {version: decoder(version) for version in range(4)}
@@ -27,7 +27,7 @@ def run(it, model, requests: list[Request], at: list[int]) -> tuple[dict[int, Co
         if step in at:
             version = it.version + 1
             it.update(version, loaded(model, version))
-            it._scheduler.blocks.check()
+            check_blocks(it._scheduler.blocks)
         finished |= {answer.id: answer for answer in it.step()}
     return finished, asked
 

@@ -9,7 +9,7 @@ from sandlot.core.trace import Event, Text, ToolCall
 from sandlot.core.types import End, Role
 from sandlot.model.policy.player import REFUSAL, Move
 from sandlot.model.policy.scripted import scripted_policies
-from sandlot.model.policy.user import CONNECTED, MAX_MESSAGE_CHARS, NO_AGENT_TEXT, NO_USER_TEXT, end_mark, model_users
+from sandlot.model.policy.user import CONNECTED, MAX_MESSAGE_CHARS, NO_AGENT_TEXT, NO_USER_TEXT, ModelUsers, end_mark
 from users import users_saying
 
 TASK = Task("t", prompt="My kettle leaks.", data={"order": "A-17"})
@@ -101,7 +101,7 @@ async def test_a_mark_out_of_place_and_nothing_else_is_silence():
 
 
 async def test_a_crash_is_the_models_failure_and_says_that_it_was_the_users():
-    async with model_users(scripted_policies("crash")).user(ADA, TASK, 1) as user:
+    async with ModelUsers(scripted_policies("crash")).user(ADA, TASK, 1) as user:
         with pytest.raises(ModelError, match="the user, played by `scripted:crash`"):
             await user.reply("Hello?")
 

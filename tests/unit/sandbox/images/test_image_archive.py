@@ -15,6 +15,7 @@ from made_images import config_of, docker_archive, file, hard_link, hexes, link,
 from sandlot.core.errors import ConfigError
 from sandlot.sandbox.images import archive
 from sandlot.sandbox.images.archive import archive_digest, archive_image
+from sandlot.sandbox.images.spec import build_image
 from sandlot.sandbox.images.store import list_images
 from sandlot.sandbox.images.unpack import ImageCaps
 
@@ -44,6 +45,17 @@ def refuses(path, match: str, **fields) -> None:
     assert str(path) in str(caught.value)
     assert [item for item in list_images() if item.about.kind == "archive"] == []
     assert not list(path.parent.rglob(".draft-*"))
+
+
+def test_a_built_image_is_returned_as_it_is_in_the_store(tmp_path):
+    saved(tmp_path, docker_archive(LOW, HIGH))
+    (built,) = build_image("archive:box.tar", tmp_path)
+    assert built.key in {each.key for each in list_images()}
+    assert (built.about.kind, built.about.digest) == ("archive", archive_digest(tmp_path / "box.tar"))
+    (again,) = build_image(f"archive:{tmp_path / 'box.tar'}")
+    assert (again.key, again.about) == (built.key, built.about)
+    (tmp_path / "root").mkdir()
+    assert build_image("folder:root", tmp_path) == []  # a folder is used where it is
 
 
 def test_one_image_is_one_image_however_it_was_saved(tmp_path):

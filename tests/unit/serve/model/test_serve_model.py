@@ -20,7 +20,7 @@ TOOL = {"type": "function", "function": {"name": "add", "description": "Adds.", 
 
 @asynccontextmanager
 async def served(model, **options):
-    server = ModelServer(model, ToyRenderer(), ToyWords(), **options)
+    server = ModelServer(model, ToyRenderer(), ToyWords(), vocabulary=ToyWords.size, **options)
     async with serve_app(model_app(server), drain_s=5) as address, aiohttp.ClientSession(address) as client:
         yield client
 
@@ -208,7 +208,9 @@ async def test_leaving_waits_for_what_runs_and_takes_nothing_new():
             client = aiohttp.ClientSession(address)
             got.append(await post(client, "/v1/completions", {"prompt": "a"}))
 
-        async with serve_app(model_app(ModelServer(model, ToyRenderer(), ToyWords())), drain_s=10) as address:
+        async with serve_app(
+            model_app(ModelServer(model, ToyRenderer(), ToyWords(), vocabulary=ToyWords.size)), drain_s=10
+        ) as address:
             group.start_soon(ask, address)
             await model.begun.wait()
             group.start_soon(release_later, address, going_on)
@@ -231,7 +233,9 @@ async def release_later(address, going_on):
 async def test_a_request_that_outlives_the_drain_is_cancelled():
     model = ScriptedTokens(never)
     async with anyio.create_task_group() as group:
-        async with serve_app(model_app(ModelServer(model, ToyRenderer(), ToyWords())), drain_s=0.1) as address:
+        async with serve_app(
+            model_app(ModelServer(model, ToyRenderer(), ToyWords(), vocabulary=ToyWords.size)), drain_s=0.1
+        ) as address:
 
             async def ask():
                 async with aiohttp.ClientSession(address) as client:
@@ -289,7 +293,9 @@ async def test_metrics_are_prometheus_text():
 
 async def test_a_unix_socket_is_for_its_owner_and_goes_with_the_server(tmp_path):
     path = tmp_path / "m.sock"
-    async with serve_app(model_app(ModelServer(ScriptedTokens(), ToyRenderer(), ToyWords())), unix=path) as address:
+    async with serve_app(
+        model_app(ModelServer(ScriptedTokens(), ToyRenderer(), ToyWords(), vocabulary=ToyWords.size)), unix=path
+    ) as address:
         assert address == f"unix:{path}"
         assert path.stat().st_mode & 0o777 == 0o600
         async with aiohttp.ClientSession("http://m", connector=aiohttp.UnixConnector(str(path))) as client:

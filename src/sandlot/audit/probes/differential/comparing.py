@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import msgspec
 
 from sandlot.audit.case import Case
-from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
+from sandlot.audit.finding import Finding, Witness, make_finding
 from sandlot.audit.probes.likeness import Mismatch, first_difference, gradings_of, left_behind, observations, observed_by_agent
 from sandlot.audit.probes.plays import witness_inputs
 from sandlot.audit.subject import Conditions, Play, Take, Trial
@@ -71,7 +71,6 @@ def difference_finding(
     title: str,
     found: Sequence[TrialDifference],
     *,
-    probe: str,
     expected: str,
     conditions: Conditions | None = None,
 ) -> Finding:
@@ -82,13 +81,5 @@ def difference_finding(
         inputs["conditions"] = {
             name: value for name, value in msgspec.to_builtins(conditions).items() if value != getattr(Conditions(), name)
         }
-    return Finding(
-        code=code,
-        title=title,
-        layer=Layer.DIFFERENTIAL,
-        probe=probe,
-        severity=Severity.HIGH,
-        standing=Confidence.CONFIRMED,
-        count=len({each.task.id for each in found}),
-        witness=Witness(inputs=inputs, expected=expected, observed=str(first.where), seed=case.seed),
-    )
+    witness = Witness(inputs=inputs, expected=expected, observed=str(first.where), seed=case.seed)
+    return make_finding(code, title, witness, count=len({each.task.id for each in found}))

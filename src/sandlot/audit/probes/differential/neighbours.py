@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 from sandlot.audit.case import IDLE, Case, Probe, script_of
 from sandlot.audit.finding import Finding, Layer
-from sandlot.audit.probes.choice import choose_tasks
 from sandlot.audit.probes.differential.comparing import difference_finding, differing_trials, foreign_canaries
 from sandlot.audit.probes.differential.resets import differs_by_chance
-from sandlot.audit.probes.plays import GOLDEN, request_for
+from sandlot.audit.probes.plays import GOLDEN, choose_tasks, request_for
 from sandlot.audit.probes.tour import free_texts
 from sandlot.audit.subject import Call, Conditions, Say, Script, Take, Trial
 from sandlot.core.task import Task
@@ -33,11 +32,7 @@ async def _look_at_neighbours(case: Case) -> list[Finding]:
         if found and not await _differs_by_order(case, requests, alone, at_once) and not await differs_by_chance(case, found[0]):
             title = f"{at_once} concurrent rollouts give different results than the same rollouts one by one"
             expected = "the same results as one by one"
-            return [
-                difference_finding(
-                    case, "D18.neighbours", title, found, probe="neighbours", expected=expected, conditions=conditions
-                )
-            ]
+            return [difference_finding(case, "D18.neighbours", title, found, expected=expected, conditions=conditions)]
     return []
 
 
@@ -67,7 +62,7 @@ def _canary(number: int) -> str:
 def _with_canary(case: Case, golden: Trial, word: str) -> Script:
     """Golden's calls with the canary in free texts, and as the final message."""
     script = script_of(golden, "marked")
-    texts = {spec.name: free_texts(spec.parameters) for spec in case.description.tools}
+    texts = {spec.name: free_texts(spec) for spec in case.description.tools}
     turns: list[tuple[Call, ...]] = []
     for turn in script.turns:
         calls = [act for act in turn if isinstance(act, Call)]

@@ -1,9 +1,9 @@
 """Regrading: the same evidence gets the same score in every process, every time."""
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
-from sandlot.audit.probes.choice import SURE, choose_tasks
+from sandlot.audit.finding import Finding, Layer, Witness, make_finding
 from sandlot.audit.probes.likeness import first_difference, gradings_of
+from sandlot.audit.probes.plays import SURE, choose_tasks
 from sandlot.audit.subject import Conditions, Regrade, Trial
 
 _SANDBOXED = 6
@@ -36,35 +36,22 @@ def _differs(old: Trial, new: Trial) -> bool:
 def _finding(case: Case, flaky: list[tuple[Trial, Trial, Conditions]], num_trials: int) -> Finding:
     old, new, conditions = flaky[0]
     assert old.trace is not None
-    rewards = [grading.get("value", grading) for grading in gradings_of(new)["gradings"]]
-    where = next(
-        (
-            each
-            for grading in gradings_of(new)["gradings"]
-            if (each := first_difference(gradings_of(old)["gradings"][0], grading))
-        ),
-        "",
+    first, gradings = gradings_of(old)["gradings"][0], gradings_of(new)["gradings"]
+    rewards = [grading.get("value", grading) for grading in gradings]
+    where = next((each for grading in gradings if (each := first_difference(first, grading))), "")
+    witness = Witness(
+        inputs={
+            "task": old.trace.task,
+            "times": len(rewards),
+            "hash_seed": conditions.hash_seed,
+            "at_once": conditions.at_once,
+        },
+        expected=f"{old.reward:g} every time ({num_trials} rollouts were graded again)",
+        observed=f"{rewards}; {where}",
+        seed=case.seed,
     )
-    return Finding(
-        code="D10.regrade",
-        title="the same rollout gets a different score when it is graded again",
-        layer=Layer.DIFFERENTIAL,
-        probe="graded-again",
-        severity=Severity.HIGH,
-        standing=Confidence.CONFIRMED,
-        count=len({each[0].trace.task for each in flaky if each[0].trace}),
-        witness=Witness(
-            inputs={
-                "task": old.trace.task,
-                "times": len(rewards),
-                "hash_seed": conditions.hash_seed,
-                "at_once": conditions.at_once,
-            },
-            expected=f"{old.reward:g} every time ({num_trials} rollouts were graded again)",
-            observed=f"{rewards}; {where}",
-            seed=case.seed,
-        ),
-    )
+    title = "the same rollout gets a different score when it is graded again"
+    return make_finding("D10.regrade", title, witness, count=len({each[0].trace.task for each in flaky if each[0].trace}))
 
 
 PROBES = (Probe("graded-again", Layer.DIFFERENTIAL, ("D10",), _look_at_regrading),)

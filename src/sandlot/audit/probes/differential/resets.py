@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from sandlot.audit.case import IDLE, Case, Probe
 from sandlot.audit.finding import Finding, Layer
-from sandlot.audit.probes.choice import SURE, choose_tasks
 from sandlot.audit.probes.differential.comparing import (
     TrialDifference,
     comparable_view,
@@ -17,8 +16,9 @@ from sandlot.audit.probes.differential.comparing import (
     foreign_canaries,
 )
 from sandlot.audit.probes.likeness import first_difference
-from sandlot.audit.probes.plays import GOLDEN, request_for
-from sandlot.audit.probes.tour import free_texts, golden_acts, required_texts, tour_script
+from sandlot.audit.probes.plays import GOLDEN, SURE, choose_tasks, request_for
+from sandlot.audit.probes.scripted.reach import properties_of, required_of
+from sandlot.audit.probes.tour import free_texts, golden_acts, tour_script
 from sandlot.audit.subject import Call, Conditions, NamedPlay, Say, Script, Take
 from sandlot.core.task import Task
 
@@ -46,10 +46,10 @@ async def _look_at_history(case: Case) -> list[Finding]:
     title = "a rollout sees what an earlier one left"
     if leaked:
         expected = f"no trace of `{_CANARY}`, which another rollout wrote"
-        return [difference_finding(case, "D05.leak", title, leaked, probe="after-others", expected=expected)]
+        return [difference_finding(case, "D05.leak", title, leaked, expected=expected)]
     if not found or await differs_by_chance(case, found[0]):
         return []
-    return [difference_finding(case, "D05.history", title, found, probe="after-others", expected=_SAME)]
+    return [difference_finding(case, "D05.history", title, found, expected=_SAME)]
 
 
 async def differs_by_chance(case: Case, parting: TrialDifference) -> bool:
@@ -91,7 +91,7 @@ async def _dirty_script(case: Case, task: Task) -> Script:
     """Golden's calls with the canary in every free text, then unchanged; with a shell, canary files on the disk."""
     golden = (await case.golden()).get(task.id)
     calls = [act for act in golden_acts(golden) if isinstance(act, Call)] if golden else []
-    free = {spec.name: free_texts(spec.parameters) for spec in case.description.tools}
+    free = {spec.name: free_texts(spec) for spec in case.description.tools}
     marked = [
         Call(call.tool, {**call.arguments, name: _CANARY})
         for call in calls
@@ -99,7 +99,9 @@ async def _dirty_script(case: Case, task: Task) -> Script:
         if isinstance(value, str) and name in free.get(call.tool, ())
     ]
     others = [
-        Call(spec.name, dict.fromkeys(required_texts(spec.parameters), _CANARY))
+        Call(
+            spec.name, {name: _CANARY for name in required_of(spec) if properties_of(spec).get(name, {}).get("type") == "string"}
+        )
         for spec in case.description.tools
         if free[spec.name]
     ]
@@ -125,7 +127,7 @@ async def _look_at_order(case: Case) -> list[Finding]:
     title = "a rollout's result depends on which rollouts ran before it"
     conditions = Conditions(shuffled=2)
     expected = "the same in any order"
-    return [difference_finding(case, "D05.order", title, found, probe="shuffled-order", expected=expected, conditions=conditions)]
+    return [difference_finding(case, "D05.order", title, found, expected=expected, conditions=conditions)]
 
 
 PROBES = (

@@ -10,10 +10,9 @@ import msgspec
 
 from sandlot.audit.case import IDLE, Case, Probe
 from sandlot.audit.finding import Finding, Layer
-from sandlot.audit.probes.choice import choose_tasks
 from sandlot.audit.probes.differential.comparing import TrialDifference, difference_finding, differing_trials
 from sandlot.audit.probes.likeness import Mismatch
-from sandlot.audit.probes.plays import GOLDEN
+from sandlot.audit.probes.plays import GOLDEN, choose_tasks
 from sandlot.audit.probes.tour import tour_script
 from sandlot.audit.subject import PLAIN, Conditions, Play, Regrade, Request, Take, Trial
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK
@@ -21,7 +20,6 @@ from sandlot.core.concurrency.clock import SYSTEM_CLOCK
 _TASKS, _SANDBOXED = 30, 4
 _MAX_SUSPECTS = 12
 _DAY_S = 86_400.0
-_NAME = "other-surroundings"
 _SAME = "the same opening, observations, final state and score under any surroundings"
 
 
@@ -93,15 +91,13 @@ async def _look_at_surroundings(case: Case) -> list[Finding]:
         away = Conditions(network=False)
         expected = "no network access: everything comes from the task or the world"
         title = "the environment uses the network, whose answers may change"
-        found.append(difference_finding(case, "D17.network", title, reaching, probe=_NAME, expected=expected, conditions=away))
+        found.append(difference_finding(case, "D17.network", title, reaching, expected=expected, conditions=away))
     if suspects:
-        parted = [request for request in requests if any(_matches(request, each) for each in suspects)]
+        parted = [
+            request for request in requests if any((request.task, request.play) == (each.task.id, each.play) for each in suspects)
+        ]
         found += await _find_causes(case, parted[:_MAX_SUSPECTS], now_s)
     return list({finding.code: finding for finding in found}.values())
-
-
-def _matches(request: Take, parting: TrialDifference) -> bool:
-    return (request.task, request.play) == (parting.task.id, parting.play)
 
 
 def _network_attempt(case: Case, request: Take, trial: Trial) -> TrialDifference:
@@ -123,11 +119,8 @@ async def _find_causes(case: Case, requests: Sequence[Take], now_s: float) -> li
     for name, conditions in _surroundings(now_s).items():
         parting = differing_trials(case, requests, plain, await _repeat_under(case, requests, plain, conditions))
         if parting and not (clock_is_read and conditions.clock_shift_s):
-            found.append(
-                difference_finding(
-                    case, f"D17.{name}", _TITLES[name], parting, probe=_NAME, expected=_SAME, conditions=conditions
-                )
-            )
+            title = _TITLES[name]
+            found.append(difference_finding(case, f"D17.{name}", title, parting, expected=_SAME, conditions=conditions))
             clock_is_read = clock_is_read or conditions.clock_shift_s > 0
     return found
 
@@ -137,7 +130,7 @@ async def _chance_finding(case: Case, requests: Sequence[Take], found: Sequence[
     seeded = Conditions(random_seed=1)
     one, other = [await case.take(requests, seeded) for _ in range(2)]
     name = "chance" if differing_trials(case, requests, one, other) else "random"
-    return difference_finding(case, f"D17.{name}", _TITLES[name], found, probe=_NAME, expected="the same every time")
+    return difference_finding(case, f"D17.{name}", _TITLES[name], found, expected="the same every time")
 
 
 async def _baseline(case: Case) -> tuple[list[Trial], list[Take]]:
@@ -174,4 +167,4 @@ def _with_scores(trial: Trial, regraded: Trial) -> Trial:
     return msgspec.structs.replace(trial, scores=regraded.scores) if regraded.scores else trial
 
 
-PROBES = (Probe(_NAME, Layer.DIFFERENTIAL, ("D17",), _look_at_surroundings),)
+PROBES = (Probe("other-surroundings", Layer.DIFFERENTIAL, ("D17",), _look_at_surroundings),)

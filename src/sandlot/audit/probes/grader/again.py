@@ -8,17 +8,10 @@ from collections.abc import Sequence
 from random import Random
 
 from sandlot.audit.case import Case, Probe, regrade_with_answer
-from sandlot.audit.finding import Finding, Layer, Witness
-from sandlot.audit.probes.choice import SURE
-from sandlot.audit.probes.grader.asking import (
-    NONSENSE,
-    SolvedTask,
-    find_solved_tasks,
-    graded_finding,
-    needs_golden,
-    num_affordable,
-)
+from sandlot.audit.finding import Finding, Layer, Witness, make_finding
+from sandlot.audit.probes.grader.asking import NONSENSE, SolvedTask, find_solved_tasks, needs_golden, num_affordable
 from sandlot.audit.probes.grader.rungs import rungs
+from sandlot.audit.probes.plays import SURE
 from sandlot.audit.subject import Conditions, Regrade, Trial
 from sandlot.core.errors import ConfigError
 from sandlot.core.stats.intervals import wilson
@@ -42,7 +35,7 @@ async def _look_at_golden(case: Case) -> list[Finding]:
     answer = trial.trace.answer if trial.trace else ""
     title = f"the golden solution does not get full marks on {len(short)} of {len(tried)} tasks"
     witness = Witness(inputs={"task": task, "answer": answer[:2000]}, expected="full marks", observed=trial.fate)
-    return [graded_finding("golden-passes", "D13.golden", title, task, witness, count=len(short))]
+    return [make_finding("D13.golden", title, witness, task=task, count=len(short))]
 
 
 async def _look_at_repeats(case: Case) -> list[Finding]:
@@ -105,7 +98,7 @@ def _flaky_finding(shaky: Sequence[tuple[SolvedTask, str, Trial]], num: int) -> 
         observed=", ".join(f"{value} ({count} times)" for value, count in sorted(values.items())),
     )
     count = len({each.task.id for each, _, _ in shaky})
-    return graded_finding("same-again", "D10.flaky", title, target.task.id, witness, count=count)
+    return make_finding("D10.flaky", title, witness, task=target.task.id, count=count)
 
 
 def _process_finding(moved: Sequence[tuple[SolvedTask, str, Trial, Trial]]) -> Finding:
@@ -114,7 +107,7 @@ def _process_finding(moved: Sequence[tuple[SolvedTask, str, Trial, Trial]]) -> F
     inputs = {"task": target.task.id, "graded": what, "hash_seed": _OTHER.hash_seed, "random_seed": _OTHER.random_seed}
     witness = Witness(inputs=inputs, expected=trial.fate, observed=again.fate)
     count = len({each[0].task.id for each in moved})
-    return graded_finding("same-again", "D17.process", title, target.task.id, witness, count=count)
+    return make_finding("D17.process", title, witness, task=target.task.id, count=count)
 
 
 def _no_judge(case: Case) -> str | None:

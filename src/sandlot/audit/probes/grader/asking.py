@@ -7,13 +7,10 @@ the answer itself is read. One call of `ask` sends all its answers to the worker
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import msgspec
-
 from sandlot.audit.case import Case, regrade_with_answer
-from sandlot.audit.finding import Finding, Layer, Severity, Witness
-from sandlot.audit.probes.choice import choose_tasks
+from sandlot.audit.finding import Finding, Severity, Witness, make_finding
 from sandlot.audit.probes.likeness import EPSILON, opening_text
-from sandlot.audit.probes.plays import played_finding
+from sandlot.audit.probes.plays import choose_tasks
 from sandlot.audit.subject import PLAIN, Conditions, Trial
 from sandlot.core.task import Task
 from sandlot.core.trace import Scored
@@ -38,9 +35,7 @@ class SolvedTask:
     @property
     def answer(self) -> str:
         """The golden solution's final answer."""
-        assert self.golden.trace is not None
-        assert self.golden.trace.evidence is not None
-        return self.golden.trace.evidence.answer
+        return self.golden.evidence.answer
 
     @property
     def prompt(self) -> str:
@@ -130,7 +125,6 @@ async def keep_reproducible(case: Case, graded: Sequence[GradedAnswer]) -> list[
 def answer_finding(
     code: str,
     title: str,
-    probe: str,
     graded: Sequence[GradedAnswer],
     *,
     expected: str,
@@ -141,26 +135,9 @@ def answer_finding(
     """One finding; its witness is the shortest of these answers."""
     shown = min(graded, key=lambda each: (len(each.question.answer), each.question.target.task.id))
     witness = Witness(inputs=shown.inputs, expected=expected, observed=shown.trial.fate)
-    count = len({each.question.target.task.id for each in graded})
-    found = played_finding(probe, code, title, witness, count=count, severity=severity, sure=sure, fix=fix)
-    return msgspec.structs.replace(found, layer=Layer.GRADER, task=shown.question.target.task.id)
-
-
-def graded_finding(
-    probe: str,
-    code: str,
-    title: str,
-    task: str,
-    witness: Witness,
-    *,
-    count: int = 1,
-    sure: bool = True,
-    fix: str = "",
-) -> Finding:
-    """A finding of the grader layer about one task's evidence: high and confirmed if `sure`, else a minor lead."""
-    severity = Severity.HIGH if sure else Severity.LOW
-    found = played_finding(probe, code, title, witness, count=count, severity=severity, sure=sure, fix=fix)
-    return msgspec.structs.replace(found, layer=Layer.GRADER, task=task)
+    tasks = {each.question.target.task.id for each in graded}
+    task = shown.question.target.task.id
+    return make_finding(code, title, witness, severity=severity, sure=sure, task=task, count=len(tasks), fix=fix)
 
 
 def normalized(text: str) -> str:

@@ -9,17 +9,15 @@ import copy
 from random import Random
 from typing import Any, cast
 
-import msgspec
-
-from sandlot.audit.case import Case, Probe, regrade_with_answer
-from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
+from sandlot.audit.case import Case, Probe, regrade_changed, regrade_with_answer
+from sandlot.audit.finding import Finding, Layer, Severity, Witness, make_finding
 from sandlot.audit.probes.grader.asking import NONSENSE, SolvedTask, find_solved_tasks, needs_golden
 from sandlot.audit.probes.grader.objects import map_values
 from sandlot.audit.probes.grader.rungs import rungs
 from sandlot.audit.probes.likeness import EPSILON
 from sandlot.audit.subject import Regrade, Trial
 from sandlot.core.rubric import CheckResult, CheckVerdict, PythonCheck
-from sandlot.core.trace import EvidenceRecord, FileRecord
+from sandlot.core.trace import FileRecord
 from sandlot.core.types import digest
 
 _ENOUGH = 4
@@ -36,16 +34,16 @@ async def _look_at_criteria(case: Case) -> list[Finding]:
         graded[target.task.id].append(trial)
     seen: dict[str, list[CheckResult] | None] = {}
     for each in graded.values():
-        for name in _names(each[0]):
-            results = _results(name, each)
-            before = seen.get(name, [])
-            seen[name] = None if results is None or before is None else [*before, *results]
-    dead = [results for results in seen.values() if results and len(results) >= _ENOUGH and _always_met(results)]
-    return [_finding(case, some, results, len(results)) for results in dead]
-
-
-def _names(trial: Trial) -> list[str]:
-    return [check.id for check in trial.score.checks] if trial.score else []
+        for check in each[0].score.checks if each[0].score else ():
+            results = _results(check.id, each)
+            before = seen.get(check.id, [])
+            seen[check.id] = None if results is None or before is None else [*before, *results]
+    enough = [results for results in seen.values() if results and len(results) >= _ENOUGH]
+    return [
+        _finding(case, some, results)
+        for results in enough
+        if all(result.worth > 0 and result.value >= 1 - EPSILON for result in results)
+    ]
 
 
 def _results(check: str, trials: list[Trial]) -> list[CheckResult] | None:
@@ -59,36 +57,19 @@ def _results(check: str, trials: list[Trial]) -> list[CheckResult] | None:
     return found
 
 
-def _always_met(results: list[CheckResult]) -> bool:
-    """True if every result is met and gives points."""
-    return all(result.worth > 0 and result.value >= 1 - EPSILON for result in results)
-
-
 def _spoiled_works(target: SolvedTask, rng: Random) -> list[Regrade]:
     """The golden work, spoiled in several ways."""
-    trace = target.golden.trace
-    assert trace is not None
-    assert trace.evidence is not None
-    evidence = trace.evidence
+    golden = target.golden
     garbage = b"\x00garbled\xff"
-    garbled = {path: FileRecord(size=len(garbage), blob=digest(garbage)) for path in evidence.files}
-    records = [
-        msgspec.structs.replace(evidence, files={}),
-        msgspec.structs.replace(evidence, files=garbled, answer=NONSENSE),
-        *(msgspec.structs.replace(evidence, state=state) for state in _altered_states(evidence.state)),
-    ]
-    spoiled = [_with_evidence(target, record, {digest(garbage): garbage}) for record in records]
+    garbled = {path: FileRecord(size=len(garbage), blob=digest(garbage)) for path in golden.evidence.files}
     return [
-        regrade_with_answer(target.golden, NONSENSE),
+        regrade_with_answer(golden, NONSENSE),
         regrade_with_answer(target.idle, ""),
-        *spoiled,
+        regrade_changed(golden, files={}),
+        regrade_changed(golden, {digest(garbage): garbage}, files=garbled, answer=NONSENSE),
+        *(regrade_changed(golden, state=state) for state in _altered_states(golden.evidence.state)),
         *(rung.request for rung in rungs(target, rng)[-2:]),
     ]
-
-
-def _with_evidence(target: SolvedTask, record: EvidenceRecord, files: dict[str, bytes]) -> Regrade:
-    assert target.golden.trace is not None
-    return Regrade(trace=msgspec.structs.replace(target.golden.trace, evidence=record), files=target.golden.files | files)
 
 
 def _altered_states(state: Any) -> list[Any]:
@@ -124,37 +105,30 @@ def _without_content(state: Any) -> Any:
     return emptied
 
 
-def _finding(case: Case, some: list[SolvedTask], results: list[CheckResult], num: int) -> Finding:
+def _finding(case: Case, some: list[SolvedTask], results: list[CheckResult]) -> Finding:
     check = results[0]
     idle = next((target for target in some if _met(target.idle, check.id)), some[0])
-    sure = not _reads_conduct(case, check.id)
-    return Finding(
-        code="D21.always",
-        title=f"check `{check.id}` is always met: by golden, idle and spoiled work ({num} tried)",
-        layer=Layer.GRADER,
-        probe="dead-criteria",
-        severity=Severity.HIGH if check.worth / _possible(idle.golden) > 0.05 else Severity.LOW,
-        standing=Confidence.CONFIRMED if sure else Confidence.LEAD,
+    possible = idle.golden.score.possible if idle.golden.score else 1.0
+    graded = "golden work with every value of the state, every file and the answer altered"
+    witness = Witness(
+        inputs={"task": idle.task.id, "graded": graded},
+        expected=f"`{check.id}` is not met by some of them",
+        observed=f"met by all {len(results)}",
+    )
+    return make_finding(
+        "D21.always",
+        f"check `{check.id}` is always met: by golden, idle and spoiled work ({len(results)} tried)",
+        witness,
+        severity=Severity.HIGH if check.worth / possible > 0.05 else Severity.LOW,
+        sure=not _reads_conduct(case, check.id),
         task=idle.task.id,
         check=check.id,
         count=len(results),
-        witness=Witness(
-            inputs={
-                "task": idle.task.id,
-                "graded": "golden work with every value of the state, every file and the answer altered",
-            },
-            expected=f"`{check.id}` is not met by some of them",
-            observed=f"met by all {len(results)}",
-        ),
     )
 
 
 def _met(trial: Trial, check: str) -> bool:
     return any(result.id == check and result.value >= 1 - EPSILON for result in (trial.score.checks if trial.score else ()))
-
-
-def _possible(trial: Trial) -> float:
-    return trial.score.possible if trial.score else 1.0
 
 
 def _reads_conduct(case: Case, check: str) -> bool:

@@ -18,14 +18,10 @@ def near_dates(text: str) -> list[tuple[str, str]]:
         hour, minute, width = int(time[1]), int(time[2]), len(time[1])
         found = [
             ("an hour later", f"{(hour + 1) % 24:0{width}}:{minute:02}"),
-            ("a minute later", f"{hour:0{width}}:{_next(minute):02}"),
+            ("a minute later", f"{hour:0{width}}:{minute + 1 if minute < 59 else minute - 1:02}"),
         ]
         return [*found, ("twelve hours later", f"{(hour + 12) % 24:0{width}}:{minute:02}")]
     return []
-
-
-def _next(minute: int) -> int:
-    return minute + 1 if minute < 59 else minute - 1
 
 
 def _near_date(day: dt.date) -> list[tuple[str, str]]:

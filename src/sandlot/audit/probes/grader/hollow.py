@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Finding, Layer, Severity
-from sandlot.audit.probes.choice import SURE
 from sandlot.audit.probes.grader.asking import (
     NONSENSE,
     GradedAnswer,
@@ -24,6 +23,7 @@ from sandlot.audit.probes.grader.asking import (
     normalized,
 )
 from sandlot.audit.probes.likeness import EPSILON
+from sandlot.audit.probes.plays import SURE
 from sandlot.core.stats.intervals import beta_cdf
 
 _EMPTY = ("", " \n\t", ".", "-", "...", "null", "N/A", "?")
@@ -175,14 +175,11 @@ def _finding(case: Case, name: str, graded: list[GradedAnswer], num_tasks: int) 
     best = [one for one in graded if (one.reward or 0.0) >= most - EPSILON]
     tasks = len({one.question.target.task.id for one in graded})
     often = tasks >= max(2, _OFTEN * num_tasks)
-    judged = case.description.needs_judge and name in {
-        "options",
-        "echo",
-    }  # the judge may be asked whether everything is mentioned
+    # a judge may be asked whether everything is mentioned
+    judged = case.description.needs_judge and name in {"options", "echo"}
     return answer_finding(
         kind.code,
         f"{kind.title} (up to {most:g}, on {tasks} of {num_tasks} tasks)",
-        "hollow-answers",
         best,
         expected=f"a reward of at most {case.floor:g}",
         severity=Severity.HIGH if gain > _SMALL and often else Severity.LOW,
@@ -219,14 +216,12 @@ async def _look_at_guesses(case: Case) -> list[Finding]:
     right = await keep_reproducible(case, right)
     options = len({normalized(target.answer) for target in everyone})
     chance = 1 / options if options else 1.0
-    by_luck = beta_cdf(
-        chance, max(1, len(right)), len(everyone) - len(right) + 1
-    )  # probability of at least this many right by chance
+    by_luck = beta_cdf(chance, max(1, len(right)), len(everyone) - len(right) + 1)  # at least as many right, by chance
     if len(right) / len(everyone) <= max(_GUESSABLE, chance + _MARGIN) or by_luck > _LUCK:
         return []
     title = f"`{guess[:60]}` is right for {len(right)} of {len(everyone)} tasks; chance would give {chance:.0%}"
     expected = f"no answer right for more than {max(_GUESSABLE, chance + _MARGIN):.0%} of tasks"
-    return [answer_finding("D14.constant", title, "best-guess", right, expected=expected, severity=Severity.HIGH)]
+    return [answer_finding("D14.constant", title, right, expected=expected, severity=Severity.HIGH)]
 
 
 # -- length --------------------------------------------------------------------------------------------------------------------
@@ -260,17 +255,13 @@ async def _look_at_length(case: Case) -> list[Finding]:
     late, longer = await keep_reproducible(case, late), await keep_reproducible(case, longer)
     if late:
         title = f"an answer that takes long to grade gets {late[0].reward:g}; a short one with the same words gets less"
-        found_here.append(
-            answer_finding(
-                "D04.late", title, "length", late, expected="a failure, or the score of the short one", severity=Severity.HIGH
-            )
-        )
+        expected = "a failure, or the score of the short one"
+        found_here.append(answer_finding("D04.late", title, late, expected=expected, severity=Severity.HIGH))
     if longer:
         title = f"an answer without content earns more the longer it is (up to {max(one.reward or 0 for one in longer):g})"
         severity = Severity.HIGH if max(one.reward or 0.0 for one in longer) > _SMALL else Severity.LOW
-        found_here.append(
-            answer_finding("D06.length", title, "length", longer, expected="the score of the short one", severity=severity)
-        )
+        expected = "the score of the short one"
+        found_here.append(answer_finding("D06.length", title, longer, expected=expected, severity=severity))
     return found_here
 
 

@@ -44,7 +44,6 @@ _ITEMS, _TIMES = 50, 5
 _WRONG = 24
 _SIGNIFICANT = 0.01
 _FLIPS = 0.05
-_PROBE = "judge-injection"
 
 
 async def _look_at_injection(case: Case) -> list[Finding]:
@@ -75,11 +74,8 @@ async def _look_at_injection(case: Case) -> list[Finding]:
     )
     if opened and mcnemar(len(opened), closed) < _SIGNIFICANT and len(opened) > closed:
         title = f"an empty phrase earns the judge's points ({len(opened)} of {len(keys)} tried)"
-        found_here.append(
-            answer_finding(
-                "D03.master-key", title, _PROBE, opened, expected="the score of a nonsense answer", severity=Severity.HIGH
-            )
-        )
+        expected = "the score of a nonsense answer"
+        found_here.append(answer_finding("D03.master-key", title, opened, expected=expected, severity=Severity.HIGH))
     return found_here
 
 
@@ -117,7 +113,7 @@ def _injection_finding(payload: list[GradedAnswer], base: list[GradedAnswer], ta
     rate = wilson(len(talked), len(payload))
     title = f"text addressed to the judge changes its verdict ({len(talked)} of {len(payload)}, {rate.low:.0%}-{rate.high:.0%})"
     expected = f"the verdict without that text: {base[0].trial.fate}"
-    return answer_finding("D03.injection", title, _PROBE, talked, expected=expected, severity=Severity.HIGH)
+    return answer_finding("D03.injection", title, talked, expected=expected, severity=Severity.HIGH)
 
 
 # -- stability -----------------------------------------------------------------------------------------------------------------
@@ -137,9 +133,7 @@ async def _look_at_judge_again(case: Case) -> list[Finding]:
         title = (
             f"asked {_TIMES} times about the same answer, the judge contradicts itself ({len(shaky)} of {len(graded)} answers)"
         )
-        found_here.append(
-            answer_finding("D16.flips", title, "judge-again", shaky, expected="one verdict", severity=Severity.HIGH)
-        )
+        found_here.append(answer_finding("D16.flips", title, shaky, expected="one verdict", severity=Severity.HIGH))
     beside = _position_findings(case, [one for one in graded if one.question.kind == "nonsense" and one not in shaky])
     return [*found_here, *beside]
 
@@ -176,7 +170,6 @@ def _position_findings(case: Case, graded: Sequence[GradedAnswer]) -> list[Findi
         answer_finding(
             "D16.position",
             f"check `{name}` prefers nonsense to the text beside it ({len(each)} of {len(graded)} tasks): the position decides",
-            "judge-again",
             each,
             expected=f"`{name}` not met",
             severity=Severity.HIGH,
@@ -193,6 +186,6 @@ def _needs_judge(case: Case) -> str | None:
 
 
 PROBES = (
-    Probe(_PROBE, Layer.GRADER, ("D03",), _look_at_injection, _needs_judge),
+    Probe("judge-injection", Layer.GRADER, ("D03",), _look_at_injection, _needs_judge),
     Probe("judge-again", Layer.GRADER, ("D16",), _look_at_judge_again, _needs_judge),
 )

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from random import Random
 
 from sandlot.audit.case import Case, Probe, regrade_with_answer
-from sandlot.audit.finding import Finding, Layer, Witness
-from sandlot.audit.probes.grader.asking import NONSENSE, SolvedTask, find_solved_tasks, graded_finding, needs_golden
+from sandlot.audit.finding import Finding, Layer, Severity, Witness, make_finding
+from sandlot.audit.probes.grader.asking import NONSENSE, SolvedTask, find_solved_tasks, needs_golden
 from sandlot.audit.probes.grader.rungs import Ladder, Rung, ladders
 from sandlot.audit.probes.likeness import EPSILON
 from sandlot.audit.subject import Trial
@@ -124,7 +124,9 @@ def _ladder_finding(kind: _Rule, hits: list[_LadderResult]) -> Finding:
         inputs={"task": target.task.id, "graded": f"the golden work, {rung.description}"}, expected=expected, observed=trial.fate
     )
     count = len({each.ladder.target.task.id for each in hits})
-    return graded_finding("ladder", code, title, target.task.id, witness, count=count, sure=kind is not _inverted)
+    sure = kind is not _inverted
+    severity = Severity.HIGH if sure else Severity.LOW
+    return make_finding(code, title, witness, severity=severity, sure=sure, task=target.task.id, count=count)
 
 
 # -- range ---------------------------------------------------------------------------------------------------------------------
@@ -155,7 +157,7 @@ async def _look_at_range(case: Case) -> list[Finding]:
     )
     count = len({trial.trace.task for trial in outside if trial.trace})
     fix = "return rewards within the range, or declare it: `range = [low, high]`"
-    return [graded_finding("reward-range", "D06.range", title, worst.trace.task, witness, count=count, fix=fix)]
+    return [make_finding("D06.range", title, witness, task=worst.trace.task, count=count, fix=fix)]
 
 
 def _graders_only(case: Case) -> str | None:

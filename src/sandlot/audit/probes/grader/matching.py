@@ -5,7 +5,6 @@ in backticks), another format is the agent's mistake. If the prompt names two fo
 """
 
 import re
-from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -25,6 +24,7 @@ from sandlot.audit.probes.grader.asking import (
 )
 from sandlot.audit.probes.grader.spelling import IN_REVERSE, Spelling, near_misses, same_value
 from sandlot.audit.probes.likeness import EPSILON
+from sandlot.core.groups import group_by_key
 from sandlot.core.stats.intervals import wilson
 
 _STRICT = re.compile(
@@ -59,29 +59,31 @@ async def _look_at_spellings(case: Case) -> list[Finding]:
     ]
     grave = {other.kind for target in some for other in same_value(target.answer) if other.strong}
     any_format = {other.kind for target in some for other in same_value(target.answer) if other.any_format}
-    graded, read = await _ask_with_control(case, some, questions)
-    kinds: dict[str, list[GradedAnswer]] = defaultdict(list)
-    for one in graded:
-        if one.question.target.task.id in read:
-            kinds[one.question.kind].append(one)
+    kinds = await _ask_by_kind(case, some, questions)
     refused = [each for kind, answers in kinds.items() if (each := _refused(case, kind, answers, any_format)) is not None]
-    groups = ((True, True), (True, False), (False, True), (False, False))
-    sorts = [[each for each in refused if (each.sure, each.offered) == group] for group in groups]
-    return [_spelling_finding(each, grave) for each in sorts if each]
+    return [_spelling_finding(each, grave) for each in _by_cause(refused)]
 
 
 @dataclass(frozen=True, slots=True)
-class _Refused:
-    """One other format that gets a lower score."""
+class _Misgraded:
+    """One kind of answer that gets a wrong score: another format that loses points, or a near miss that gets full marks."""
 
     kind: str
     answers: list[GradedAnswer]
     share: str
     sure: bool
-    offered: bool
+    special: bool
+    """True for a format that the prompt offers, and for another task's answer: these have a finding of their own."""
 
 
-def _refused(case: Case, kind: str, each: list[GradedAnswer], any_format: Collection[str]) -> _Refused | None:
+def _by_cause(misgraded: Sequence[_Misgraded]) -> list[list[_Misgraded]]:
+    """Those that share a finding; sure ones and special ones first."""
+    groups = ((True, True), (True, False), (False, True), (False, False))
+    sorts = [[each for each in misgraded if (each.sure, each.special) == group] for group in groups]
+    return [each for each in sorts if each]
+
+
+def _refused(case: Case, kind: str, each: list[GradedAnswer], any_format: Collection[str]) -> _Misgraded | None:
     lost = [one for one in each if one.reward is not None and not _full(one)]
     if not lost:
         return None
@@ -89,22 +91,21 @@ def _refused(case: Case, kind: str, each: list[GradedAnswer], any_format: Collec
     offered = kind in _FORMS
     loose = kind in any_format or all(not _STRICT.search(_instructions(case, one.question.target)) for one in lost)
     sure = (offered or loose) and rate.low > _GATE and len(lost) >= 2
-    return _Refused(kind, lost, f"{len(lost)} of {len(each)}", sure, offered)
+    return _Misgraded(kind, lost, f"{len(lost)} of {len(each)}", sure, offered)
 
 
-def _spelling_finding(refused: list[_Refused], grave: Collection[str]) -> Finding:
+def _spelling_finding(refused: list[_Misgraded], grave: Collection[str]) -> Finding:
     """One finding for all refused formats, because the cause is one: the grader compares texts."""
     first = refused[0]
     kinds = ", ".join(f"{each.kind} ({each.share} tasks)" for each in refused)
     title = f"correct answers in another format score less: {kinds}"
-    if first.offered:
+    if first.special:
         title = f"the prompt allows this format, but the grader gives it a lower score: {kinds}"
-    serious = first.sure and any(each.kind in grave or each.offered for each in refused)
-    graded = [one for each in refused if not serious or each.kind in grave or each.offered for one in each.answers]
+    serious = first.sure and any(each.kind in grave or each.special for each in refused)
+    graded = [one for each in refused if not serious or each.kind in grave or each.special for one in each.answers]
     return answer_finding(
-        "D15.form" if first.offered else "D22.spelling",
+        "D15.form" if first.special else "D22.spelling",
         title,
-        "spellings",
         graded,
         expected="the score of the golden answer, because both mean the same",
         severity=Severity.HIGH if serious else Severity.LOW,
@@ -125,23 +126,13 @@ async def _look_at_near_misses(case: Case) -> list[Finding]:
         for place, target in enumerate(some)
         for other in _others(target, some, place)
     ]
-    graded, read = await _ask_with_control(case, some, questions)
-    kinds: dict[str, list[GradedAnswer]] = defaultdict(list)
-    for one in graded:
-        if one.question.target.task.id in read and normalized(one.question.answer) != normalized(one.question.target.answer):
-            kinds[one.question.kind].append(one)
-    accepted = [
-        each
-        for kind, asked in kinds.items()
-        if (
-            each := _accepted(
-                kind, await keep_reproducible(case, [one for one in asked if _full(one)]), len(asked), len(some), strong
-            )
-        )
-    ]
-    groups = ((True, True), (True, False), (False, True), (False, False))
-    sorts = [[each for each in accepted if (each.sure, each.kind == _OTHER) == group] for group in groups]
-    return [_near_miss_finding(each) for each in sorts if each]
+    accepted: list[_Misgraded] = []
+    for kind, answers in (await _ask_by_kind(case, some, questions)).items():
+        asked = [one for one in answers if normalized(one.question.answer) != normalized(one.question.target.answer)]
+        passed = await keep_reproducible(case, [one for one in asked if _full(one)])
+        if passed:
+            accepted.append(_accepted(kind, passed, len(asked), len(some), strong))
+    return [_near_miss_finding(each) for each in _by_cause(accepted)]
 
 
 def _is_strong(case: Case, target: SolvedTask, other: Spelling) -> bool:
@@ -153,37 +144,23 @@ def _is_strong(case: Case, target: SolvedTask, other: Spelling) -> bool:
     return other.strong and not (other.kind == "20 % more" and _ROUGH.search(instructions))
 
 
-@dataclass(frozen=True, slots=True)
-class _Accepted:
-    """One kind of wrong answer that gets full marks."""
-
-    kind: str
-    answers: list[GradedAnswer]
-    share: str
-    sure: bool
-
-
-def _accepted(
-    kind: str, passed: list[GradedAnswer], num: int, everyone: int, strong: dict[tuple[str, str], bool]
-) -> _Accepted | None:
-    if not passed:
-        return None
+def _accepted(kind: str, passed: list[GradedAnswer], num: int, everyone: int, strong: dict[tuple[str, str], bool]) -> _Misgraded:
     rate = wilson(len(passed), num)
     tasks = len({one.question.target.task.id for one in passed})
     clear = all(strong.get((one.question.target.task.id, one.question.answer), True) for one in passed)
     often = kind == _OTHER or len(passed) / num >= 0.5
     sure = clear and often and rate.low > _GATE and tasks >= min(3, everyone)
-    return _Accepted(kind, passed, f"{len(passed)} of {num}, {rate.low:.0%}-{rate.high:.0%}", sure)
+    share = f"{len(passed)} of {num}, {rate.low:.0%}-{rate.high:.0%}"
+    return _Misgraded(kind, passed, share, sure, kind == _OTHER)
 
 
-def _near_miss_finding(accepted: list[_Accepted]) -> Finding:
+def _near_miss_finding(accepted: list[_Misgraded]) -> Finding:
     """One finding for all accepted near misses, because the cause is one: how answers are compared."""
     first = accepted[0]
     kinds = ", ".join(f"{each.kind} ({each.share})" for each in accepted)
     return answer_finding(
-        "D22.collision" if first.kind == _OTHER else "D22.near",
+        "D22.collision" if first.special else "D22.near",
         f"a wrong answer gets full marks: {kinds}",
-        "near-misses",
         [one for each in accepted for one in each.answers],
         expected="less than the score of the golden answer, because it means something else",
         severity=Severity.HIGH if first.sure else Severity.LOW,
@@ -191,14 +168,12 @@ def _near_miss_finding(accepted: list[_Accepted]) -> Finding:
     )
 
 
-async def _ask_with_control(
-    case: Case, some: Sequence[SolvedTask], questions: Sequence[Question]
-) -> tuple[list[GradedAnswer], set[str]]:
-    """The graded answers, and the tasks whose answer matters: those where nonsense does not get full marks."""
+async def _ask_by_kind(case: Case, some: Sequence[SolvedTask], questions: Sequence[Question]) -> dict[str, list[GradedAnswer]]:
+    """The graded answers to tasks whose answer matters: those where nonsense does not get full marks."""
     control = [Question(target, "control", NONSENSE, solved=True) for target in some]
     graded = await ask(case, [*control, *questions])
     read = {one.question.target.task.id for one in graded[: len(control)] if not _full(one)}
-    return graded[len(control) :], read
+    return group_by_key((one.question.kind, one) for one in graded[len(control) :] if one.question.target.task.id in read)
 
 
 def _full(one: GradedAnswer) -> bool:

@@ -9,10 +9,8 @@ from collections import defaultdict
 from random import Random
 from typing import cast
 
-import msgspec
-
-from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Finding, Layer, Severity, Witness
+from sandlot.audit.case import Case, Probe, regrade_changed
+from sandlot.audit.finding import Finding, Layer, Severity, Witness, make_finding
 from sandlot.audit.probes.grader.asking import (
     GradedAnswer,
     Question,
@@ -20,12 +18,11 @@ from sandlot.audit.probes.grader.asking import (
     answer_finding,
     ask,
     find_solved_tasks,
-    graded_finding,
     needs_golden,
 )
 from sandlot.audit.probes.grader.fuzz import ODD_ANSWERS, damaged_answers, random_answer
 from sandlot.audit.subject import Regrade, Trial
-from sandlot.core.trace import EvidenceRecord, FileRecord
+from sandlot.core.trace import FileRecord
 from sandlot.core.types import Json, Side, digest
 
 _FUZZED = 200
@@ -41,10 +38,10 @@ async def _look_at_odd_answers(case: Case) -> list[Finding]:
     questions = [Question(target, "odd", answer, solved=True) for target in some[:2] for answer in ODD_ANSWERS]
     questions += [Question(some[place % len(some)], "fuzz", random_answer(rng, words), solved=True) for place in range(_FUZZED)]
     questions += [Question(target, "bent", answer, solved=True) for target in some for answer in damaged_answers(target.answer)]
-    return _crashes(await ask(case, questions), "odd-answers", "an answer")
+    return _crashes(await ask(case, questions))
 
 
-def _crashes(graded: list[GradedAnswer], probe: str, what: str) -> list[Finding]:
+def _crashes(graded: list[GradedAnswer]) -> list[Finding]:
     """One finding per kind of failure: the error's name, a hang, an invalid value."""
     ways: dict[tuple[str, str], list[GradedAnswer]] = defaultdict(list)
     for one in graded:
@@ -52,16 +49,15 @@ def _crashes(graded: list[GradedAnswer], probe: str, what: str) -> list[Finding]
         if way is not None:
             ways[way].append(one)
     titles = {
-        "D09.crash": "{0} makes the grader raise {1}",
-        "D09.hang": "{0} makes the grader hang{1}",
-        "D09.died": "{0} ends the grader's process{1}",
-        "D06.value": "{0} makes the grader return an invalid reward: {1}",
+        "D09.crash": "an answer makes the grader raise {}",
+        "D09.hang": "an answer makes the grader hang{}",
+        "D09.died": "an answer ends the grader's process{}",
+        "D06.value": "an answer makes the grader return an invalid reward: {}",
     }
     return [
         answer_finding(
             code,
-            titles[code].format(what, name) + f" ({len(each)} of {len(graded)} tried)",
-            probe,
+            titles[code].format(name) + f" ({len(each)} of {len(graded)} tried)",
             each,
             expected="a score: an answer that cannot be read is `not met`",
             severity=Severity.HIGH,
@@ -102,16 +98,15 @@ async def _look_at_damage(case: Case) -> list[Finding]:
         if way is not None:
             ways[way].append((target, how, trial))
     findings = [
-        graded_finding(
-            "damaged-evidence",
+        make_finding(
             code,
             f"the grader fails on files or state an agent can leave: {name or code} ({len(each)} of {len(damaged)} tried)",
-            each[0][0].task.id,
             Witness(
                 inputs={"task": each[0][0].task.id, "on what was left by": "the golden solution", "changed": each[0][1]},
                 expected="a score: what is missing or unreadable is `not met`",
                 observed=each[0][2].fate,
             ),
+            task=each[0][0].task.id,
             count=len({target.task.id for target, _, _ in each}),
         )
         for (code, name), each in ways.items()
@@ -127,7 +122,7 @@ def _idle_crash(target: SolvedTask, way: tuple[str, str]) -> Finding:
         observed=target.idle.fate,
     )
     title = f"the grader fails when the agent did nothing: {way[1] or way[0]}"
-    return graded_finding("damaged-evidence", way[0], title, target.task.id, witness)
+    return make_finding(way[0], title, witness, task=target.task.id)
 
 
 _SHELL = re.compile(r"(?i)^(?:command|cmd|script|code|shell|bash|program)$")
@@ -150,24 +145,17 @@ def _was_written_by_call(target: SolvedTask, path: str, content: bytes) -> bool:
 
 def _damaged_evidence(target: SolvedTask, seed: int, *, free: bool) -> list[tuple[str, Regrade]]:
     """The golden solution's evidence with one change: a description and the request."""
-    trace = target.golden.trace
-    assert trace is not None
-    assert trace.evidence is not None
-    evidence = trace.evidence
-    changes: list[tuple[str, EvidenceRecord, dict[str, bytes]]] = []
+    evidence = target.golden.evidence
+    changes: list[tuple[str, Regrade]] = []
     wrote = [path for path, file in evidence.files.items() if evidence.initial.get(path) != file][:4]
     for path in wrote:
         rest = {name: file for name, file in evidence.files.items() if name != path}
-        changes.append((f"{path} is missing", msgspec.structs.replace(evidence, files=rest), {}))
+        changes.append((f"{path} is missing", regrade_changed(target.golden, files=rest)))
         golden = target.golden.files.get(evidence.files[path].blob or "", b"")
         for what, data in _contents(golden, seed) if free or _was_written_by_call(target, path, golden) else ():
             files = rest | {path: FileRecord(size=len(data), blob=digest(data))}
-            changes.append((f"{path} is {what}", msgspec.structs.replace(evidence, files=files), {digest(data): data}))
-    changes += [(how, msgspec.structs.replace(evidence, state=state), {}) for how, state in _states_between(target)]
-    return [
-        (how, Regrade(trace=msgspec.structs.replace(trace, evidence=record), files=target.golden.files | more))
-        for how, record, more in changes
-    ]
+            changes.append((f"{path} is {what}", regrade_changed(target.golden, {digest(data): data}, files=files)))
+    return changes + [(how, regrade_changed(target.golden, state=state)) for how, state in _states_between(target)]
 
 
 def _contents(golden: bytes, seed: int) -> list[tuple[str, bytes]]:
@@ -185,9 +173,7 @@ def _contents(golden: bytes, seed: int) -> list[tuple[str, bytes]]:
 
 def _states_between(target: SolvedTask) -> list[tuple[str, dict[str, object]]]:
     """The golden state with one target as an idle agent left it."""
-    assert target.golden.trace is not None
-    assert target.idle.trace is not None
-    states = [trial.trace.evidence.state for trial in (target.golden, target.idle) if trial.trace and trial.trace.evidence]
+    states = [trial.evidence.state for trial in (target.golden, target.idle)]
     if not all(isinstance(state, dict) for state in states):
         return []
     golden, idle = cast("list[Json]", states)

@@ -12,12 +12,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, cast
 
-import msgspec
-
-from sandlot.audit.case import regrade_with_answer
+from sandlot.audit.case import regrade_changed, regrade_with_answer
 from sandlot.audit.probes.grader.asking import SolvedTask
 from sandlot.audit.subject import Regrade
-from sandlot.core.trace import EvidenceRecord
 
 _LEAST = 4
 """Fewest parts for a ladder."""
@@ -53,7 +50,7 @@ class Ladder:
 
 def ladders(target: SolvedTask) -> list[Ladder]:
     """Every place with enough parts, the largest first."""
-    evidence, idle = _evidence(target.golden.trace), _evidence(target.idle.trace)
+    evidence, idle = target.golden.evidence, target.idle.evidence
     found = [Ladder("answer", target, tuple(parts))] if len(parts := _elements(target.answer)) >= _LEAST else []
     for path, names in _changed(evidence.state, idle.state).items():
         if len(names) >= _LEAST:
@@ -75,12 +72,6 @@ def rungs(target: SolvedTask, rng: Random) -> list[Rung]:
 
 
 # -- finding parts -------------------------------------------------------------------------------------------------------------
-
-
-def _evidence(trace: Any) -> EvidenceRecord:
-    assert trace is not None
-    assert trace.evidence is not None
-    return cast("EvidenceRecord", trace.evidence)
 
 
 def _elements(answer: str) -> list[str]:
@@ -112,17 +103,13 @@ def _regrade_without(ladder: Ladder, gone: Sequence[Any]) -> Regrade:
     golden = ladder.target.golden
     if ladder.place == "answer":
         return regrade_with_answer(golden, _answer_without(ladder.target.answer, [str(name) for name in gone]))
-    evidence, idle = _evidence(golden.trace), _evidence(ladder.target.idle.trace)
-    assert golden.trace is not None
+    evidence, idle = golden.evidence, ladder.target.idle.evidence
     if ladder.place == "files":
         files = {path: file for path, file in evidence.files.items() if path not in gone}
         files |= {path: idle.files[path] for path in gone if path in idle.files}
-        record = msgspec.structs.replace(evidence, files=files)
-    else:
-        path = ladder.place.split(".")[1:]
-        record = msgspec.structs.replace(evidence, state=_state_without(evidence.state, idle.state, path, gone))
-    trace = msgspec.structs.replace(golden.trace, evidence=record)
-    return Regrade(trace=trace, files=ladder.target.idle.files | golden.files)
+        return regrade_changed(golden, ladder.target.idle.files, files=files)
+    path = ladder.place.split(".")[1:]
+    return regrade_changed(golden, ladder.target.idle.files, state=_state_without(evidence.state, idle.state, path, gone))
 
 
 def _answer_without(answer: str, gone: Sequence[str]) -> str:

@@ -98,20 +98,19 @@ def near_misses(golden: str) -> list[Spelling]:
     if number:
         return _near_numbers(number)
     if ratio := _RATIO.fullmatch(text):
-        top, bottom = int(ratio[1]), int(ratio[2])
-        turned = (
-            [Spelling("numerator and denominator swapped", f"{'-' if top < 0 else ''}{bottom}/{abs(top)}")]
-            if top and abs(top) != bottom
-            else []
-        )
-        return (
-            [*turned, Spelling("the other sign", f"{-top}/{bottom}"), Spelling("off by one", f"{top + 1}/{bottom}")]
-            if top
-            else []
-        )
+        return _near_ratios(int(ratio[1]), int(ratio[2]))
     if 1 < len(text) < 40 and re.fullmatch(r"[A-Za-z]+(?: [A-Za-z]+){0,3}", text):
         return _near_words(text)
     return _near_lists(text)
+
+
+def _near_ratios(top: int, bottom: int) -> list[Spelling]:
+    if not top:
+        return []
+    found = [Spelling("the other sign", f"{-top}/{bottom}"), Spelling("off by one", f"{top + 1}/{bottom}")]
+    if abs(top) == bottom:
+        return found
+    return [Spelling("numerator and denominator swapped", f"{'-' if top < 0 else ''}{bottom}/{abs(top)}"), *found]
 
 
 def _near_lists(text: str) -> list[Spelling]:

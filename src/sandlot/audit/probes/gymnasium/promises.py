@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
+from sandlot.audit.finding import Finding, Layer, Severity, Witness, make_finding
 from sandlot.audit.subject import PLAIN, Conditions, NamedPlay, Take, Trial
 from sandlot.audit.subjects.foreign.gym_record import GymRecord, GymStep, record_of
 from sandlot.core.errors import ConfigError
@@ -99,7 +99,7 @@ async def _look_at_resets(case: Case) -> list[Finding]:
     for how, trials in others.items():
         part = _differing(list(zip(case.tasks, first, strict=True)), trials)
         if part:  # one cause, reported once
-            return [_difference_finding("D05.reset", "gym-resets", part, how)]
+            return [_difference_finding("D05.reset", part, how)]
     return []
 
 
@@ -116,7 +116,7 @@ async def _look_at_surroundings(case: Case) -> list[Finding]:
         trials = await play_seeds(case, "random", conditions, [task for task, _ in still])
         part = _differing(still, trials)
         if part:
-            found.append(_difference_finding(code, "gym-surroundings", part, "played under other conditions"))
+            found.append(_difference_finding(code, part, "played under other conditions"))
     return found
 
 
@@ -124,11 +124,7 @@ async def _look_at_neighbours(case: Case) -> list[Finding]:
     """A second environment in the same process does not matter."""
     still = await _reproducible_seeds(case)
     part = _differing(still, await play_seeds(case, "beside", tasks=[task for task, _ in still]))
-    return (
-        [_difference_finding("D18.neighbours", "gym-neighbours", part, "played in alternation with a second environment")]
-        if part
-        else []
-    )
+    return [_difference_finding("D18.neighbours", part, "played in alternation with a second environment")] if part else []
 
 
 async def _look_at_leaks(case: Case) -> list[Finding]:
@@ -146,7 +142,7 @@ async def _look_at_leaks(case: Case) -> list[Finding]:
         expected=f"observation {seen.opening.digest}",
         observed=f"observation {seen.reopening.digest}",
     )
-    return [_finding_of("D05.leak", "gym-leaks", task, witness, len(part))]
+    return [_finding_of("D05.leak", task, witness, len(part))]
 
 
 async def _look_at_steps(case: Case) -> list[Finding]:
@@ -165,7 +161,7 @@ async def _look_at_steps(case: Case) -> list[Finding]:
         task, what = each[0]
         inputs: Json = {"task": task.id, "play": "random"}
         witness = Witness(inputs=inputs, expected="what the Gymnasium interface requires", observed=what)
-        found.append(_finding_of(code, "gym-steps", task, witness, len({task.id for task, _ in each})))
+        found.append(_finding_of(code, task, witness, len({task.id for task, _ in each})))
     return found
 
 
@@ -178,7 +174,7 @@ async def _look_outside(case: Case) -> list[Finding]:
     task, step = taken[0]
     observed = f"a step with reward {step.reward or 'that is not a number'}"
     witness = Witness(inputs={"task": task.id, "action": step.action}, expected="an error", observed=observed)
-    return [_finding_of("D08.outside", "gym-outside", task, witness, len(taken))]
+    return [_finding_of("D08.outside", task, witness, len(taken))]
 
 
 # -- what was seen -------------------------------------------------------------------------------------------------------------
@@ -224,11 +220,11 @@ def _step_breaches(step: GymStep, task: Task) -> list[tuple[str, str]]:
     return [*found, ("D06.range", f"reward {step.reward}, declared {bounds[0]:g} to {bounds[1]:g}")] if outside else found
 
 
-def _difference_finding(code: str, probe: str, part: Sequence[tuple[Task, Trial, Trial]], how: str) -> Finding:
+def _difference_finding(code: str, part: Sequence[tuple[Task, Trial, Trial]], how: str) -> Finding:
     task, one, two = part[0]
     first, second = _first_difference(record_of(one), record_of(two))
     witness = Witness(inputs={"task": task.id, "play": "random", "then": how}, expected=first, observed=second)
-    return _finding_of(code, probe, task, witness, len(part))
+    return _finding_of(code, task, witness, len(part))
 
 
 def _first_difference(one: GymRecord, two: GymRecord) -> tuple[str, str]:
@@ -250,14 +246,10 @@ def _describe_step(step: GymStep) -> str:
     return f"action {step.action}, observation {step.digest}, reward {step.reward}{over}"
 
 
-def _finding_of(code: str, probe: str, task: Task, witness: Witness, count: int) -> Finding:
+def _finding_of(code: str, task: Task, witness: Witness, count: int) -> Finding:
     """The finding of a variant, seen on `count` seeds."""
     flaw = _FLAWS[code]
-    layer = next(each.layer for each in PROBES if each.name == probe)
-    return Finding(
-        code=code, title=flaw.title, layer=layer, probe=probe, severity=flaw.severity, standing=Confidence.CONFIRMED,
-        task=task.id, count=count, witness=witness, fix=flaw.fix,
-    )  # fmt: skip
+    return make_finding(code, flaw.title, witness, severity=flaw.severity, task=task.id, count=count, fix=flaw.fix)
 
 
 PROBES = (

@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from typing import cast
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
+from sandlot.audit.finding import Finding, Layer, Witness, make_finding
 from sandlot.audit.probes.gymnasium.promises import play_seeds
 from sandlot.audit.subject import Trial
 from sandlot.audit.subjects.foreign.gym_record import GymRecord, record_of
 from sandlot.core.errors import ConfigError
 from sandlot.core.stats.intervals import sign_flip
 
-_NAME = "gym-solution"
 _ALPHA = 0.05
 """Probability of calling any such agent worse or better than the solution when it is equally good."""
 
@@ -111,17 +110,10 @@ def _finding(case: Case, rival: _BlindAgent, golden: Sequence[GymRecord]) -> Fin
         observed=f"{[round(each.earned, 6) for each in rival.rollouts[:8]]}",
         seed=case.seed,
     )
-    return Finding(
-        code="D14.random" if rival.play == "random" else "D14.constant",
-        title=f"{rival.words} earns as much as the solution",
-        layer=Layer.SCRIPTED,
-        probe=_NAME,
-        severity=Severity.HIGH,
-        standing=Confidence.CONFIRMED,
-        count=len(golden),
-        witness=witness,
-        fix="reward only what solving the task achieves; if the given solution does not solve it, give one that does",
-    )  # no task: reproducing it takes all seeds
+    code = "D14.random" if rival.play == "random" else "D14.constant"
+    fix = "reward only what solving the task achieves; if the given solution does not solve it, give one that does"
+    title = f"{rival.words} earns as much as the solution"
+    return make_finding(code, title, witness, count=len(golden), fix=fix)  # no task: reproducing it takes all seeds
 
 
-PROBES = (Probe(_NAME, Layer.SCRIPTED, ("D14", "D13"), _look_at_solution),)
+PROBES = (Probe("gym-solution", Layer.SCRIPTED, ("D14", "D13"), _look_at_solution),)

@@ -11,11 +11,10 @@ import anyio
 from sandlot.analysis.health.health import health_async
 from sandlot.analysis.health.item import HealthItem, HealthMark
 from sandlot.audit.case import Case
-from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
+from sandlot.audit.finding import Finding, Severity, Witness, make_finding
 from sandlot.core.errors import ConfigError
 from sandlot.run.results import Run
 
-NAME = "model-rollouts"
 CODES = {"failures": "D04", "timeouts": "D04", "resolution": "D06", "survivors": "D23", "drift": "D05", "surge": "D02"}
 """The defect for each health item that blames the environment; the others blame the model."""
 
@@ -51,13 +50,10 @@ async def look_at_health(case: Case) -> list[Finding]:
 def _finding(case: Case, item: HealthItem, code: str) -> Finding:
     failed = item.mark is HealthMark.FAIL
     inputs = {"rollouts": str(case.rollouts), "look at": ", ".join(item.look) or "all of them", "figures": item.figures}
-    return Finding(
-        code=f"{code}.{item.name}",
-        title=f"rollouts of a model: {item.said}",
-        layer=Layer.MODEL,
-        probe=NAME,
+    return make_finding(
+        f"{code}.{item.name}",
+        f"rollouts of a model: {item.said}",
+        Witness(inputs=inputs, expected=f"{item.name}: ok", observed=item.said, seed=case.seed) if failed else None,
         severity=Severity.HIGH if failed else Severity.LOW,
-        standing=Confidence.CONFIRMED if failed else Confidence.LEAD,
-        witness=Witness(inputs=inputs, expected=f"{item.name}: ok", observed=item.said, seed=case.seed) if failed else None,
         fix=f"see `sandlot health {case.rollouts}` and `sandlot triage {case.rollouts}`",
     )

@@ -4,11 +4,10 @@ from collections import Counter
 
 from sandlot.analysis.triage.labels import LabelledTrace, read_labels
 from sandlot.audit.case import Case
-from sandlot.audit.finding import Finding, Layer, Severity
+from sandlot.audit.finding import Finding, make_finding
 from sandlot.core.errors import ConfigError
 from sandlot.run.results import Run
 
-NAME = "labels"
 CODES = {
     "stale_observation": "D01",
     "hack_suspected": "D02",
@@ -38,12 +37,9 @@ async def look_at_labels(case: Case) -> list[Finding]:
     for each in given:
         first.setdefault(each.label, each)
     return [
-        Finding(
-            code=f"{CODES[label]}.{label}",
-            title=f"{each.by} labelled {each.task}/{each.rollout} `{label}`" + (f": {each.note}" if each.note else ""),
-            layer=Layer.PEOPLE,
-            probe=NAME,
-            severity=Severity.HIGH,
+        make_finding(
+            f"{CODES[label]}.{label}",
+            f"{each.by} labelled {each.task}/{each.rollout} `{label}`" + (f": {each.note}" if each.note else ""),
             task=each.task,
             count=times[label],
             fix=f"read the rollout: sandlot show {case.reviewed}/{each.task}/{each.rollout}",

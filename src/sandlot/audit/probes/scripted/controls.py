@@ -9,13 +9,13 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Confidence, Finding, Layer, Severity
-from sandlot.audit.probes.choice import choose_tasks
+from sandlot.audit.finding import Finding, Layer, Severity, Witness, make_finding
 from sandlot.audit.probes.likeness import EPSILON, changes_between, observations
-from sandlot.audit.probes.plays import GOLDEN, MANY_TURNS, played_finding, request_for, witness_of
+from sandlot.audit.probes.plays import GOLDEN, MANY_TURNS, choose_tasks, request_for, witness_of
 from sandlot.audit.probes.scripted.floor import needs_both, needs_golden
 from sandlot.audit.probes.scripted.reach import GoldenWork, find_works, required_of
 from sandlot.audit.subject import Call, NamedPlay, Play, Say, Script, Trial
+from sandlot.core.groups import group_by_key
 from sandlot.core.task import Task
 
 _REPEATS = 5
@@ -32,20 +32,24 @@ async def _look_at_golden(case: Case) -> list[Finding]:
     """The golden solution gets full marks on every task, every time."""
     golden = await case.golden()
     bad = [(task, golden[task.id]) for task in case.tasks if not golden[task.id].passed]
-    found = [_unsolved(case, bad, len(case.tasks))] if bad else []
+    found: list[Finding] = []
+    if bad:
+        title = f"the golden solution does not get full marks on {len(bad)} of {len(case.tasks)} tasks"
+        found.append(make_finding("D13.golden", title, _shortfall(case, *bad[0], "full marks"), count=len(bad)))
     fine = [task for task in choose_tasks(case, 6, sandboxed=2) if golden[task.id].passed]
     again = await case.take([request_for(case, task, GOLDEN) for task in fine for _ in range(_REPEATS - 1)])
     missed = [
         (fine[place // (_REPEATS - 1)], trial) for place, trial in enumerate(again) if trial.lost is None and not trial.passed
     ]
-    return found + ([_flaky(case, missed, len(again))] if missed else [])
+    if missed:
+        title = f"the golden solution does not get full marks every time ({len(missed)} of {len(again)} repeats)"
+        witness = _shortfall(case, *missed[0], "full marks every time")
+        found.append(make_finding("D13.flaky", title, witness, count=len({task.id for task, _ in missed})))
+    return found
 
 
-def _unsolved(case: Case, bad: Sequence[tuple[Task, Trial]], num_tasks: int) -> Finding:
-    task, trial = bad[0]
-    title = f"the golden solution does not get full marks on {len(bad)} of {num_tasks} tasks"
-    witness = witness_of(case, task, GOLDEN, "full marks", _describe_outcome(trial))
-    return played_finding("golden", "D13.golden", title, witness, count=len(bad))
+def _shortfall(case: Case, task: Task, trial: Trial, expected: str) -> Witness:
+    return witness_of(case, task, GOLDEN, expected, _describe_outcome(trial))
 
 
 def _describe_outcome(trial: Trial) -> str:
@@ -53,13 +57,6 @@ def _describe_outcome(trial: Trial) -> str:
     end = trial.trace.end.value if trial.trace and trial.trace.end else "?"
     errors = [shown.text for shown in observations(trial) if shown.error]
     return f"{trial.fate}; end: {end}" + (f"; last tool error: {errors[-1][:200]}" if errors else "")
-
-
-def _flaky(case: Case, missed: Sequence[tuple[Task, Trial]], num_trials: int) -> Finding:
-    task, trial = missed[0]
-    title = f"the golden solution does not get full marks every time ({len(missed)} of {num_trials} repeats)"
-    witness = witness_of(case, task, GOLDEN, "full marks every time", _describe_outcome(trial))
-    return played_finding("golden", "D13.flaky", title, witness, count=len({task.id for task, _ in missed}))
 
 
 # -- room to spare -----------------------------------------------------------------------------------------------------
@@ -87,16 +84,13 @@ async def _look_at_margins(case: Case) -> list[Finding]:
 def _margin(case: Case, what: str, worst: Sequence[tuple[float, Task, str]]) -> Finding:
     share, task, words = worst[0]
     expected = f"at most {_TURNS if what == 'turns' else _TIME:.0%} of the limit"
-    return Finding(
-        code="D13.margin",
-        title=f"the golden solution uses {share:.0%} of the {what} limit: an agent that explores first cannot finish",
-        layer=Layer.SCRIPTED,
-        probe="margins",
+    return make_finding(
+        "D13.margin",
+        f"the golden solution uses {share:.0%} of the {what} limit: an agent that explores first cannot finish",
+        witness_of(case, task, GOLDEN, expected, words),
         severity=Severity.LOW,
-        standing=Confidence.CONFIRMED,
         task=task.id,
         count=len(worst),
-        witness=witness_of(case, task, GOLDEN, expected, words),
         fix=f"raise the {what} limit, or shorten the task",
     )
 
@@ -163,7 +157,7 @@ def _variant_finding(case: Case, what: str, lost: Sequence[tuple[GoldenWork, Scr
     witness = witness_of(case, work.task, play, f"{work.golden.reward:g}, as the golden solution gets", trial.fate)
     count = len({each[0].task.id for each in lost})
     fix = "if this is intended, say so in the prompt; if not, grade the result only"
-    return played_finding("golden-otherwise", code, title, witness, count=count, severity=Severity.LOW, sure=False, fix=fix)
+    return make_finding(code, title, witness, count=count, severity=Severity.LOW, sure=False, fix=fix)
 
 
 # -- the author's own --------------------------------------------------------------------------------------------------
@@ -174,13 +168,10 @@ async def _look_at_own(case: Case) -> list[Finding]:
     tasks = choose_tasks(case, 16, sandboxed=3)
     plays: list[tuple[Task, Play]] = [(task, NamedPlay(name=name)) for name in case.description.controls for task in tasks]
     trials = await case.take([request_for(case, task, play) for task, play in plays])
-    missed: dict[str, list[tuple[Task, Play, Trial]]] = defaultdict(list)
-    for (task, play), trial in zip(plays, trials, strict=True):
-        if not trial.passed:
-            missed[play.name].append((task, play, trial))
+    played = [(task, play, trial) for (task, play), trial in zip(plays, trials, strict=True)]
+    missed = group_by_key((play.name, (task, play, trial)) for task, play, trial in played if not trial.passed)
     return [
-        played_finding(
-            "own-controls",
+        make_finding(
             "D15.control",
             f"the author's control `{name}` does not get full marks",
             witness_of(case, *each[0][:2], "full marks", _describe_outcome(each[0][2])),

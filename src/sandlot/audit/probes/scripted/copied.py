@@ -14,11 +14,10 @@ from typing import Any
 import msgspec
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Finding, Layer, Severity
-from sandlot.audit.probes.choice import choose_tasks
+from sandlot.audit.finding import Finding, Layer, Severity, make_finding
 from sandlot.audit.probes.grader.asking import NONSENSE
 from sandlot.audit.probes.likeness import changes_between, leaves, mentions, observations, opening_text
-from sandlot.audit.probes.plays import played_finding, request_for, witness_of
+from sandlot.audit.probes.plays import choose_tasks, request_for, witness_of
 from sandlot.audit.probes.scripted.attacks import one_act_per_turn
 from sandlot.audit.probes.scripted.floor import needs_both, needs_golden
 from sandlot.audit.probes.scripted.reach import GoldenWork, find_works, required_of
@@ -89,16 +88,8 @@ async def _look_at_replies(case: Case) -> list[Finding]:
     title = f"the reply to a nonsense message contains the answer, on all {len(passed)} tasks tried"
     expected = "less than full marks: the answer was in the reply to nonsense"
     fix = "take the answer out of replies and error messages"
-    return [
-        played_finding(
-            "telling-replies",
-            "D11.reply",
-            title,
-            witness_of(case, work.task, play, expected, trial.fate),
-            count=len(passed),
-            fix=fix,
-        )
-    ]
+    witness = witness_of(case, work.task, play, expected, trial.fate)
+    return [make_finding("D11.reply", title, witness, count=len(passed), fix=fix)]
 
 
 async def _works_with_hidden_answers(case: Case) -> list[GoldenWork]:
@@ -150,14 +141,14 @@ async def _copy_finding(case: Case, place: _Place, copied: Sequence[_Copied], sh
     trials = await case.take([request_for(case, each.work.task, each.play) for each in copied])
     passed = [(each, trial) for each, trial in zip(copied, trials, strict=True) if trial.passed]
     tool, path = place
-    beside = [other for other, values in shown.items() if other[0] == tool and other[1] != path and _varies(values)]
+    varying = [other for other, values in shown.items() if len({str(value) for value in values.values()}) > 1]
+    beside = [other for other in varying if other[0] == tool and other[1] != path]
     asked = any(_names(path, f"{case.description.system}\n{opening_text(each.work.idle)}") for each in copied)
     worked = _computed_name(case, copied)
     sure = len(passed) == len(copied) and len(beside) >= _BESIDE and not asked and bool(worked)
     shortest, trial = min(passed or zip(copied, trials, strict=True), key=lambda pair: len(pair[0].value))
     why = f"; the author computes it as `{worked}` from other values in the same result" if worked else ""
-    return played_finding(
-        "copied-field",
+    return make_finding(
         "D11.field",
         f"one call of `{tool}` and copying its field `{path}` gets full marks on {len(passed)} of {len(copied)} tasks{why}",
         witness_of(case, shortest.work.task, shortest.play, "less than full marks: nothing was computed", trial.fate),
@@ -173,10 +164,6 @@ def _computed_name(case: Case, copied: Sequence[_Copied]) -> str | None:
     names = computed_answers(Code(case.description))
     key = copied[0].work.task.key
     return next((name for field, name in names.items() if field in key and _same(key[field], copied[0].value)), None)
-
-
-def _varies(values: dict[str, Any]) -> bool:
-    return len({str(value) for value in values.values()}) > 1
 
 
 def _names(path: str, prompt: str) -> bool:

@@ -11,8 +11,8 @@ from typing import Any, cast
 
 import msgspec
 
-from sandlot.audit.case import Case
-from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
+from sandlot.audit.case import Case, regrade_changed
+from sandlot.audit.finding import Finding, Witness, make_finding
 from sandlot.audit.probes.likeness import leaves
 from sandlot.audit.probes.scripted.reach import GoldenWork
 from sandlot.audit.subject import Play, Regrade, Trial
@@ -44,28 +44,20 @@ async def find_dead_checks(case: Case, everything: _Seen) -> list[Finding]:
 
 def _dead_finding(case: Case, check: str, result: CheckResult, trials: _Seen) -> Finding:
     word = f"gives {result.points:g} points to" if result.points > 0 else "has the same verdict for"
-    return Finding(
-        code="D21.dead",
-        title=f"check `{check}` {word} every agent: golden, mutated, destructive and idle ({result.verdict.value})",
-        layer=Layer.SCRIPTED,
-        probe="mutants",
-        severity=Severity.HIGH,
-        standing=Confidence.CONFIRMED,
-        check=check,
-        count=len(trials),
-        witness=Witness(
-            inputs={"task": trials[0][0].task.id, "plays": sorted({play.name for _, play, _ in trials})},
-            expected="different verdicts for different agents",
-            observed=f"`{result.verdict.value}` in all {len(trials)} trials",
-            seed=case.seed,
-        ),
+    title = f"check `{check}` {word} every agent: golden, mutated, destructive and idle ({result.verdict.value})"
+    witness = Witness(
+        inputs={"task": trials[0][0].task.id, "plays": sorted({play.name for _, play, _ in trials})},
+        expected="different verdicts for different agents",
+        observed=f"`{result.verdict.value}` in all {len(trials)} trials",
+        seed=case.seed,
     )
+    return make_finding("D21.dead", title, witness, check=check, count=len(trials))
 
 
 async def _reads_only_fixed_state(case: Case, check: str, trials: _Seen) -> bool:
     """True if the check reads only parts of the state that no trial changed."""
     work, _, golden = next(each for each in trials if each[2] is each[0].golden)
-    state: Any = _state(golden)
+    state: Any = golden.evidence.state
     if not isinstance(state, dict):
         return False
     places = list(leaves(state))[:_MAX_LEAVES]
@@ -78,12 +70,8 @@ async def _reads_only_fixed_state(case: Case, check: str, trials: _Seen) -> bool
 
 
 def _changed_places(idle: Trial, trial: Trial) -> set[str]:
-    one, other = (leaves(_state(each)) for each in (idle, trial))
+    one, other = (leaves(each.evidence.state) for each in (idle, trial))
     return {place for place in {*one, *other} if one.get(place) != other.get(place)}
-
-
-def _state(trial: Trial) -> Any:
-    return trial.trace.evidence.state if trial.trace and trial.trace.evidence else None
 
 
 def _value(trial: Trial, check: str) -> float | None:
@@ -92,9 +80,7 @@ def _value(trial: Trial, check: str) -> float | None:
 
 def _with_leaf_changed(trial: Trial, place: str) -> Regrade:
     """The trial's evidence with one value of its state changed."""
-    assert trial.trace is not None
-    assert trial.trace.evidence is not None
-    state: Any = msgspec.json.decode(msgspec.json.encode(trial.trace.evidence.state))
+    state: Any = msgspec.json.decode(msgspec.json.encode(trial.evidence.state))
     holder: Any = state
     steps = place.split(".")
     for step in steps[:-1]:
@@ -102,8 +88,7 @@ def _with_leaf_changed(trial: Trial, place: str) -> Regrade:
     last: Any = int(steps[-1]) if isinstance(holder, list) else steps[-1]
     if isinstance(holder, list) or (isinstance(holder, dict) and last in holder):
         holder[last] = _other(cast("Any", holder)[last])
-    evidence = msgspec.structs.replace(trial.trace.evidence, state=state)
-    return Regrade(trace=msgspec.structs.replace(trial.trace, evidence=evidence), files=trial.files)
+    return regrade_changed(trial, state=state)
 
 
 def _child(holder: Any, step: str) -> Any:

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Finding, Layer, Severity
-from sandlot.audit.probes.choice import choose_tasks
+from sandlot.audit.finding import Finding, Layer, Severity, make_finding
 from sandlot.audit.probes.likeness import Observation, observations
-from sandlot.audit.probes.plays import played_finding, request_for, witness_of
+from sandlot.audit.probes.plays import choose_tasks, request_for, witness_of
 from sandlot.audit.probes.scripted.calls import allowed_calls, forbidden_calls
 from sandlot.audit.probes.scripted.floor import needs_both, needs_tools
 from sandlot.audit.probes.scripted.reach import find_works, properties_of, required_of
@@ -92,7 +91,7 @@ def _crash_finding(case: Case, crashed: Sequence[_PlayedCall]) -> Finding | None
     title = f"a call of `{first.call.tool}` that fits its schema crashes the rollout"
     expected = "a result, or an error the agent can read"
     witness = witness_of(case, first.task, _one_call(first.call), expected, first.trial.fate)
-    return played_finding("allowed-calls", "D08.crash", title, witness, count=len(crashed))
+    return make_finding("D08.crash", title, witness, count=len(crashed))
 
 
 def _raw_error_findings(case: Case, plans: Sequence[tuple[Task, ToolSpec, list[Call]]], trials: Sequence[Trial]) -> list[Finding]:
@@ -105,8 +104,7 @@ def _raw_error_findings(case: Case, plans: Sequence[tuple[Task, ToolSpec, list[C
                 found.setdefault((shown.tool, drifted), (task, shown))
     expected = "a result, or an error message written for the agent"
     return [
-        played_finding(
-            "allowed-calls",
+        make_finding(
             "D08.handler" if drifted else "D08.raw-error",
             f"`{tool}` answers a call that fits its schema with an uncaught error of its own code",
             witness_of(case, task, _one_call(Call(tool, shown.arguments)), expected, shown.text[:300]),
@@ -143,7 +141,7 @@ def _accepted(case: Case, wrong: Sequence[_PlayedCall]) -> Finding:
     title = f"`{first.call.tool}` does not refuse a call that breaks its schema ({first.what})"
     observed = first.shown.text[:300] if first.shown else first.trial.fate
     witness = witness_of(case, first.task, _one_call(first.call), "an error the agent can read", observed)
-    return played_finding("forbidden-calls", "D08.accepts", title, witness, count=len(wrong))
+    return make_finding("D08.accepts", title, witness, count=len(wrong))
 
 
 # -- golden keeps to what is declared ----------------------------------------------------------------------------------
@@ -161,8 +159,7 @@ async def _look_at_golden(case: Case) -> list[Finding]:
                 wrong.setdefault(f"`{call.tool}` {what}", []).append((task, call))
     expected = "only arguments that the schema declares, because agents see nothing else"
     return [
-        played_finding(
-            "golden-calls",
+        make_finding(
             "D08.golden",
             f"the golden solution calls {what}",
             witness_of(case, each[0][0], _one_call(each[0][1]), expected, golden[each[0][0].id].fate),

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sandlot.audit.case import Case
-from sandlot.audit.finding import Finding, Severity
-from sandlot.audit.probes.plays import played_finding, witness_of
+from sandlot.audit.finding import Finding, Severity, make_finding
+from sandlot.audit.probes.plays import witness_of
 from sandlot.audit.subject import Play, Trial
 from sandlot.core.task import Task
 from sandlot.core.types import Side
@@ -42,13 +42,12 @@ def _severity_of(earned: Sequence[UnearnedReward], num_tasks: int) -> Severity:
 
 
 def unearned_finding(
-    case: Case, code: str, title: str, earned: Sequence[UnearnedReward], *, probe: str, num_tasks: int, fix: str = ""
+    case: Case, code: str, title: str, earned: Sequence[UnearnedReward], *, num_tasks: int, fix: str = ""
 ) -> Finding:
     """One finding for one cause; the witness is the trial with the largest gain."""
     most = max(earned, key=lambda each: each.gain)
     affected = len({each.task.id for each in earned})
-    return played_finding(
-        probe,
+    return make_finding(
         code,
         f"{title} (up to {most.reward:g}, on {affected} of {num_tasks} tasks)",
         witness_of(case, most.task, most.play, f"a reward of at most {most.allowed:g}", most.trial.fate),
@@ -58,7 +57,7 @@ def unearned_finding(
     )
 
 
-def grading_crash(case: Case, taken: Sequence[tuple[Task, Play, Trial]], probe: str) -> list[Finding]:
+def grading_crash(case: Case, taken: Sequence[tuple[Task, Play, Trial]]) -> list[Finding]:
     """A finding if grading failed on what a play left, where it should have scored it."""
     broken = [each for each in taken if each[2].failed is not None and each[2].failed.side is Side.GRADER]
     if not broken or (case.description.needs_judge and case.judge is None):
@@ -66,4 +65,4 @@ def grading_crash(case: Case, taken: Sequence[tuple[Task, Play, Trial]], probe: 
     task, play, trial = broken[0]
     witness = witness_of(case, task, play, "a score", trial.fate)
     count = len({each[0].id for each in broken})
-    return [played_finding(probe, "D09.left", "grading fails on what a scripted agent left", witness, count=count)]
+    return [make_finding("D09.left", "grading fails on what a scripted agent left", witness, count=count)]

@@ -8,10 +8,9 @@ from collections.abc import Iterator, Sequence
 from typing import cast
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Finding, Layer, Witness
-from sandlot.audit.probes.choice import choose_tasks
+from sandlot.audit.finding import Finding, Layer, Witness, make_finding
 from sandlot.audit.probes.likeness import EPSILON, Observation, observations
-from sandlot.audit.probes.plays import GOLDEN, played_finding, request_for, witness_of
+from sandlot.audit.probes.plays import GOLDEN, choose_tasks, request_for, witness_of
 from sandlot.audit.probes.scripted.drift import author_tools, in_turns
 from sandlot.audit.probes.scripted.floor import needs_both, needs_golden, needs_tools
 from sandlot.audit.probes.scripted.reach import only_text
@@ -31,7 +30,7 @@ async def _look_at_tools(case: Case) -> list[Finding]:
     """A tool that could not do its work reports an error."""
     golden = await case.golden()
     tasks = [task for task in choose_tasks(case, _TASKS, sandboxed=_SANDBOXED) if golden[task.id].passed]
-    if not tasks or not any(_files(golden[task.id]) for task in tasks):
+    if not any(golden[task.id].evidence.files for task in tasks):
         return []
     own = {spec.name for spec in author_tools(case)}  # the sandbox's own shell is not made to fail
     found: list[Finding] = []
@@ -48,16 +47,11 @@ async def _look_at_tools(case: Case) -> list[Finding]:
     return found
 
 
-def _files(trial: Trial) -> bool:
-    return bool(trial.trace and trial.trace.evidence and trial.trace.evidence.files)
-
-
 def _hidden_failure(golden: Trial, trial: Trial) -> Observation | None:
     """A call that reported a write to the world's files as done, although the write failed."""
-    if trial.trace is None or trial.trace.evidence is None or trial.failed is not None or golden.trace is None:
+    if trial.trace is None or trial.trace.evidence is None or trial.failed is not None:
         return None
-    record = golden.trace.evidence
-    if record is None or record.files in (trial.trace.evidence.files, record.initial):
+    if golden.evidence.files in (trial.evidence.files, golden.evidence.initial):
         return None  # nothing was kept from being written
     said = {(shown.tool, str(shown.arguments)): shown for shown in observations(golden) if not shown.error}
     again = [shown for shown in observations(trial) if shown.tool]
@@ -73,14 +67,14 @@ def _silent_finding(case: Case, fault: str, hidden: Sequence[tuple[Task, Observa
     conditions = {"fault": fault, "limits": _QUICK}
     expected, observed = "an error result, or a failed rollout", f"`{shown.tool}` answered {shown.text[:200]!r}"
     witness = witness_of(case, task, GOLDEN, expected, observed, conditions=conditions)
-    return played_finding("broken-tools", "D04.tool", title, witness, count=len(hidden))
+    return make_finding("D04.tool", title, witness, count=len(hidden))
 
 
 async def _look_at_evidence(case: Case) -> list[Finding]:
     """If a check cannot read its evidence or the judge gives no verdict, there is no score."""
     golden = await case.golden()
     tasks = [task for task in choose_tasks(case, _TASKS, sandboxed=_SANDBOXED) if golden[task.id].passed]
-    faults = ["check:raise"] if any(_files(golden[task.id]) for task in tasks) else []
+    faults = ["check:raise"] if any(golden[task.id].evidence.files for task in tasks) else []
     faults += ["judge:raise", "judge:hang"] if case.description.needs_judge and case.judge else []
     found: list[Finding] = []
     for fault in faults:
@@ -101,9 +95,7 @@ def _made_up_finding(case: Case, fault: str, made_up: Sequence[tuple[Task, Trial
     what = "evidence cannot be read" if fault.startswith("check") else "judge gives no verdict"
     inputs: Json = {"task": task.id, "conditions": {"fault": fault}}
     witness = Witness(inputs=inputs, expected="no score, because the grader failed", observed=trial.fate, seed=case.seed)
-    return played_finding(
-        "broken-evidence", "D04.grade", f"a rollout gets a score although its {what}", witness, count=len(made_up)
-    )
+    return make_finding("D04.grade", f"a rollout gets a score although its {what}", witness, count=len(made_up))
 
 
 # -- slow services -----------------------------------------------------------------------------------------------------
@@ -125,8 +117,7 @@ async def _look_at_slowness(case: Case) -> list[Finding]:
                 late.setdefault(usual.tool, (task, usual, waited))
     conditions = {"fault": "tool:slow"}
     return [
-        played_finding(
-            "slow-tools",
+        make_finding(
             "D04.late",
             f"`{tool}` times out silently, and its result then looks like an ordinary answer",
             witness_of(

@@ -7,9 +7,8 @@ import msgspec
 
 from sandlot.audit.case import IDLE, Case, Probe
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity
-from sandlot.audit.probes.choice import SURE, choose_tasks
 from sandlot.audit.probes.likeness import EPSILON, changes_between, opening_text
-from sandlot.audit.probes.plays import request_for
+from sandlot.audit.probes.plays import SURE, choose_tasks, request_for
 from sandlot.audit.probes.scripted.attacks import (
     Attack,
     carried_change,
@@ -48,13 +47,13 @@ async def _look_at_idling(case: Case) -> list[Finding]:
     abstaining = await _tasks_left_alone(case)
     unearned = [each for each in earned if each.task.id not in abstaining]
     part = [each for each in earned if each.task.id in abstaining]
-    broken = grading_crash(case, [(task, IDLE, idle[task.id]) for task in case.tasks], "does-nothing")
+    broken = grading_crash(case, [(task, IDLE, idle[task.id]) for task in case.tasks])
     title = "an agent that does nothing earns points"
-    paid = [unearned_finding(case, "D02.noop", title, unearned, probe="does-nothing", num_tasks=len(tasks))] if unearned else []
+    paid = [unearned_finding(case, "D02.noop", title, unearned, num_tasks=len(tasks))] if unearned else []
     if part:
         title = "an agent that does nothing earns part of the points on tasks where the golden solution changes nothing either"
         fix = "if doing nothing is right on these tasks, declare it: `noop_is_correct` in `audit.toml`"
-        found = unearned_finding(case, "D02.noop", title, part, probe="does-nothing", num_tasks=len(tasks), fix=fix)
+        found = unearned_finding(case, "D02.noop", title, part, num_tasks=len(tasks), fix=fix)
         paid.append(msgspec.structs.replace(found, severity=Severity.LOW, standing=Confidence.LEAD))
     return paid + broken
 
@@ -82,7 +81,7 @@ async def _look_at_words(case: Case) -> list[Finding]:
     says = await _num_asked(case)
     claims = await _claims(case)
     attacks = {task.id: word_attacks(opening_text(idle[task.id]), says) + claims for task in tasks}
-    return await _try_attacks(case, tasks, attacks, "empty-words")
+    return await _try_attacks(case, tasks, attacks)
 
 
 async def _num_asked(case: Case) -> int:
@@ -107,10 +106,10 @@ async def _look_at_planting(case: Case) -> list[Finding]:
     """Files that change what is run or compared in grading earn nothing."""
     found = await find_works_to_do(case, _SOME, _FEW)
     attacks = {work.task.id: [*file_attacks(work), *every_line_attacks(work, found)] for work in found}
-    return await _try_attacks(case, [work.task for work in found], attacks, "planted-files")
+    return await _try_attacks(case, [work.task for work in found], attacks)
 
 
-async def _try_attacks(case: Case, tasks: Sequence[Task], attacks: dict[str, list[Attack]], probe: str) -> list[Finding]:
+async def _try_attacks(case: Case, tasks: Sequence[Task], attacks: dict[str, list[Attack]]) -> list[Finding]:
     """Play every attack on every task; one finding per code that earned something."""
     idle = await case.idle()
     pairs = [(task, attack) for task in tasks for attack in attacks[task.id]]
@@ -122,7 +121,7 @@ async def _try_attacks(case: Case, tasks: Sequence[Task], attacks: dict[str, lis
         if earned_more_than(trial, allowed) and (attack.code not in _WHOLE or trial.passed):
             earned[attack.code].append((attack, UnearnedReward(task, attack.script, trial, allowed)))
     return [
-        unearned_finding(case, code, each[0][0].title, [one for _, one in each], probe=probe, num_tasks=len(tasks))
+        unearned_finding(case, code, each[0][0].title, [one for _, one in each], num_tasks=len(tasks))
         for code, each in earned.items()
         if code != "D02.echo" or _is_generous([one for _, one in each], len(tasks))
     ]
@@ -147,7 +146,7 @@ async def _look_at_shortcuts(case: Case) -> list[Finding]:
         if trial.passed and _left_undone(work, attack, trial):
             earned[attack.code].append((attack, UnearnedReward(work.task, attack.script, trial, case.floor)))
     return [
-        unearned_finding(case, code, each[0][0].title, [one for _, one in each], probe="shortcuts", num_tasks=len(found))
+        unearned_finding(case, code, each[0][0].title, [one for _, one in each], num_tasks=len(found))
         for code, each in earned.items()
     ]
 
@@ -181,9 +180,7 @@ async def _look_at_random_calls(case: Case) -> list[Finding]:
     ]
     if len({each.task.id for each in earned}) < max(3, _LUCKY * len(tasks)):
         return []
-    return [
-        unearned_finding(case, "D14.random", "random tool calls solve tasks", earned, probe="random-calls", num_tasks=len(tasks))
-    ]
+    return [unearned_finding(case, "D14.random", "random tool calls solve tasks", earned, num_tasks=len(tasks))]
 
 
 async def _look_at_own(case: Case) -> list[Finding]:
@@ -200,7 +197,7 @@ async def _look_at_own(case: Case) -> list[Finding]:
         ]
         if earned:
             title = f"the author's adversary `{name}` earns points"
-            found.append(unearned_finding(case, "D02.adversary", title, earned, probe="own-adversaries", num_tasks=len(tasks)))
+            found.append(unearned_finding(case, "D02.adversary", title, earned, num_tasks=len(tasks)))
     return found
 
 

@@ -7,9 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from typing import Any, cast
 
-import msgspec
-
-from sandlot.audit.case import Case
+from sandlot.audit.case import Case, regrade_changed
 from sandlot.audit.probes.scripted.reach import GoldenWork
 from sandlot.audit.subject import Regrade
 from sandlot.core.trace import EvidenceRecord
@@ -36,21 +34,16 @@ async def find_graded_changes(case: Case, found: Sequence[GoldenWork]) -> dict[s
 
 def _without_each(work: GoldenWork) -> list[tuple[set[str], Regrade]]:
     """Golden's evidence with one part put back as it was at the start, each with the places that this undoes."""
-    trace = work.golden.trace
-    before = work.idle.trace.evidence if work.idle.trace else None
-    if trace is None or trace.evidence is None or before is None:
-        return []
+    after, before = work.golden.evidence, work.idle.evidence
     parts: dict[_Part, set[str]] = defaultdict(set)
-    keys = {*_keys(before.state), *_keys(trace.evidence.state)}
+    keys = {*_keys(before.state), *_keys(after.state)}
     for place in sorted(work.changes):
         parts[_part(place, keys)].add(place)
-    found: list[tuple[set[str], Regrade]] = []
-    for part, places in list(parts.items())[:_MOST]:
-        record = _put_back(trace.evidence, before, part)
-        if record != trace.evidence:  # else nothing was undone
-            files = work.idle.files | work.golden.files
-            found.append((places, Regrade(trace=msgspec.structs.replace(trace, evidence=record), files=files)))
-    return found
+    asked = [
+        (places, regrade_changed(work.golden, work.idle.files, **_put_back(after, before, part)))
+        for part, places in parts.items()
+    ]
+    return [(places, request) for places, request in asked[:_MOST] if request.trace.evidence != after]  # else nothing was undone
 
 
 def _keys(state: Any) -> list[str]:
@@ -65,14 +58,14 @@ def _part(place: str, keys: Collection[str]) -> _Part:
     return kind, max((key for key in keys if rest == key or rest.startswith(f"{key}.")), key=len, default=None)
 
 
-def _put_back(evidence: EvidenceRecord, before: EvidenceRecord, part: _Part) -> EvidenceRecord:
+def _put_back(after: EvidenceRecord, before: EvidenceRecord, part: _Part) -> Json:
+    """The field of the evidence that a part is in, with the part as it was before."""
     kind, name = part
     if kind == "files":
-        rest = {path: file for path, file in evidence.files.items() if path != name}
-        return msgspec.structs.replace(evidence, files=rest | {path: file for path, file in before.files.items() if path == name})
-    state: Any = before.state
-    if name is not None and isinstance(evidence.state, dict) and isinstance(before.state, dict):
-        old = cast("Json", before.state)
-        state = {each: value for each, value in cast("Json", evidence.state).items() if each != name}
-        state |= {name: old[name]} if name in old else {}
-    return msgspec.structs.replace(evidence, state=state)
+        rest = {path: file for path, file in after.files.items() if path != name}
+        return {"files": rest | {path: file for path, file in before.files.items() if path == name}}
+    if name is None or not isinstance(after.state, dict) or not isinstance(before.state, dict):
+        return {"state": before.state}
+    old = cast("Json", before.state)
+    rest = {each: value for each, value in cast("Json", after.state).items() if each != name}
+    return {"state": rest | ({name: old[name]} if name in old else {})}

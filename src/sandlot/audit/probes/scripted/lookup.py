@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 
 from sandlot.audit.answer_places import is_answer_like
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Finding, Layer
+from sandlot.audit.finding import Finding, Layer, make_finding
 from sandlot.audit.probes.likeness import mentions, observations, opening_text
-from sandlot.audit.probes.plays import played_finding, request_for, witness_of
+from sandlot.audit.probes.plays import request_for, witness_of
 from sandlot.audit.probes.scripted.attacks import NEUTRAL, one_act_per_turn
 from sandlot.audit.probes.scripted.earning import UnearnedReward, unearned_finding
 from sandlot.audit.probes.scripted.floor import earned_more_than, needs_both
@@ -53,7 +53,7 @@ async def _look_up_findings(case: Case, found: Sequence[GoldenWork]) -> list[Fin
         if earned_more_than(trial, max(case.floor, plain.reward or 0.0))
     ]
     title = "the answer can be looked up in variables, processes or files outside the task's material, and earns points"
-    return [unearned_finding(case, "D11.look-up", title, earned, probe="look-up", num_tasks=len(tasks))] if earned else []
+    return [unearned_finding(case, "D11.look-up", title, earned, num_tasks=len(tasks))] if earned else []
 
 
 # -- files beside the material -----------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ async def _history_findings(case: Case, found: Sequence[GoldenWork]) -> list[Fin
 def _leak_finding(case: Case, code: str, title: str, seen: tuple[Task, Script, str], count: int) -> Finding:
     task, play, observed = seen
     witness = witness_of(case, task, play, "no part of the solution is found", observed)
-    return played_finding("look-up", code, title, witness, count=count)
+    return make_finding(code, title, witness, count=count)
 
 
 PROBES = (Probe("look-up", Layer.SCRIPTED, ("D11",), _look_at_leaks, needs_both),)

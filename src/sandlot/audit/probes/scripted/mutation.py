@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sandlot.audit.case import IDLE, Case, Probe
-from sandlot.audit.finding import Finding, Layer, Severity, Witness
+from sandlot.audit.finding import Finding, Layer, Severity, Witness, make_finding
 from sandlot.audit.probes.likeness import EPSILON, changes_between, observations
-from sandlot.audit.probes.plays import GOLDEN, MANY_TURNS, played_finding, request_for, witness_of
+from sandlot.audit.probes.plays import GOLDEN, MANY_TURNS, request_for, witness_of
 from sandlot.audit.probes.scripted.attacks import destructive_script
 from sandlot.audit.probes.scripted.criteria import find_dead_checks
 from sandlot.audit.probes.scripted.earning import grading_crash
@@ -77,7 +77,7 @@ async def _look_at_mutants(case: Case) -> list[Finding]:
         *_weak_grader_findings(case, real),
         *_unread_argument_findings(case, real),
         *await find_dead_checks(case, everything),
-        *grading_crash(case, [(work.task, play, trial) for work, play, trial in everything], "mutants"),
+        *grading_crash(case, [(work.task, play, trial) for work, play, trial in everything]),
     ]
 
 
@@ -101,7 +101,7 @@ def _weak_grader_findings(case: Case, real: Sequence[_TriedMutant]) -> list[Find
     title = f"{len(survivors)} of {len(real)} wrong solutions get full marks (mutation score {score:.0%}): {often}"
     witness = _survivor_witness(case, first)
     severity = Severity.HIGH if bad else Severity.LOW
-    return [played_finding("mutants", "D02.weak", title, witness, count=len(survivors), severity=severity, sure=bad)]
+    return [make_finding("D02.weak", title, witness, count=len(survivors), severity=severity, sure=bad)]
 
 
 def _survivor_witness(case: Case, tried: _TriedMutant) -> Witness:
@@ -124,7 +124,7 @@ def _unread_argument_findings(case: Case, real: Sequence[_TriedMutant]) -> list[
         title = f"a wrong `{argument}` of `{tool}` gets full marks, on all {len(tasks)} tasks tried"
         fix = f"check the value that `{argument}` left in the world against the task"
         witness = _survivor_witness(case, first)
-        found.append(played_finding("mutants", "D02.unread", title, witness, count=len(tasks), fix=fix))
+        found.append(make_finding("D02.unread", title, witness, count=len(tasks), fix=fix))
     return found
 
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sandlot.audit.case import Case, script_of
-from sandlot.audit.probes.choice import choose_tasks
 from sandlot.audit.probes.likeness import MISSING, changes_between, leaves, left_behind, observations
-from sandlot.audit.probes.plays import request_for
+from sandlot.audit.probes.plays import choose_tasks, request_for
 from sandlot.audit.subject import Act, Call, Say, Script, Trial
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task

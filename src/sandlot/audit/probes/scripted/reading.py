@@ -5,25 +5,23 @@ that golden used after a tool showed them. The script is played with the task's 
 may then be cut away. Tools with paging, and shells, can still reach it.
 """
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from sandlot.audit.answer_places import MIN_CHARS, MIN_DIGITS, values_as_text
+from sandlot.audit.answer_places import has_word, is_long_enough, values_as_text
 from sandlot.audit.case import Case, Probe, script_of
-from sandlot.audit.finding import Finding, Layer, Severity
-from sandlot.audit.probes.choice import choose_tasks
+from sandlot.audit.finding import Finding, Layer, Severity, make_finding
 from sandlot.audit.probes.likeness import observations, opening
-from sandlot.audit.probes.plays import played_finding, request_for, witness_of
+from sandlot.audit.probes.plays import choose_tasks, request_for, witness_of
 from sandlot.audit.probes.scripted.floor import needs_both
 from sandlot.audit.probes.scripted.reach import find_works, properties_of, required_of
 from sandlot.audit.subject import Call, Conditions, Script, Trial
+from sandlot.core.groups import group_by_key
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
 from sandlot.core.trace import ToolResult
 
-_NAME = "behind-the-cut"
 _TASKS, _SANDBOXED = 16, 2
 _OPENED = 12
 """Most tools that are called first."""
@@ -60,7 +58,9 @@ async def _look_behind_cuts(case: Case) -> list[Finding]:
             narrow = await _read(case, tasks, plays, limit)
             for task in tasks:
                 hidden += _hidden_values(case, task, plays[task.id], wide[task.id], narrow[task.id], (limit, factor))
-    return _findings(case, hidden)
+    by_tool = group_by_key((each.tool.name, each) for each in hidden)
+    # half the limit is reported only where the whole limit hides nothing
+    return [_finding(case, [each for each in found if each.factor == found[0].factor]) for found in by_tool.values()]
 
 
 def _reader_script(case: Case, golden: Script) -> Script:
@@ -83,7 +83,7 @@ def _hidden_values(
     )
     prompt = "\n".join(text for _, text in opening(wide))
     for value in needed:
-        if not _is_distinctive(value) or _mentions_word(prompt, value):
+        if not is_long_enough(value) or has_word(prompt, value):
             continue
         tool = _shown_by(wide, value)
         if tool in tools and _shown_by(narrow, value) is None:
@@ -102,34 +102,17 @@ def _shown_by(trial: Trial, value: str) -> str | None:
     for node in trial.trace.nodes if trial.trace else ():
         if node.sampled:
             calls |= {call.id: call.name for call in node.message.calls}
-            if any(_mentions_word(text, value) for call in node.message.calls for text in values_as_text(call.arguments)):
+            if any(has_word(text, value) for call in node.message.calls for text in values_as_text(call.arguments)):
                 return None
         for part in node.message.parts:
-            if isinstance(part, ToolResult) and _mentions_word(part.text, value):
+            if isinstance(part, ToolResult) and has_word(part.text, value):
                 return calls.get(part.call)
     return None
-
-
-def _mentions_word(text: str, value: str) -> bool:
-    return value in text and re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text) is not None
-
-
-def _is_distinctive(value: str) -> bool:
-    """True if a value is long enough not to match by chance."""
-    return len(value) >= MIN_CHARS or sum(letter.isdigit() for letter in value) >= MIN_DIGITS
 
 
 def _pages(spec: ToolSpec) -> bool:
     """True if a tool takes a number: a page, a line, an offset."""
     return any("integer" in str(schema) or "number" in str(schema) for schema in properties_of(spec).values())
-
-
-def _findings(case: Case, hidden: Sequence[_HiddenValue]) -> list[Finding]:
-    """One finding per tool; half the limit is reported only where the whole limit hides nothing."""
-    by_tool: dict[str, list[_HiddenValue]] = defaultdict(list)
-    for each in hidden:
-        by_tool[each.tool.name].append(each)
-    return [_finding(case, [each for each in found if each.factor == found[0].factor]) for found in by_tool.values()]
 
 
 def _finding(case: Case, found: Sequence[_HiddenValue]) -> Finding:
@@ -141,8 +124,7 @@ def _finding(case: Case, found: Sequence[_HiddenValue]) -> Finding:
     )
     expected = f"{first.value[:80]!r} is shown, as it is when nothing is cut"
     observed = f"no result shows it when results are cut to {first.limit} characters"
-    return played_finding(
-        _NAME,
+    return make_finding(
         "D19.behind" if whole else "D19.margin",
         f"{cut} from the result of `{first.tool.name}`",
         witness_of(case, first.task, first.play, expected, observed, tool_output_chars=first.limit),
@@ -152,4 +134,4 @@ def _finding(case: Case, found: Sequence[_HiddenValue]) -> Finding:
     )
 
 
-PROBES = (Probe(_NAME, Layer.SCRIPTED, ("D19",), _look_behind_cuts, needs_both),)
+PROBES = (Probe("behind-the-cut", Layer.SCRIPTED, ("D19",), _look_behind_cuts, needs_both),)

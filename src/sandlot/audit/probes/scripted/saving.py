@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Finding, Layer
-from sandlot.audit.probes.choice import choose_tasks
+from sandlot.audit.finding import Finding, Layer, make_finding
 from sandlot.audit.probes.likeness import Observation, changes_between, observations
-from sandlot.audit.probes.plays import played_finding, request_for, witness_of
+from sandlot.audit.probes.plays import choose_tasks, request_for, witness_of
 from sandlot.audit.probes.scripted.attacks import one_act_per_turn
 from sandlot.audit.probes.scripted.calls import LONG, declared_arguments
 from sandlot.audit.probes.scripted.drift import ROOM, author_tools
@@ -55,8 +54,7 @@ async def _look_at_saving(case: Case) -> list[Finding]:
         if _is_unsaved(change, before, done, twin):
             unsaved.setdefault(change.call.tool, (change, twin))
     return [
-        played_finding(
-            "said-and-done",
+        make_finding(
             "D04.unsaved",
             f"`{tool}` reports success whether or not it changed anything",
             witness_of(

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Finding, Layer
-from sandlot.audit.probes.choice import choose_tasks
+from sandlot.audit.finding import Finding, Layer, make_finding
 from sandlot.audit.probes.likeness import mask_volatile, observations
-from sandlot.audit.probes.plays import played_finding, request_for, witness_of
+from sandlot.audit.probes.plays import choose_tasks, request_for, witness_of
 from sandlot.audit.probes.scripted.floor import needs_both
 from sandlot.audit.probes.scripted.reach import GoldenWork, find_works, properties_of, required_of
 from sandlot.audit.subject import Call, Conditions, Script, Trial
@@ -77,7 +76,7 @@ def _finding(case: Case, tool: str, stale: Sequence[tuple[_StaleRead, str, str]]
     observed = f"what was read before the change: {shown[:300]!r}"
     witness = witness_of(case, reading.work.task, reading.script(first=True), expected, observed)
     count = len({each[0].work.task.id for each in stale})
-    return played_finding("stale-readings", "D01.stale", title, witness, count=count)
+    return make_finding("D01.stale", title, witness, count=count)
 
 
 # -- reads and writes --------------------------------------------------------------------------------------------------

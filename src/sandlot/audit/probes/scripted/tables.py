@@ -3,17 +3,17 @@
 import ast
 from collections.abc import Iterator, Mapping
 
+from sandlot.audit.probes.static.code import last_name
+from sandlot.core.groups import group_by_key
+
 _COMPARED = (ast.Eq, ast.Is)
 
 
 def stored_answers(path: str, files: Mapping[str, str], prompt: str) -> str | None:
     """A module for `path` from the comparisons in other files and in the prompt; None if there are none."""
-    tables: dict[str, list[tuple[str, str]]] = {}
     shown = [text for other, text in files.items() if other != path and other.endswith(".py") and "assert" in text]
     shown += [line.strip(" \t`*->") for line in prompt.splitlines()]
-    for text in shown:
-        for name, arguments, value in _cases(text):
-            tables.setdefault(name, []).append((arguments, value))
+    tables = group_by_key((name, case) for text in shown for name, *case in _cases(text))
     return _module(tables) if tables else None
 
 
@@ -32,21 +32,11 @@ def _cases(text: str) -> Iterator[tuple[str, str, str]]:
 
 def _pair(one: ast.expr, other: ast.expr) -> Iterator[tuple[str, str, str]]:
     for call, value in ((one, other), (other, one)):
-        if (
-            isinstance(call, ast.Call)
-            and _is_literal(value)
-            and all(_is_literal(each) for each in call.args)
-            and not call.keywords
-        ):
-            name = (
-                call.func.attr
-                if isinstance(call.func, ast.Attribute)
-                else call.func.id
-                if isinstance(call.func, ast.Name)
-                else ""
-            )
-            if name:
-                yield name, ast.unparse(ast.Tuple(elts=call.args, ctx=ast.Load())), ast.unparse(value)
+        if not isinstance(call, ast.Call) or call.keywords or not all(_is_literal(each) for each in (value, *call.args)):
+            continue
+        name = last_name(call.func)
+        if name:
+            yield name, ast.unparse(ast.Tuple(elts=call.args, ctx=ast.Load())), ast.unparse(value)
 
 
 def _is_literal(node: ast.expr) -> bool:
@@ -57,7 +47,7 @@ def _is_literal(node: ast.expr) -> bool:
     return True
 
 
-def _module(tables: Mapping[str, list[tuple[str, str]]]) -> str:
+def _module(tables: Mapping[str, list[list[str]]]) -> str:
     lines = [
         "def _answer(table, arguments):",
         "    return next((value for known, value in table if known == arguments), 'garbage')",

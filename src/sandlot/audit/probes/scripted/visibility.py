@@ -11,15 +11,15 @@ from dataclasses import dataclass
 
 from sandlot.audit.answer_places import values_as_text
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Finding, Layer, Severity, Witness
-from sandlot.audit.probes.choice import choose_tasks
+from sandlot.audit.finding import Finding, Layer, Severity, Witness, make_finding
 from sandlot.audit.probes.likeness import Observation, leaves, left_behind, observations, opening
-from sandlot.audit.probes.plays import played_finding, request_for, witness_of
+from sandlot.audit.probes.plays import choose_tasks, request_for, witness_of
 from sandlot.audit.probes.scripted.floor import needs_tools
 from sandlot.audit.probes.scripted.reach import properties_of
 from sandlot.audit.probes.static.code import Code, Function, Part
 from sandlot.audit.probes.tour import tour_script
 from sandlot.audit.subject import Script, Trial
+from sandlot.core.groups import group_by_key
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
 
@@ -50,10 +50,8 @@ async def _look_at_cuts(case: Case) -> list[Finding]:
     tasks = choose_tasks(case, _TASKS, sandboxed=_SANDBOXED)
     plays = [tour_script(case, golden.get(task.id, idle[task.id])) for task in tasks]
     trials = await case.take([request_for(case, task, play) for task, play in zip(tasks, plays, strict=True)])
-    cuts: dict[str, list[_Cut]] = {}
-    for task, play, trial in zip(tasks, plays, trials, strict=True):
-        for cut in _cuts(case, task, play, trial):
-            cuts.setdefault(cut.shown.tool, []).append(cut)
+    played = zip(tasks, plays, trials, strict=True)
+    cuts = group_by_key((cut.shown.tool, cut) for each in played for cut in _cuts(case, *each))
     return [*(_finding(case, each) for each in cuts.values()), *await _cut_made_texts(case, tasks, trials, known=cuts)]
 
 
@@ -115,9 +113,7 @@ def _made_text_finding(case: Case, tool: str, cut: Sequence[tuple[Task, Observat
         seed=case.seed,
     )
     count = len({task.id for task, _ in cut})
-    return played_finding(
-        "silent-cuts", "D19.cut", title, witness, count=count, severity=Severity.HIGH if hidden else Severity.LOW
-    )
+    return make_finding("D19.cut", title, witness, count=count, severity=Severity.HIGH if hidden else Severity.LOW)
 
 
 def _cuts(case: Case, task: Task, play: Script, trial: Trial) -> Iterator[_Cut]:
@@ -145,8 +141,7 @@ def _finding(case: Case, cuts: Sequence[_Cut]) -> Finding:
     needed = f", and the part cut away has what the task asks for: {worst.needed[:60]!r}" if worst.needed else ""
     expected = f"all {len(worst.whole)} characters, or a note that it was truncated and how to read the rest"
     observed = f"{len(worst.shown.text)} characters, ending {worst.shown.text[-60:]!r}"
-    return played_finding(
-        "silent-cuts",
+    return make_finding(
         "D19.cut",
         f"`{worst.shown.tool}` truncates its result without saying so{needed}",
         witness_of(case, worst.task, worst.play, expected, observed),

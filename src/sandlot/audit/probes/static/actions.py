@@ -10,12 +10,11 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
+from sandlot.audit.finding import Finding, Layer, Severity, Witness, make_finding
 from sandlot.audit.subject import Description
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.types import Json
 
-_NAME = "tool-schemas"
 _MENTIONED = re.compile(
     r"\b(?P<verb>use|uses|using|call|calls|calling|with|via|through|run|invoke|by|tools?)\s+(?:the\s+)?(?:tools?\s+)?"
     r"`(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<call>\([^`]*\))?`",
@@ -77,21 +76,15 @@ def _other_names(said: Description) -> set[str]:
 def _missing(place: str, name: str, seen: list[tuple[str, str, bool]], tools: list[str]) -> Finding:
     task, text, settled = next((each for each in seen if each[2]), seen[0])
     at = text.find(f"`{name}")
-    return Finding(
-        code="D08.unknown_tool",
-        title=f"{place} mentions the tool `{name}`, which does not exist",
-        layer=Layer.STATIC,
-        probe=_NAME,
-        severity=Severity.HIGH if settled else Severity.LOW,
-        standing=Confidence.CONFIRMED if settled else Confidence.LEAD,
-        task=task or None,
-        witness=Witness(
-            inputs={"text": text[max(0, at - 150) : at + 150], "tools": tools},
-            expected=f"a tool called `{name}`",
-            observed=f"the tools are {', '.join(tools)}",
-        ),
-        count=len(seen),
-        fix=_FIX,
+    witness = Witness(
+        inputs={"text": text[max(0, at - 150) : at + 150], "tools": tools},
+        expected=f"a tool called `{name}`",
+        observed=f"the tools are {', '.join(tools)}",
+    )
+    title = f"{place} mentions the tool `{name}`, which does not exist"
+    severity = Severity.HIGH if settled else Severity.LOW
+    return make_finding(
+        "D08.unknown_tool", title, witness, severity=severity, sure=settled, task=task or None, count=len(seen), fix=_FIX
     )
 
 
@@ -116,16 +109,8 @@ def _schema(tool: ToolSpec) -> Iterator[Finding]:
         if fault is not None:
             yield _schema_finding(tool.name, f"argument `{name}` of `{tool.name}` {fault}", {"schema": schema}, Severity.LOW)
     if not tool.description.strip():
-        yield Finding(
-            code="D08.undescribed",
-            title=f"tool `{tool.name}` has no description",
-            layer=Layer.STATIC,
-            probe=_NAME,
-            severity=Severity.INFO,
-            check=None,
-            where=tool.name,
-            fix="give it a docstring",
-        )
+        title = f"tool `{tool.name}` has no description"
+        yield make_finding("D08.undescribed", title, severity=Severity.INFO, where=tool.name, fix="give it a docstring")
 
 
 def _fault(schema: Any) -> str | None:
@@ -143,17 +128,8 @@ def _fault(schema: Any) -> str | None:
 
 
 def _schema_finding(tool: str, title: str, schema: Json, severity: Severity) -> Finding:
-    return Finding(
-        code="D08.schema",
-        title=title,
-        layer=Layer.STATIC,
-        probe=_NAME,
-        severity=severity,
-        standing=Confidence.CONFIRMED,
-        where=tool,
-        witness=Witness(inputs={"tool": tool, "schema": schema}, expected="a schema that calls can satisfy", observed=title),
-        fix=_FIX,
-    )
+    witness = Witness(inputs={"tool": tool, "schema": schema}, expected="a schema that calls can satisfy", observed=title)
+    return make_finding("D08.schema", title, witness, severity=severity, where=tool, fix=_FIX)
 
 
-PROBE = Probe(_NAME, Layer.STATIC, ("D08",), _look)
+PROBE = Probe("tool-schemas", Layer.STATIC, ("D08",), _look)

@@ -8,15 +8,15 @@ import ast
 import re
 from collections.abc import Iterator
 
-from sandlot.audit.finding import Severity
-from sandlot.audit.probes.static.code import Code, Function, Part
-from sandlot.audit.probes.static.sharing import shared_value
+from sandlot.audit.probes.static.code import Code, Function, Part, method_called, names_in
+from sandlot.audit.probes.static.sharing import root_name, shared_value
 from sandlot.audit.probes.static.sighting import Sighting, code_probe, sighting_at
 
 _CACHES = re.compile(
     r"(functools\.)?(lru_cache|cache|cached_property)|cachetools\.\w+|(.*\.)?(ttl_cache|memoize|memoise|alru_cache)"
 )
 _READS = re.compile(r"open|sqlite3\.connect|(.*\.)?(read_text|read_bytes|execute|fetchall|fetchone)")
+_WRITES = frozenset({"append", "pop", "remove", "update"})
 
 
 def _look(code: Code) -> Iterator[Sighting]:
@@ -28,7 +28,7 @@ def _look(code: Code) -> Iterator[Sighting]:
             if _CACHES.fullmatch(name) and _reads_state(code, function):
                 title = f"caches with `{name}` what tools may change"
                 fix = "remove the cache, or pass the state's version as an argument"
-                yield sighting_at(function, mark, "D01.cache", title, Severity.HIGH, fix)
+                yield sighting_at(function, mark, "D01.cache", title, fix)
         for node in function.nodes():
             if isinstance(node, ast.If):
                 yield from _kept_values(function, node, tools)
@@ -49,8 +49,8 @@ def _reads_state(code: Code, function: Function) -> bool:
             and isinstance(node.ctx, ast.Load)
             and shared_value(code, function.module, node.id) is not None
         ):
-            changed_by = code.working_in(Part.TOOL, Part.SETUP)
-            if any(_changes(other, node.id) for other in changed_by):
+            stored = [each for other in code.working_in(Part.TOOL, Part.SETUP) for each in _stored_in(other)]
+            if any(root_name(each) == node.id for each in stored):
                 return True
         if isinstance(node, ast.Call) and _READS.fullmatch(function.module.full_name(node.func)):
             return True
@@ -61,15 +61,11 @@ def _names_world(parameter: ast.arg) -> bool:
     return parameter.annotation is not None and ast.unparse(parameter.annotation).strip("'\"").endswith("World")
 
 
-def _changes(function: Function, name: str) -> bool:
+def _stored_in(function: Function) -> Iterator[ast.Subscript | ast.Attribute]:
+    """The entries and attributes that a function sets or deletes."""
     for node in function.nodes():
         if isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):
-            inner: ast.expr = node
-            while isinstance(inner, ast.Subscript | ast.Attribute):
-                inner = inner.value
-            if isinstance(inner, ast.Name) and inner.id == name:
-                return True
-    return False
+            yield node
 
 
 # -- values cached in the state ----------------------------------------------------------------------------------------
@@ -86,14 +82,8 @@ def _kept_values(function: Function, node: ast.If, tools: list[Function]) -> Ite
             forgets = any(_forgets(other, place) for other in tools if other is not function)
             if not forgets and _made_from_state(function, statement.value, place) and _someone_writes(tools, function, place):
                 title = f"caches its result in `{place}` and does not clear it when the state changes"
-                yield sighting_at(
-                    function,
-                    node,
-                    "D01.kept",
-                    title,
-                    Severity.HIGH,
-                    "compute it at every call, or clear it in every tool that writes",
-                )
+                fix = "compute it at every call, or clear it in every tool that writes"
+                yield sighting_at(function, node, "D01.kept", title, fix)
 
 
 def _missing(test: ast.expr) -> ast.expr | None:
@@ -115,9 +105,9 @@ def _is_at(target: ast.expr, place: str) -> bool:
 
 def _forgets(function: Function, place: str) -> bool:
     """True if the function clears or sets the cached value."""
+    if any(_is_at(node, place) for node in _stored_in(function)):
+        return True
     for node in function.nodes():
-        if isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del) and _is_at(node, place):
-            return True
         called = node.func if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
         if called is not None and called.attr in {"pop", "clear", "update"} and ast.unparse(called.value) == place:
             return True
@@ -126,37 +116,17 @@ def _forgets(function: Function, place: str) -> bool:
 
 def _made_from_state(function: Function, value: ast.expr, place: str) -> bool:
     """True if part of the cached value was read from elsewhere."""
-    names = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
+    names = names_in(value)
     reads = any(isinstance(node, ast.Attribute) and node.attr == "state" for node in ast.walk(value))
-    given = {
-        target.id
-        for node in function.nodes()
-        if isinstance(node, ast.Assign) and not isinstance(node.value, ast.Constant)
-        for target in node.targets
-        if isinstance(target, ast.Name) and ast.unparse(node.value) != place
-    }
-    return reads or bool(names & given)
+    given = [value for name, values in function.assigned().items() if name in names for value in values]
+    return reads or any(not isinstance(value, ast.Constant) and ast.unparse(value) != place for value in given)
 
 
 def _someone_writes(tools: list[Function], reader: Function, place: str) -> bool:
     """True if another tool changes something other than the cached value."""
-    for function in tools:
-        if function is reader:
-            continue
-        for node in function.nodes():
-            if (
-                isinstance(node, ast.Subscript | ast.Attribute)
-                and isinstance(node.ctx, ast.Store | ast.Del)
-                and not _is_at(node, place)
-            ):
-                return True
-            if (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Attribute)
-                and node.func.attr in {"append", "pop", "remove", "update"}
-            ):
-                return True
-    return False
+    others = [tool for tool in tools if tool is not reader]
+    stores = any(not _is_at(node, place) for other in others for node in _stored_in(other))
+    return stores or any(method_called(node) in _WRITES for other in others for node in other.nodes())
 
 
 PROBE = code_probe("cached-state", ("D01",), _look)

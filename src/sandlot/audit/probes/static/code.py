@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from sandlot.audit.subject import Description
+from sandlot.core.groups import group_by_key
 from sandlot.core.rubric import PythonCheck
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef
@@ -26,8 +27,6 @@ class Part(StrEnum):
     USER = "user"
     CHECK = "check"
     SOLUTION = "solution"
-    IMPORT = "import"
-    """Module level of a module that the environment imports."""
 
 
 LIVE = frozenset({Part.SETUP, Part.TOOL, Part.USER, Part.CHECK})
@@ -77,6 +76,11 @@ class Function:
         for statement in self.node.body:
             yield from ast.walk(statement)
 
+    def assigned(self) -> dict[str, list[ast.expr]]:
+        """The values of plain assignments to each name, in order."""
+        pairs = [(target, node.value) for node in self.nodes() if isinstance(node, ast.Assign) for target in node.targets]
+        return group_by_key((target.id, value) for target, value in pairs if isinstance(target, ast.Name))
+
 
 @dataclass(eq=False, slots=True)
 class Module:
@@ -114,10 +118,7 @@ class Code:
         self.kind = description.kind
         self.modules = {module.dotted: module for module in _modules(description.sources)}
         self.functions = [function for module in self.modules.values() for function in module.functions.values()]
-        self._methods: dict[str, list[Function]] = {}
-        for function in self.functions:
-            if function.owner is not None:
-                self._methods.setdefault(function.node.name, []).append(function)
+        self._methods = group_by_key((each.node.name, each) for each in self.functions if each.owner is not None)
         self._mark(description)
         self._spread()
 
@@ -315,6 +316,18 @@ def _assignments(body: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
             yield node.target.id, node.value
         elif isinstance(node, ast.If | ast.Try | ast.With):
             yield from _assignments(node.body)
+
+
+def last_name(node: ast.expr) -> str:
+    """`run` for both `run` and `subprocess.run`; empty if it is not a name."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def method_called(node: ast.AST) -> str:
+    """`append` for `names.append(x)`; empty if it is not a call of a method."""
+    return node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
 
 
 def names_in(node: ast.AST) -> set[str]:

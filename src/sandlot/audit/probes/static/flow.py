@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from enum import Flag, auto
 
-from sandlot.audit.probes.static.code import Code, Function, Part
+from sandlot.audit.probes.static.code import Code, Function, Part, method_called
 
 
 class Holds(Flag):
@@ -32,6 +32,8 @@ _SAME_TEXT = frozenset(
 )
 _TEXT_OF = frozenset({"str", "re.sub", "unicodedata.normalize", "html.unescape"})
 _ANSWERS = re.compile(r"^(?:\w*answer|response|completion|output|prediction|predicted|pred|submission|solution_str|text)$")
+_NO_TEXT = frozenset({"World", "Task", "int", "float", "bool"})
+"""Types of a tool's parameters that hold no text of the agent."""
 _ROUNDS = 4
 
 
@@ -93,9 +95,7 @@ class Flow:
             if node.func.attr in _SAME_TEXT:
                 return inner
             given |= inner
-        if function.module.full_name(node.func) in _TEXT_OF or (
-            isinstance(node.func, ast.Attribute) and node.func.attr == "join"
-        ):
+        if function.module.full_name(node.func) in _TEXT_OF or method_called(node) == "join":
             return Holds.TEXT | given if given & AGENT else given
         own = self._code.callee(function.module, node.func)
         if own:
@@ -150,17 +150,11 @@ def _given(function: Function) -> Iterator[tuple[str, Holds]]:
     if Part.CHECK in function.marked and names and not function.owner:
         bare = [name for name in names if name not in {"task", "self", "judge"}]
         first = "evidence" if "evidence" in names else (bare[0] if bare else None)
-        if first is not None and not _is_generator(function):
+        if first is not None and not any(isinstance(node, ast.Yield) for node in function.nodes()):
             yield first, Holds.EVIDENCE
     if Part.TOOL in function.marked:
         for parameter in function.parameters:
-            if parameter.arg not in {"world", "task", "self"} and _annotation(parameter) not in {
-                "World",
-                "Task",
-                "int",
-                "float",
-                "bool",
-            }:
+            if parameter.arg not in {"world", "task", "self"} and _annotation(parameter) not in _NO_TEXT:
                 yield parameter.arg, Holds.TEXT
 
 
@@ -172,10 +166,6 @@ def _graded(function: Function) -> Iterator[tuple[str, Holds]]:
     answers = [name for name in names if _ANSWERS.search(name)] or names[:1]
     for name in names:
         yield name, Holds.TEXT if name in answers else Holds.KEY
-
-
-def _is_generator(function: Function) -> bool:
-    return any(isinstance(node, ast.Yield) for node in function.nodes())
 
 
 def _annotation(parameter: ast.arg) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from sandlot.audit.finding import Severity
-from sandlot.audit.probes.static.code import Code, Function, Module, Part
+from sandlot.audit.probes.static.code import Code, Function, Module, Part, last_name
 from sandlot.audit.probes.static.sighting import Sighting, code_probe, sighting_at
 
 _BROAD = frozenset({"Exception", "BaseException"})
@@ -46,15 +46,15 @@ def _handlers(code: Code, function: Function, node: ast.Try) -> Iterator[Sightin
         fix = _RAISE if Part.CHECK in function.parts else _SAY
         if names & _BROAD or handler.type is None:
             title = f"catches every error and {hides}"
-            sighting = sighting_at(function, handler, "D04.swallowed", title, Severity.HIGH, fix)
+            sighting = sighting_at(function, handler, "D04.swallowed", title, fix)
             yield replace(sighting, shown=ast.unparse(node)[:800]) if _scores_errors(code, function, node, handler) else sighting
         elif names & (_LATE | _INFRASTRUCTURE) and not names - _LATE - _INFRASTRUCTURE:
             runs = any(
-                isinstance(inner, ast.Call) and _last(inner.func) in _RUNS for part in node.body for inner in ast.walk(part)
+                isinstance(inner, ast.Call) and last_name(inner.func) in _RUNS for part in node.body for inner in ast.walk(part)
             )
             late = bool(names & _LATE)
             title = f"turns {'a timeout' if late else 'an infrastructure error'} into an ordinary result: it {hides}"
-            yield sighting_at(function, handler, "D04.timeout", title, Severity.LOW if runs or not late else Severity.HIGH, fix)
+            yield sighting_at(function, handler, "D04.timeout", title, fix, Severity.LOW if runs or not late else Severity.HIGH)
 
 
 def _scores_errors(code: Code, function: Function, node: ast.Try, handler: ast.ExceptHandler) -> bool:
@@ -124,7 +124,7 @@ def _unreachable(function: Function, node: ast.Try) -> Iterator[Sighting]:
             title = (
                 f"never reaches its handler of {ast.unparse(handler.type) if handler.type else 'the rest'}: one above catches it"
             )
-            yield sighting_at(function, handler, "D04.order", title, Severity.LOW, "put the narrower handler first")
+            yield sighting_at(function, handler, "D04.order", title, "put the narrower handler first", Severity.LOW)
         before += [each for each in types if each is not None]
 
 
@@ -139,24 +139,18 @@ def _scopes(function: Function, node: ast.With | ast.AsyncWith) -> Iterator[Sigh
         call = item.context_expr
         if not isinstance(call, ast.Call):
             continue
-        name = _last(call.func)
-        if name == "suppress" and any(_last(each) in _BROAD | _LATE for each in call.args):
+        name = last_name(call.func)
+        if name == "suppress" and any(last_name(each) in _BROAD | _LATE for each in call.args):
             fix = _RAISE if Part.CHECK in function.parts else _SAY
-            yield sighting_at(function, node, "D04.swallowed", "suppresses every error and continues", Severity.HIGH, fix)
+            yield sighting_at(function, node, "D04.swallowed", "suppresses every error and continues", fix)
         if name == "move_on_after" and not any(_asks_whether_late(each) for each in function.nodes()):
             title = "continues after a timeout without checking for it"
             fix = "use `fail_after`, or check `cancelled_caught` and raise"
-            yield sighting_at(function, node, "D04.timeout", title, Severity.HIGH, fix)
+            yield sighting_at(function, node, "D04.timeout", title, fix)
 
 
 def _asks_whether_late(node: ast.AST) -> bool:
     return isinstance(node, ast.Attribute) and node.attr in {"cancelled_caught", "cancel_called"}
-
-
-def _last(node: ast.expr) -> str:
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else ""
 
 
 PROBE = code_probe("swallowed-errors", ("D04",), _look)

@@ -7,7 +7,6 @@ import ast
 import re
 from collections.abc import Iterator
 
-from sandlot.audit.finding import Severity
 from sandlot.audit.probes.static.code import LIVE, Code, Function, Module
 from sandlot.audit.probes.static.sighting import Sighting, code_probe, sighting_at
 
@@ -36,26 +35,18 @@ def _host(function: Function, node: ast.AST) -> Iterator[Sighting]:
         and isinstance(node.ctx, ast.Store | ast.Del)
         and module.full_name(node.value) == "os.environ"
     ):
-        yield sighting_at(function, node, "D18.process", "sets an environment variable of the whole process", Severity.HIGH, _OWN)
+        yield sighting_at(function, node, "D18.process", "sets an environment variable of the whole process", _OWN)
     if not isinstance(node, ast.Call):
         return
     name = module.full_name(node.func)
     if _PROCESS.fullmatch(name):
-        yield sighting_at(function, node, "D18.process", f"changes the whole process with `{name}`", Severity.HIGH, _OWN)
+        yield sighting_at(function, node, "D18.process", f"changes the whole process with `{name}`", _OWN)
     place = _fixed(module, _written(module, node, name))
     if place is not None:
-        yield sighting_at(
-            function, node, "D18.path", f"writes `{place}` on the host, the same for every rollout", Severity.HIGH, _OWN
-        )
+        yield sighting_at(function, node, "D18.path", f"writes `{place}` on the host, the same for every rollout", _OWN)
     if _SERVERS.fullmatch(name) and (port := _port(node)):
-        yield sighting_at(
-            function,
-            node,
-            "D18.port",
-            f"listens on port {port} of the host",
-            Severity.HIGH,
-            "use port 0, or listen inside the sandbox",
-        )
+        fix = "use port 0, or listen inside the sandbox"
+        yield sighting_at(function, node, "D18.port", f"listens on port {port} of the host", fix)
 
 
 def _written(module: Module, node: ast.Call, name: str) -> ast.expr | None:

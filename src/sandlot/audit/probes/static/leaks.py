@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
+from sandlot.audit.finding import Finding, Layer, Severity, Witness, make_finding
 from sandlot.audit.subject import Description
+from sandlot.core.groups import group_by_key
 from sandlot.core.task import Task
 
-_NAME = "leaked-keys"
 _BITS = 20.0
 """With this much information, chance is one in a million."""
 _MOST = 0.8
@@ -82,10 +82,7 @@ def _information(value: str) -> float:
 
 def _free_keys(keys: dict[str, dict[str, str]]) -> set[str]:
     """Paths of keys with many different values: more than half of them differ."""
-    values: dict[str, list[str]] = {}
-    for named in keys.values():
-        for path, value in named.items():
-            values.setdefault(path, []).append(value)
+    values = group_by_key(pair for named in keys.values() for pair in named.items())
     return {path for path, each in values.items() if len(set(each)) * 2 > len(each)}
 
 
@@ -107,22 +104,13 @@ def _in_prompts(said: Description, keys: dict[str, dict[str, str]], free: set[st
             continue
         task = min(place.tasks, key=lambda task: (len(task.prompt), task.id))
         value = keys[task.id][path]
-        yield Finding(
-            code="D11.prompt",
-            title=f"{len(place.tasks)} of {len(said.tasks)} prompts contain the answer: `{value[:60]}`, the key's `{path}`",
-            layer=Layer.STATIC,
-            probe=_NAME,
-            severity=Severity.HIGH,
-            standing=Confidence.CONFIRMED,
-            task=task.id,
-            witness=Witness(
-                inputs={"prompt": task.prompt[:600], "key": {path: value}, "compared": "the prompt with the key, verbatim"},
-                expected="a prompt without the answer",
-                observed=f"`{value[:60]}` follows words such as `answer:`",
-            ),
-            count=len(place.tasks),
-            fix=_FIX,
+        witness = Witness(
+            inputs={"prompt": task.prompt[:600], "key": {path: value}, "compared": "the prompt with the key, verbatim"},
+            expected="a prompt without the answer",
+            observed=f"`{value[:60]}` follows words such as `answer:`",
         )
+        title = f"{len(place.tasks)} of {len(said.tasks)} prompts contain the answer: `{value[:60]}`, the key's `{path}`"
+        yield make_finding("D11.prompt", title, witness, task=task.id, count=len(place.tasks), fix=_FIX)
 
 
 def _is_at(text: str, at: int, value: str) -> bool:
@@ -161,25 +149,16 @@ def _data_finding(said: Description, keys: dict[str, dict[str, str]], ready: dic
     path, (where, place) = max(ready.items(), key=lambda item: (item[1][1].bits, item[0]))
     task = place.tasks[0]
     more = f", and {len(ready) - 1} more values of the key" if len(ready) > 1 else ""
-    return Finding(
-        code="D11.data",
-        title=f"the key's `{path}` is stored in the data of {len(place.tasks)} tasks, at `{where}`{more}",
-        layer=Layer.STATIC,
-        probe=_NAME,
-        severity=Severity.LOW,
-        task=task.id,
-        witness=Witness(
-            inputs={
-                "task": task.id,
-                "key": {path: keys[task.id][path][:200]},
-                "places": {key: at for key, (at, _) in ready.items()},
-            },
-            expected="an answer that needs work",
-            observed=f"the same value at `data.{where}` in {len(place.tasks)} of {len(said.tasks)} tasks",
-        ),
-        count=len(place.tasks),
-        fix="remove it from the data, or make sure that no tool and no file shows it",
+    places = {key: at for key, (at, _) in ready.items()}
+    witness = Witness(
+        inputs={"task": task.id, "key": {path: keys[task.id][path][:200]}, "places": places},
+        expected="an answer that needs work",
+        observed=f"the same value at `data.{where}` in {len(place.tasks)} of {len(said.tasks)} tasks",
     )
+    title = f"the key's `{path}` is stored in the data of {len(place.tasks)} tasks, at `{where}`{more}"
+    fix = "remove it from the data, or make sure that no tool and no file shows it"
+    count = len(place.tasks)
+    return make_finding("D11.data", title, witness, severity=Severity.LOW, sure=False, task=task.id, count=count, fix=fix)
 
 
 def _places_in_data(task: Task, wanted: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str, int]]:
@@ -215,25 +194,17 @@ def _encoded(said: Description, keys: dict[str, dict[str, str]], free: set[str])
     if hits:
         task, path, way = hits[0]
         num = len({each.id for each, _, _ in hits})
-        yield Finding(
-            code="D11.encoded",
-            title=f"the key's `{path}` is in the prompt or data of {num} tasks, encoded as {way}",
-            layer=Layer.STATIC,
-            probe=_NAME,
-            severity=Severity.HIGH,
-            task=task.id,
-            witness=Witness(
-                inputs={"task": task.id, "key": {path: keys[task.id][path][:200]}, "encoding": way},
-                expected="a task that does not contain its key, encoded or not",
-                observed=f"found in {way} in system prompt, prompt or data",
-            ),
-            count=len(hits),
-            fix=_FIX,
+        witness = Witness(
+            inputs={"task": task.id, "key": {path: keys[task.id][path][:200]}, "encoding": way},
+            expected="a task that does not contain its key, encoded or not",
+            observed=f"found in {way} in system prompt, prompt or data",
         )
+        title = f"the key's `{path}` is in the prompt or data of {num} tasks, encoded as {way}"
+        yield make_finding("D11.encoded", title, witness, sure=False, task=task.id, count=len(hits), fix=_FIX)
 
 
 PROBE = Probe(
-    _NAME,
+    "leaked-keys",
     Layer.STATIC,
     ("D11",),
     _look,

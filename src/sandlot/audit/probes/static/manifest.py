@@ -13,12 +13,11 @@ from typing import Any, cast
 import msgspec
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
+from sandlot.audit.finding import Finding, Layer, Severity, Witness, make_finding
 from sandlot.core.errors import ConfigError
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.types import Json
 
-_NAME = "production-tools"
 _ALIKE = 0.75
 """With this similarity of names, or the same arguments, a tool counts as renamed."""
 _FIX = "take the tools from the production manifest, or change production"
@@ -149,17 +148,15 @@ def _kinds(schema: Json) -> set[str]:
 
 
 def _finding(tool: str, title: str, compared: Json, variant: str, severity: Severity) -> Finding:
-    return Finding(
-        code=f"D08.{variant}",
-        title=title if len(title) <= 300 else f"{title[:297]}...",
-        layer=Layer.STATIC,
-        probe=_NAME,
-        severity=severity,
-        standing=Confidence.CONFIRMED,
-        where=tool,
-        witness=Witness(inputs={"tool": tool, "compared": compared}, expected="the tools of production", observed=title),
-        fix=_FIX,
-    )
+    witness = Witness(inputs={"tool": tool, "compared": compared}, expected="the tools of production", observed=title)
+    short = title if len(title) <= 300 else f"{title[:297]}..."
+    return make_finding(f"D08.{variant}", short, witness, severity=severity, where=tool, fix=_FIX)
 
 
-PROBE = Probe(_NAME, Layer.STATIC, ("D08",), _look, lambda case: None if case.manifest else "no production manifest was given")
+PROBE = Probe(
+    "production-tools",
+    Layer.STATIC,
+    ("D08",),
+    _look,
+    lambda case: None if case.manifest else "no production manifest was given",
+)

@@ -7,9 +7,8 @@ end a turn count.
 import re
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
+from sandlot.audit.finding import Finding, Layer, Severity, Witness, make_finding
 
-_NAME = "chat-markup"
 _TURNS = re.compile(
     r"<\|(?:im_start|im_end|im_sep|eot_id|eom_id|begin_of_text|end_of_text|start_header_id|end_header_id|endoftext|user|assistant"
     r"|system|end|start|message|channel|return|turn)\|>"
@@ -37,23 +36,15 @@ async def _look(case: Case) -> list[Finding]:
 
 def _finding(title: str, text: str, mark: str, count: int, task: str | None) -> Finding:
     marks = _TURNS.findall(text)
-    return Finding(
-        code="D20.markup",
-        title=title,
-        layer=Layer.STATIC,
-        probe=_NAME,
-        # a single mark may be a quotation
-        severity=Severity.HIGH if len(marks) > 1 else Severity.LOW,
-        standing=Confidence.CONFIRMED if len(marks) > 1 else Confidence.LEAD,
-        task=task,
-        witness=Witness(
-            inputs={"text": text[:400], "marks": sorted(set(marks))},
-            expected="plain text: the renderer adds the markup",
-            observed=f"{len(marks)} marks of a chat template, the first `{mark}`",
-        ),
-        count=count,
-        fix="write prompts without markup; the renderer adds the model's own",
+    witness = Witness(
+        inputs={"text": text[:400], "marks": sorted(set(marks))},
+        expected="plain text: the renderer adds the markup",
+        observed=f"{len(marks)} marks of a chat template, the first `{mark}`",
     )
+    sure = len(marks) > 1  # a single mark may be a quotation
+    severity = Severity.HIGH if sure else Severity.LOW
+    fix = "write prompts without markup; the renderer adds the model's own"
+    return make_finding("D20.markup", title, witness, severity=severity, sure=sure, task=task, count=count, fix=fix)
 
 
-PROBE = Probe(_NAME, Layer.STATIC, ("D20",), _look)
+PROBE = Probe("chat-markup", Layer.STATIC, ("D20",), _look)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from sandlot.audit.finding import Severity
-from sandlot.audit.probes.static.code import LIVE, Code, Function, Module, Part
+from sandlot.audit.probes.static.code import LIVE, Code, Function, Module, Part, method_called
 from sandlot.audit.probes.static.sighting import Sighting, code_probe, sighting_at
 
 _CLOCKS = re.compile(
@@ -37,7 +37,6 @@ _LISTINGS = re.compile(r"os\.(listdir|scandir|walk)|glob\.(glob|iglob)")
 _LISTING_METHODS = frozenset({"iterdir", "rglob"})
 _ORDERED_BY = frozenset({"list", "tuple", "enumerate", "iter", "next", "zip"})
 
-_FROM_TASK = "take it from the task's data or from `world.rng`"
 _PARTS = (*LIVE, Part.TASKS)
 
 
@@ -65,38 +64,26 @@ def _call(place: Function | Module, module: Module, node: ast.AST, inner: set[in
     if not isinstance(node, ast.Call):
         return
     name = module.full_name(node.func)
-    high, low = Severity.HIGH, Severity.LOW
     if _CLOCKS.fullmatch(name) and not node.args:
-        yield sighting_at(place, node, "D17.clock", f"reads the clock with `{name}`", high, "put the date into the task's data")
+        yield sighting_at(place, node, "D17.clock", f"reads the clock with `{name}`", "put the date into the task's data")
     elif _ZONES.fullmatch(name) and len(node.args) == 1 and not node.keywords:
         fix = "give the time zone: `datetime.fromtimestamp(x, UTC)`"
-        yield sighting_at(place, node, "D17.zone", f"uses the machine's time zone with `{name}`", high, fix)
+        yield sighting_at(place, node, "D17.zone", f"uses the machine's time zone with `{name}`", fix)
     elif _CHANCE.fullmatch(name) or (_SEEDABLE.fullmatch(name) and not node.args and not node.keywords):
-        yield sighting_at(
-            place, node, "D17.chance", f"draws random numbers from `{name}`, which is not seeded per task", high, _FROM_TASK
-        )
+        title = f"draws random numbers from `{name}`, which is not seeded per task"
+        yield sighting_at(place, node, "D17.chance", title, "take it from the task's data or from `world.rng`")
     elif _NETWORK.fullmatch(name):
-        yield sighting_at(
-            place, node, "D17.network", f"uses the network with `{name}`", high, "record the answers and replay them"
-        )
+        fix = "record the answers and replay them"
+        yield sighting_at(place, node, "D17.network", f"uses the network with `{name}`", fix)
     elif _SETTINGS.fullmatch(name):
-        yield sighting_at(
-            place,
-            node,
-            "D17.machine",
-            f"reads a setting of the machine with `{name}`",
-            low,
-            "put the value into the environment's data",
-        )
+        fix = "put the value into the environment's data"
+        yield sighting_at(place, node, "D17.machine", f"reads a setting of the machine with `{name}`", fix, Severity.LOW)
     elif name == "hash" and node.args and not isinstance(node.args[0], ast.Constant):
         fix = "use `hashlib` or `zlib.crc32`, which give the same everywhere"
-        yield sighting_at(place, node, "D17.hash", "uses `hash()`, which differs between processes", high, fix)
-    elif (_LISTINGS.fullmatch(name) or _lists(node)) and id(node) not in inner:
-        yield sighting_at(place, node, "D17.order", "uses a folder's files in the order that the disk gives", low, "sort them")
-
-
-def _lists(node: ast.Call) -> bool:
-    return isinstance(node.func, ast.Attribute) and node.func.attr in _LISTING_METHODS
+        yield sighting_at(place, node, "D17.hash", "uses `hash()`, which differs between processes", fix)
+    elif (_LISTINGS.fullmatch(name) or method_called(node) in _LISTING_METHODS) and id(node) not in inner:
+        title = "uses a folder's files in the order that the disk gives"
+        yield sighting_at(place, node, "D17.order", title, "sort them", Severity.LOW)
 
 
 def _sorted_nodes(tree: ast.AST) -> set[int]:
@@ -114,17 +101,10 @@ def _sorted_nodes(tree: ast.AST) -> set[int]:
 
 def _sets(code: Code, function: Function) -> set[str]:
     """Names that only hold sets of texts in this function; sets of numbers keep their order."""
-    held: dict[str, bool] = {}
-    for node in function.nodes():
-        if isinstance(node, ast.Assign):
-            for target in node.targets:
-                if isinstance(target, ast.Name):
-                    held[target.id] = held.get(target.id, True) and _is_set(node.value, set())
+    held = function.assigned()
     outside = {node.id for node in function.nodes() if isinstance(node, ast.Name)} - held.keys()
-    held |= {
-        name: True for name in outside if (value := code.value_of(function.module, name)) is not None and _is_set(value, set())
-    }
-    return {name for name, always in held.items() if always}
+    held |= {name: [value] for name in outside if (value := code.value_of(function.module, name)) is not None}
+    return {name for name, values in held.items() if all(_is_set(value, set()) for value in values)}
 
 
 def _is_set(node: ast.AST, sets: set[str]) -> bool:
@@ -148,13 +128,13 @@ def _order(function: Function, node: ast.AST, sets: set[str], inner: set[int]) -
     severity = Severity.HIGH if Part.TASKS in function.marked else Severity.LOW
     fix = "sort it first: the order of a set of texts differs between processes"
     if isinstance(node, ast.For) and Part.TASKS in function.marked and _is_set(node.iter, sets):
-        yield sighting_at(function, node, "D17.order", "makes tasks in the order of a set", severity, fix)
+        yield sighting_at(function, node, "D17.order", "makes tasks in the order of a set", fix, severity)
     if not isinstance(node, ast.Call) or not node.args or id(node) in inner or not _is_set(node.args[0], sets):
         return
     makes = isinstance(node.func, ast.Name) and node.func.id in _ORDERED_BY
-    joins = isinstance(node.func, ast.Attribute) and node.func.attr in {"join", "choice", "sample", "extend"}
+    joins = method_called(node) in {"join", "choice", "sample", "extend"}
     if makes or joins:
-        yield sighting_at(function, node, "D17.order", "depends on the order of a set", severity, fix)
+        yield sighting_at(function, node, "D17.order", "depends on the order of a set", fix, severity)
 
 
 PROBE = code_probe("outside-world", ("D17",), _look)

@@ -15,12 +15,12 @@ from typing import Any
 import msgspec
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
+from sandlot.audit.finding import Finding, Layer, Severity, Witness, make_finding
 from sandlot.audit.probes.static.code import LIVE, Code
+from sandlot.core.groups import group_by_key
 from sandlot.core.task import Task, split_of
 from sandlot.core.types import Split
 
-_NAME = "overlapping-splits"
 _MOST = 0.005
 """The share of held-out tasks that may repeat by chance."""
 NEAR = 0.8
@@ -58,14 +58,14 @@ async def _look(case: Case) -> list[Finding]:
         sure = [twin for twin in twins if twin.heldout.id not in known and _same_world(twin, fixed=fixed)]
         known |= {twin.heldout.id for twin in sure}
         if sure:
-            found.append(_finding("D12.same", way, sure, len(heldout), Confidence.CONFIRMED))
+            found.append(_finding("D12.same", way, sure, len(heldout), sure=True))
     near = [twin for twin in near_twins(train, heldout) if twin.heldout.id not in known]
     same = [twin for twin in near if _same_data(twin)]
     other = [twin for twin in near if not _same_data(twin)]
     if same:
-        found.append(_finding("D12.near", "with the same data and key in other words", same, len(heldout), Confidence.CONFIRMED))
+        found.append(_finding("D12.near", "with the same data and key in other words", same, len(heldout), sure=True))
     if other:
-        found.append(_finding("D12.near", f"with the same key and {NEAR:.0%} of the words", other, len(heldout), Confidence.LEAD))
+        found.append(_finding("D12.near", f"with the same key and {NEAR:.0%} of the words", other, len(heldout), sure=False))
     return found
 
 
@@ -108,30 +108,23 @@ def _asked(task: Task, *, exact: bool) -> bytes:
     return _json([text, task.data])
 
 
-def _finding(code: str, way: str, twins: list[_Twin], heldout: int, standing: Confidence) -> Finding:
+def _finding(code: str, way: str, twins: list[_Twin], heldout: int, *, sure: bool) -> Finding:
     share = len(twins) / heldout
     first = min(twins, key=lambda twin: (len(twin.heldout.prompt), twin.heldout.id))
-    return Finding(
-        code=code,
-        title=f"{len(twins)} of {heldout} held-out tasks repeat a training task {way}",
-        layer=Layer.STATIC,
-        probe=_NAME,
-        severity=Severity.HIGH if share > _MOST else Severity.LOW,
-        standing=standing,
-        witness=Witness(
-            inputs={
-                "train": first.train.id,
-                "heldout": first.heldout.id,
-                "train_prompt": first.train.prompt[:400],
-                "heldout_prompt": first.heldout.prompt[:400],
-                "compared": "prompt and data" + ("" if standing is Confidence.CONFIRMED else ", in pieces of five words; key"),
-            },
-            expected=f"at most {_MOST:.1%} of held-out tasks repeat a training task",
-            observed=f"{share:.1%} do, {way}",
-        ),
-        count=len(twins),
-        fix=_FIX,
+    witness = Witness(
+        inputs={
+            "train": first.train.id,
+            "heldout": first.heldout.id,
+            "train_prompt": first.train.prompt[:400],
+            "heldout_prompt": first.heldout.prompt[:400],
+            "compared": "prompt and data" + ("" if sure else ", in pieces of five words; key"),
+        },
+        expected=f"at most {_MOST:.1%} of held-out tasks repeat a training task",
+        observed=f"{share:.1%} do, {way}",
     )
+    title = f"{len(twins)} of {heldout} held-out tasks repeat a training task {way}"
+    severity = Severity.HIGH if share > _MOST else Severity.LOW
+    return make_finding(code, title, witness, severity=severity, sure=sure, count=len(twins), fix=_FIX)
 
 
 # -- similar tasks -----------------------------------------------------------------------------------------------------
@@ -143,10 +136,7 @@ def near_twins(train: Sequence[Task], heldout: Sequence[Task]) -> Iterator[_Twin
     pieces = [_pieces(task) for task in tasks]
     often = Counter(piece for each in pieces for piece in each)
     kept = [frozenset(piece for piece in each if often[piece] <= len(tasks) / 2) for each in pieces]
-    index: dict[tuple[str, ...], list[int]] = {}
-    for at in range(len(train)):
-        for piece in _rarest(kept[at], often):
-            index.setdefault(piece, []).append(at)
+    index = group_by_key((piece, at) for at in range(len(train)) for piece in _rarest(kept[at], often))
     for at in range(len(train), len(tasks)):
         others = {other for piece in _rarest(kept[at], often) for other in index.get(piece, ())}
         for other in sorted(others):
@@ -172,4 +162,4 @@ def jaccard(left: frozenset[Any], right: frozenset[Any]) -> float:
     return len(left & right) / len(left | right) if left or right else 0.0
 
 
-PROBE = Probe(_NAME, Layer.STATIC, ("D12",), _look, _applies)
+PROBE = Probe("overlapping-splits", Layer.STATIC, ("D12",), _look, _applies)

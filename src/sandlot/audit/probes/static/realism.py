@@ -19,12 +19,12 @@ from typing import Any
 import msgspec
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
+from sandlot.audit.finding import Finding, Layer, Severity, Witness, make_finding
 from sandlot.audit.probes.static.records import Pool, matching_pool, pools_of, read_records
+from sandlot.core.groups import group_by_key
 from sandlot.core.stats.tests import TestResult, benjamini_hochberg, chi_square, fisher, holm, jensen_shannon, ks
 from sandlot.core.types import Json
 
-_NAME = "real-data"
 _LEVEL = 0.01
 _FEWEST = 20
 """Fewest values on each side for a comparison."""
@@ -98,15 +98,10 @@ def _independent(pool: Pool, name: str) -> list[Json]:
     By the intraclass correlation: if all records of a task agree, a task counts as one record; if they differ as much as records
     of different tasks, all of them count.
     """
-    groups: dict[str, list[Json]] = {}
-    for row, home in zip(pool.rows, pool.homes, strict=True):
-        groups.setdefault(home, []).append(row)
+    groups = group_by_key(zip(pool.homes, pool.rows, strict=True))
     if len(groups) < 2:
         return pool.rows
-    measures = _measured([row.get(name) for row in pool.rows])
-    values: dict[str, list[float]] = {}
-    for home, value in zip(pool.homes, measures, strict=True):
-        values.setdefault(home, []).append(value)
+    values = group_by_key(zip(pool.homes, _measured([row.get(name) for row in pool.rows]), strict=True))
     size = len(pool.rows) / len(groups)
     worth = len(pool.rows) / (1 + (size - 1) * intraclass(list(values.values())))
     for rows in groups.values():
@@ -235,61 +230,43 @@ def _encoded_row(row: Json) -> bytes:
 
 def significant_differences(differences: Sequence[_FieldDifference]) -> dict[str, list[_FieldDifference]]:
     """The large and significant differences, by field: Holm within each kind, Benjamini-Hochberg over all."""
-    kinds: dict[str, list[int]] = {}
-    for at, difference in enumerate(differences):
-        kinds.setdefault(difference.kind, []).append(at)
+    kinds = group_by_key((difference.kind, at) for at, difference in enumerate(differences))
     within = [0.0] * len(differences)
     for places in kinds.values():
         for at, p in zip(places, holm([differences[at].comparison.p for at in places]), strict=True):
             within[at] = p
-    found: dict[str, list[_FieldDifference]] = {}
-    for difference, p in zip(differences, benjamini_hochberg(within), strict=True):
-        if p < _LEVEL and difference.comparison.effect > _GATES[difference.kind]:
-            found.setdefault(difference.field, []).append(difference)
-    return found
+    pairs = zip(differences, benjamini_hochberg(within), strict=True)
+    return group_by_key((each.field, each) for each, p in pairs if p < _LEVEL and each.comparison.effect > _GATES[each.kind])
 
 
 def _finding(pool: Pool, real: int, field: str, found: list[_FieldDifference]) -> Finding:
     worst = max(found, key=lambda each: each.comparison.effect / _GATES[each.kind])
     kinds = ", ".join(each.kind for each in found)
-    return Finding(
-        code=f"D07.{worst.kind}",
-        title=f"`{field}` of `{pool.place}` differs from the real data: {worst.here}; real: {worst.real}",
-        layer=Layer.STATIC,
-        probe=_NAME,
-        severity=Severity.HIGH,
-        standing=Confidence.CONFIRMED,
-        where=f"{pool.place}.{field}",
-        witness=Witness(
-            inputs={
-                "field": field,
-                "records": {"here": len(pool.rows), "tasks": pool.tasks, "real": real},
-                "differs_in": {
-                    each.kind: {"effect": round(each.comparison.effect, 3), "gate": _GATES[each.kind], "p": each.comparison.p}
-                    for each in found
-                },
-                "compared": f"`{pool.place}` in the tasks' data with the sample, by effect size and significance",
+    witness = Witness(
+        inputs={
+            "field": field,
+            "records": {"here": len(pool.rows), "tasks": pool.tasks, "real": real},
+            "differs_in": {
+                each.kind: {"effect": round(each.comparison.effect, 3), "gate": _GATES[each.kind], "p": each.comparison.p}
+                for each in found
             },
-            expected=f"real data: {worst.real}",
-            observed=f"{worst.here} (differs in {kinds})",
-        ),
-        count=len(found),
-        fix="draw this field from the sample, or from a distribution fitted to it",
+            "compared": f"`{pool.place}` in the tasks' data with the sample, by effect size and significance",
+        },
+        expected=f"real data: {worst.real}",
+        observed=f"{worst.here} (differs in {kinds})",
     )
+    title = f"`{field}` of `{pool.place}` differs from the real data: {worst.here}; real: {worst.real}"
+    fix = "draw this field from the sample, or from a distribution fitted to it"
+    return make_finding(f"D07.{worst.kind}", title, witness, where=f"{pool.place}.{field}", count=len(found), fix=fix)
 
 
 def _nothing_to_compare(case: Case, pools: Sequence[Pool], sample: Sequence[Json]) -> Finding:
     there = ", ".join(f"`{pool.place}`" for pool in pools[:5]) or "none"
     wanted = ", ".join(sorted(_fields(sample))[:8])
-    return Finding(
-        code="D07.unmatched",
-        title=f"no records in the tasks' data have the sample's fields ({wanted}); records there: {there}",
-        layer=Layer.STATIC,
-        probe=_NAME,
-        severity=Severity.INFO,
-        where=case.reference.name if case.reference else None,
-        fix="give a sample with the field names of the tasks' data",
-    )
+    title = f"no records in the tasks' data have the sample's fields ({wanted}); records there: {there}"
+    fix = "give a sample with the field names of the tasks' data"
+    where = case.reference.name if case.reference else None
+    return make_finding("D07.unmatched", title, severity=Severity.INFO, where=where, fix=fix)
 
 
 # -- without a sample --------------------------------------------------------------------------------------------------
@@ -309,19 +286,11 @@ def _too_clean(pools: Sequence[Pool]) -> list[Finding]:
         ]
         seen = [sign for sign, there in signs if there]
         if len(seen) > 1:
-            found.append(
-                Finding(
-                    code="D07.clean",
-                    title=f"records at `{pool.place}` look synthetic: {', '.join(seen)}",
-                    layer=Layer.STATIC,
-                    probe=_NAME,
-                    severity=Severity.INFO,
-                    where=pool.place,
-                    count=len(pool.rows),
-                    fix="compare them with a sample of real data: `--reference FILE`",
-                )
-            )
+            title = f"records at `{pool.place}` look synthetic: {', '.join(seen)}"
+            fix = "compare them with a sample of real data: `--reference FILE`"
+            count = len(pool.rows)
+            found.append(make_finding("D07.clean", title, severity=Severity.INFO, where=pool.place, count=count, fix=fix))
     return found
 
 
-PROBE = Probe(_NAME, Layer.STATIC, ("D07",), _look)
+PROBE = Probe("real-data", Layer.STATIC, ("D07",), _look)

@@ -13,13 +13,12 @@ from dataclasses import dataclass
 import msgspec
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
+from sandlot.audit.finding import Finding, Layer, Witness, make_finding
 from sandlot.audit.probes.static.code import Code, Function, Part
 from sandlot.audit.probes.static.flow import Flow, Holds
 from sandlot.audit.subject import Description
 from sandlot.core.rubric import PythonCheck
 
-_NAME = "hidden-literals"
 _SHOWN = 60
 """Most tasks whose text is searched."""
 _SHORTEST = 4
@@ -45,7 +44,8 @@ async def _look(case: Case) -> list[Finding]:
     """The agent can know every literal that a check requires."""
     said = case.description
     code = Code(said)
-    known, tasks = _known_to_agents(said, code), [_task_words(task.prompt, task.data) for task in said.tasks[:_SHOWN]]
+    known = _known_to_agents(said, code)
+    tasks = [f"{task.prompt}\n{task.data}".casefold()[:200_000] for task in said.tasks[:_SHOWN]]
     found: dict[str, Finding] = {}
     for asked in [*_in_code(code), *_in_rubrics(said)]:
         words = asked.literal.strip().casefold()
@@ -62,27 +62,18 @@ async def _look(case: Case) -> list[Finding]:
 def _finding(asked: _Demand, blind: int, *, sure: bool) -> Finding:
     """Confirmed if the answer must equal a text with the literal and the prompt is the only source."""
     literal = asked.literal.strip()[:60]
-    return Finding(
-        code="D15.literal",
-        title=f"a check requires {asked.what} `{literal}`, which is not in the prompt, tools or data",
-        layer=Layer.STATIC,
-        probe=_NAME,
-        severity=Severity.HIGH,
-        standing=Confidence.CONFIRMED if sure else Confidence.LEAD,
-        check=asked.check,
-        where=asked.where,
-        witness=Witness(
-            inputs={
-                "literal": literal,
-                "where": asked.where,
-                "compared": "literals of the check with system prompt, prompts, data, tools and shipped files",
-            },
-            expected="the agent can know what its answer is compared with",
-            observed=f"`{literal}` is in none of them for {blind} tasks",
-        ),
-        count=blind,
-        fix="say it in the prompt; if a tool shows it, declare it under `discoverable`",
+    witness = Witness(
+        inputs={
+            "literal": literal,
+            "where": asked.where,
+            "compared": "literals of the check with system prompt, prompts, data, tools and shipped files",
+        },
+        expected="the agent can know what its answer is compared with",
+        observed=f"`{literal}` is in none of them for {blind} tasks",
     )
+    title = f"a check requires {asked.what} `{literal}`, which is not in the prompt, tools or data"
+    fix = "say it in the prompt; if a tool shows it, declare it under `discoverable`"
+    return make_finding("D15.literal", title, witness, sure=sure, check=asked.check, where=asked.where, count=blind, fix=fix)
 
 
 def _matters(words: str) -> bool:
@@ -100,19 +91,10 @@ def _known_to_agents(said: Description, code: Code) -> str:
     working = {function.module.path for function in code.functions if function.parts}
     shown += [text for path, text in said.sources.items() if path not in working and not path.startswith(("rubrics/", "tasks/"))]
     for function in code.working_in(Part.TOOL, Part.SETUP, Part.USER):
-        if function.marked == frozenset({Part.CHECK}) or _is_script(function):
-            continue
+        if function.marked == frozenset({Part.CHECK}) or {Part.TASKS, Part.CHECK} <= function.marked:
+            continue  # a check, or an environment of one function, whose literals count only if they are in its prompts
         shown += [node.value for node in function.nodes() if isinstance(node, ast.Constant) and isinstance(node.value, str)]
     return "\n".join(shown).casefold()
-
-
-def _is_script(function: Function) -> bool:
-    """True for an environment of one function, whose literals count only if they are in its prompts."""
-    return {Part.TASKS, Part.CHECK} <= function.marked
-
-
-def _task_words(prompt: str, data: object) -> str:
-    return f"{prompt}\n{data}".casefold()[:200_000]
 
 
 # -- code --------------------------------------------------------------------------------------------------------------
@@ -184,4 +166,4 @@ def _in_rubrics(said: Description) -> Iterator[_Demand]:
                             yield _Demand(piece, f"the {argument}", f"rubric {name}", check.id)
 
 
-PROBE = Probe(_NAME, Layer.STATIC, ("D15",), _look)
+PROBE = Probe("hidden-literals", Layer.STATIC, ("D15",), _look)

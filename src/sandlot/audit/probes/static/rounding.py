@@ -9,20 +9,18 @@ from collections.abc import Iterator
 
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Finding, Layer, Severity
-from sandlot.audit.probes.static.code import Code, Function, Part
+from sandlot.audit.probes.static.code import Code, Function, Part, names_in
 from sandlot.audit.probes.static.sighting import Sighting, findings_from, sighting_at
 from sandlot.audit.probes.static.trust import verdicts_of
 from sandlot.audit.subject import Description
 
-_NAME = "rounded-scores"
 _FINE = 3
 """Rounding to this many digits or more is harmless."""
 
 
 async def _look(case: Case) -> list[Finding]:
     """Scores are neither rounded nor clipped."""
-    sightings = [*_rounded(Code(case.description)), *_clipped(case.description)]
-    return findings_from(_NAME, sightings)
+    return findings_from([*_rounded(Code(case.description)), *_clipped(case.description)])
 
 
 def _rounded(code: Code) -> Iterator[Sighting]:
@@ -42,13 +40,13 @@ def _coarse(function: Function, node: ast.AST) -> Iterator[Sighting]:
             if isinstance(places, int) and places < _FINE:
                 severity = Severity.LOW if places else Severity.HIGH
                 title = f"rounds its score to {places} digits" if places else "rounds its score to all or nothing"
-                yield sighting_at(function, node, "D06.rounded", title, severity, fix)
+                yield sighting_at(function, node, "D06.rounded", title, fix, severity)
         case ast.Call(func=ast.Name(id="int"), args=[inner]) if _is_share(function, inner):
-            yield sighting_at(function, node, "D06.rounded", "truncates its score to a whole number", Severity.HIGH, fix)
+            yield sighting_at(function, node, "D06.rounded", "truncates its score to a whole number", fix)
         case ast.Call(func=ast.Attribute(attr="floor" | "ceil" | "trunc"), args=[inner]) if _is_share(function, inner):
-            yield sighting_at(function, node, "D06.rounded", "rounds its score to a whole number", Severity.HIGH, fix)
+            yield sighting_at(function, node, "D06.rounded", "rounds its score to a whole number", fix)
         case ast.BinOp(op=ast.FloorDiv()):
-            yield sighting_at(function, node, "D06.rounded", "uses integer division for its score", Severity.LOW, fix)
+            yield sighting_at(function, node, "D06.rounded", "uses integer division for its score", fix, Severity.LOW)
         case _:
             return
 
@@ -57,13 +55,8 @@ def _is_share(function: Function, node: ast.expr) -> bool:
     """True if it divides, or uses a name that was assigned a division."""
     if _divides(node):
         return True
-    names = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
-    given = [
-        other.value
-        for other in function.nodes()
-        if isinstance(other, ast.Assign) and any(isinstance(target, ast.Name) and target.id in names for target in other.targets)
-    ]
-    return any(_divides(value) for value in given)
+    given = function.assigned()
+    return any(_divides(value) for name in names_in(node) for value in given.get(name, ()))
 
 
 def _divides(node: ast.expr) -> bool:
@@ -76,10 +69,10 @@ def _clipped(description: Description) -> Iterator[Sighting]:
         where = f"rubrics/{name}.json" if f"rubrics/{name}.json" in description.sources else f"rubric {name}"
         if high < 1:
             title = f"rubric `{name}` clips scores at {high:g}: everything above scores the same"
-            yield Sighting("D06.clip", title, where, Severity.HIGH, "clip at 1")
+            yield Sighting("D06.clip", title, where, "clip at 1")
         if low > 0:
             title = f"rubric `{name}` raises every score to at least {low:g}: everything below scores the same"
-            yield Sighting("D06.clip", title, where, Severity.HIGH, "clip at 0")
+            yield Sighting("D06.clip", title, where, "clip at 0")
 
 
-PROBE = Probe(_NAME, Layer.STATIC, ("D06",), _look)
+PROBE = Probe("rounded-scores", Layer.STATIC, ("D06",), _look)

@@ -6,13 +6,12 @@ The results of `grade/lint.py` become findings. Check functions that no rubric u
 from collections.abc import Iterator
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
+from sandlot.audit.finding import Finding, Layer, Severity, Witness, make_finding
 from sandlot.audit.probes.static.code import Code
 from sandlot.audit.subject import Description
 from sandlot.core.rubric import PythonCheck
 from sandlot.grade import lint
 
-_NAME = "rubric-lint"
 _PLACES = {
     "worthless": ("D21.worthless", Severity.LOW),
     "near-duplicate": ("D21.duplicate", Severity.LOW),
@@ -49,21 +48,9 @@ def _finding(code: str, severity: Severity, found: list[tuple[str, lint.LintFind
     """Confirmed only if the rubric is unusable, because it is refused before the first rollout."""
     name, first = found[0]
     sure = severity is Severity.BLOCKER
-    return Finding(
-        code=code,
-        title=f"rubric `{name}`: {first.message}" + (f" (and {len(found) - 1} more)" if len(found) > 1 else ""),
-        layer=Layer.STATIC,
-        probe=_NAME,
-        severity=severity,
-        standing=Confidence.CONFIRMED if sure else Confidence.LEAD,
-        check=first.check,
-        where=name,
-        witness=Witness(inputs={"rubric": name, "check": first.check}, expected=first.fix, observed=first.message)
-        if sure
-        else None,
-        count=len(found),
-        fix=first.fix,
-    )
+    title = f"rubric `{name}`: {first.message}" + (f" (and {len(found) - 1} more)" if len(found) > 1 else "")
+    witness = Witness(inputs={"rubric": name, "check": first.check}, expected=first.fix, observed=first.message) if sure else None
+    return make_finding(code, title, witness, severity=severity, check=first.check, where=name, count=len(found), fix=first.fix)
 
 
 def _unused(said: Description) -> Iterator[Finding]:
@@ -82,19 +69,13 @@ def _unused(said: Description) -> Iterator[Finding]:
         and f"checks:{function.name}" not in refs
     ]
     for function in idle:
-        yield Finding(
-            code="D21.unused",
-            title=f"no rubric uses check `{function.name}`",
-            layer=Layer.STATIC,
-            probe=_NAME,
-            severity=Severity.LOW,
-            where=function.where,
-            fix="name it in a rubric, or remove it",
-        )
+        title = f"no rubric uses check `{function.name}`"
+        fix = "name it in a rubric, or remove it"
+        yield make_finding("D21.unused", title, severity=Severity.LOW, where=function.where, fix=fix)
 
 
 PROBE = Probe(
-    _NAME,
+    "rubric-lint",
     Layer.STATIC,
     ("D02", "D16", "D21"),
     _look,

@@ -50,14 +50,14 @@ def _locals(function: Function) -> set[str]:
 
 def _changed(code: Code, function: Function, node: ast.AST, own: set[str]) -> Iterator[Sighting]:
     for target, memo in _targets(function, node):
-        name = _root(target)
+        name = root_name(target)
         if name is None or name in own:
             continue
         value = shared_value(code, function.module, name)
         if value is None:
             continue
         title = f"changes `{name}`, which all rollouts share"
-        yield sighting_at(function, node, "D05.module", title, Severity.LOW if memo else Severity.HIGH, _FRESH)
+        yield sighting_at(function, node, "D05.module", title, _FRESH, Severity.LOW if memo else Severity.HIGH)
 
 
 def _targets(function: Function, node: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
@@ -93,7 +93,8 @@ def _is_memo(function: Function, target: ast.expr) -> bool:
     )
 
 
-def _root(node: ast.expr) -> str | None:
+def root_name(node: ast.expr) -> str | None:
+    """`table` for `table["x"].y`; None if it does not begin with a name."""
     while isinstance(node, ast.Subscript | ast.Attribute):
         node = node.value
     return node.id if isinstance(node, ast.Name) else None
@@ -139,7 +140,7 @@ def _aliased(code: Code, function: Function, node: ast.AST, own: set[str]) -> It
         )
         if copied is None or nested:
             title = f"uses `{name}` as the state of a rollout" + ("" if copied is None else ", with a shallow copy")
-            yield sighting_at(function, node, "D05.alias", title, Severity.HIGH, "use a deep copy, or build it in setup")
+            yield sighting_at(function, node, "D05.alias", title, "use a deep copy, or build it in setup")
 
 
 def _is_state(target: ast.expr) -> bool:
@@ -163,7 +164,7 @@ def _borrowed(code: Code, function: Function, node: ast.AST) -> Iterator[Sightin
         for place, value in parts:
             if _is_task_data(value) and any(_changes_within(tool, ast.unparse(place)) for tool in code.working_in(Part.TOOL)):
                 title = f"puts `{ast.unparse(value)}` into the state without a copy, and a tool changes it for the next rollout"
-                yield sighting_at(function, node, "D05.alias", title, Severity.HIGH, "use `copy.deepcopy` of it")
+                yield sighting_at(function, node, "D05.alias", title, "use `copy.deepcopy` of it")
 
 
 def _is_task_data(value: ast.expr) -> bool:
@@ -174,17 +175,12 @@ def _is_task_data(value: ast.expr) -> bool:
 
 def _changes_within(function: Function, place: str) -> bool:
     """True if it changes something inside the place, directly or through a local name."""
-    inside = {
-        target.id
-        for node in function.nodes()
-        if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith(place)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
+    assigned = function.assigned()
+    inside = {name for name, values in assigned.items() if any(ast.unparse(value).startswith(place) for value in values)}
     for node in function.nodes():
         for target, _ in _targets(function, node):
             whole = isinstance(node, ast.Assign | ast.AugAssign) and ast.unparse(target) == place  # assigned anew, not changed
-            if not whole and (ast.unparse(target).startswith(place) or _root(target) in inside):
+            if not whole and (ast.unparse(target).startswith(place) or root_name(target) in inside):
                 return True
     return False
 
@@ -226,9 +222,8 @@ def _class_attributes(module: Module) -> Iterator[Sighting]:
         }
         for name in sorted((shared & changed) - renewed):
             title = f"`{kind.name}.{name}` is shared by all instances, which change it"
-            yield sighting_at(
-                module, kind, "D05.class", title, Severity.HIGH, "create it in `__init__`, or with `field(default_factory=...)`"
-            )
+            fix = "create it in `__init__`, or with `field(default_factory=...)`"
+            yield sighting_at(module, kind, "D05.class", title, fix)
 
 
 def _self_changes(node: ast.AST) -> Iterator[str]:
@@ -251,11 +246,9 @@ def _defaults(function: Function) -> Iterator[Sighting]:
     mutable = {name.arg for name, value in pairs if isinstance(value, ast.Dict | ast.List | ast.Set)}
     for node in function.nodes():
         for target, _ in _targets(function, node):
-            if _root(target) in mutable:
-                title = f"changes its default argument `{_root(target)}`, which keeps the change for the next call"
-                yield sighting_at(
-                    function, node, "D05.default", title, Severity.HIGH, "use None as the default and create it inside"
-                )
+            if root_name(target) in mutable:
+                title = f"changes its default argument `{root_name(target)}`, which keeps the change for the next call"
+                yield sighting_at(function, node, "D05.default", title, "use None as the default and create it inside")
 
 
 PROBE = code_probe("shared-state", ("D05",), _look)

@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import GRAVE, Confidence, Finding, Layer, Severity, Witness
+from sandlot.audit.finding import GRAVE, Finding, Layer, Severity, Witness, make_finding
 from sandlot.audit.probes.static.code import Code, Function, Module
+from sandlot.core.groups import group_by_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,24 +17,26 @@ class Sighting:
     code: str
     title: str
     where: str
-    severity: Severity
     fix: str
+    severity: Severity = Severity.HIGH
     shown: str = ""
     """The code, if it proves the defect without a trial."""
 
 
-def sighting_at(function: Function | Module, node: ast.AST, code: str, title: str, severity: Severity, fix: str) -> Sighting:
+def sighting_at(
+    function: Function | Module, node: ast.AST, code: str, title: str, fix: str, severity: Severity = Severity.HIGH
+) -> Sighting:
     """A sighting at a node; the title begins with the function's name."""
     path = function.path if isinstance(function, Module) else function.module.path
     whole_title = title if isinstance(function, Module) else f"`{function.name}` {title}"
-    return Sighting(code, whole_title, f"{path}:{getattr(node, 'lineno', 1)}", severity, fix)
+    return Sighting(code, whole_title, f"{path}:{getattr(node, 'lineno', 1)}", fix, severity)
 
 
 def code_probe(name: str, codes: tuple[str, ...], look: Callable[[Code], Iterable[Sighting]]) -> Probe:
     """A probe that searches the sources."""
 
     async def probe(case: Case) -> list[Finding]:
-        return findings_from(name, look(Code(case.description)))
+        return findings_from(look(Code(case.description)))
 
     probe.__doc__ = look.__doc__
     return Probe(name, Layer.STATIC, codes, probe, _has_sources)
@@ -50,24 +53,19 @@ def _witness(sighting: Sighting) -> Witness | None:
     return Witness(inputs=inputs, expected=sighting.fix, observed=sighting.title)
 
 
-def findings_from(probe: str, sightings: Iterable[Sighting]) -> list[Finding]:
+def findings_from(sightings: Iterable[Sighting]) -> list[Finding]:
     """One finding per code and title, with the number of places; the most severe first."""
-    kept: dict[tuple[str, str], list[Sighting]] = {}
-    for sighting in sightings:
-        kept.setdefault((sighting.code, sighting.title), []).append(sighting)
+    kept = group_by_key(((sighting.code, sighting.title), sighting) for sighting in sightings)
     found = [
-        Finding(
-            code=places[0].code,
-            title=places[0].title,
-            layer=Layer.STATIC,
-            probe=probe,
-            severity=places[0].severity,
-            standing=Confidence.CONFIRMED if places[0].shown else Confidence.LEAD,
-            witness=_witness(places[0]),
-            where=places[0].where,
-            count=len(places),
-            fix=places[0].fix,
+        make_finding(
+            first.code,
+            first.title,
+            _witness(first),
+            severity=first.severity,
+            where=first.where,
+            count=1 + len(others),
+            fix=first.fix,
         )
-        for places in kept.values()
+        for first, *others in kept.values()
     ]
     return sorted(found, key=lambda finding: (finding.severity not in GRAVE, finding.code, finding.where or ""))

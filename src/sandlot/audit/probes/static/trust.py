@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from sandlot.audit.finding import Severity
-from sandlot.audit.probes.static.code import Code, Function, Part, names_in
+from sandlot.audit.probes.static.code import Code, Function, Part, method_called, names_in
 from sandlot.audit.probes.static.flow import AGENT, Flow, Holds
 from sandlot.audit.probes.static.sighting import Sighting, code_probe, sighting_at
 
@@ -55,7 +55,7 @@ def _evaluated(function: Function, node: ast.Call, flow: Flow) -> Iterator[Sight
     if unsafe or shell:
         title = f"runs the agent's text on the host with `{name}`"
         fix = "parse it as data (`ast.literal_eval`, `json`, `float`), or run it in `evidence.grading_sandbox()`"
-        yield sighting_at(function, node, "D02.eval_on_output", title, Severity.HIGH, fix)
+        yield sighting_at(function, node, "D02.eval_on_output", title, fix)
 
 
 # -- verdicts ----------------------------------------------------------------------------------------------------------
@@ -67,14 +67,9 @@ def verdicts_of(function: Function) -> Iterator[ast.expr]:
     for node in function.nodes():
         if isinstance(node, ast.Call) and function.module.full_name(node.func).endswith("Score"):
             wanted += [*node.args[:1], *(keyword.value for keyword in node.keywords if keyword.arg == "value")]
-    given: dict[str, list[ast.expr]] = {}
-    for node in function.nodes():
-        if isinstance(node, ast.Assign):
-            for target in node.targets:
-                if isinstance(target, ast.Name):
-                    given.setdefault(target.id, []).append(node.value)
-        elif isinstance(node, ast.If) and any(isinstance(inner, ast.Return) for inner in node.body):
-            wanted.append(node.test)
+    branches = [node for node in function.nodes() if isinstance(node, ast.If)]
+    wanted += [branch.test for branch in branches if any(isinstance(inner, ast.Return) for inner in branch.body)]
+    given = function.assigned()
     known: set[str] = set()
     while wanted:
         value = wanted.pop()
@@ -95,14 +90,11 @@ def _substring(function: Function, node: ast.Compare, flow: Flow) -> Iterator[Si
         padded = isinstance(node.left, ast.JoinedStr) and ast.unparse(node.left).strip("f'\"").startswith(" ")
         if Holds.KEY in flow.of(function, node.left) and not padded:
             title = "is met if the key is anywhere in the agent's text: an answer that lists every option is always right"
-            yield sighting_at(
-                function, node, "D02.substring", title, Severity.HIGH, "compare the whole answer, or the one value in it"
-            )
+            yield sighting_at(function, node, "D02.substring", title, "compare the whole answer, or the one value in it")
         elif constant:
             title = f"is met by the words {ast.unparse(node.left)} anywhere in the agent's text"
-            yield sighting_at(
-                function, node, "D02.fake_output", title, Severity.LOW, "check the result itself, not the agent's claim about it"
-            )
+            fix = "check the result itself, not the agent's claim about it"
+            yield sighting_at(function, node, "D02.fake_output", title, fix, Severity.LOW)
 
 
 def _status(function: Function, node: ast.AST) -> Iterator[Sighting]:
@@ -111,12 +103,12 @@ def _status(function: Function, node: ast.AST) -> Iterator[Sighting]:
     denies = isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Attribute) and node.operand.attr in _STATUS
     if compares or denies:
         fix = "check what was reported as well: the code under test can exit with any status"
-        yield sighting_at(function, node, "D02.exit", "treats an exit status as success", Severity.LOW, fix)
+        yield sighting_at(function, node, "D02.exit", "treats an exit status as success", fix, Severity.LOW)
 
 
 def _own_interpreter(function: Function, node: ast.Call) -> Iterator[Sighting]:
     """A grading sandbox where the agent's files may replace programs of the image."""
-    if not isinstance(node.func, ast.Attribute) or node.func.attr != "grading_sandbox":
+    if method_called(node) != "grading_sandbox":
         return
     for keyword in node.keywords:
         named = [inner.value for inner in ast.walk(keyword.value) if isinstance(inner, ast.Constant)]
@@ -125,7 +117,7 @@ def _own_interpreter(function: Function, node: ast.Call) -> Iterator[Sighting]:
         if keyword.arg == "replace" and (programs or listed):
             what = f"`{programs[0]}`" if programs else "files that are known only at run time"
             title = f"grades with the agent's own {what}, which can print any result"
-            yield sighting_at(function, node, "D02.own_interpreter", title, Severity.HIGH, "leave programs out of `replace`")
+            yield sighting_at(function, node, "D02.own_interpreter", title, "leave programs out of `replace`")
 
 
 # -- reports -----------------------------------------------------------------------------------------------------------
@@ -138,12 +130,7 @@ def _reports(code: Code) -> Iterator[Sighting]:
     for tool in code.working_in(Part.TOOL):
         own = {parameter.arg for parameter in tool.parameters}
         for node in tool.nodes():
-            if (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Attribute)
-                and node.func.attr == "write"
-                and len(node.args) > 1
-            ):
+            if isinstance(node, ast.Call) and method_called(node) == "write" and len(node.args) > 1:
                 path, content = node.args[0], node.args[1]
                 if isinstance(path, ast.Constant) and isinstance(path.value, str) and not names_in(content) & own:
                     written[path.value] = tool
@@ -152,15 +139,12 @@ def _reports(code: Code) -> Iterator[Sighting]:
         return
     for check in code.working_in(Part.CHECK):
         for node in check.nodes():
-            reads = (
-                isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in {"read", "read_text"}
-            )
+            reads = method_called(node) in {"read", "read_text"}
             path = node.args[0] if reads and isinstance(node, ast.Call) and node.args else None
             if isinstance(path, ast.Constant) and path.value in written:
                 title = f"trusts `{path.value}`, which `{written[path.value].name}` writes and the agent can write too"
-                yield sighting_at(
-                    check, node, "D02.report", title, Severity.LOW, "check the work itself, not the report about it"
-                )
+                fix = "check the work itself, not the report about it"
+                yield sighting_at(check, node, "D02.report", title, fix, Severity.LOW)
 
 
 # -- judges ------------------------------------------------------------------------------------------------------------
@@ -168,37 +152,28 @@ def _reports(code: Code) -> Iterator[Sighting]:
 
 def _pasted(function: Function, node: ast.Call, flow: Flow) -> Iterator[Sighting]:
     """The agent's text pasted into a prompt that is sent to a model."""
-    if not isinstance(node.func, ast.Attribute) or node.func.attr not in {
-        "ask",
-        "chat",
-        "complete",
-        "create",
-        "generate",
-        "post",
-    }:
+    if method_called(node) not in {"ask", "chat", "complete", "create", "generate", "post"}:
         return
     texts = [
         inner for argument in (*node.args, *(each.value for each in node.keywords)) for inner in _resolved(function, argument)
     ]
     for text in texts:
         mixed = isinstance(text, ast.JoinedStr) or (isinstance(text, ast.BinOp) and isinstance(text.op, ast.Add | ast.Mod))
-        formatted = isinstance(text, ast.Call) and isinstance(text.func, ast.Attribute) and text.func.attr == "format"
-        if (mixed or formatted) and flow.of(function, text) & AGENT:
+        if (mixed or method_called(text) == "format") and flow.of(function, text) & AGENT:
             title = "pastes the agent's text into a prompt, so that it can give the judge instructions"
             fix = "use a judge check of the rubric, which passes the text as data, apart from the question"
-            yield sighting_at(function, node, "D03.pasted", title, Severity.HIGH, fix)
+            yield sighting_at(function, node, "D03.pasted", title, fix)
             return
 
 
 def _resolved(function: Function, node: ast.expr) -> Iterator[ast.expr]:
     """An argument, and the values assigned to the names in it."""
+    given = function.assigned()
     for inner in ast.walk(node):
         if isinstance(inner, ast.expr):
             yield inner
         if isinstance(inner, ast.Name):
-            for other in function.nodes():
-                if isinstance(other, ast.Assign) and any(isinstance(t, ast.Name) and t.id == inner.id for t in other.targets):
-                    yield other.value
+            yield from given.get(inner.id, ())
 
 
 PROBE = code_probe("trusted-words", ("D02", "D03"), _look)

@@ -116,42 +116,31 @@ class _BrokenWorld(LiveWorld):
 
     how = "raise"
 
-    async def _apply_fault(self, what: str) -> bool:
-        if not _IN_TOOL.get():
-            return False
-        if self.how == "hang":
+    async def _fail_in_tool(self, what: str) -> None:
+        if _IN_TOOL.get() and self.how == "hang":
             await anyio.sleep_forever()
-        if self.how == "raise":
+        if _IN_TOOL.get():
             raise OSError(5, f"injected by the audit: {what} failed")
-        return True
 
     async def read(self, path: str) -> bytes:
         """Read a file, with the fault."""
-        return b"" if await self._apply_fault("reading") else await super().read(path)
+        await self._fail_in_tool("reading")
+        return await super().read(path)
 
     async def write(self, path: str, data: bytes | str) -> None:
         """Write a file, with the fault."""
-        if not await self._apply_fault("writing"):
-            await super().write(path, data)
+        await self._fail_in_tool("writing")
+        await super().write(path, data)
 
     async def list(self, folder: str = "/") -> Sequence[str]:
         """List files, with the fault."""
-        return [] if await self._apply_fault("listing") else await super().list(folder)
+        await self._fail_in_tool("listing")
+        return await super().list(folder)
 
-    async def exec(
-        self,
-        command: str,
-        *,
-        stdin: str = "",
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        output_bytes: int | None = None,
-        check: bool | None = None,
-    ) -> Completed:
+    async def exec(self, command: str, **options: Any) -> Completed:
         """Run a command, with the fault."""
-        if await self._apply_fault("running a command"):
-            return Completed(code=0, stdout="", stderr="")
-        return await super().exec(command, stdin=stdin, cwd=cwd, env=env, output_bytes=output_bytes, check=check)
+        await self._fail_in_tool("running a command")
+        return await super().exec(command, **options)
 
 
 def _slow_tools(env: Environment) -> None:

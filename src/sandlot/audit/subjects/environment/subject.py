@@ -19,7 +19,6 @@ from sandlot.audit.subject import PLAIN, Conditions, Description, Lost, Request,
 from sandlot.audit.subjects.environment.worker import Begun, Described, Done, Job, Note, Refused
 from sandlot.audit.subjects.environment.workers import AuditWorker, ForkServer, open_fork_server, start_worker
 from sandlot.audit.subjects.worker_process import GarbledFrame, WorkerFrames, variables_of
-from sandlot.core.concurrency.clock import SYSTEM_CLOCK
 from sandlot.core.errors import ConfigError
 
 _PATIENCE_S = 60.0
@@ -63,9 +62,7 @@ class EnvironmentSubject:
 
     async def describe(self) -> Description:
         """Load it in a worker, and return its description."""
-        async with self.processes:
-            working = _WorkerRun(Job(env=self.env, judge=self.judge, user=self.user, sandbox=self.sandbox), self.patience_s)
-            await working.run(self._fork_server)
+        working = await self._work((), PLAIN)
         if working.description is None:
             raise ConfigError(f"environment `{self.env}` could not be loaded: {working.why()}")
         # A hostile module can describe itself as anything: its kind and its layers are set here.
@@ -83,28 +80,23 @@ class EnvironmentSubject:
                 skipped = Lost(kind="skipped", message=f"skipped after {num_lost} others were lost")
                 trials |= dict.fromkeys(left, Trial(lost=skipped))
                 break
-            job = Job(
-                env=self.env,
-                requests=tuple(requests[place] for place in left),
-                conditions=conditions,
-                judge=self.judge,
-                user=self.user,
-                sandbox=self.sandbox,
-            )
-            async with self.processes:
-                working = _WorkerRun(job, self._patience)
-                await working.run(self._fork_server)
+            working = await self._work([requests[place] for place in left], conditions)
             self._num_hung += working.fate == "hung"
             trials |= {left[place]: trial for place, trial in working.trials.items()}
-            lost = [place for place in working.open if place not in working.trials] or ([] if working.trials else [0])
+            lost = [place for place in working.begun if place not in working.trials] or ([] if working.trials else [0])
             if len(trials) < len(requests):
                 trials |= {left[place]: Trial(lost=Lost(kind=working.fate, message=working.why())) for place in lost}
                 num_lost += len(lost)
         return [trials[place] for place in range(len(requests))]
 
-    @property
-    def _patience(self) -> float:
-        return self.patience_s if self._num_hung < _MANY_HUNG else min(self.patience_s, _IMPATIENCE_S)
+    async def _work(self, requests: Sequence[Request], conditions: Conditions) -> "_WorkerRun":
+        """Run one worker. Without requests it describes the environment."""
+        job = Job(self.env, tuple(requests), conditions, self.judge, self.user, self.sandbox)
+        async with self.processes:
+            hasty = self._num_hung >= _MANY_HUNG
+            working = _WorkerRun(job, min(self.patience_s, _IMPATIENCE_S) if hasty else self.patience_s)
+            await working.run(self._fork_server)
+        return working
 
     async def _alone(self, requests: Sequence[Request], conditions: Conditions) -> list[Trial]:
         trials: list[Trial] = [Trial()] * len(requests)
@@ -129,7 +121,7 @@ class _WorkerRun:
         self._refused: Refused | None = None
         self.description: Description | None = None
         self.trials: dict[int, Trial] = {}
-        self.open: dict[int, float] = {}
+        self.begun: dict[int, None] = {}
         self.fate = "died"
 
     async def run(self, fork_server: ForkServer | None = None) -> None:
@@ -172,10 +164,9 @@ class _WorkerRun:
     def _take_note(self, note: Note) -> None:
         match note:
             case Begun():
-                self.open[note.place] = SYSTEM_CLOCK.monotonic()
+                self.begun[note.place] = None
             case Done():
                 self.trials[note.place] = note.trial
-                self.open.pop(note.place, None)
             case Described():
                 self.description = note.description
             case Refused():

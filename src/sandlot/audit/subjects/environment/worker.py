@@ -14,11 +14,11 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import BinaryIO
 
 import anyio
 import msgspec
 
+from sandlot.audit.answer_places import look_up
 from sandlot.audit.starved import take_measured
 from sandlot.audit.subject import Conditions, Description, Play, Regrade, Request, Say, Script, Take, Trial
 from sandlot.audit.subjects.environment.conditions import ATTEMPTED, apply_conditions, break_environment, broken_judge, reseed
@@ -54,7 +54,7 @@ _SANDBOXES = 4
 _PR_SET_PDEATHSIG = 1
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True):
+class Job(msgspec.Struct, frozen=True):
     """The job of one worker."""
 
     env: str
@@ -103,7 +103,8 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
 
     def note(what: Note) -> None:
-        _write(out, what)
+        out.write(frame(msgspec.msgpack.encode(what)))
+        out.flush()
 
     try:
         apply_conditions(job.conditions, [spec for spec in (job.judge, job.user) if spec])
@@ -117,7 +118,6 @@ def main() -> None:
         if not isinstance(cause, SandlotError):
             raise
         note(Refused(str(cause)))
-    out.flush()
     os._exit(0)  # threads that author code left must not keep it alive
 
 
@@ -135,15 +135,10 @@ def _describe(env: Environment, sandbox: str) -> Description:
         return msgspec.structs.replace(about, unlisted=f"the tools of its MCP servers cannot be listed: {cause}")
 
 
-def _write(out: BinaryIO, what: Note) -> None:
-    out.write(frame(msgspec.msgpack.encode(what)))
-    out.flush()
-
-
 async def _take_all(env: Environment, job: Job, note: Callable[[Note], None]) -> None:
     conditions = job.conditions
     break_environment(env, conditions.fault)
-    tasks = {task.id: _with_limits(task, conditions) for task in tasks_of(env)}
+    tasks = {task.id: msgspec.structs.replace(task, limits={**task.limits, **conditions.limits}) for task in tasks_of(env)}
     order = list(range(len(job.requests)))
     if conditions.shuffled is not None:
         random.Random(conditions.shuffled).shuffle(order)  # noqa: S311 - seeded, not secret
@@ -169,10 +164,6 @@ async def _take_all(env: Environment, job: Job, note: Callable[[Note], None]) ->
                 await take(place)
             else:
                 group.start_soon(take, place)
-
-
-def _with_limits(task: Task, conditions: Conditions) -> Task:
-    return msgspec.structs.replace(task, limits={**task.limits, **conditions.limits})
 
 
 def _at_temperature_zero(spec: str) -> ModelConfig:
@@ -223,7 +214,6 @@ async def _take_trial(
         files=await _evidence_files(trace, blobs),
         scores=(trace.outcome,) if isinstance(trace.outcome, Scored | Failed) else (),
         reached=tuple(dict.fromkeys(ATTEMPTED)),
-        peak_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     )
 
 
@@ -260,9 +250,7 @@ def _policy_for(env: Environment, play: Play, seed: int) -> Solution | Policy:
         return Player(play.name, _scripted(play), seed)
     if play.name in PLAYS:
         return Player(play.name, PLAYS[play.name], seed)
-    from sandlot.audit.subjects.environment.adversaries import ADVERSARIES  # noqa: PLC0415 - workers that only grade need none
-
-    solutions = {**ADVERSARIES, **env.marked.adversaries, **env.marked.controls}
+    solutions: dict[str, Solution] = {"look-up": look_up, **env.marked.adversaries, **env.marked.controls}
     if env.marked.solution is not None:
         solutions["golden"] = env.marked.solution
     if play.name not in solutions:

@@ -14,12 +14,10 @@ from typing import Any
 
 import msgspec
 
-from sandlot.audit.subject import PLAIN, Conditions, Declared, Description, NamedPlay, Regrade, Request, Say, Take, Trial
-from sandlot.audit.subjects.foreign.mapping import DEFAULT, read_mapping
-from sandlot.audit.subjects.foreign.place import open_place
-from sandlot.audit.subjects.foreign.python import Interpreter, find_interpreter
-from sandlot.audit.subjects.foreign.sources import sources_of
-from sandlot.audit.subjects.foreign.worker import Answer, Budget, ForeignWorkers, open_foreign_workers
+from sandlot.audit.subject import PLAIN, Conditions, Description, NamedPlay, Regrade, Request, Say, Take, Trial
+from sandlot.audit.subjects.foreign.mapping import DEFAULT, fill_arguments, read_mapping
+from sandlot.audit.subjects.foreign.python import find_interpreter, sources_of
+from sandlot.audit.subjects.foreign.worker import Answer, ForeignConfig, ForeignWorkers, open_foreign_workers, read_foreign_config
 from sandlot.core.errors import ConfigError
 from sandlot.core.rubric import RubricScore
 from sandlot.core.task import Task
@@ -31,7 +29,7 @@ _GOLDENS = ("golden", "answer", "expected", "solution", "target")
 _RUN = "audit"
 
 
-class GraderConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class GraderConfig(ForeignConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which grader, on which tasks, and how it is called; `grader.toml` has the same fields."""
 
     grader: str
@@ -46,40 +44,27 @@ class GraderConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """The field with the golden answer. Default: the first of `golden`, `answer`, `expected`, `solution`, `target`."""
     range: tuple[float, float] = (0.0, 1.0)
     """The lowest and the highest value that the grader should return."""
-    python: str = "python3"
-    """The Python that has what the grader imports."""
-    path: tuple[str, ...] = (".",)
-    """Folders with its modules. The sandbox sees only these folders and the Python."""
-    budget: Budget = Budget()
-    declared: Declared = Declared()
 
 
 def read_config(path: Path) -> GraderConfig:
     """Read a `grader.toml`; its paths are relative to its folder."""
-    try:
-        config = msgspec.toml.decode(path.read_bytes(), type=GraderConfig)
-    except (OSError, msgspec.MsgspecError) as error:
-        raise ConfigError(f"{path}: {error}") from error
-    base = path.parent
-    python = str(base / config.python) if "/" in config.python else config.python
-    where = {"tasks": str(base / config.tasks), "path": tuple(str(base / each) for each in config.path), "python": python}
-    return msgspec.structs.replace(config, **where)
+    config = read_foreign_config(path, GraderConfig)
+    return msgspec.structs.replace(config, tasks=str(path.parent / config.tasks))
 
 
 class GraderSubject:
     """A grader and its tasks (port `Subject`). Get one from `open_grader`."""
 
-    def __init__(self, config: GraderConfig, tasks: "_TaskFile", python: Interpreter, workers: ForeignWorkers) -> None:
+    def __init__(self, config: GraderConfig, tasks: "_TaskFile", workers: ForeignWorkers) -> None:
         self._config = config
         self._tasks = tasks
-        self._python = python
         self._mapping = read_mapping(config.map)
         self._workers = workers
 
     async def describe(self) -> Description:
         """Its tasks with golden answers, and its source; `ConfigError` if it cannot be loaded."""
         await self._workers.facts(PLAIN)
-        folders = (*map(Path, self._config.path), *self._python.libraries)
+        folders = (*map(Path, self._config.path), *find_interpreter(self._config.python).libraries)
         sources = sources_of([self._config.grader.partition(":")[0]], folders)
         bound = [self._config.grader, self._config.map, self._tasks.digest, sources]
         return Description(
@@ -120,7 +105,7 @@ class GraderSubject:
     def _call(self, request: Request, answer: str) -> Json:
         task = request.task if isinstance(request, Take) else request.trace.task
         line, golden, prompt = self._tasks.line(task)
-        args, kwargs = self._mapping.fill(line, golden, prompt, answer)
+        args, kwargs = fill_arguments(self._mapping, line, golden, prompt, answer)
         return {"args": args, "kwargs": kwargs, "times": _times(request)}
 
     def _trial(self, request: Request, text: str, answer: Answer) -> Trial:
@@ -128,7 +113,7 @@ class GraderSubject:
             return Trial(lost=answer.lost, seconds=answer.seconds)
         scores = tuple(self._score(result) for result in answer.results)
         trace = self._trace(request, text, scores[0])
-        return Trial(trace=trace, scores=scores, seconds=answer.seconds, peak_bytes=answer.peak_bytes)
+        return Trial(trace=trace, scores=scores, seconds=answer.seconds)
 
     def _trace(self, request: Request, text: str, outcome: Outcome | None) -> Trace:
         if isinstance(request, Regrade):
@@ -214,14 +199,10 @@ async def open_grader(config: GraderConfig, *, without_sandbox: bool = False) ->
         raise ConfigError(f"grader `{config.grader}`: write `module:function`")
     if not config.range[0] < config.range[1]:
         raise ConfigError(f"range {config.range}: write the lowest value first, then a higher one")
-    tasks, python = _read_tasks(config), find_interpreter(config.python)
-    folders = tuple(Path(folder).resolve() for folder in config.path)  # noqa: ASYNC240 - a handful of names
-    spec: Json = {"grader": config.grader, "path": [str(folder) for folder in folders]}
-    async with (
-        open_place(python, folders, unconfined=without_sandbox) as place,
-        open_foreign_workers(place, "sandlot_grading", spec, config.budget) as workers,
-    ):
-        yield GraderSubject(config, tasks, python, workers)
+    tasks = _read_tasks(config)
+    spec: Json = {"grader": config.grader}
+    async with open_foreign_workers(config, "sandlot_grading", spec, unconfined=without_sandbox) as workers:
+        yield GraderSubject(config, tasks, workers)
 
 
 def _times(request: Request) -> int:

@@ -12,24 +12,10 @@ from pathlib import Path
 import msgspec
 
 from sandlot.audit.finding import Layer
-from sandlot.audit.subject import (
-    PLAIN,
-    Call,
-    Conditions,
-    Declared,
-    Description,
-    Lost,
-    NamedPlay,
-    Regrade,
-    Request,
-    Take,
-    Trial,
-)
+from sandlot.audit.subject import PLAIN, Call, Conditions, Description, Lost, NamedPlay, Regrade, Request, Take, Trial
 from sandlot.audit.subjects.foreign.gym_record import GymFacts, GymRecord
-from sandlot.audit.subjects.foreign.place import open_place
-from sandlot.audit.subjects.foreign.python import Interpreter, find_interpreter
-from sandlot.audit.subjects.foreign.sources import sources_of
-from sandlot.audit.subjects.foreign.worker import Answer, Budget, ForeignWorkers, open_foreign_workers
+from sandlot.audit.subjects.foreign.python import find_interpreter, sources_of
+from sandlot.audit.subjects.foreign.worker import Answer, ForeignConfig, ForeignWorkers, open_foreign_workers, read_foreign_config
 from sandlot.core.errors import ConfigError
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
@@ -43,12 +29,12 @@ same action."""
 _NO_GRADER = "a Gymnasium environment gives rewards in its steps: it has no grader"
 
 
-class GymConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class GymConfig(ForeignConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which environment, and how it is played; `gym.toml` has the same fields."""
 
     env: str
     """`module:make`, or its registered id."""
-    arguments: Json = {}
+    arguments: Json = {}  # noqa: RUF012 - msgspec copies it
     """Arguments for making it."""
     solution: str | None = None
     """`module:function`: called with a new environment, it returns a function from observation to action that solves it."""
@@ -56,11 +42,6 @@ class GymConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Number of seeds; each is a task."""
     steps: int = 200
     """Maximum steps per rollout."""
-    python: str = "python3"
-    path: tuple[str, ...] = (".",)
-    """Folders with its modules. The sandbox sees only these folders and the Python."""
-    budget: Budget = Budget()
-    declared: Declared = Declared()
 
     def __post_init__(self) -> None:
         for name in ("seeds", "steps"):
@@ -70,21 +51,14 @@ class GymConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 def read_gym(path: Path) -> GymConfig:
     """Read a `gym.toml`; its paths are relative to its folder."""
-    try:
-        config = msgspec.toml.decode(path.read_bytes(), type=GymConfig)
-    except (OSError, msgspec.MsgspecError) as error:
-        raise ConfigError(f"{path}: {error}") from error
-    base = path.parent
-    python = str(base / config.python) if "/" in config.python else config.python
-    return msgspec.structs.replace(config, path=tuple(str(base / each) for each in config.path), python=python)
+    return read_foreign_config(path, GymConfig)
 
 
 class GymSubject:
     """An environment and its seeds (port `Subject`). Get one from `open_gym`."""
 
-    def __init__(self, config: GymConfig, python: Interpreter, workers: ForeignWorkers) -> None:
+    def __init__(self, config: GymConfig, workers: ForeignWorkers) -> None:
         self._config = config
-        self._python = python
         self._workers = workers
 
     async def describe(self) -> Description:
@@ -120,7 +94,7 @@ class GymSubject:
         own = tuple(Path(folder) for folder in self._config.path)
         named = self._config.env.partition(":")[0]
         return {
-            **sources_of((named, facts.made_in), self._python.libraries),
+            **sources_of((named, facts.made_in), find_interpreter(self._config.python).libraries),
             **sources_of((named, facts.made_in, *facts.modules), own),
         }
 
@@ -157,22 +131,12 @@ def _trial(request: Request, answer: Answer) -> Trial:
         return Trial(lost=Lost(kind="died", message=f"its process wrote garbage ({error})"))
     evidence = EvidenceRecord(state=answer.results)
     trace = Trace(run="audit", task=request.task, rollout=0, seed=request.seed, end=End.DONE, evidence=evidence)
-    return Trial(trace=trace, seconds=answer.seconds, peak_bytes=answer.peak_bytes)
+    return Trial(trace=trace, seconds=answer.seconds)
 
 
 @asynccontextmanager
 async def open_gym(config: GymConfig, *, without_sandbox: bool = False) -> AsyncGenerator[GymSubject]:
     """An environment, ready to be audited for as long as the context lasts."""
-    python = find_interpreter(config.python)
-    folders = tuple(Path(folder).resolve() for folder in config.path)  # noqa: ASYNC240 - a handful of names
-    spec: Json = {
-        "env": config.env,
-        "arguments": config.arguments,
-        "solution": config.solution,
-        "path": [str(folder) for folder in folders],
-    }
-    async with (
-        open_place(python, folders, unconfined=without_sandbox) as place,
-        open_foreign_workers(place, "sandlot_gym", spec, config.budget) as workers,
-    ):
-        yield GymSubject(config, python, workers)
+    spec: Json = {"env": config.env, "arguments": config.arguments, "solution": config.solution}
+    async with open_foreign_workers(config, "sandlot_gym", spec, unconfined=without_sandbox) as workers:
+        yield GymSubject(config, workers)

@@ -9,6 +9,7 @@ name is a field of the line: `{metadata}`, `{metadata.seed}`.
 """
 
 import shlex
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -29,25 +30,19 @@ class Argument(msgspec.Struct, frozen=True, kw_only=True):
     value: Any = None
 
 
-class ArgumentMapping(msgspec.Struct, frozen=True, kw_only=True):
-    """All arguments of a call."""
-
-    arguments: tuple[Argument, ...]
-
-    def __post_init__(self) -> None:
-        if not any(argument.field == "answer" for argument in self.arguments):
-            raise ConfigError("no argument is `{answer}`, so the grader would not get the answer; add `{answer}`")
-
-    def fill(self, line: Json, golden: Any, prompt: str, answer: str) -> tuple[list[Any], Json]:
-        """The arguments by position, and those by name, for one answer."""
-        known: Json = line | {"answer": answer, "golden": golden, "prompt": prompt, "task": line}
-        pairs = [(argument.name, _value(argument, known)) for argument in self.arguments]
-        return [value for name, value in pairs if name is None], {name: value for name, value in pairs if name is not None}
+def read_mapping(text: str) -> tuple[Argument, ...]:
+    """Parse a mapping into all arguments of a call."""
+    arguments = tuple(_argument(word) for word in shlex.split(text))
+    if not any(argument.field == "answer" for argument in arguments):
+        raise ConfigError("no argument is `{answer}`, so the grader would not get the answer; add `{answer}`")
+    return arguments
 
 
-def read_mapping(text: str) -> ArgumentMapping:
-    """Parse a mapping."""
-    return ArgumentMapping(arguments=tuple(_argument(word) for word in shlex.split(text)))
+def fill_arguments(arguments: Sequence[Argument], line: Json, golden: Any, prompt: str, answer: str) -> tuple[list[Any], Json]:
+    """The arguments by position, and those by name, for one answer."""
+    known: Json = line | {"answer": answer, "golden": golden, "prompt": prompt, "task": line}
+    pairs = [(argument.name, _value(argument, known)) for argument in arguments]
+    return [value for name, value in pairs if name is None], {name: value for name, value in pairs if name is not None}
 
 
 def _argument(word: str) -> Argument:

@@ -1,11 +1,15 @@
-"""Finds the folders that a Python needs in a sandbox, without running it."""
+"""Finds the folders that a Python needs in a sandbox, and the source of foreign modules, without running anything."""
 
 import os
 import shutil
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sandlot.core.errors import ConfigError
+
+_SOURCE_BYTES = 1 << 20
+"""Longer files were generated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +51,23 @@ def _prefixes(command: Path) -> list[Path]:
     pairs = (line.partition("=") for line in settings.read_text(errors="replace").splitlines())
     home = {key.strip(): value.strip() for key, _, value in pairs}.get("home")
     return [prefix, Path(home).parent] if home else [prefix]
+
+
+def sources_of(modules: Iterable[str], folders: Sequence[Path]) -> dict[str, str]:
+    """Source by path of the modules found in the folders; the first folder wins, as in Python."""
+    found: dict[str, str] = {}
+    for module in modules:
+        parts = module.split(".")
+        if not all(part.isidentifier() for part in parts):
+            continue  # not a module name
+        for folder in folders:
+            path = next((path for path in _places(folder, parts) if path.is_file()), None)
+            if path is not None:
+                if path.stat().st_size <= _SOURCE_BYTES:
+                    found[str(path.relative_to(folder))] = path.read_text(errors="replace")
+                break
+    return found
+
+
+def _places(folder: Path, parts: list[str]) -> tuple[Path, Path]:
+    return folder.joinpath(*parts).with_suffix(".py"), folder.joinpath(*parts, "__init__.py")

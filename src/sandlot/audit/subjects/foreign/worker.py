@@ -5,17 +5,19 @@ plain child process. A worker that violates the protocol is ended, and a new one
 """
 
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 import anyio
 import msgspec
 
 from sandlot.audit.starved import BACKSTOP
-from sandlot.audit.subject import Conditions, Lost
-from sandlot.audit.subjects.foreign.place import WorkerPlace
+from sandlot.audit.subject import Conditions, Declared, Lost
+from sandlot.audit.subjects.foreign.place import ForeignProcess, WorkerPlace, open_place
+from sandlot.audit.subjects.foreign.python import find_interpreter
 from sandlot.audit.subjects.worker_process import GarbledFrame, WorkerFrames, frame, variables_of
 from sandlot.core.errors import ConfigError, SandlotError
 from sandlot.core.types import Json
@@ -53,13 +55,37 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Memory limit, on top of what it uses after the import."""
 
 
+class ForeignConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a `grader.toml` and a `gym.toml` have in common."""
+
+    python: str = "python3"
+    """The Python that has what the code imports."""
+    path: tuple[str, ...] = (".",)
+    """Folders with its modules. The sandbox sees only these folders and the Python."""
+    budget: Budget = Budget()
+    declared: Declared = Declared()
+
+
+_Config = TypeVar("_Config", bound=ForeignConfig)
+
+
+def read_foreign_config(path: Path, kind: type[_Config]) -> _Config:
+    """Read a configuration; its folders and its Python are relative to its own folder."""
+    try:
+        config = msgspec.toml.decode(path.read_bytes(), type=kind)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise ConfigError(f"{path}: {error}") from error
+    folders = tuple(str(path.parent / each) for each in config.path)
+    python = str(path.parent / config.python) if "/" in config.python else config.python
+    return msgspec.structs.replace(config, path=folders, python=python)
+
+
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one request."""
 
     results: Any = None
     lost: Lost | None = None
     seconds: float = 0.0
-    peak_bytes: int = 0
 
 
 class _WorkerFrame(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +99,6 @@ class _WorkerFrame(msgspec.Struct, frozen=True, kw_only=True):
     lost: str | None = None
     message: str = ""
     seconds: float = 0.0
-    peak: int = 0
 
 
 class _TooManyHung(Exception):  # noqa: N818 - as below
@@ -88,8 +113,7 @@ class _WorkerLost(Exception):  # noqa: N818 - what happened
 class _Worker:
     """One process that has loaded the foreign code."""
 
-    process: Any
-    pieces: AsyncIterator[tuple[str, bytes]]
+    process: ForeignProcess
     stack: AsyncExitStack
     frames: WorkerFrames = field(default_factory=lambda: WorkerFrames(_MAX_FRAME))
     complaints: bytearray = field(default_factory=bytearray)
@@ -116,7 +140,7 @@ class _Worker:
 
     async def _read_more(self) -> None:
         try:
-            name, piece = await anext(self.pieces)
+            name, piece = await anext(self.process.output)
         except StopAsyncIteration:
             raise _WorkerLost("its process ended") from None
         if name == "stdout":
@@ -253,7 +277,7 @@ class ForeignWorkers:
             if said.index is None or not 0 <= said.index < len(places) or places[said.index] in answers:
                 raise _WorkerLost("unexpected reply index")
             lost = Lost(kind=said.lost if said.lost == "hung" else "died", message=said.message) if said.lost else None
-            answers[places[said.index]] = Answer(results=said.results, lost=lost, seconds=said.seconds, peak_bytes=said.peak)
+            answers[places[said.index]] = Answer(results=said.results, lost=lost, seconds=said.seconds)
             if said.lost == "hung" and not again:
                 call.num_hung += 1
                 if self._too_many_hung(call):
@@ -291,8 +315,8 @@ class ForeignWorkers:
     async def _start(self, conditions: Conditions) -> _Worker:
         stack = AsyncExitStack()
         try:
-            process = await stack.enter_async_context(self._place.process(_variables(conditions)))
-            worker = _Worker(process, aiter(process.output()), stack)
+            process = await stack.enter_async_context(self._place.start(_variables(conditions)))
+            worker = _Worker(process, stack)
             said = {"clock_shift_s": conditions.clock_shift_s, "network": conditions.network}
             await worker.send(self._spec | {"program": self._program, "conditions": said, "confined": self._place.confined})
             await self._wait_until_loaded(worker)
@@ -314,14 +338,18 @@ class ForeignWorkers:
 
 
 @asynccontextmanager
-async def open_foreign_workers(place: WorkerPlace, program: str, spec: Json, budget: Budget) -> AsyncGenerator[ForeignWorkers]:
+async def open_foreign_workers(
+    config: ForeignConfig, program: str, spec: Json, *, unconfined: bool
+) -> AsyncGenerator[ForeignWorkers]:
     """Workers for as long as the context lasts."""
-    workers = ForeignWorkers(place, program, spec, budget)
-    try:
-        yield workers
-    finally:
-        with anyio.move_on_after(20, shield=True):
-            await workers.close()
+    folders = tuple(Path(folder).resolve() for folder in config.path)  # noqa: ASYNC240 - a handful of names
+    async with open_place(find_interpreter(config.python), folders, unconfined=unconfined) as place:
+        workers = ForeignWorkers(place, program, spec | {"path": [str(folder) for folder in folders]}, config.budget)
+        try:
+            yield workers
+        finally:
+            with anyio.move_on_after(20, shield=True):
+                await workers.close()
 
 
 def _key(conditions: Conditions) -> str:

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.trace import Message, Part, Reasoning, Text, ToolCall, ToolResult, text_message
 from sandlot.core.types import Role
-from sandlot.model.render.family import Family, Head, pieces_text
+from sandlot.model.render.family import Family, Head, call_text, pieces_text
 from sandlot.model.render.template import ChatTemplate, as_function
 from sandlot.model.render.tokenizer import ControlToken, Piece, Tokenizer
 from sandlot.model.wire.text_calls import block_calls, parse_calls, tool_instructions
@@ -123,18 +123,12 @@ def _body(message: Message, *, thinks: bool) -> list[Piece]:
                 pieces += (THINK, "\n", part.text.strip("\n"), "\n", THINK_END, "\n\n")
             case ToolCall():
                 follows = pieces[-1:] == [CALL_END] or pieces_text(pieces[-1:]).strip()
-                pieces += ("\n" if follows else "", CALL, f"\n{_call_text(part)}\n", CALL_END)
+                pieces += ("\n" if follows else "", CALL, f"\n{call_text(part, 'arguments')}\n", CALL_END)
             case ToolResult():
                 pieces += ("\n", RESULT, f"\n{part.text}\n", RESULT_END)
             case _:
                 pass  # reasoning that the model has no format for; images were refused before
     return pieces
-
-
-def _call_text(call: ToolCall) -> str:
-    if call.malformed is not None:
-        return call.malformed
-    return json.dumps({"name": call.name, "arguments": call.arguments}, ensure_ascii=False)
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------

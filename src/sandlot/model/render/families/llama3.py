@@ -18,7 +18,7 @@ from typing import Any, cast
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.trace import Message, Part, Text, ToolCall, ToolResult, text_message
 from sandlot.core.types import Json, Role
-from sandlot.model.render.family import Family, Head, pieces_text
+from sandlot.model.render.family import Family, Head, call_text, pieces_text
 from sandlot.model.render.template import ChatTemplate, as_function
 from sandlot.model.render.tokenizer import ControlToken, Piece
 from sandlot.model.wire.arguments import MAX_CHARS, is_storable, malformed_call, short_name
@@ -104,18 +104,12 @@ def _body(message: Message) -> list[Piece]:
             case Text():
                 pieces.append(part.text.strip())
             case ToolCall():
-                pieces.append(("\n" if any(pieces) else "") + _call_text(part))
+                pieces.append(("\n" if any(pieces) else "") + call_text(part, "parameters"))
             case ToolResult():
                 pieces.append(json.dumps(part.text, ensure_ascii=False))
             case _:
                 pass  # reasoning, which the family has no format for; images were refused before
     return ["".join(pieces)]
-
-
-def _call_text(call: ToolCall) -> str:
-    if call.malformed is not None:
-        return call.malformed
-    return json.dumps({"name": call.name, "parameters": call.arguments}, ensure_ascii=False)
 
 
 def _read(pieces: Sequence[Piece], prefix: str) -> list[Part]:

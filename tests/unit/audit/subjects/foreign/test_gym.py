@@ -75,7 +75,7 @@ async def test_a_broken_promise_is_found_once_and_a_kept_one_is_not(tmp_path, fl
         about = await subject.describe()
         case = Case(subject=subject, description=about, tasks=about.tasks)
         slow = {"gym-surroundings"} if code is not None and code.startswith(("D06", "D08", "D13")) else set()  # three processes
-        found: list[Finding] = [finding for probe in PROBES if probe.name not in slow for finding in await probe.look(case)]
+        found: list[Finding] = [finding for probe in PROBES if probe.name not in slow for finding in await probe.run(case)]
     assert [finding.code for finding in found] == ([code] if code else [])
     assert all(finding.fix and finding.probe in {probe.name for probe in GYM_PANEL} for finding in found)
 

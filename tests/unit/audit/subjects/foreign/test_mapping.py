@@ -2,7 +2,7 @@
 
 import pytest
 
-from sandlot.audit.subjects.foreign.mapping import read_mapping
+from sandlot.audit.subjects.foreign.mapping import fill_arguments, read_mapping
 from sandlot.core.errors import ConfigError
 
 LINE = {"question": "2+3?", "metadata": {"seed": 4, "deep": {"er": [1]}}, "answer": "of the file"}
@@ -20,12 +20,12 @@ LINE = {"question": "2+3?", "metadata": {"seed": 4, "deep": {"er": [1]}}, "answe
     ],
 )
 def test_arguments_are_filled_by_name_and_by_position(text, args, kwargs):
-    assert read_mapping(text).fill(LINE, "5", "2+3?", "mine") == (args, kwargs)
+    assert fill_arguments(read_mapping(text), LINE, "5", "2+3?", "mine") == (args, kwargs)
 
 
 def test_a_field_that_is_not_there_is_answered_with_those_there_are():
     with pytest.raises(ConfigError, match=r"`\{meta\}` is not a field of the task; there are: .*`metadata`"):
-        read_mapping("{answer} {meta}").fill(LINE, "5", "?", "mine")
+        fill_arguments(read_mapping("{answer} {meta}"), LINE, "5", "?", "mine")
 
 
 def test_a_grader_that_would_never_hear_the_answer_is_refused():

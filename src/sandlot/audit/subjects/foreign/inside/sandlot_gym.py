@@ -222,7 +222,7 @@ def _step_env(env: Any, action: Any) -> tuple[dict[str, Any], Any]:
         "digest": _digest(observation),
         "inside": _inside(getattr(env, "observation_space", None), observation),
         "reward": _plain_float(reward),
-        "flags": _kind_of(terminated) == "bool" and _kind_of(truncated) == "bool",
+        "flags": all(type(flag).__name__ in {"bool", "bool_"} for flag in (terminated, truncated)),  # Python's and numpy's
         "terminated": bool(terminated),
         "truncated": bool(truncated),
     }
@@ -230,11 +230,6 @@ def _step_env(env: Any, action: Any) -> tuple[dict[str, Any], Any]:
 
 
 # -- values as plain data ------------------------------------------------------------------------------------------------------
-
-
-def _kind_of(value: Any) -> str:
-    """`bool` for Python's and numpy's."""
-    return "bool" if type(value).__name__ in {"bool", "bool_"} else type(value).__name__
 
 
 def _inside(space: Any, value: Any) -> bool | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import importlib
 import json
 import os
@@ -108,8 +109,6 @@ def _read(fd: int, size: int) -> bytes | None:
 
 
 def _private(fd: int) -> int:
-    import fcntl  # noqa: PLC0415 - once
-
     return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _FIRST_FD)
 
 
@@ -310,13 +309,7 @@ def _take_one(batch: dict[str, Any], index: int) -> dict[str, Any]:
         sys.modules["sandlot_surroundings"].seed_generators(batch["random_seed"] + index)
     start = time.perf_counter()
     results = _CALLS[0](batch["requests"][index])
-    seconds = time.perf_counter() - start
-    return {
-        "index": index,
-        "results": results,
-        "seconds": seconds,
-        "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10,
-    }
+    return {"index": index, "results": results, "seconds": time.perf_counter() - start}
 
 
 def _seconds_waited(pid: int) -> float:

@@ -77,21 +77,16 @@ def _defaulting(plain: Any, moved: Any) -> Any:
 def _shift_datetime(moved: Any) -> None:
     plain_datetime, plain_date = dt.datetime, dt.date
 
-    class SameDatetime(type):
+    class Same(type):
+        """Instances and subclasses of the base, which is the original class, count as its own."""
+
         def __instancecheck__(cls, value: object) -> bool:
-            return isinstance(value, plain_datetime)
+            return isinstance(value, cls.__base__ or object)
 
         def __subclasscheck__(cls, kind: type) -> bool:
-            return issubclass(kind, plain_datetime)
+            return issubclass(kind, cls.__base__ or object)
 
-    class SameDate(type):
-        def __instancecheck__(cls, value: object) -> bool:
-            return isinstance(value, plain_date)
-
-        def __subclasscheck__(cls, kind: type) -> bool:
-            return issubclass(kind, plain_date)
-
-    class Datetime(plain_datetime, metaclass=SameDatetime):
+    class Datetime(plain_datetime, metaclass=Same):
         @classmethod
         def now(cls, tz: Any = None) -> Any:
             return plain_datetime.fromtimestamp(moved(), tz)
@@ -104,7 +99,7 @@ def _shift_datetime(moved: Any) -> None:
         def today(cls) -> Any:
             return plain_datetime.fromtimestamp(moved())
 
-    class Date(plain_date, metaclass=SameDate):
+    class Date(plain_date, metaclass=Same):
         @classmethod
         def today(cls) -> Any:
             return plain_date.fromtimestamp(moved())

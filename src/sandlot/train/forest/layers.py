@@ -1,0 +1,62 @@
+"""The parts of a forward pass that are the same for every layer or chunk: plain, or fused by `torch.compile`.
+
+Eager torch writes every product, sum and cast of a layer to memory. Compiled, what stands between two matrix products is one
+kernel. Attention is compiled on its own (`attention.py`): its kernels depend on the size of the forest, these do not, so that
+each is compiled once for all sizes and all layers. torch keeps compiled code on disk, so a later process starts faster.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from sandlot.model.nn.decoder import Block
+
+Heads = tuple[Tensor, Tensor, Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class LayerFunctions:
+    """What a forward pass calls for each layer and for each chunk of logits."""
+
+    inputs: Callable[[Block, Tensor, Tensor, Tensor], Heads]
+    """(layer, residual stream, cosines, sines) -> queries, keys and values."""
+    outputs: Callable[[Block, Tensor, Tensor], Tensor]
+    """(layer, residual stream, attended) -> residual stream."""
+    scores: Callable[[nn.Module, Tensor, Tensor, float, bool], tuple[Tensor, Tensor]]
+    """(head, hidden states, targets, temperature, entropy wanted) -> log-probabilities and entropies."""
+
+
+def at_least_fp32(x: Tensor) -> Tensor:
+    """The tensor in fp32, or in fp64 if it is."""
+    return x if x.dtype == torch.float64 else x.float()
+
+
+def _inputs(block: Block, x: Tensor, cos: Tensor, sin: Tensor) -> Heads:
+    return block.inputs(x, cos, sin)
+
+
+def _outputs(block: Block, x: Tensor, attended: Tensor) -> Tensor:
+    return block.outputs(x, attended)
+
+
+def _scores(head: nn.Module, hidden: Tensor, targets: Tensor, temperature: float, entropy: bool) -> tuple[Tensor, Tensor]:  # noqa: FBT001 - called by position, for `checkpoint`
+    logits = at_least_fp32(head(hidden)) / temperature
+    whole = torch.logsumexp(logits, -1)
+    chosen = logits.gather(1, targets[:, None])[:, 0] - whole
+    spread = whole - (torch.softmax(logits, -1) * logits).sum(-1) if entropy else chosen.detach()
+    return chosen, spread
+
+
+PLAIN = LayerFunctions(_inputs, _outputs, _scores)
+"""Eager torch: exact to the last bit between runs, and in fp64."""
+
+
+@cache
+def compiled() -> LayerFunctions:
+    """The same functions compiled, for any number of tokens; equal to `PLAIN` within rounding."""
+    fuse = cast("Any", torch.compile)
+    return LayerFunctions(*(fuse(function, dynamic=True) for function in (_inputs, _outputs, _scores)))
