@@ -144,6 +144,7 @@ async def _require_learning(run: Training, progress: TrainingProgress) -> None:
     if progress.idle and progress.idle == recipe.warn_idle:
         run.collector.sink(AlarmRaised(kind="idle", sentence=progress.why_idle()))
     if recipe.stop_idle and progress.idle >= recipe.stop_idle and run.standing.version < recipe.steps:
+        await run.keep(run.standing)  # continues after these steps
         run.collection.stop(progress.why_idle(), tripped=True)
         await anyio.lowlevel.checkpoint()  # ends here
 
