@@ -105,7 +105,7 @@ class _Lines:
                 self._console.print(f"{word} {escape(event.sentence)}")
             case RolledBack():
                 self._console.print(
-                    f"[yellow]the score fell: version {event.version} continues from the weights of version {event.best}[/]"
+                    f"[yellow]version {event.version} is given up: training continues from the weights of version {event.best}[/]"
                 )
             case SinkFailed():
                 why = f"{escape(event.reason)}; progress.jsonl has everything"
