@@ -49,7 +49,7 @@ def export_spans(url: str) -> Generator["SpanExporter"]:
     from sandlot.observe.otel import export_spans
 
     with export_spans("http://127.0.0.1:4318") as spans:
-        sandlot.run("environments/arithmetic", "scripted:golden", sink=spans.receive)
+        sandlot.run("arithmetic", "scripted:golden", sink=spans.receive)
     print(spans.num_sent, spans.num_lost, spans.problem)
     ```
     """

@@ -112,7 +112,7 @@ class RunMetrics:
         self._heldout_passed = self._gauge("heldout_passed_ratio", "Share of the last evaluation's rollouts with full marks.")
         self._rollbacks = self._counter("training_rollbacks_total", "Returns to earlier weights.")
         self._alarms = self._counter("alarms_total", "Alarms of the training.", "kind")
-        for kind in ("reward_hacking", "idle"):
+        for kind in ("reward_hacking", "collapse", "idle"):
             self._alarms.add(0, kind)
 
     def receive(self, event: RunEvent) -> None:

@@ -44,7 +44,7 @@ def serve_metrics(where: str | int) -> Generator[ServedMetrics]:
     from sandlot.serve.metrics import serve_metrics
 
     with serve_metrics(0) as metrics:
-        sandlot.run("environments/arithmetic", "scripted:golden", sink=metrics.receive)
+        sandlot.run("arithmetic", "scripted:golden", sink=metrics.receive)
     ```
     """
     host, port = _parse(str(where))
