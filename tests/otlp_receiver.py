@@ -112,7 +112,11 @@ def receiving(answer: Callable[[int], tuple[int, bytes]] = lambda _number: (200,
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    class Server(ThreadingHTTPServer):
+        def handle_error(self, request: object, client_address: object) -> None:
+            """A client that went away is no news."""
+
+    with Server(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True
         server.block_on_close = False
         receiver = Receiver(f"http://127.0.0.1:{server.server_address[1]}")
