@@ -122,7 +122,7 @@ def test_every_example_of_the_python_reference_runs(tmp_path):
 
 
 DOORS = ("sandlot", "sandlot.train", "sandlot.ports")
-ADAPTERS = ("sandlot.interop.trl",)
+ADAPTERS = ("sandlot.interop.trl", "sandlot.observe.otel", "sandlot.serve.metrics")
 """Adapters to other packages, one module each, named in their guide."""
 OUR_TOOLING = {
     "recipes/rookie.py": "builds the weights of `rookie` with the decoder and the tokenizer",
