@@ -22,6 +22,9 @@ Part = Callable[[Tensor, Tensor, Tensor, Tensor], None]
 _BUCKET = 1.5
 """Sequences attend together if the longest is at most this many times the shortest."""
 
+_FEW = 2
+"""For up to this many tokens the head is faster in fp32 than in two passes of bf16."""
+
 
 class PlainRunner:
     """Runs batches on the device of the decoder's weights."""
@@ -45,7 +48,7 @@ class PlainRunner:
         if weight.dtype in {torch.float32, torch.float64}:
             return self._decoder.logits(hidden)
         head = cast("nn.Module", self._decoder.head)
-        if isinstance(head, PackedLinear) and can_add_in_fp32():
+        if len(hidden) > _FEW and isinstance(head, PackedLinear) and can_add_in_fp32():
             return head.apply_in_fp32(hidden)
         now = (weight.data_ptr(), weight._version)  # noqa: SLF001 - torch has no other name for it
         if self._head_from != now:
