@@ -1,4 +1,4 @@
-"""Write `docs/reference/` from the code, so that it cannot be wrong: `make docs`. `tests/test_docs.py` fails when it is stale."""
+"""Write `docs/reference/` from the code: `make docs`. `tests/test_docs.py` fails if a page is stale."""
 
 import ast
 import inspect
@@ -51,19 +51,17 @@ def pages() -> dict[str, str]:
 
 
 def defects() -> str:
-    """What an audit looks for, and which probes can find it."""
+    """The page of defects: what an audit looks for, and which probes can find it."""
     lines = [
         "# Defects",
         "",
-        "What `sandlot audit` looks for. A finding's code is one of these, with a word for the variant.",
+        "What `sandlot audit` looks for. A finding has one of these codes and a word for the variant, such as `D02.echo`.",
         "",
     ]
     lines += ["| code | defect | what a model learns from it | fix | probes |", "|---|---|---|---|---|"]
     for code, defect in DEFECTS.items():
         probes = ", ".join(f"`{probe.name}`" for probe in ALL_PROBES if code in probe.codes)
-        lines.append(
-            f"| {code} | {defect.name} | {defect.harm} | {defect.fix} | {probes or 'not by an audit of the environment alone'} |"
-        )
+        lines.append(f"| {code} | {defect.name} | {defect.harm} | {defect.fix} | {probes or 'none; see `sandlot health`'} |")
     lines += ["", "## Probes", "", "| probe | layer | what must hold | codes |", "|---|---|---|---|"]
     for probe in ALL_PROBES:
         holds = inspect.cleandoc(probe.look.__doc__ or "").partition("\n")[0]
@@ -86,10 +84,11 @@ def commands() -> str:
             if parameter.param_type_name == "option" and "--help" not in parameter.opts:
                 default = (
                     f" Default: `{parameter.default}`."
-                    if parameter.default not in (None, False, ()) and not callable(parameter.default)
+                    if parameter.default not in (None, False, (), "") and not callable(parameter.default)
                     else ""
                 )
-                lines.append(f"- `{', '.join(parameter.opts)}` {parameter.help or ''}{default}")
+                value = f" {parameter.metavar}" if parameter.metavar else ""
+                lines.append(f"- `{', '.join(parameter.opts)}{value}` {parameter.help or ''}{default}")
             elif parameter.param_type_name == "argument":
                 lines.append(f"- `{parameter.metavar or parameter.name.upper()}` {getattr(parameter, 'help', None) or ''}")
         lines.append("")
@@ -104,7 +103,7 @@ def _flat(group: Any, prefix: str = "") -> list[tuple[str, Any]]:
 
 
 def records(title: str, modules: list[ModuleType]) -> str:
-    """Every written-down record with its fields; a field's doc stands on the field."""
+    """A page of records with their fields; the meaning of a field is the string below it in the code."""
     lines = [f"# {title}", ""]
     for module in modules:
         for name, value in vars(module).items():
@@ -123,12 +122,12 @@ def records(title: str, modules: list[ModuleType]) -> str:
 
 
 def _tagged(record: type[msgspec.Struct]) -> bool:
-    """True for a record that its JSON names; not for a base that is never written."""
+    """True if the record's JSON has a tag; a base class is never written."""
     return record.__struct_config__.tag is not None and not record.__subclasses__()
 
 
 def _fields(record: type) -> list[tuple[str, str, str, str]]:
-    """Name, type, default and doc of each field, from the source: that is where they are written, once."""
+    """Name, type, default and meaning of each field, read from the source code."""
     docs: dict[str, tuple[str, str, str]] = {}
     for owner in reversed([each for each in record.__mro__ if each.__module__.partition(".")[0] == "sandlot"]):
         body = ast.parse(inspect.cleandoc("\n" + inspect.getsource(owner))).body[0].body
@@ -149,7 +148,7 @@ def _fields(record: type) -> list[tuple[str, str, str, str]]:
 
 
 def protocols() -> str:
-    """The seams: what a part of your own must offer."""
+    """The page of ports: what a plug-in must implement."""
     lines = ["# Ports", "", inspect.cleandoc(ports.__doc__ or ""), ""]
     parts = (sandbox, world, session, model, grading, store)
     own = {name: value for part in parts for name, value in vars(part).items() if _is_of(value, part.__name__)}
@@ -195,8 +194,8 @@ def _plain(text: str) -> str:
 
 
 def ready_checks() -> str:
-    """The checks a rubric may name without any Python."""
-    lines = ["# Ready checks", "", 'A rubric names these as `"ref": "sandlot:NAME"`; arguments go into `args`.', ""]
+    """The page of built-in checks, which a rubric can use without Python code."""
+    lines = ["# Built-in checks", "", 'Use them in a rubric as `"ref": "sandlot:NAME"`, with the arguments in `args`.', ""]
     for name, function in sorted(LIBRARY.items()):
         arguments = ", ".join(
             str(each) for each in list(inspect.signature(function).parameters.values()) if each.name not in {"evidence", "task"}
@@ -206,8 +205,8 @@ def ready_checks() -> str:
 
 
 def taxonomy() -> str:
-    """Every label of a rollout, and where it is kept."""
-    lines = ["# What can become of a rollout", "", f"Version {VERSION} of the list: labels that people give carry it.", ""]
+    """The page of labels of rollouts."""
+    lines = ["# Labels of rollouts", "", f"Version {VERSION} of the list. Labels given by people record this version.", ""]
     lines += ["| label | read from | rule | failures (side/kind) |", "|---|---|---|---|"]
     for label in LABELS:
         kinds = ", ".join(sorted(f"`{side}/{kind}`" for side, kind in label.kinds)) or "-"
@@ -216,7 +215,7 @@ def taxonomy() -> str:
 
 
 def main() -> int:
-    """Write the pages; with `--check`, only say whether they are stale."""
+    """Write the pages; with `--check`, only report whether they are stale."""
     stale = []
     for name, text in pages().items():
         path = REFERENCE / name

@@ -1,13 +1,16 @@
-"""Learning curves: the same model, tasks and number of updates, learned from in four ways, and measured alike.
+"""Learning curves: one model, trained in four ways with the same tasks and number of updates, and measured in the same way.
 
-    python recipes/curves.py                          everything that is missing in runs/curves, then the picture and the table
+    python recipes/curves.py                          train what is missing in runs/curves, then write the charts and the table
     python recipes/curves.py --env drill --seeds 0 1 --ways grpo random
-    python recipes/curves.py --only-show              from what is there
-    python recipes/curves.py --only-show --with FILE  and from a `curves.json` that another machine wrote
+    python recipes/curves.py --only-show              train nothing, show the runs that exist
+    python recipes/curves.py --only-show --with FILE  also show a `curves.json` from another machine
 
-`grpo` learns from its own rollouts; `sft` imitates golden solutions of the train split, as many of them in every update as GRPO
-had rollouts; `rejection` imitates those of its own rollouts that scored best; `random` is GRPO with a reward drawn by lot:
-whatever it moves is not learning. Each is an ordinary training run with a report of its own, and the same command goes on.
+- `grpo` learns from its own rollouts.
+- `sft` imitates golden solutions of the train split: in every update as many as GRPO has rollouts.
+- `rejection` imitates its own rollouts with the best scores.
+- `random` is GRPO with a random reward (control): its score must not rise.
+
+Each is an ordinary training run with its own report. The same command continues after an interruption.
 """
 
 import argparse
@@ -34,7 +37,7 @@ MARKS = ("<!-- written by `recipes/curves.py` -->", "<!-- end -->")
 
 
 def drill() -> Recipe:
-    """One-chore tasks at a shell, in sandboxes."""
+    """Tasks of a single skill at a shell, in sandboxes."""
     return Recipe(
         name="drill",
         env=ROOT / "environments" / "drill",
@@ -66,7 +69,7 @@ def arithmetic() -> Recipe:
 
 
 def helpdesk() -> Recipe:
-    """Four tickets to work with ten tools over some twenty turns."""
+    """Four tickets, ten tools, about twenty turns."""
     return drill().but(
         name="helpdesk",
         env=ROOT / "environments" / "helpdesk",
@@ -81,37 +84,37 @@ def helpdesk() -> Recipe:
 
 
 def chance(trace: Trace) -> float:
-    """A reward that knows nothing of what was done."""
+    """A random reward, independent of what the agent did."""
     return derive_seed("chance", trace.task, trace.rollout) / 2**63
 
 
 def grpo(recipe: Recipe) -> Recipe:
-    """As it stands."""
+    """The recipe, unchanged."""
     return recipe
 
 
 def sft(recipe: Recipe) -> Recipe:
-    """Golden solutions, as many in an update as there were rollouts; each of another task, since it is always played alike."""
+    """SFT on golden solutions: one per task (they never differ), and as many in an update as GRPO has rollouts."""
     return recipe.but(teacher="scripted:golden", algorithm=Imitate(), tasks=recipe.tasks * recipe.group, group=1)
 
 
 def rejection(recipe: Recipe) -> Recipe:
-    """Its own rollouts with full marks; on helpdesk, where it gets none, those of 0.4 and more."""
+    """SFT on its own rollouts with full marks; on helpdesk, where it gets none, on those with 0.4 or more."""
     return recipe.but(algorithm=Imitate(least=0.4 if recipe.name == "helpdesk" else 1.0))
 
 
 def random(recipe: Recipe) -> Recipe:
-    """Everything but the reward."""
+    """GRPO with a random reward."""
     return recipe.but(reward=chance)
 
 
 ENVIRONMENTS = {"arithmetic": arithmetic, "drill": drill, "helpdesk": helpdesk}
 WAYS = {"grpo": grpo, "sft": sft, "rejection": rejection, "random": random}
-TOLD = {
+LABELS = {
     "grpo": ("GRPO", "--blue"),
     "sft": ("SFT on golden solutions", "--green"),
     "rejection": ("SFT on its best rollouts", "--amber"),
-    "random": ("GRPO, reward by lot", "--red"),
+    "random": ("GRPO, random reward (control)", "--red"),
 }
 
 
@@ -142,14 +145,14 @@ def place_of(environment: str, way: str, seed: int) -> Path:
 
 
 def learn(environment: str, way: str, seed: int) -> None:
-    """Run it, or what is left of it."""
+    """Train it, or continue it."""
     recipe = WAYS[way](ENVIRONMENTS[environment]())
     # One name for all ways: held-out tasks get the same random draws, so that every way starts from the same measurement.
     train_watched(recipe.but(seed=seed), place=place_of(environment, way, seed), quiet=False)
 
 
 def curve_of(environment: str, way: str, seed: int) -> Curve | None:
-    """What came of it; None if it has not been run to its end."""
+    """The curve of a complete training; None if it is not complete."""
     path = place_of(environment, way, seed)
     file = path / "summary.json"
     outcome = msgspec.json.decode(file.read_bytes(), type=Outcome) if file.is_file() else None
@@ -178,14 +181,14 @@ def curve_of(environment: str, way: str, seed: int) -> Curve | None:
 
 
 def picture(curves: list[Curve]) -> str:
-    """One chart an environment and seed."""
+    """One chart per environment and seed."""
     figures = ""
     for environment, seed in dict.fromkeys((curve.environment, curve.seed) for curve in curves):
         lines = [
             ChartCurve(
-                TOLD[curve.way][0],
+                LABELS[curve.way][0],
                 [(point.version, point.mean) for point in curve.points],
-                TOLD[curve.way][1],
+                LABELS[curve.way][1],
                 band=[(point.low, point.high) for point in curve.points],
                 dots=True,
             )
@@ -193,13 +196,13 @@ def picture(curves: list[Curve]) -> str:
             if (curve.environment, curve.seed) == (environment, seed)
         ]
         chart = line_chart(lines, x_name="update", y_range=(0, 1), label=f"held-out score on {environment} by update")
-        told = "Held-out score; bands are 95 % intervals over tasks."
-        figures += f"<figure><h2>{environment}, seed {seed}</h2><p>{told}</p>{chart}</figure>"
+        caption = "Held-out score; bands are 95 % intervals over tasks."
+        figures += f"<figure><h2>{environment}, seed {seed}</h2><p>{caption}</p>{chart}</figure>"
     return html_page("Learning curves", f'<h1>Learning curves of rookie</h1><section class="pictures">{figures}</section>')
 
 
 def table(curves: list[Curve]) -> str:
-    """For the guide."""
+    """The table of the guide, as Markdown."""
     rows = [
         "| environment | learned from | seed | updates, rollouts | held-out before | after | change, by task | intervals |",
         "|---|---|---|---|---|---|---|---|",
@@ -207,7 +210,7 @@ def table(curves: list[Curve]) -> str:
     for curve in curves:
         chance = "p < 0.001" if curve.p_value < 0.001 else f"p = {curve.p_value:.3f}"
         rows.append(
-            f"| {curve.environment} | {TOLD[curve.way][0]} | {curve.seed} | {curve.updates}, {curve.rollouts:,} "
+            f"| {curve.environment} | {LABELS[curve.way][0]} | {curve.seed} | {curve.updates}, {curve.rollouts:,} "
             f"| {_level(curve.before)} | {_level(curve.after)} "
             f"| {curve.change.mean:+.3f} ({curve.change.low:+.3f} to {curve.change.high:+.3f}), {chance} "
             f"| {'overlap' if curve.overlap else 'apart'} |"
@@ -220,7 +223,7 @@ def _level(level: Level) -> str:
 
 
 def known(elsewhere: Sequence[Path]) -> list[Curve]:
-    """Curves of all runs that are there, and of files that other machines wrote; where both have one, the run's."""
+    """Curves of all runs here, and of the files given; if both have the same curve, the run's is used."""
     found = [curve for file in elsewhere for curve in msgspec.json.decode(file.read_bytes(), type=list[Curve])]
     for path in PLACE.glob("*-*-[0-9]*"):
         environment, way, seed = path.name.rsplit("-", 2)
@@ -232,7 +235,7 @@ def known(elsewhere: Sequence[Path]) -> list[Curve]:
 
 
 def show(elsewhere: Sequence[Path], *, guide: bool) -> None:
-    """Write `curves.json`, the picture, and if asked the guide's table."""
+    """Write `curves.json` and the charts, and with `guide` the table of the guide."""
     curves = known(elsewhere)
     PLACE.mkdir(parents=True, exist_ok=True)
     (PLACE / "curves.json").write_bytes(msgspec.json.format(msgspec.json.encode(curves), indent=2) + b"\n")
@@ -250,7 +253,9 @@ def main() -> int:
     parser.add_argument("--ways", nargs="+", choices=[*WAYS], default=[*WAYS])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--only-show", action="store_true", help="run nothing")
-    parser.add_argument("--with", nargs="+", type=Path, default=[], dest="elsewhere", help="`curves.json` of other machines")
+    parser.add_argument(
+        "--with", nargs="+", type=Path, default=[], dest="elsewhere", help="`curves.json` files from other machines"
+    )
     parser.add_argument("--guide", action="store_true", help="write the table into docs/guides/train.md too")
     asked = parser.parse_args()
     for environment in () if asked.only_show else asked.env:

@@ -1,4 +1,4 @@
-"""`make demo`: a small model learns small chores in real sandboxes, on a laptop, in three minutes.
+"""`make demo`: a small model learns small shell tasks in sandboxes, on a laptop, in three minutes.
 
 The recipe is the first function; everything else explains what happens. `sandlot train recipes/demo.py` runs the same recipe.
 """
@@ -19,13 +19,13 @@ PLACE = Path("runs") / "demo"
 
 
 def recipe() -> Recipe:
-    """GRPO on `drill`: 16 chores per step, 8 attempts at each, compared with each other."""
+    """GRPO on `drill`: 16 tasks per step, 8 rollouts of each, compared with each other."""
     return Recipe(
         name="demo",
         env=ROOT / "environments" / "drill",
         model="rookie",
         steps=16,
-        select=lambda task: "single" in task.tags,  # one chore at a time: two in a row are beyond its two million parameters
+        select=lambda task: "single" in task.tags,  # tasks of two skills are too hard for two million parameters
         tasks=16,
         group=8,
         resample=1,
@@ -39,25 +39,25 @@ def recipe() -> Recipe:
 
 
 def without_sandboxes() -> Recipe:
-    """For machines where no sandbox can be opened: the same chores at a simulated shell."""
+    """For machines where no sandbox can be opened: the same tasks at a simulated shell."""
     return recipe().but(env=ROOT / "recipes" / "pretend.py")
 
 
 INTRODUCTION = """\
-A model with two million parameters (`rookie`) gets small chores at a shell: sort this file, count those lines, swap a word.
-It was pretrained on solved examples. From here on it sees no more of them: it tries each chore in a fresh sandbox, a rubric
-grades the files it leaves, and GRPO moves its weights towards the attempts that scored better than its others.
-It is measured on held-out tasks, which it never trains on, before and after.
+A model with two million parameters (`rookie`) gets small tasks at a shell: sort this file, count those lines, swap a word.
+It was pretrained on solved examples. From here on it sees no more of them. It tries each task in fresh sandboxes, a rubric
+grades the files it leaves, and GRPO moves its weights towards the rollouts that scored better than others of the same task.
+It is measured before and after, on held-out tasks that it never trains on.
 """
 
 NO_SANDBOX = """\
-No sandbox can be opened on this machine ({why}); `sandlot doctor` says what is missing.
+No sandbox can be opened on this machine ({why}); `sandlot doctor` shows what is missing.
 This demo therefore uses a simulated shell with a dozen commands that runs nothing: same tasks, same rubric.
 """
 
 
 def main() -> int:
-    """Introduce, train, sum up."""
+    """Print what will happen, train, print the result."""
     why = no_sandbox()
     print(NO_SANDBOX.format(why=why) if why else INTRODUCTION, flush=True)
     if finished() is not None:
@@ -86,22 +86,22 @@ def finished() -> Outcome | None:
 
 
 def closing(outcome: Outcome | None) -> str:
-    """What it means, and what to look at next."""
+    """The result in one sentence, and what to look at next."""
     if outcome is None or outcome.heldout_before is None or outcome.heldout_after is None:
-        return "\nNot finished: `make demo` again continues where it stopped."
+        return "\nNot finished: repeat `make demo` to continue where it stopped."
     before, after = outcome.heldout_before, outcome.heldout_after
-    proof = "The intervals do not touch: this is not luck." if outcome.separate else "The intervals touch: this may be luck."
-    env = "recipes/pretend.py" if outcome.sandbox == "none" else "environments/drill"
+    proof = "The 95% intervals do not overlap." if outcome.separate else "The 95% intervals overlap: this may be chance."
+    env = "recipes/pretend.py" if outcome.sandbox == "none" else "drill"
     again = f"sandlot run {env} --split heldout --model hf:{PLACE}/{outcome.best_weights}"
     gain = f"{before.passed.mean:.0%} to {after.passed.mean:.0%} full marks in {outcome.seconds:.0f} s"
     return f"""
 On tasks it never trained on, the model went from {gain}. {proof}
 
-  curves, skills, rollouts before and after   {PLACE}/report.html
+  report: curves, skills, example rollouts    {PLACE}/report.html
   the numbers                                 {PLACE}/summary.json
   every rollout                               sandlot show {PLACE}
-  the new model at work                       {again}
-  how it was done, in 25 lines                recipes/demo.py"""
+  run the trained model                       {again}
+  the recipe, 25 lines                        recipes/demo.py"""
 
 
 if __name__ == "__main__":

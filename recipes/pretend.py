@@ -1,7 +1,7 @@
-"""Drill without a sandbox: the same chores at a pretend shell, for machines where no sandbox can be opened.
+"""Drill without a sandbox: the same tasks at a simulated shell, for machines where no sandbox can be opened.
 
-The shell knows a dozen commands, pipes and redirections over a few files in memory, and runs nothing. Prompt, tools and checks
-are drill's own, so that a model meets what it would meet at a real one, as long as it asks for nothing else.
+The shell implements a dozen commands, pipes and redirections on files in memory, and starts no program. Prompts, tools and checks
+are drill's own. As long as a model uses only these commands, it sees no difference.
 """
 
 import functools
@@ -15,7 +15,7 @@ from sandlot import Environment, Evidence, Task, World, load, tasks_of
 
 ROOT = Path(__file__).parent.parent
 MOST = 4096
-"""Characters of a file or an output; real ones are shorter by far."""
+"""Maximum characters of a file or an output; drill's are much shorter."""
 
 
 @functools.cache
@@ -25,15 +25,15 @@ def drill() -> Environment:
 
 env = Environment(
     "drill-pretended",
-    description="Small file chores at a pretend shell.",
+    description="Small file tasks at a simulated shell.",
     system=drill().system,
     seed=drill().seed,
     limits=drill().limits,
 )
 
 
-class Complaint(Exception):  # noqa: N818 - what the shell says, not an error of ours
-    """What the shell prints instead of a result."""
+class Complaint(Exception):  # noqa: N818 - a message of the shell, not an error of ours
+    """An error message of the shell."""
 
 
 # -- the shell ---------------------------------------------------------------------------------------------------------
@@ -42,7 +42,7 @@ Files = dict[str, str]
 
 
 def run(command: str, files: Files) -> str:
-    """What a command prints; a complaint ends with its exit code, as `bash` shows it."""
+    """The output of a command; an error message ends with the exit code, as in the real `bash` tool."""
     try:
         text = ""
         for stage in pipeline(command):
@@ -53,7 +53,7 @@ def run(command: str, files: Files) -> str:
 
 
 def pipeline(command: str) -> list[list[str]]:
-    """Words by stage; redirections are words of their own."""
+    """The words of each stage of a pipeline; a redirection is a separate word."""
     try:
         lexer = shlex.shlex(command, posix=True, punctuation_chars="|<>;&()")
         lexer.whitespace_split = True
@@ -72,7 +72,7 @@ def pipeline(command: str) -> list[list[str]]:
 
 
 def one(words: list[str], given: str, files: Files) -> str:
-    """One command with its redirections: what it hands on."""
+    """Run one command with its redirections and return its output."""
     target: str | None = None
     rest: list[str] = []
     waiting = iter(words)
@@ -105,7 +105,7 @@ def content(path: str, files: Files) -> str:
 
 
 def lines_of(words: list[str], given: str, files: Files) -> list[str]:
-    """The lines of the files named, or of what was handed over."""
+    """The lines of the named files, or else of the input."""
     return ("".join(content(path, files) for path in words) if words else given).splitlines()
 
 
@@ -226,8 +226,8 @@ def bash(world: World, command: str) -> str:
 assert [tool.spec for tool in env.tools] == [tool.spec for tool in drill().tools]  # a model sees no difference
 
 
-class Left:
-    """What drill's checks ask evidence for, over files in memory."""
+class FilesInMemory:
+    """The part of `Evidence` that drill's checks use, for files in memory."""
 
     def __init__(self, evidence: Evidence) -> None:
         self._files: Files = evidence.state
@@ -239,12 +239,12 @@ class Left:
         return self._files[path].encode()
 
 
-def the_same(judge: Callable[..., Any]) -> Callable[[Evidence, Task], Any]:
-    return lambda evidence, task: judge(Left(evidence), task)
+def on_memory(judge: Callable[..., Any]) -> Callable[[Evidence, Task], Any]:
+    return lambda evidence, task: judge(FilesInMemory(evidence), task)
 
 
 for check in drill().marked.checks:
-    env.check(points=check.points, id=check.id)(the_same(drill().marked.functions[check.ref]))
+    env.check(points=check.points, id=check.id)(on_memory(drill().marked.functions[check.ref]))
 
 solution = drill().marked.solution
 assert solution is not None

@@ -1,16 +1,16 @@
-"""Makes `rookie`, the small model that comes with Sandlot, whole: demonstrations, tokenizer, training, when to stop, card.
+"""Makes `rookie`, the small model that comes with Sandlot: demonstrations, tokenizer, training, stopping rule, model card.
 
     python recipes/rookie.py                                  everything, on the CPU, into src/sandlot/model/engine/rookie
     python recipes/rookie.py --prepare FOLDER                 demonstrations and tokenizer only, as FOLDER/tokens.npz
-    python recipes/rookie.py --tokens FOLDER/tokens.npz --device cuda    training only, every checkpoint kept beside the tokens
-    python recipes/rookie.py --choose FOLDER                  the stopping rule over kept checkpoints, and the card
-    python recipes/rookie.py --table                          where it can and cannot play, into environments/README.md
+    python recipes/rookie.py --tokens FOLDER/tokens.npz --device cuda    training only; keeps every checkpoint next to the tokens
+    python recipes/rookie.py --choose FOLDER                  apply the stopping rule to kept checkpoints, and write the card
+    python recipes/rookie.py --table                          write the table of environments/README.md
 
-Demonstrations are golden solutions played on the train split alone. Training needs torch, numpy and safetensors, nothing else.
+Demonstrations are golden solutions of the train split only. Training needs torch, numpy and safetensors, and nothing else.
 
-The stopping rule was fixed before any reinforcement result was seen: after every `EVERY` steps the checkpoint plays `JUDGED`
-tasks of drill's train split once, sampled at temperature 1, and the first that gets full marks on `ENOUGH` of them is rookie: it
-knows how, and succeeds sometimes.
+The stopping rule was fixed before any result of reinforcement learning was seen. After every `EVERY` steps the checkpoint tries
+`JUDGED` tasks of drill's train split once, sampled at temperature 1. The first checkpoint with full marks on a share of `ENOUGH`
+becomes rookie: it can use the tool, and succeeds sometimes.
 """
 
 import argparse
@@ -39,14 +39,14 @@ from sandlot.model.nn.folder import load_folder, save_folder  # noqa: E402
 from sandlot.model.nn.shape import Shape  # noqa: E402
 
 ENVIRONMENTS = {"arithmetic": 40, "helpdesk": 6, "drill": 1}
-"""How many seeds of each are played: a small model learns to copy from many numbers, and drill has enough of its own."""
+"""Number of seeds of each: a small model needs many different numbers to learn to copy, and drill has enough in one seed."""
 HOME = ROOT / "src" / "sandlot" / "model" / "engine" / "rookie"
 SEED = 2026
 VOCABULARY = 1536
 CONTEXT = 2048
 
 FIRST = 12_000
-"""Steps without drill, which come first: the others take longer, and the rule asks for drill."""
+"""First steps, without drill: the other environments take longer to learn, and the stopping rule measures drill."""
 STEPS = 4000
 EVERY = 250
 JUDGED = 160
@@ -61,9 +61,9 @@ WARM_UP = 100
 
 
 def play_golden(runs: Path) -> dict[str, tuple[list[Any], list[Any]]]:
-    """Every environment's golden conversations on its train split, for several seeds, and its tools.
+    """For every environment: the golden conversations of its train split, for several seeds, and its tools.
 
-    Another seed's train split may ask what the first one's held-out split asks: such conversations are left out.
+    Another seed's train split may have a question of the first seed's held-out split: such conversations are left out.
     """
     import sandlot  # noqa: PLC0415 - a machine that only trains lacks what this needs
 
@@ -86,12 +86,12 @@ def play_golden(runs: Path) -> dict[str, tuple[list[Any], list[Any]]]:
 
 
 def asked(trace: Any) -> str:
-    """Everything the environment said: what a task is, to a model."""
+    """All messages of the environment: what a model sees of a task."""
     return "\n".join(str(node.message) for node in trace.nodes if not node.sampled)
 
 
 def train_tokenizer(texts: list[str], folder: Path) -> None:
-    """A byte-level BPE: digits alone, punctuation apart from words, a path one word. And what else a tokenizer's folder holds."""
+    """Write a byte-level BPE (one token per digit, punctuation separate from words, a path as one word) and its config files."""
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers  # noqa: PLC0415 - as above
 
     from sandlot.model.render.families.rookie import CONTROL_TOKENS, tokenizer_config  # noqa: PLC0415 - as above
@@ -119,7 +119,7 @@ def train_tokenizer(texts: list[str], folder: Path) -> None:
 
 
 def spoken_texts(played: dict[str, tuple[list[Any], list[Any]]]) -> list[str]:
-    """What stands between control tokens, wherever it stands: the tokenizer learns its words from it."""
+    """All text between control tokens, on which the tokenizer is trained."""
     from sandlot.model.render.families.rookie import rookie  # noqa: PLC0415 - as above
     from sandlot.model.render.family import turn_pieces  # noqa: PLC0415 - as above
 
@@ -134,7 +134,7 @@ def spoken_texts(played: dict[str, tuple[list[Any], list[Any]]]) -> list[str]:
 
 
 def prepare(folder: Path) -> Path:
-    """Demonstrations as tokens, in a file that is all training needs; the tokenizer lies beside it."""
+    """Write the demonstrations as tokens, the only input of training, and the tokenizer next to them."""
     from sandlot.model.render.open import open_renderer  # noqa: PLC0415 - as above
 
     with tempfile.TemporaryDirectory() as runs:
@@ -162,12 +162,12 @@ def prepare(folder: Path) -> Path:
 class Document:
     ids: Tensor
     mask: Tensor
-    """1 for what the assistant says."""
+    """1 for tokens of the assistant."""
     drill: bool
 
 
 def read_documents(file: Path, device: str) -> tuple[list[Document], int]:
-    """The demonstrations, and how many tokens the tokenizer has."""
+    """The demonstrations, and the size of the vocabulary."""
     stored = np.load(file)
     ends = np.cumsum(stored["lengths"])[:-1]
     ids, masks = (np.split(stored[name], ends) for name in ("ids", "mask"))
@@ -181,11 +181,11 @@ def read_documents(file: Path, device: str) -> tuple[list[Document], int]:
 
 
 def new_decoder(vocabulary: int) -> Decoder:
-    """Llama's shape, two million parameters, born to repeat.
+    """A Llama with two million parameters, initialised to copy.
 
-    Values and outputs of attention start as each other's transpose: what is attended to is repeated, and training only has to
-    learn where to look. One try each: with zero outputs the loss on file names at step 400 was that of guessing (3.25 nats, at
-    learning rate 3e-3); with these it was 1.1 to 1.3 at step 200 (at 2e-3).
+    Value and output projections of attention start as each other's transpose: the model copies what it attends to, and training
+    only has to learn where to attend. One trial each: with zero outputs the loss on file names at step 400 was that of guessing
+    (3.25 nats, at learning rate 3e-3); with these it was 1.1 to 1.3 at step 200 (at 2e-3).
     """
     torch.manual_seed(SEED)
     width = 192
@@ -215,7 +215,7 @@ def new_decoder(vocabulary: int) -> Decoder:
 
 
 def batches(documents: list[Document], rng: random.Random) -> list[list[Document]]:
-    """One epoch: documents of like length together, batches in any order."""
+    """One epoch: batches of documents of similar length, in random order."""
     order = sorted((len(document.ids) + rng.randrange(24), at) for at, document in enumerate(documents))
     made: list[list[Document]] = [[]]
     for _, at in order:
@@ -229,7 +229,7 @@ def batches(documents: list[Document], rng: random.Random) -> list[list[Document
 
 
 def rows_of(count: int, length: int) -> Attend:
-    """Every row of a padded batch is a sequence of its own; what pads it stands behind and is seen by nobody that counts."""
+    """Causal attention within each row of a padded batch; padding is at the end, so no real token attends to it."""
 
     def attend(_layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         q, k, v = (x.unflatten(0, (count, length)).transpose(1, 2) for x in (q, k, v))
@@ -239,7 +239,7 @@ def rows_of(count: int, length: int) -> Attend:
 
 
 def loss_of(decoder: Decoder, batch: list[Document]) -> Tensor:
-    """Mean negative log-probability of what assistants said."""
+    """Mean negative log-probability of the assistant's tokens."""
     ids = torch.nn.utils.rnn.pad_sequence([document.ids for document in batch], batch_first=True)
     said = torch.nn.utils.rnn.pad_sequence([document.mask for document in batch], batch_first=True)[:, 1:]
     count, length = ids.shape
@@ -249,9 +249,9 @@ def loss_of(decoder: Decoder, batch: list[Document]) -> Tensor:
 
 
 def train(file: Path, device: str, first: int = FIRST) -> Iterator[tuple[int, Decoder]]:
-    """AdamW with warm-up, a cosine over the first steps and a constant rate after; yields the decoder after every `EVERY` steps.
+    """AdamW with warm-up, a cosine over the first steps, then a constant rate; yields the decoder after every `EVERY` steps.
 
-    `first` steps come before those that count, without drill; after them every other batch is drill's.
+    The `first` steps are without drill and are not counted; after them every other batch is drill's.
     """
     documents, vocabulary = read_documents(file, device)
     drill = [document for document in documents if document.drill]
@@ -294,7 +294,7 @@ def save(decoder: Decoder, folder: Path, like: Path) -> Path:
 
 
 def full_marks(folder: Path) -> float:
-    """The share of `JUDGED` train tasks of drill that a checkpoint gets full marks on, each tried once at temperature 1."""
+    """The share of `JUDGED` train tasks of drill with full marks, one rollout each at temperature 1."""
     import sandlot  # noqa: PLC0415 - a machine that only trains lacks what this needs
 
     env = sandlot.load(ROOT / "environments" / "drill")
@@ -305,7 +305,7 @@ def full_marks(folder: Path) -> float:
 
 
 def choose(folder: Path, checkpoints: Iterable[Path], home: Path) -> None:
-    """Apply the stopping rule to checkpoints in their order; the first that is good enough goes to `home`, else the last."""
+    """Apply the stopping rule to checkpoints in order; install the first that is good enough, else the last, in `home`."""
     rates: dict[str, float] = {}
     chosen = None
     for chosen in checkpoints:
@@ -318,7 +318,7 @@ def choose(folder: Path, checkpoints: Iterable[Path], home: Path) -> None:
 
 
 def install(checkpoint: Path, folder: Path, home: Path, rates: dict[str, float]) -> None:
-    """Put the chosen checkpoint where `--model rookie` looks, with its card."""
+    """Copy the chosen checkpoint to where `--model rookie` looks, with its card."""
     if home.exists():
         shutil.rmtree(home)
     shutil.copytree(checkpoint, home)
@@ -343,7 +343,7 @@ def install(checkpoint: Path, folder: Path, home: Path, rates: dict[str, float])
     write_json(home / "card.json", card)
 
 
-# -- where it can play -------------------------------------------------------------------------------------------------
+# -- the table ---------------------------------------------------------------------------------------------------------
 
 READY = ("arithmetic", "helpdesk", "drill", "ledger", "terminal", "repo-repair")
 PAGE = ROOT / "environments" / "README.md"
@@ -351,7 +351,7 @@ MARKS = ("<!-- written by `recipes/rookie.py --table` -->", "<!-- end -->")
 
 
 def table(model: str, group: int) -> str:
-    """A line for every ready environment, from rollouts on its held-out tasks."""
+    """One line per ready environment, from rollouts on its held-out tasks."""
     import sandlot  # noqa: PLC0415 - a machine that only trains lacks what this needs
 
     lines = [
@@ -373,7 +373,7 @@ def table(model: str, group: int) -> str:
 
 
 def valid_share(run: Any, schemas: dict[str, Any]) -> str:
-    """Of all tool calls, those that could be read, name a tool that is there and fit its schema's names."""
+    """The share of tool calls that could be read, name an existing tool and have its arguments."""
     calls = [call for trace in run for node in trace.turns() for call in node.message.calls]
     valid = 0
     for call in calls:
@@ -400,7 +400,7 @@ def kept(folder: Path) -> list[Path]:
 
 
 def checkpoints(tokens: Path, device: str, first: int) -> Iterator[Path]:
-    """Train, and leave a checkpoint beside the tokens after every `EVERY` steps; whoever has enough stops asking."""
+    """Train, and save a checkpoint next to the tokens after every `EVERY` steps; training ends when the caller stops."""
     write_json(tokens.parent / "training.json", {"first": first, "device": device})
     for step, decoder in train(tokens, device, first):
         yield save(decoder, tokens.parent / f"step-{step}", like=tokens.parent)
@@ -408,14 +408,14 @@ def checkpoints(tokens: Path, device: str, first: int) -> Iterator[Path]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--prepare", type=Path, metavar="FOLDER", help="only make demonstrations and tokenizer")
-    parser.add_argument("--tokens", type=Path, metavar="FILE", help="only train, on tokens that were prepared")
+    parser.add_argument("--prepare", type=Path, metavar="FOLDER", help="only write demonstrations and tokenizer")
+    parser.add_argument("--tokens", type=Path, metavar="FILE", help="only train, on prepared tokens")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--first", type=int, default=FIRST, metavar="STEPS", help="steps without drill before all others")
+    parser.add_argument("--first", type=int, default=FIRST, metavar="STEPS", help="first steps, without drill")
     parser.add_argument("--choose", type=Path, metavar="FOLDER", help="only apply the stopping rule to kept checkpoints")
     parser.add_argument("--home", type=Path, default=HOME, help="where the finished model goes")
-    parser.add_argument("--table", action="store_true", help="only play all environments, and write down how it went")
-    parser.add_argument("--model", default="rookie", help="whom the table is about")
+    parser.add_argument("--table", action="store_true", help="only run all environments, and write the table")
+    parser.add_argument("--model", default="rookie", help="the model of the table")
     parser.add_argument("--group", type=int, default=4, help="rollouts of each task in the table")
     asked = parser.parse_args()
     torch.set_num_threads(1)  # sums in one order: the same seed gives the same model

@@ -18,17 +18,10 @@ def blocks(page: Path) -> list[tuple[str, str, str]]:
     return [(language, options or "", body) for language, options, body in BLOCK.findall(page.read_text())]
 
 
-@pytest.fixture
-def workshop(tmp_path):
-    """A folder as a reader has it after cloning: the ready environments, and `sandlot` on the path."""
-    (tmp_path / "environments").symlink_to(ROOT / "environments")
-    return tmp_path
-
-
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_every_block_of_a_page_runs_from_top_to_bottom(page, workshop):
-    """```python FILE``` writes that file; ```python``` runs; ```console``` runs its `$` lines and wants exit 0."""
+def test_every_block_of_a_page_runs_from_top_to_bottom(page, tmp_path):
+    """From an empty folder: ```python FILE``` writes a file, ```python``` runs, `$` lines of ```console``` have exit code 0."""
     environment = os.environ | {
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT / "src"),
@@ -38,26 +31,35 @@ def test_every_block_of_a_page_runs_from_top_to_bottom(page, workshop):
     printed = ""
     for language, options, body in blocks(page):
         if "no-run" in options:
+            printed = ""
             continue
         if language in {"python", "toml", "json"} and options:
-            path = workshop / options
+            path = tmp_path / options
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(body)
         elif language == "python":
-            run([sys.executable, "-c", body], workshop, environment)
+            run([sys.executable, "-c", body], tmp_path, environment)
         elif language == "console":
             for line in (line[2:] for line in body.splitlines() if line.startswith("$ ")):
                 if not line.startswith("make "):
-                    printed = run(["bash", "-ec", line], workshop, environment)
-        elif language == "text" and page.name == "README.md":
-            assert lasting(printed) == lasting(body), f"README.md shows what the command above it no longer prints:\n{printed}"
+                    printed = run(["bash", "-ec", line], tmp_path, environment)
+        elif language == "text" and printed:
+            assert lasting(body) in lasting(printed), f"{page.name} shows what the command above it does not print:\n{printed}"
         ran += 1
     assert ran or "```" not in page.read_text()
 
 
-def lasting(text: str) -> list[str]:
-    """The lines of a summary that are the same on every machine: all but the times."""
-    return [line for line in text.splitlines() if not line.strip().startswith("time ")]
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_text_before_a_block_names_the_file_to_save_it_as(page):
+    """A rendered page does not show the name after the opening ```."""
+    text = page.read_text()
+    named = [(match.start(), match[2]) for match in BLOCK.finditer(text) if match[2] and "no-run" not in match[2]]
+    assert [name for start, name in named if f"`{name}`" not in text[:start].rpartition("```\n")[2]] == []
+
+
+def lasting(text: str) -> str:
+    """The lines of an output that are the same on every machine: all but the times."""
+    return "\n".join(line.rstrip() for line in text.splitlines() if not line.strip().startswith(("time ", "slowest ")))
 
 
 def run(command: list[str], folder: Path, environment: dict[str, str]) -> str:
@@ -105,12 +107,12 @@ for number, code in enumerate(re.findall(r"^```python\\n(.*?)^```$", Path(sys.ar
 
 
 @pytest.mark.timeout(240)
-def test_every_example_of_the_python_reference_runs(workshop):
-    """In one process, each in a file and a namespace of its own."""
+def test_every_example_of_the_python_reference_runs(tmp_path):
+    """In one process and an empty folder, each in a file and a namespace of its own."""
     page = ROOT / "docs" / "reference" / "python.md"
     done = subprocess.run(
         [sys.executable, "-c", EXAMPLES, page],
-        cwd=workshop,
+        cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
         capture_output=True,
         text=True,
@@ -164,6 +166,13 @@ def test_every_command_and_port_is_in_the_reference():
         if getattr(value, "_is_protocol", False) and value.__module__ == module.__name__
     ]
     assert [name for name in protocols if f"## {name}\n" not in pages] == []
+
+
+def test_every_scripted_agent_is_in_the_guide():
+    from sandlot.model.policy.scripted import NAMES
+
+    page = (ROOT / "docs" / "guides" / "models.md").read_text()
+    assert [name for name in NAMES if f"| `scripted:{name}` |" not in page] == []
 
 
 def test_every_field_of_the_configuration_says_what_it_means():

@@ -35,7 +35,7 @@ Plug in a part of your own (docs/guides/own-parts.md):
     sandlot.ports               the interfaces: `from sandlot.ports import Harness, Policy, ChatModel, Judge, Backend`
 
 For example:
-    run = sandlot.run("environments/arithmetic", "scripted:golden")
+    run = sandlot.run("arithmetic", "scripted:golden")
     print(run.summary().score.value, run.trace("arithmetic-0").answer)
 
 Each name is imported when it is first used, so `import sandlot` is fast. The reference is docs/reference/python.md, and

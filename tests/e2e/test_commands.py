@@ -315,7 +315,7 @@ def test_regrading_by_changed_checks_says_what_changed_and_exits_1(sandlot, made
 
 def test_a_trace_is_played_again(sandlot, made):
     again = sandlot("replay", "runs/golden/note-3/0", cwd=made)
-    assert (again.code, again.err) == (0, "the world gave the same answers as then\n")
+    assert (again.code, again.err) == (0, "the replayed turns got the recorded results\n")
     assert "end: done" in again.out
     assert "score: 4/4" in again.out
 
@@ -325,6 +325,11 @@ def test_another_model_goes_on_from_a_turn(sandlot, made):
     models = [node["model"] for node in again["nodes"] if node["sampled"]]
     assert len(models) == 2
     assert again["outcome"]["score"]["points"] == 0
+
+
+def test_a_replay_of_no_turns_claims_no_equal_results(sandlot, made):
+    again = sandlot("replay", "runs/golden/note-3/0", "--until", 0, "--model", "scripted:golden", cwd=made)
+    assert (again.code, again.err) == (0, "no turn was replayed\n")
 
 
 @pytest.mark.parametrize("form", ["function", "file", "folder"])

@@ -131,7 +131,7 @@ async def audit_async(  # noqa: PLR0913 - the options of `sandlot audit`, all by
     ```python
     import sandlot
 
-    found = sandlot.audit("environments/arithmetic", layers=["static"], runs=None)
+    found = sandlot.audit("arithmetic", layers=["static"], runs=None)
     assert not any(finding.grave for finding in found.findings)
     ```
     """

@@ -189,7 +189,7 @@ class Scored(msgspec.Struct, frozen=True, tag="scored", tag_field="is"):
     ```python
     import sandlot
 
-    run = sandlot.run("environments/arithmetic", "scripted:golden", rollouts=1)
+    run = sandlot.run("arithmetic", "scripted:golden", rollouts=1)
     (trace,) = run
     assert isinstance(trace.outcome, sandlot.Scored) and trace.outcome.score.passed
     ```
@@ -283,7 +283,7 @@ class Trace(msgspec.Struct, kw_only=True):
     ```python
     import sandlot
 
-    run = sandlot.run("environments/arithmetic", "scripted:golden", rollouts=1)
+    run = sandlot.run("arithmetic", "scripted:golden", rollouts=1)
     for trace in run:
         print(trace.task, trace.rollout, trace.end, trace.reward)
         for node in trace.path():

@@ -235,7 +235,7 @@ class Environment(Declaration):
 
 
         async def look() -> str:
-            async with sandlot.load("environments/arithmetic").session("arithmetic-0") as session:
+            async with sandlot.load("arithmetic").session("arithmetic-0") as session:
                 await session.reset()
                 return await session.render()
 

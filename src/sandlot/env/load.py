@@ -37,7 +37,7 @@ def load(what: str | Path | Environment) -> Environment:
 
     Loading runs the author's Python file on this machine, as an import does: load only what you trust.
 
-    - `what`: `add.py`, `environments/ledger`, or a name such as `ledger`. A path that exists comes first, then installed
+    - `what`: `add.py`, `folder/ledger`, or a name such as `ledger`. A path that exists comes first, then installed
       environments, then those that come with Sandlot.
 
     `ConfigError` if there is no such environment, or it has no tasks or no checks, or its file cannot be imported.
@@ -45,7 +45,7 @@ def load(what: str | Path | Environment) -> Environment:
     ```python
     import sandlot
 
-    env = sandlot.load("environments/arithmetic")
+    env = sandlot.load("arithmetic")
     assert env.name == "arithmetic"
     ```
     """
@@ -87,7 +87,7 @@ def find_environments(folder: Path = Path("environments"), *, installed: bool = 
         yield FoundEnvironment(entry.name, "installed", entry.value)
     for name, path in ready_environments().items() if installed else ():
         if path.parent.resolve() != folder.resolve():
-            yield FoundEnvironment(name, "ready", str(path))
+            yield FoundEnvironment(name, "ready", str(path if (path / MANIFEST).is_file() else path / "environment.py"))
 
 
 def ready_environments() -> dict[str, Path]:

@@ -27,7 +27,7 @@ def tasks_of(env: Declaration, split: Split | None = None) -> list[Task]:
     ```python
     from sandlot import Split, load, tasks_of
 
-    env = load("environments/arithmetic")
+    env = load("arithmetic")
     print(len(tasks_of(env)), tasks_of(env, Split.HELDOUT)[0].prompt)
     ```
     """

@@ -1,7 +1,7 @@
 # pyright: reportMissingImports=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 """TRL's GRPO trainer on Sandlot environments. TRL updates the weights; tasks, worlds and grades come from Sandlot.
 
-    with open_for_trl("environments/drill", model="rookie", run="runs/trl") as sandlot:
+    with open_for_trl("drill", model="rookie", run="runs/trl") as sandlot:
         GRPOTrainer(
             model=str(sandlot.folder),
             train_dataset=sandlot.dataset(),

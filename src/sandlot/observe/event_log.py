@@ -73,7 +73,7 @@ class EventReader:
     ```python
     import sandlot
 
-    run = sandlot.run("environments/arithmetic", "scripted:golden", rollouts=1)
+    run = sandlot.run("arithmetic", "scripted:golden", rollouts=1)
     events = run.events()
     print([type(event).__name__ for event in events])
     assert not list(events)  # nothing new

@@ -153,7 +153,7 @@ class TrainingBegan(RunEvent, frozen=True, kw_only=True, tag="training_began"):
 
 
 class StepLearned(RunEvent, frozen=True, kw_only=True, tag="step"):
-    """The weights were updated, saved and published."""
+    """The weights were updated."""
 
     step: Learned
     """The figures of the step."""
@@ -180,7 +180,7 @@ class EvaluationEnded(RunEvent, frozen=True, kw_only=True, tag="evaluation_ended
 
 
 class RolledBack(RunEvent, frozen=True, kw_only=True, tag="rolled_back"):
-    """The held-out score had fallen too far, so training continues from earlier weights."""
+    """The held-out score had fallen too far, or the guard saw a collapse: training continues from earlier weights."""
 
     version: int
     """The version that was given up."""
@@ -233,7 +233,8 @@ class AlarmRaised(RunEvent, frozen=True, kw_only=True, tag="alarm"):
     """Something looks wrong, and a person should look."""
 
     kind: str
-    """`reward_hacking`: the reward rises and the outcome does not; `idle`: nothing is learned."""
+    """`reward_hacking`: the reward rises and the outcome does not; `collapse`: the figures leave their own history for the worse;
+    `idle`: nothing is learned."""
     sentence: str
     """What was seen, and what to do."""
 

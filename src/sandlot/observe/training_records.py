@@ -109,9 +109,33 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True, tag="evaluation", tag_
 
 
 class WentBack(msgspec.Struct, frozen=True, kw_only=True, tag="rollback", tag_field="is"):
-    """The held-out score had fallen too far, so training continues from earlier weights."""
+    """The held-out score had fallen too far, or the guard saw a collapse: training continues from earlier weights."""
 
     version: int
     """The version that was given up."""
     best: int
     """The version whose weights are in place again."""
+
+
+class Collapse(msgspec.Struct, frozen=True, kw_only=True, tag="collapse", tag_field="is"):
+    """The guard found that the training is about to collapse."""
+
+    version: int
+    """Version of the weights after the last step that it judged."""
+    why: str
+    """The figures, against their own history."""
+    action: str
+    """What was done: `warn`, `stop`, `roll_back` or `shrink`."""
+    rate: float = 1.0
+    """What the learning rate is multiplied by from here on."""
+
+    @property
+    def sentence(self) -> str:
+        """The verdict as a sentence."""
+        done = {
+            "warn": "nothing was changed; `CollapseGuard(on_collapse=...)` in the recipe can stop, roll back or shrink",
+            "stop": "stopped; the best version so far is kept",
+            "roll_back": f"went back to the best version, with {self.rate:g} of the learning rate",
+            "shrink": f"goes on with {self.rate:g} of the learning rate",
+        }
+        return f"about to collapse at version {self.version}: {self.why}; {done[self.action]}"

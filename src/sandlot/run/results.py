@@ -63,7 +63,7 @@ class Run:
     ```python
     import sandlot
 
-    run = sandlot.run("environments/arithmetic", "scripted:mixed:0.5", rollouts=64)
+    run = sandlot.run("arithmetic", "scripted:mixed:0.5", rollouts=64)
     same = sandlot.Run(run.path)
     assert len(same) == 64
     print(same.summary().score.value, same.verdict)

@@ -137,7 +137,7 @@ async def run_async(  # noqa: PLR0913 - the everyday fields of a run, all by key
     ```python
     import sandlot
 
-    run = sandlot.run("environments/arithmetic", "scripted:golden", split="heldout", rollouts=8)
+    run = sandlot.run("arithmetic", "scripted:golden", split="heldout", rollouts=8)
     assert run.summary().pass_rate.value == 1.0
     ```
     """

@@ -3,7 +3,7 @@
 Authors of recipes import from here. Each name is imported when it is first used.
 
 A recipe:
-    Recipe, Evaluation, Optimisation, Sampling, AgentConfig    all settings of a training run
+    Recipe, Evaluation, Optimisation, CollapseGuard, Sampling, AgentConfig    all settings of a training run
     load_recipe                                 a recipe from a Python file
     polite, spaced                              held-out tasks in other words, for `Evaluation(variants=...)`
 
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from sandlot.train.algorithms.shaping import Overlong as Overlong
     from sandlot.train.algorithms.shaping import Shaped as Shaped
     from sandlot.train.algorithms.shaping import Shorter as Shorter
+    from sandlot.train.guard import CollapseGuard as CollapseGuard
     from sandlot.train.recipe import Evaluation as Evaluation
     from sandlot.train.recipe import Recipe as Recipe
     from sandlot.train.recipe import load_recipe as load_recipe
@@ -74,6 +75,7 @@ _NAMES = {
     ],
     "train.algorithms.preferences": ["Dpo", "Ipo", "SimPo"],
     "train.algorithms.shaping": ["Overlong", "Shaped", "Shorter"],
+    "train.guard": ["CollapseGuard"],
     "train.recipe": ["Evaluation", "Recipe", "load_recipe"],
     "train.report.progress": ["TrainingProgress"],
     "train.report.summary": ["Outcome", "outcome_of"],

@@ -30,8 +30,8 @@ _LOST = ("gloo", "NCCL", "Connection closed", "Connection reset")
 class Learner(Protocol):
     """What the loop needs of a trainer."""
 
-    def update(self, groups: Sequence[Sequence[TrainingRow]]) -> Update:
-        """Learn from a batch."""
+    def update(self, groups: Sequence[Sequence[TrainingRow]], rate: float = 1.0) -> Update:
+        """Learn from a batch, with `rate` times the learning rate."""
         ...
 
     def values(self, row: Row) -> Floats:
@@ -68,9 +68,9 @@ class _Leader:
         self._broken = False
         """True while the ranks may be at different calls."""
 
-    def update(self, groups: Sequence[Sequence[TrainingRow]]) -> Update:
+    def update(self, groups: Sequence[Sequence[TrainingRow]], rate: float = 1.0) -> Update:
         """Learn from a batch, each rank from its share."""
-        return self._call_everywhere("update", groups)
+        return self._call_everywhere("update", groups, rate)
 
     def values(self, row: Row) -> Floats:
         """The critic's value before each trained token of a row."""

@@ -22,7 +22,7 @@ from sandlot.observe.events import (
     TrainingBegan,
     ignore_event,
 )
-from sandlot.observe.training_records import WentBack
+from sandlot.observe.training_records import Collapse, WentBack
 from sandlot.run.collector import Collection, stopped_by_signals
 from sandlot.train.algorithms.algorithms import teaches
 from sandlot.train.groups import Groups, open_groups, task_order
@@ -47,17 +47,18 @@ async def learn(recipe: Recipe, path: Path, sink: Sink = ignore_event) -> Traini
                     started = time.monotonic()
                     batch, traces = await _collect_batch(run, groups)
                     examples = recipe.algorithm(batch, run.trainer.values if recipe.critic else None)
-                    update = await off_loop("update", lambda examples=examples: run.trainer.update(examples))
+                    update = await off_loop("update", lambda examples=examples: run.trainer.update(examples, progress.rate))
                     seconds = time.monotonic() - started
                     # Before the weights are saved: a crash between the two repeats the step, and never loses its line.
                     progress.add(summarise_step(version, batch, traces, update, seconds, recipe))
                     await run.advance(msgspec.structs.replace(run.standing, version=version, groups=groups.taken))
-                    await run.publish(version)
-                    groups.published()
                     alarm = progress.check_alarm()
                     emit(StepLearned(step=progress.steps[-1], alarmed=alarm is not None))
                     if alarm is not None:
                         emit(AlarmRaised(kind="reward_hacking", sentence=alarm.sentence))
+                    await _guard(run, progress)  # before anything is sampled with these weights
+                    await run.publish(version)
+                    groups.published()
                     await _evaluate(run, progress)
                     await _require_learning(run, progress)
     progress.stopped, progress.tripped = collection.stopped, collection.tripped
@@ -128,9 +129,13 @@ async def _evaluate(run: Training, progress: TrainingProgress) -> None:
     fallen = best.mean - progress.evaluations[-1].mean
     gone_back = any(line.version == version for line in progress.rollbacks)
     if recipe.evaluation.rollback is not None and fallen > recipe.evaluation.rollback and not gone_back:
-        await run.go_back(best.version)
-        progress.add(WentBack(version=version, best=best.version))
-        emit(RolledBack(version=version, best=best.version))
+        await _go_back(run, progress, best.version)
+
+
+async def _go_back(run: Training, progress: TrainingProgress, best: int) -> None:
+    await run.go_back(best)
+    progress.add(WentBack(version=run.standing.version, best=best))
+    run.collector.sink(RolledBack(version=run.standing.version, best=best))
 
 
 async def _require_learning(run: Training, progress: TrainingProgress) -> None:
@@ -139,5 +144,25 @@ async def _require_learning(run: Training, progress: TrainingProgress) -> None:
     if progress.idle and progress.idle == recipe.warn_idle:
         run.collector.sink(AlarmRaised(kind="idle", sentence=progress.why_idle()))
     if recipe.stop_idle and progress.idle >= recipe.stop_idle and run.standing.version < recipe.steps:
+        await run.keep(run.standing)  # continues after these steps
         run.collection.stop(progress.why_idle(), tripped=True)
+        await anyio.lowlevel.checkpoint()  # ends here
+
+
+async def _guard(run: Training, progress: TrainingProgress) -> None:
+    """Look whether the training is about to collapse, and do what the recipe says; after the last step only say it."""
+    guard, version, best = run.recipe.guard, run.standing.version, progress.best
+    why = progress.check_collapse(guard.window)
+    if why is None:
+        return
+    action = guard.on_collapse if version < run.recipe.steps else "warn"
+    if action == "roll_back" and best is not None:
+        await _go_back(run, progress, best.version)
+    shrunk = guard.factor if action in {"roll_back", "shrink"} else 1.0
+    found = Collapse(version=version, why=why, action=action, rate=progress.rate * shrunk)
+    progress.add(found)
+    run.collector.sink(AlarmRaised(kind="collapse", sentence=found.sentence))
+    if action == "stop":
+        await run.keep(run.standing)  # continues after this step: repeating it would only stop again
+        run.collection.stop(found.sentence, tripped=True)
         await anyio.lowlevel.checkpoint()  # ends here

@@ -17,6 +17,7 @@ from sandlot.env.module import forget_if_changed, load_module
 from sandlot.train.algorithms.algorithms import Algorithm, PolicyGradient, Ppo
 from sandlot.train.algorithms.losses import corrects_staleness
 from sandlot.train.algorithms.shaping import Shaped
+from sandlot.train.guard import CollapseGuard
 from sandlot.train.trainer import Optimisation
 from sandlot.train.variants import Variant
 from sandlot.wiring.config import AgentConfig, ModelConfig
@@ -105,6 +106,8 @@ class Recipe:
     """Warn after this many steps in a row in which no group taught anything; 0 never does."""
     stop_idle: int = 10
     """Stop after this many such steps; the same command continues for as many again. 0 never stops."""
+    guard: CollapseGuard = field(default_factory=CollapseGuard)
+    """What to do when the training is about to collapse; by default it only warns."""
     lora: int | None = None
     """Rank of LoRA adapters on all linear layers; None trains all weights. Adapters need about ten times the learning rate."""
     server: str | None = None
@@ -186,8 +189,8 @@ def _require_staleness_correction(recipe: Recipe) -> None:
 
 
 FILE = "recipe.json"
-_PACE = ("steps", "at_once", "threads", "device", "sandbox", "server", "tracker", "warn_idle", "stop_idle")
-"""Fields that may change when a run is continued: they do not change the result of a step."""
+_PACE = ("steps", "at_once", "threads", "device", "sandbox", "server", "tracker", "warn_idle", "stop_idle", "guard")
+"""Fields that may change when a run is continued: they do not change the result of a step, and `guard` only those to come."""
 _ADDRESSES = ("server", "teacher", "user")
 """Fields whose URL may hold a password."""
 
@@ -228,7 +231,11 @@ def as_plain_data(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         named = {entry.name: as_plain_data(getattr(value, entry.name)) for entry in fields(value)}
         named = _public(named) if isinstance(value, Recipe) else named
-        return named if isinstance(value, Recipe | Evaluation | Optimisation) else {"is": type(value).__name__, **named}
+        return (
+            named
+            if isinstance(value, Recipe | Evaluation | Optimisation | CollapseGuard)
+            else {"is": type(value).__name__, **named}
+        )
     if isinstance(value, Mapping):
         return {str(name): as_plain_data(each) for name, each in cast("Mapping[Any, Any]", value).items()}
     if isinstance(value, tuple | list):

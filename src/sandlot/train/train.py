@@ -40,9 +40,8 @@ def train(recipe: Recipe, *, run: str | Path | None = None, sink: Sink = ignore_
     import sandlot
     from sandlot.train import Evaluation
 
-    recipe = sandlot.Recipe(
-        name="tiny", env="environments/drill", steps=1, tasks=1, group=2, resample=1, evaluation=Evaluation(tasks=1, group=1)
-    )
+    measured = Evaluation(tasks=1, group=1)
+    recipe = sandlot.Recipe(name="tiny", env="drill", steps=1, tasks=1, group=2, resample=1, evaluation=measured)
     progress = sandlot.train(recipe)
     assert len(progress.evaluations) == 2  # before the first step and after the last
     ```

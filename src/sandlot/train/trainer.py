@@ -171,8 +171,8 @@ class Trainer:
 
     # -- learning ------------------------------------------------------------------------------------------------------
 
-    def update(self, groups: Sequence[Sequence[TrainingRow]]) -> Update:
-        """Train on a batch: `epochs` passes of `minibatches` optimiser steps."""
+    def update(self, groups: Sequence[Sequence[TrainingRow]], rate: float = 1.0) -> Update:
+        """Train on a batch: `epochs` passes of `minibatches` optimiser steps, with `rate` times the learning rate."""
         started = time.perf_counter()
         optimisation = self.optimisation
         settled = optimisation.minibatches * optimisation.epochs > 1
@@ -184,7 +184,7 @@ class Trainer:
             for number in range(optimisation.minibatches):
                 chosen = range(number, len(groups), optimisation.minibatches)
                 if chosen:
-                    self._step(groups, list(chosen), old, reference, tally)
+                    self._step(groups, list(chosen), old, reference, tally, rate)
         return tally.update(groups, time.perf_counter() - started, self.ranks)
 
     def _cut(self, group: Sequence[TrainingRow]) -> list[Cut]:
@@ -217,6 +217,7 @@ class Trainer:
         old: list[list[Floats]] | None,
         reference: list[list[Floats]] | None,
         tally: Tally,
+        rate: float,
     ) -> None:
         pieces = [(number, cut) for number in chosen for cut in self._cut(groups[number])]
         # Token weights were normalised over the whole batch; a step on a part of it scales them up.
@@ -240,7 +241,7 @@ class Trainer:
         if not torch.isfinite(norm):
             raise FloatingPointError(f"the gradient's norm is {float(norm)} at step {self.steps}; the weights were not changed")
         for group in self.optimiser.param_groups:
-            group["lr"] = self.optimisation.learning_rate * min(1.0, (self.steps + 1) / max(1, self.optimisation.warmup))
+            group["lr"] = rate * self.optimisation.learning_rate * min(1.0, (self.steps + 1) / max(1, self.optimisation.warmup))
         cast("Any", self.optimiser).step()
         self.steps += 1
 

@@ -146,8 +146,9 @@ class Training:
         await off_loop("mark", lambda: self.checkpoints.mark(self.standing))
 
     async def go_back(self, version: int) -> None:
-        """Continue from the weights of an earlier version; version numbers keep counting up."""
-        await off_loop("weights", lambda: self.trainer.overwrite(lambda decoder: self.checkpoints.put(decoder, version)))
+        """Continue from the weights and the optimiser's state of an earlier version; version numbers keep counting up."""
+        before = msgspec.structs.replace(self.standing, version=version)
+        await off_loop("restore", lambda: self.checkpoints.restore(self.trainer, before))
         await self.keep(self.standing)
         await self.publish(self.standing.version)
 

@@ -35,9 +35,9 @@ def examine_machine() -> list[DoctorFinding]:
         _open_files(),
         *_sandboxes(),
         _docker(),
-        _package("torch", "models on this machine (`smollm2`, `rookie`, `hf:FOLDER`); install `sandlot[torch]`"),
+        _package("torch", "models on this machine (`smollm2`, `rookie`, `hf:FOLDER`)"),
         *_number_type(),
-        _package("duckdb", "SQL over runs; install `sandlot[sql]`"),
+        _package("duckdb", "SQL over runs", extra="sql"),
         _optional(
             "model key",
             "SANDLOT_API_KEY or OPENAI_API_KEY; only for endpoints that need a key",
@@ -107,8 +107,9 @@ def _number_type() -> list[DoctorFinding]:
     return [_optional("number type", detail, ok=True)]
 
 
-def _package(name: str, why: str) -> DoctorFinding:
-    return _optional(name, why, ok=importlib.util.find_spec(name) is not None)
+def _package(name: str, why: str, extra: str = "torch") -> DoctorFinding:
+    there = importlib.util.find_spec(name) is not None
+    return _optional(name, why if there else f"{why}; install Sandlot with its extra `{extra}`", ok=there)
 
 
 def _optional(what: str, detail: str, *, ok: bool) -> DoctorFinding:

@@ -212,8 +212,21 @@ def test_environments_are_listed(folder):
 def test_ready_environments_are_listed_once(folder):
     elsewhere = [found for found in find_environments(folder.parent) if found.form == "ready"]
     assert {found.name for found in elsewhere} == set(ready_environments())
+    assert {found.place for found in elsewhere} == {
+        str(sandlot.load(found.name).source) for found in elsewhere
+    }  # as runs name it
     beside = next(iter(ready_environments().values())).parent
     assert "ready" not in {found.form for found in find_environments(beside)}
+
+
+@pytest.mark.parametrize(
+    ("form", "stated", "heldout"),
+    [(Form.FILE, "Three of the 32 tasks are held out", 3), (Form.FOLDER, "Two of the four tasks are held out", 2)],
+)
+def test_the_page_of_a_scaffold_counts_its_held_out_tasks(tmp_path, form, stated, heldout):
+    made = scaffold("made", form, tmp_path)[0].parent
+    assert stated in (made / "README.md").read_text()
+    assert sum(split_of(task) is Split.HELDOUT for task in tasks_of(sandlot.load(made))) == heldout
 
 
 def test_scaffolding_overwrites_nothing(folder):

@@ -2,7 +2,9 @@
 
 import os
 import shutil
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -140,3 +142,12 @@ def crash_at(point: int, patched: pytest.MonkeyPatch) -> None:
     for owner, name in ((Path, "mkdir"), (Path, "rename"), (Path, "write_bytes"), (shutil, "rmtree"), (shutil, "copy"),
                         (torch, "save"), (os, "fsync")):  # fmt: skip
         patched.setattr(owner, name, counted(getattr(owner, name)))
+
+
+def test_writing_takes_a_tenth_of_the_time_at_most(kept, monkeypatch):
+    checkpoints, trainer = kept
+    now = iter([100.0, 102.0, 119.9, 120.0])
+    monkeypatch.setattr(sys.modules[Checkpoints.__module__], "time", SimpleNamespace(monotonic=lambda: next(now)))
+    checkpoints.keep(trainer, TrainingState(version=1, groups=1))  # took 2 seconds
+    assert not checkpoints.due
+    assert checkpoints.due

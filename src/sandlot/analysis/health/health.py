@@ -57,7 +57,7 @@ async def health_async(
     ```python
     import sandlot
 
-    run = sandlot.run("environments/arithmetic", "scripted:golden", group=4)
+    run = sandlot.run("arithmetic", "scripted:golden", group=4)
     health = sandlot.health(run)
     print(health.verdict, {item.name: item.mark for item in health.items})
     ```

@@ -37,7 +37,7 @@ def resolution(rows: Sequence[TraceRow], *, scripted: bool = False) -> HealthIte
         complaints.append(f"{raw} different sums of points became {left} different rewards")
     if not scripted and max(top, bottom) >= _SATURATED:
         level = max(levels) if top >= bottom else min(levels)
-        complaints.append(f"{max(top, bottom):.0%} of rewards are {level:g}: too easy or too hard to learn from")
+        complaints.append(f"{max(top, bottom):.0%} of rewards are {level:g}: there is little to learn from them")
     if not scripted and groups and flat / len(groups) >= _SATURATED:
         complaints.append(f"in {flat} of {len(groups)} groups all rewards are equal: nothing can be learned from them")
     return HealthItem(

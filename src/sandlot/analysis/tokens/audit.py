@@ -113,7 +113,7 @@ def check_tokens(run: Run, model: str | None = None, *, gate: str | None = None)
     import sandlot
     from sandlot.analysis.tokens.audit import check_tokens
 
-    run = sandlot.run("environments/arithmetic", "rookie", rollouts=2)
+    run = sandlot.run("arithmetic", "rookie", rollouts=2)
     assert check_tokens(run).verdict == "sound"
     ```
     """

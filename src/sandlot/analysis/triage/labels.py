@@ -123,7 +123,7 @@ def label_rollouts(run: Run, labels: Sequence[str], *, by: str, note: str = "") 
     import sandlot
     from sandlot.analysis.triage.labels import label_rollouts
 
-    run = sandlot.run("environments/arithmetic", "scripted:golden", rollouts=4)
+    run = sandlot.run("arithmetic", "scripted:golden", rollouts=4)
     label_rollouts(run, ["arithmetic-0/0=ok"], by="ann", note="read in full")
     ```
     """

@@ -59,7 +59,7 @@ def triage(run: Run | str | Path, *, traces: int = _TRACES, seed: int = 0) -> Tr
     ```python
     import sandlot
 
-    run = sandlot.run("environments/arithmetic", "scripted:mixed:0.5", group=4)
+    run = sandlot.run("arithmetic", "scripted:mixed:0.5", group=4)
     for cluster in sandlot.triage(run).clusters:
         print(cluster.size, cluster.signature.label, cluster.examples[0])
     ```

@@ -126,7 +126,7 @@ async def calibrate_async(  # noqa: PLR0913 - the everyday fields of a calibrati
     ```python
     import sandlot
 
-    found = sandlot.calibrate("environments/arithmetic", "scripted:golden", band=(0.1, 0.6))
+    found = sandlot.calibrate("arithmetic", "scripted:golden", band=(0.1, 0.6))
     print({label: share.value for label, share in found.shares.items()}, found.spent.rollouts)
     ```
     """

@@ -14,7 +14,7 @@ _Option = typer.Option
 
 _Env = Annotated[
     str | None,
-    typer.Argument(metavar="ENV", help="A path to an environment (file or folder), or the name of an installed one."),
+    typer.Argument(metavar="ENV", help="A path to an environment (file or folder), or the name of a ready or installed one."),
 ]
 _Grader = Annotated[
     str | None,

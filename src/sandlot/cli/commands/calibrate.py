@@ -18,13 +18,13 @@ def _calibrate(
     model: Model,
     band: Annotated[str, _Option("--band", metavar="LOW:HIGH", help="Pass rates worth training on.")] = "0.2:0.5",
     budget: Annotated[int | None, _Option("--budget", help="Maximum number of rollouts. [default: as many as it takes]")] = None,
-    confidence: Annotated[float, _Option("--confidence", help="How sure a task's place must be.")] = 0.9,
-    start: Annotated[int, _Option("--start", help="Rollouts of every task before anything is decided.")] = 4,
+    confidence: Annotated[float, _Option("--confidence", help="Probability that a task's label must reach.")] = 0.9,
+    start: Annotated[int, _Option("--start", help="First rollouts of every task, before any label.")] = 4,
     cap: Annotated[int, _Option("--cap", help="Maximum rollouts of one task; after that it is borderline.")] = 32,
     group: Annotated[int, _Option("--group", "-g", help="Rollouts per group in training, for the forecast.")] = 8,
     family: Annotated[
         list[str] | None,
-        _Option("--family", metavar="TAG", help="Tasks with this tag are alike; may be repeated. [default: by first tag]"),
+        _Option("--family", metavar="TAG", help="Tasks with this tag form a family; may be repeated. [default: by first tag]"),
     ] = None,
     threshold: Annotated[float, _Option("--threshold", help="Reward from which a rollout passes.")] = 1.0,
     grader_errors: Annotated[
@@ -40,8 +40,8 @@ def _calibrate(
 
     Measures how often the model passes each task, and places the task below, in or above the band. Takes as few rollouts as that
     needs, prints the error rates, and writes the curriculum that `sandlot train` reads. The same command continues a calibration
-    that was interrupted; another band reuses the rollouts that are there. Exit code 1 if the run was stopped as bad, a task
-    could never be scored or no task is worth training on, 3 if it is incomplete.
+    that was interrupted; another band reuses its rollouts. Exit code 1 if too many rollouts failed, a task has no score or no
+    task is in the band, 3 if it is incomplete.
     """
     from sandlot.calibrate.tasks.calibrate import CalibrationConfig  # noqa: PLC0415 - help does not need it
     from sandlot.calibrate.tasks.rule import Rule  # noqa: PLC0415 - as above

@@ -1,4 +1,4 @@
-"""`sandlot replay`: play a trace again, then go on with another model."""
+"""`sandlot replay`: play a trace again, then continue with another model."""
 
 from typing import Annotated
 
@@ -33,8 +33,8 @@ def _replay(
     else:
         diverged = [event for event in again.events if event.kind == "replay_diverged"]
         for event in diverged:
-            typer.echo(f"turn {event.turn}: the world answered differently: {event.detail}", err=True)
+            typer.echo(f"turn {event.turn}: the result differs from the recorded one: {event.detail}", err=True)
         if not diverged:
-            typer.echo("the world gave the same answers as then", err=True)
+            typer.echo("no turn was replayed" if until == 0 else "the replayed turns got the recorded results", err=True)
         show_result(again)
     raise typer.Exit(0 if again.reward is not None else 1)

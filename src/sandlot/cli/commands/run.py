@@ -35,7 +35,9 @@ def _run(
         int | None, _Option("--rollouts", "-n", help="Total number of rollouts, spread over the tasks. [default: one per task]")
     ] = None,
     group: Annotated[int | None, _Option("--group", "-g", help="Rollouts of each task.")] = None,
-    seed: Annotated[int | None, _Option("--seed", help="Seed of the models' sampling. [default: different in each run]")] = None,
+    seed: Annotated[
+        int | None, _Option("--seed", help="Seed of sampling, not of tasks. [default: different in each run]")
+    ] = None,
     config_file: Annotated[
         Path | None, _Option("--config", metavar="FILE", help="A whole run as `--dry-run` prints it, instead of ENV and options.")
     ] = None,
@@ -49,8 +51,8 @@ def _run(
 ) -> None:
     """Run a model on an environment's tasks.
 
-    Every rollout is graded and stored. The same command continues a run that was interrupted. Exit code 1 if the run was
-    stopped as bad or any rollout failed, 3 if it is incomplete.
+    Every rollout is graded and stored. The same command continues a run that was interrupted. Exit code 1 if any
+    rollout failed, 3 if the run is incomplete.
     """
     from sandlot.cli.views.run import run_watched, show_forecast  # noqa: PLC0415 - help does not need it
 

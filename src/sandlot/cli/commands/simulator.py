@@ -19,7 +19,7 @@ def _simulator(
         _Option(
             "--labels",
             metavar="FILE",
-            help="Labels of conversation ends by people, JSON Lines: `task`, `agent`, `labels` (`done`, `goes on`).",
+            help="Conversations labelled by people, JSON Lines: `task`, `agent` (its messages), `labels` (`done` or `goes on`).",
         ),
     ] = None,
     task: Task = None,
@@ -32,17 +32,15 @@ def _simulator(
     max_flips: Annotated[
         float, _Option("--max-flips", help="Maximum share of conversations that may end differently when repeated.")
     ] = 0.05,
-    max_leaks: Annotated[
-        float, _Option("--max-leaks", help="Maximum share of replies that tell a fact without being asked.")
-    ] = 0.05,
+    max_leaks: Annotated[float, _Option("--max-leaks", help="Maximum share of replies that give a fact unasked.")] = 0.05,
     kappa: Annotated[float, _Option("--kappa", help="Minimum agreement with people on the end (Cohen's kappa).")] = 0.6,
     json: Json = False,
 ) -> None:
     """Validate a model that plays the user.
 
-    Checks that it is consistent, tells its facts only when asked, ends the conversation at the right time and stays in its role.
-    It holds short conversations whose right course follows from the environment's personas, and those that people labelled. Exit
-    code 1 if a gate fails, 3 if too little is known.
+    Checks that it is consistent, gives its facts only when asked, ends the conversation at the right time and stays in its role.
+    It is tested in short conversations whose correct outcome follows from the environment's personas, and in those that people
+    labelled. Exit code 1 if a gate fails, 3 if too little is known.
     """
     from sandlot.calibrate.users.gates import SimulatorGates  # noqa: PLC0415 - help does not need it
     from sandlot.cli.views.simulator import simulate_watched  # noqa: PLC0415 - as above

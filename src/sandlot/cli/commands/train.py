@@ -44,7 +44,8 @@ def _train(
     """Train a model on an environment, by a recipe.
 
     Held-out tasks are measured before, during and after training, and a report is written. The same command continues a run
-    that was interrupted. Exit code 1 if the run was stopped as bad or raised an alarm, 3 if it is incomplete.
+    that was interrupted. Exit code 1 if too many rollouts failed, no group was informative for long, or an alarm was
+    raised; 3 if it is incomplete.
     """
     from sandlot.cli.views.train import show_recipe, train_watched  # noqa: PLC0415 - help does not need torch
     from sandlot.train.parallel.ranks import is_leader  # noqa: PLC0415 - as above

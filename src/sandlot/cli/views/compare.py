@@ -3,7 +3,7 @@
 from rich.console import Console
 from rich.markup import escape
 
-from sandlot.cli.views.summary import plain
+from sandlot.cli.views.summary import clean
 from sandlot.run.compare import RunComparison
 from sandlot.run.regrade import Report, describe_outcome
 
@@ -31,13 +31,13 @@ def print_comparison(comparison: RunComparison) -> None:
         console.print(f"  unscored  [yellow]{comparison.dropped.value:+.1%}[/]")
     for name, changes in (("better", comparison.improved), ("worse", comparison.regressed)):
         if changes:
-            shown = ", ".join(f"{plain(change.task)} {change.first:.2f} to {change.second:.2f}" for change in changes[:2])
+            shown = ", ".join(f"{clean(change.task)} {change.first:.2f} to {change.second:.2f}" for change in changes[:2])
             console.print(f"{name:>10}  {len(changes)}  [dim]{escape(shown)}{', ...' if len(changes) > 2 else ''}[/]")
     console.print(f" unchanged  {comparison.unchanged}")
     for name, tasks in (("only in the first", comparison.only_first), ("only in the second", comparison.only_second)):
         if tasks:
             console.print(
-                f"{name}: {len(tasks)}  [dim]{escape(plain(', '.join(tasks[:3])))}{', ...' if len(tasks) > 3 else ''}[/]"
+                f"{name}: {len(tasks)}  [dim]{escape(clean(', '.join(tasks[:3])))}{', ...' if len(tasks) > 3 else ''}[/]"
             )
 
 
@@ -48,6 +48,6 @@ def print_report(report: Report) -> None:
         print("the environment has changed since the run was made")
     for item in report.changed[:_MAX_REGRADED]:
         checks = ", ".join(item.changed_checks[:6])
-        print(f"  {plain(item.task)}/{item.rollout}: {describe_outcome(item.before)} -> {describe_outcome(item.now)}  ({checks})")
+        print(f"  {clean(item.task)}/{item.rollout}: {describe_outcome(item.before)} -> {describe_outcome(item.now)}  ({checks})")
     if len(report.changed) > _MAX_REGRADED:
         print(f"  and {len(report.changed) - _MAX_REGRADED} more; `--json` has all")

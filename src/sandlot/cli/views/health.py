@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from sandlot.analysis.health.item import Health, HealthItem, HealthMark
-from sandlot.cli.views.summary import plain
+from sandlot.cli.views.summary import clean
 
 _MARKS = {
     HealthMark.OK: ("green", "ok"),
@@ -53,15 +53,15 @@ def health_line(run: Path, items: Iterable[HealthItem]) -> str | None:
     first = min(worst, key=lambda item: item.mark is HealthMark.WARN)
     more = f" (and {len(worst) - 1} more)" if len(worst) > 1 else ""
     style = "red" if first.mark is HealthMark.FAIL else "yellow"
-    return f"[{style}]health[/]: {escape(plain(first.said))}{more}  [dim]sandlot health {escape(str(run))}[/]"
+    return f"[{style}]health[/]: {escape(clean(first.said))}{more}  [dim]sandlot health {escape(str(run))}[/]"
 
 
 def _print_item(console: Console, health: Health, item: HealthItem) -> None:
-    needs = f"  [dim]needs {escape(plain(item.needed))}[/]" if item.mark is HealthMark.UNKNOWN and item.needed else ""
+    needs = f"  [dim]needs {escape(clean(item.needed))}[/]" if item.mark is HealthMark.UNKNOWN and item.needed else ""
     style, word = _MARKS[item.mark]
-    console.print(f"[{style}]{word:>5}[/]  [bold]{item.name:<10}[/]  {escape(plain(item.said))}{needs}")
+    console.print(f"[{style}]{word:>5}[/]  [bold]{item.name:<10}[/]  {escape(clean(item.said))}{needs}")
     if item.mark in {HealthMark.WARN, HealthMark.FAIL} and item.look:
-        console.print(f"{'':19}[dim]sandlot show {escape(plain(f'{health.run}/{item.look[0]}'))}[/]")
+        console.print(f"{'':19}[dim]sandlot show {escape(clean(f'{health.run}/{item.look[0]}'))}[/]")
 
 
 def _read(health: Health) -> str:

@@ -22,7 +22,9 @@ def print_images(images: Sequence[StoredImage], *, removed: bool) -> None:
     for each in images:
         about, size = each.about, f"{each.about.size_bytes / 2**20:.1f} MiB"
         print(f"{'removed  ' if removed else ''}{size:>12}  {about.digest[:26]:<26}  {_age(each.used):>12}  {about.name}")
-    print(f"{len(images)} images, {sum(each.about.size_bytes for each in images) / 2**20:.1f} MiB")
+    print(
+        f"{len(images)} image{'s' if len(images) != 1 else ''}, {sum(each.about.size_bytes for each in images) / 2**20:.1f} MiB"
+    )
 
 
 def _age(used: float) -> str:

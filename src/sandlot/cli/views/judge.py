@@ -1,4 +1,4 @@
-"""`sandlot judge` for a person: what it is asked about, then each figure with its interval and its gate."""
+"""The output of `sandlot judge`: progress, then each figure with its interval and its gate."""
 
 import functools
 from collections.abc import Callable, Iterator
@@ -61,7 +61,7 @@ def judge_watched(
 def _print_quality(found: Validation[Quality]) -> None:
     console = Console(highlight=False, soft_wrap=True)
     quality, standing = found.quality, found.standing
-    said = {GateState.PASS: "passes", GateState.FAIL: "fails", GateState.UNCALIBRATED: "not known: too few labels"}[standing]
+    said = {GateState.PASS: "passes", GateState.FAIL: "fails", GateState.UNCALIBRATED: "unknown: too few labels"}[standing]
     console.print(f"judge [bold]{escape(quality.judge)}[/]: [{STYLES[standing]}]{said}[/]")
     console.print(
         f"[dim]     asked[/]  {quality.calls:,} questions about {quality.items} items, {quality.labelled} labelled by people"
@@ -97,7 +97,7 @@ def people_lines(agreements: tuple[Agreement, ...]) -> Iterator[tuple[str, str]]
 def _figures(quality: Quality) -> list[tuple[str, str]]:
     """The figures behind the gates, with their intervals."""
     kappa = "" if quality.fleiss is None else f"; kappa (Fleiss) [bold]{quality.fleiss:.2f}[/]"
-    lines = [("itself", f"flips {percent(quality.flips)}{kappa}")] if quality.flips.value is not None else []
+    lines = [("repeated", f"verdict differs {percent(quality.flips)}{kappa}")] if quality.flips.value is not None else []
     lines += people_lines(quality.agreements)
     if quality.corrected is not None and quality.judged_mean is not None:
         lines.append(
@@ -109,12 +109,12 @@ def _figures(quality: Quality) -> list[tuple[str, str]]:
 def percent(interval: Interval) -> str:
     """A share with its interval."""
     if interval.value is None:
-        return "nothing counted"
+        return "no data"
     return f"[bold]{interval.value:.1%}[/] [dim]{interval.low:.0%} to {interval.high:.0%}[/]"
 
 
 def _range(interval: Interval) -> str:
     if interval.value is None:
-        return "none (all alike)"
+        return "undefined (all labels are equal)"
     note = f" [dim]({escape(interval.note)})[/]" if interval.note else ""
     return f"[bold]{interval.value:.2f}[/] [dim]{interval.low:.2f} to {interval.high:.2f}[/]{note}"

@@ -11,7 +11,7 @@ from sandlot.calibrate.tasks.calibration import BINS, Calibration, Errors
 from sandlot.calibrate.tasks.placement import WORDS, Placement, TaskLabel
 from sandlot.calibrate.tasks.rates import Rates
 from sandlot.calibrate.tasks.rule import Region, Rule
-from sandlot.cli.views.summary import plain
+from sandlot.cli.views.summary import clean
 
 _COLOURS = {
     TaskLabel.TOO_HARD: "magenta",
@@ -101,7 +101,7 @@ def _line(console: Console, name: str, value: str) -> None:
 
 def _verdict(found: Calibration) -> str:
     colour = {"complete": "green", "stopped": "red"}.get(found.verdict, "yellow")
-    why = f": {escape(plain(found.stopped))}" if found.stopped else ""
+    why = f": {escape(clean(found.stopped))}" if found.stopped else ""
     return f"[{colour}]{found.verdict}[/]{why}"
 
 

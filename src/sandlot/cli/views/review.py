@@ -42,7 +42,7 @@ def review(run: Run, proposed: Sequence[Chosen], *, by: str) -> None:
             typer.echo(f"no new label in the last {found.since_new} ({ENOUGH} are enough); `q` stops here", err=True)
     found = review_of(read_labels(run.path))
     typer.echo(
-        f"{found.rollouts} rollouts have labels ({len(found.labels)} different ones); the same command continues",
+        f"{found.rollouts} rollouts labelled, with {len(found.labels)} different labels; the same command continues",
         err=True,
     )
 

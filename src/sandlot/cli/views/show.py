@@ -12,7 +12,7 @@ from rich.table import Table
 
 from sandlot.cli.options import authors_on_stderr, print_json
 from sandlot.cli.views.columns import print_columns
-from sandlot.cli.views.summary import end_text, plain
+from sandlot.cli.views.summary import clean, end_text
 from sandlot.core.concurrency.blocking import run_interruptible
 from sandlot.core.errors import SandlotError
 from sandlot.core.limits import OnBreach
@@ -194,7 +194,7 @@ def show_trace(path: Path, task: str, rollout: int, *, json: bool, most: int | N
             console.print(f"{mark} {number:>3}  {escape(line[:most].rstrip().replace(_NEWLINE, _UNDER))}{cut}")
     for event in trace.events:
         if event.kind == "user_told":
-            console.print(f"[cyan]~[/]    the user was played by {escape(plain(event.detail['model']))}")
+            console.print(f"[cyan]~[/]    the user was played by {escape(clean(event.detail['model']))}")
             continue
         console.print(f"[yellow]!    turn {event.turn}: {event.kind} {escape(str(event.detail))}[/]")
     console.print(f"\nend: [bold]{end_text(trace.end or '')}[/]")
@@ -206,11 +206,11 @@ def print_outcome(console: Console, outcome: Outcome | None, most: int | None = 
     if isinstance(outcome, Scored):
         _print_score(console, outcome.score)
     elif isinstance(outcome, Failed):
-        console.print(f"failed: [red]{outcome.side}/{escape(outcome.kind)}[/]  {escape(plain(outcome.message[:most]))}")
+        console.print(f"failed: [red]{outcome.side}/{escape(outcome.kind)}[/]  {escape(clean(outcome.message[:most]))}")
         for frame in outcome.frames:
             console.print(f"  [dim]at[/] {escape(printable(frame, most))}")
     elif outcome is not None:
-        console.print(f"cancelled: {escape(plain(outcome.reason[:most]))}")
+        console.print(f"cancelled: {escape(clean(outcome.reason[:most]))}")
 
 
 def _print_score(console: Console, score: RubricScore) -> None:

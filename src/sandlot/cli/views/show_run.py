@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from sandlot.cli.options import print_json
 from sandlot.cli.views.columns import print_columns
-from sandlot.cli.views.summary import end_text, plain, print_notable, print_numbers
+from sandlot.cli.views.summary import clean, end_text, print_notable, print_numbers
 from sandlot.core.text import one_line
 from sandlot.core.trace import Scored, Trace, TraceRow
 from sandlot.run.catalog import TaskScores, catalog_entry, scores_by_task
@@ -75,14 +75,14 @@ def _print_tasks(run: Run, tasks: Sequence[TaskScores], *, every: bool) -> None:
     )
     if len(shown) < len(tasks):
         console.print(f"[dim]... and {len(tasks) - len(shown):,} more: sandlot show {escape(str(run.path))} --all[/]")
-    console.print(f"[dim]all attempts at one task: sandlot show {escape(str(run.path))}/{escape(plain(shown[0].task))}[/]\n")
+    console.print(f"[dim]all attempts at one task: sandlot show {escape(str(run.path))}/{escape(clean(shown[0].task))}[/]\n")
 
 
 def _task_cells(each: TaskScores) -> tuple[str, ...]:
     unscored = each.rollouts - each.scored
     return (
-        escape(plain(each.task)),
-        escape(plain(each.split)),
+        escape(clean(each.task)),
+        escape(clean(each.split)),
         f"{each.score:.3f}" if each.score is not None else "-",
         f"{each.passed} of {each.scored}",
         str(each.rollouts),
@@ -109,22 +109,22 @@ def show_task(path: Path, task: str, *, json: bool) -> None:
     console = Console(highlight=False, soft_wrap=True)
     scored = [row.score for row in rows if row.score is not None]
     mean = f"mean score [bold]{sum(scored) / len(scored):.3f}[/], " if scored else ""
-    console.print(f"[bold]{escape(plain(task))}[/] in {escape(str(path))}: {mean}{len(scored)} of {len(rows)} scored")
+    console.print(f"[bold]{escape(clean(task))}[/] in {escape(str(path))}: {mean}{len(scored)} of {len(rows)} scored")
     cells = [_attempt_cells(row, traces.get(row.rollout)) for row in rows]
     print_columns(console, ("rollout", "outcome", "end", "turns", "seconds", "answer"), cells)
     _print_checks(console, list(traces.values()))
-    console.print(f"one attempt: sandlot show {escape(str(path))}/{escape(plain(task))}/{rows[0].rollout}")
+    console.print(f"one attempt: sandlot show {escape(str(path))}/{escape(clean(task))}/{rows[0].rollout}")
 
 
 def _attempt_cells(row: TraceRow, trace: Trace | None) -> tuple[str, ...]:
     said = row.message if row.outcome == "failed" else trace.answer if trace else ""
-    answer = escape(one_line(plain(said or ""), 70))
+    answer = escape(one_line(clean(said or ""), 70))
     return str(row.rollout), _outcome(row), end_text(row.end), str(row.turns), f"{row.seconds:.1f}", answer
 
 
 def _outcome(row: TraceRow) -> str:
     if row.score is None:
-        return f"[red]{row.outcome}: {escape(plain(f'{row.side}/{row.kind}'))}[/]" if row.side else f"[yellow]{row.outcome}[/]"
+        return f"[red]{row.outcome}: {escape(clean(f'{row.side}/{row.kind}'))}[/]" if row.side else f"[yellow]{row.outcome}[/]"
     points = f"  {row.points:g}/{row.possible:g}" if row.points is not None and row.possible is not None else ""
     return f"{row.score:.3f}[dim]{points}[/]"
 
@@ -139,7 +139,7 @@ def _print_checks(console: Console, traces: Sequence[Trace]) -> None:
     if not lost:
         return
     rows = [
-        (escape(plain(name)), str(counts["met"]), str(counts["not_met"]), str(counts.total() - counts["met"] - counts["not_met"]))
+        (escape(clean(name)), str(counts["met"]), str(counts["not_met"]), str(counts.total() - counts["met"] - counts["not_met"]))
         for name, counts in sorted(lost.items(), key=lambda item: item[1]["met"])
     ]
     console.print()

@@ -1,4 +1,4 @@
-"""`sandlot simulator` for a person: what it plays, then each figure with its gate."""
+"""The output of `sandlot simulator`: progress, then each figure with its gate."""
 
 import functools
 from typing import Any
@@ -11,7 +11,7 @@ from sandlot.calibrate.users.simulator import SimulatorQuality
 from sandlot.calibrate.users.validate import validate_user
 from sandlot.cli.options import authors_on_stderr
 from sandlot.cli.views.judge import STYLES, GatedResult, people_lines, percent, print_gates
-from sandlot.cli.views.summary import plain
+from sandlot.cli.views.summary import clean
 from sandlot.core.concurrency.blocking import run_interruptible
 from sandlot.wiring.config import ModelConfig
 
@@ -21,7 +21,9 @@ def simulate_watched(env: str, user: ModelConfig, *, quiet: bool, **how: Any) ->
     console = Console(stderr=True, quiet=quiet, highlight=False, soft_wrap=True)
 
     def begin(tasks: int, conversations: int) -> None:
-        console.print(f"[bold]{escape(user.shown)}[/] plays the users of {tasks} tasks in {conversations} conversations")
+        console.print(
+            f"[bold]{escape(user.shown)}[/] plays the users of {tasks} tasks in {conversations} conversations, some repeated"
+        )
 
     with authors_on_stderr(), console.status("talking"):
         found = run_interruptible(functools.partial(validate_user, env, user, begin=begin, **how))
@@ -31,15 +33,15 @@ def simulate_watched(env: str, user: ModelConfig, *, quiet: bool, **how: Any) ->
 def _print_simulator(found: Validation[SimulatorQuality]) -> None:
     console = Console(highlight=False, soft_wrap=True)
     quality, standing = found.quality, found.standing
-    said = {GateState.PASS: "passes", GateState.FAIL: "fails", GateState.UNCALIBRATED: "not known: too little to go by"}[standing]
+    said = {GateState.PASS: "passes", GateState.FAIL: "fails", GateState.UNCALIBRATED: "unknown: too little data"}[standing]
     console.print(f"user [bold]{escape(quality.user)}[/]: [{STYLES[standing]}]{said}[/]")
-    console.print(f"[dim]      held[/]  {quality.calls:,} conversations as the users of {quality.tasks} tasks")
+    console.print(f"[dim]    tested[/]  in {quality.calls:,} conversations as the users of {quality.tasks} tasks")
     print_gates(console, found.gates)
     kappa = "" if quality.fleiss is None else f"; kappa (Fleiss) [bold]{quality.fleiss:.2f}[/]"
-    lines = [("itself", f"ends differently {percent(quality.flips)}{kappa}")]
+    lines = [("repeated", f"ends differently {percent(quality.flips)}{kappa}")]
     lines.append(("ends", f"too early {percent(quality.premature)}; not when done {percent(quality.missing)}"))
-    lines.append(("facts", f"told when asked {percent(quality.facts)}; unasked {percent(quality.unasked)}"))
+    lines.append(("facts", f"given when asked {percent(quality.facts)}; given unasked {percent(quality.unasked)}"))
     lines += people_lines(quality.agreements)
-    lines += [(name, f"[dim]such as[/] {escape(plain(example))}") for name, example in quality.examples.items()]
+    lines += [(name, f"[dim]example:[/] {escape(clean(example))}") for name, example in quality.examples.items()]
     for name, value in lines:
         console.print(f"[dim]{name:>10}[/]  {value}")

@@ -18,13 +18,13 @@ from sandlot.run.summary import Summary
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _OWN = re.compile(r"\bsandlot_env_[0-9a-f]{12}\.")
-"""The private package an author's files are loaded into; its name says nothing to a person."""
+"""The private package an author's files are loaded into; left out of what is printed."""
 
 _DIGITS = re.compile(r"\d+")
 
 
 def print_summary(run: Run, summary: Summary) -> None:
-    """To stdout, in one screen."""
+    """Print the summary to stdout, on one screen."""
     print_numbers(run, summary)
     print_notable(run, summary)
 
@@ -38,20 +38,20 @@ def print_numbers(run: Run, summary: Summary) -> None:
     for name, value in _lines(run, summary):
         console.print(f"[dim]{name:>10}[/]  {value}")
     for function in run.sittings[-1].blocked_by[:3] if run.sittings else ():
-        if _OWN.match(function):  # a busy machine delays our own functions too, and an author cannot change those
+        if _OWN.match(function):  # not Sandlot's own functions, which a busy machine delays too
             console.print(
-                f"[yellow]`{escape(plain(function))}` blocked all other rollouts: make it a plain `def`, or await in it[/]"
+                f"[yellow]`{escape(clean(function))}` blocked all other rollouts: make it a plain `def`, or await in it[/]"
             )
 
 
-def plain(text: str) -> str:
-    """What is fit for a terminal, with an author's functions named as the author knows them: `tools.buy`."""
+def clean(text: str) -> str:
+    """Text that is safe in a terminal, without the private package name of an author's functions: `tools.buy`."""
     return _OWN.sub("", printable(text))
 
 
 def end_text(end: str) -> str:
     """Why the agent stopped, as a person reads it; in JSON an end keeps its own word."""
-    return "ended by a failure" if end == End.CUT else end
+    return "ended by a failure or a stop" if end == End.CUT else end
 
 
 def _verdict(run: Run, summary: Summary) -> str:
@@ -62,7 +62,7 @@ def _verdict(run: Run, summary: Summary) -> str:
         or "not all rollouts are done; the same command continues it"
     )
     colour = "red" if summary.verdict == "stopped" else "yellow"
-    return f"[{colour}]{summary.verdict}[/]: {escape(plain(stopped))}"
+    return f"[{colour}]{summary.verdict}[/]: {escape(clean(stopped))}"
 
 
 def _lines(run: Run, summary: Summary) -> list[tuple[str, str]]:
@@ -98,7 +98,7 @@ def _lines(run: Run, summary: Summary) -> list[tuple[str, str]]:
 
 def _calls(summary: Summary) -> str:
     errors = f", {summary.tool_errors:,} answered with an error" if summary.tool_errors else ""
-    return f" with {summary.calls:,} tool calls{errors}" if summary.calls else ""
+    return f" with {summary.calls:,} tool call{'s' if summary.calls != 1 else ''}{errors}" if summary.calls else ""
 
 
 def _dropped(summary: Summary) -> str:
@@ -166,15 +166,15 @@ def print_notable(run: Run, summary: Summary) -> None:
     if summary.kinds:
         console.print("[red]failures[/]: " + ", ".join(f"{escape(kind)} {count}" for kind, count in summary.kinds.items()))
     for count, row in sorted(notable.failed.values(), key=lambda each: -each[0])[:3]:
-        console.print(f"{count:>5} x  {escape(_short(plain(row.message or '')))}")
+        console.print(f"{count:>5} x  {escape(_short(clean(row.message or '')))}")
         console.print(f"         [dim]sandlot show {run.path}/{row.task}/{row.rollout}[/]")
     if run.manifest.config.model.spec == "scripted:golden" and notable.imperfect:
-        # A mistake in the solution, a tool or a check: say so before a model is blamed for it.
+        # A mistake in the solution, a tool or a check, which would look like a weak model.
         console.print(f"[yellow]the golden solution lost points or met a tool error in {notable.imperfect} rollouts[/]")
     if notable.lowest is not None:
         console.print(f"look closer: sandlot show {run.path}/{notable.lowest.task}/{notable.lowest.rollout}")
 
 
 def _short(text: str, most: int = 400) -> str:
-    """The beginning and the end: an error's fix stands last."""
+    """The beginning and the end: the fix is at the end of an error message."""
     return text if len(text) <= most else f"{text[: most // 2]} ... {text[-most // 2 :]}"

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 
 from sandlot.cli.options import authors_on_stderr, print_json, print_plain_json, print_result
 from sandlot.cli.views.bars import Bars
-from sandlot.cli.views.summary import plain
+from sandlot.cli.views.summary import clean
 from sandlot.observe.events import (
     AlarmRaised,
     EvaluationBegan,
@@ -105,7 +105,7 @@ class _Lines:
                 self._console.print(f"{word} {escape(event.sentence)}")
             case RolledBack():
                 self._console.print(
-                    f"[yellow]the score fell: version {event.version} continues from the weights of version {event.best}[/]"
+                    f"[yellow]version {event.version} is given up: training continues from the weights of version {event.best}[/]"
                 )
             case SinkFailed():
                 why = f"{escape(event.reason)}; progress.jsonl has everything"
@@ -114,11 +114,11 @@ class _Lines:
                 pass
 
     def _begin(self, event: TrainingBegan) -> None:
-        sandboxed = "in sandboxes" if event.sandboxed else "without sandboxes: it needs none"
+        sandboxed = "in sandboxes" if event.sandboxed else "no sandbox needed"
         continued = f", continuing after step {event.version}" if event.version else ""
         self._console.print(
-            f"[bold]{escape(event.model)}[/] learns [bold]{escape(event.environment)}[/] {sandboxed}: {event.steps} steps of "
-            f"{event.tasks} tasks x {event.group} rollouts -> [bold]{escape(event.path)}[/]{continued}"
+            f"training [bold]{escape(event.model)}[/] on [bold]{escape(event.environment)}[/] ({sandboxed}): "
+            f"{event.steps} steps of {event.tasks} tasks x {event.group} rollouts -> [bold]{escape(event.path)}[/]{continued}"
         )
         if event.differences:
             before = escape("; ".join(event.differences))
@@ -147,7 +147,7 @@ def step_line(step: Learned, heldout: str, *, alarmed: bool = False) -> str:
         f"[dim]held-out[/] {heldout or '-'}",
         f"groups {step.informative}/{step.groups}",
         f"[red]failed {step.failed}[/]" if step.failed else "failed 0",
-        _of_learning(step),
+        _update_figures(step),
         f"[dim]distinct {step.diversity.distinct:.0%}[/]" if step.diversity else "",
         f"{step.tokens_per_s:.0f} tok/s",
         f"[dim]{step.seconds:.1f} s: {shares}[/]",
@@ -156,7 +156,7 @@ def step_line(step: Learned, heldout: str, *, alarmed: bool = False) -> str:
     return "  ".join(piece for piece in pieces if piece)
 
 
-def _of_learning(step: Learned) -> str:
+def _update_figures(step: Learned) -> str:
     """The loss of imitation; else KL, entropy, clipping and staleness."""
     if step.kl is None:
         return f"loss [bold]{step.loss:.3f}[/]"
@@ -195,12 +195,12 @@ def _print_unfinished(path: Path, progress: Learning, steps: int) -> None:
 
 
 def _print_outcome(path: Path, outcome: Outcome) -> None:
-    """The end of a training run, for a person."""
+    """Print the result of a training run for a person."""
     console = Console(highlight=False, soft_wrap=True)
     colour = {"complete": "green", "incomplete": "yellow"}.get(outcome.verdict, "red")
     console.print(
         f"[bold]{escape(outcome.name)}[/]: {escape(outcome.model)} on {escape(outcome.environment)}: "
-        f"[{colour}]{outcome.verdict}[/]" + (f": {escape(plain(outcome.stopped))}" if outcome.stopped else "")
+        f"[{colour}]{outcome.verdict}[/]" + (f": {escape(clean(outcome.stopped))}" if outcome.stopped else "")
     )
     for name, value in _lines(path, outcome):
         console.print(f"[dim]{name:>10}[/]  {value}")
@@ -243,7 +243,7 @@ def _lines(path: Path, outcome: Outcome) -> list[tuple[str, str]]:
     if outcome.best_weights:
         lines.append(("best", f"version {outcome.best_version}: --model hf:{escape(str(path / outcome.best_weights))}"))
     if outcome.best_adapter:
-        lines.append(("adapter", f"{escape(str(path / outcome.best_adapter))}  [dim]as PEFT and vLLM read it[/]"))
+        lines.append(("adapter", f"{escape(str(path / outcome.best_adapter))}  [dim]for PEFT and vLLM[/]"))
     return lines
 
 
@@ -253,6 +253,6 @@ def _level(heldout: Heldout) -> str:
 
 
 def show_recipe(recipe: Recipe, place: Path | None, *, json: bool) -> None:
-    """What would be trained; trains nothing."""
-    told = {"run": str(place_of(recipe, place)), "recipe": as_plain_data(recipe)}
-    print_result(told, print_plain_json, json=json)
+    """Print the recipe that would be trained; train nothing."""
+    shown = {"run": str(place_of(recipe, place)), "recipe": as_plain_data(recipe)}
+    print_result(shown, print_plain_json, json=json)

@@ -11,7 +11,7 @@ from sandlot.analysis.triage.clusters import Cluster, Odd
 from sandlot.analysis.triage.labels import ENOUGH, Review, read_labels
 from sandlot.analysis.triage.signature import NONE
 from sandlot.analysis.triage.triage import Triage
-from sandlot.cli.views.summary import plain
+from sandlot.cli.views.summary import clean
 from sandlot.core.text import printable_json
 from sandlot.run.results import Run
 
@@ -58,27 +58,27 @@ def _print_cluster(console: Console, run: str, cluster: Cluster) -> None:
     style = "red" if cluster.blames_environment else "yellow"
     console.print(
         f"\n{cluster.size:>5,} {cluster.share:>5.0%}  [{style}]{signature.label}[/]  [dim]{escape(signature.kind)}[/]  "
-        f"{escape(plain(signature.cause))}"
+        f"{escape(clean(signature.cause))}"
     )
     last = f", last tool `{signature.last_tool}`" if signature.last_tool != NONE else ""
     tasks = f"{cluster.tasks} task{'s' if cluster.tasks != 1 else ''}"
-    console.print(f"{_INDENT}[dim]{tasks}{escape(plain(last))}[/]   sandlot show {escape(plain(f'{run}/{cluster.examples[0]}'))}")
+    console.print(f"{_INDENT}[dim]{tasks}{escape(clean(last))}[/]   sandlot show {escape(clean(f'{run}/{cluster.examples[0]}'))}")
     if cluster.concentration is not None:
         at = cluster.concentration
         console.print(
-            f"{_INDENT}[cyan]concentrated in tag `{escape(plain(at.tag))}`: {at.these_with} of its {at.these} tasks, "
+            f"{_INDENT}[cyan]concentrated in tag `{escape(clean(at.tag))}`: {at.these_with} of its {at.these} tasks, "
             f"and {at.passing_with} of {at.passing} tasks that pass[/]"
         )
     if cluster.contrast is not None:
-        console.print(f"{_INDENT}[cyan]{escape(plain(cluster.contrast.said))}[/]")
-        console.print(f"{_INDENT}[dim]compare with:[/] sandlot show {escape(plain(f'{run}/{cluster.contrast.pair[0]}'))}")
+        console.print(f"{_INDENT}[cyan]{escape(clean(cluster.contrast.said))}[/]")
+        console.print(f"{_INDENT}[dim]compare with:[/] sandlot show {escape(clean(f'{run}/{cluster.contrast.pair[0]}'))}")
 
 
 def _print_odd(console: Console, run: str, odd: Odd) -> None:
-    text = f'  [dim]"{escape(plain(odd.text))}"[/]' if odd.text else ""
+    text = f'  [dim]"{escape(clean(odd.text))}"[/]' if odd.text else ""
     elsewhere = f", and {odd.elsewhere:.0%} of the others" if odd.text else ""
     console.print(f"{odd.size:>5,} {odd.share:>5.0%}  [yellow]{odd.why}[/]  {odd.said}[dim]{elsewhere}[/]{text}")
-    console.print(f"{_INDENT}[dim]sandlot show {escape(plain(f'{run}/{odd.examples[0]}'))}[/]")
+    console.print(f"{_INDENT}[dim]sandlot show {escape(clean(f'{run}/{odd.examples[0]}'))}[/]")
 
 
 def _print_reading(console: Console, triage: Triage) -> None:

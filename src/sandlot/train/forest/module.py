@@ -18,7 +18,7 @@ class DecoderWithCritic(nn.Module):
         self.decoder, self.critic = decoder, critic
 
     def compute(self, rows: Sequence[Row], *, critic: bool = False, **asked: Any) -> RowOutputs:
-        """As `forward.seen`."""
+        """As `forward_rows`."""
         return RowOutputs(*self(rows, critic=critic, **asked))
 
     def forward(self, rows: Sequence[Row], *, critic: bool, **asked: Any) -> tuple[Tensor, Tensor | None, Tensor | None, int]:

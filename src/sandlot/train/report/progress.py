@@ -14,9 +14,10 @@ from sandlot.analysis.alarm import Alarm, alarm
 from sandlot.core.disk import write_file
 from sandlot.core.stats.intervals import Interval, Sums, spread_of
 from sandlot.core.trace import Scored, Trace
-from sandlot.observe.training_records import Learned, Measured, WentBack
+from sandlot.observe.training_records import Collapse, Learned, Measured, WentBack
 from sandlot.run.results import Run
 from sandlot.train.algorithms.algorithms import Imitate, teaches
+from sandlot.train.guard import find_collapse
 from sandlot.train.recipe import Recipe
 from sandlot.train.report.diversity import diversity_of
 from sandlot.train.rows import Group
@@ -24,13 +25,13 @@ from sandlot.train.tally import Update
 
 FILE = "progress.jsonl"
 
-Line = Learned | Measured | Alarm | WentBack
+Line = Learned | Measured | Alarm | WentBack | Collapse
 _NUMBERS = {field.name for record in (Learned, Measured) for field in msgspec.structs.fields(record) if field.type is float}
 """Fields whose value may be not a number, such as the loss of a diverged step; JSON has null for it."""
 
 
 class TrainingProgress:
-    """The steps, evaluations, alarms and rollbacks of a training so far."""
+    """The steps, evaluations, alarms, rollbacks and verdicts of the guard so far."""
 
     def __init__(self, path: Path, lines: Sequence[Line] = ()) -> None:
         self.path = path
@@ -38,6 +39,7 @@ class TrainingProgress:
         self.evaluations = [line for line in lines if isinstance(line, Measured)]
         self.alarms = [line for line in lines if isinstance(line, Alarm)]
         self.rollbacks = [line for line in lines if isinstance(line, WentBack)]
+        self.collapses = [line for line in lines if isinstance(line, Collapse)]
         self.stopped: str | None = None
         """Why it ended before its last step; None if it did not."""
         self.tripped = False
@@ -71,6 +73,8 @@ class TrainingProgress:
                 self.alarms.append(line)
             case WentBack():
                 self.rollbacks.append(line)
+            case Collapse():
+                self.collapses.append(line)
         with (self.path / FILE).open("ab") as out:
             out.write(msgspec.json.encode(line) + b"\n")
             out.flush()
@@ -82,6 +86,15 @@ class TrainingProgress:
         if found is not None:
             self.add(found)
         return found
+
+    def check_collapse(self, window: int) -> str | None:
+        """Why the training looks about to collapse, if it does; see `guard.py`."""
+        return find_collapse(self.steps, window, [line.version for line in (*self.collapses, *self.rollbacks)])
+
+    @property
+    def rate(self) -> float:
+        """What the guard has set the learning rate to, as a share of the recipe's."""
+        return self.collapses[-1].rate if self.collapses else 1.0
 
     @property
     def idle(self) -> int:

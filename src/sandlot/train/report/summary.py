@@ -151,7 +151,7 @@ def outcome_of(progress: TrainingProgress, recipe: Recipe, sandbox: str) -> Outc
         skills=_skills(first[1].summary(), last[1].summary()) if first and last and len(measured) > 1 else {},
         separate=before is not None and after is not None and after.low > before.high,
         time=_time_spent(progress),
-        alarms=tuple(alarm.sentence for alarm in progress.alarms),
+        alarms=tuple(found.sentence for found in (*progress.alarms, *progress.collapses)),
         rollbacks=len(progress.rollbacks),
         robustness=dict(_robustness(recipe, first[1], last[1])) if first and last else {},
         diversity_before=progress.steps[0].diversity if progress.steps else None,
