@@ -32,11 +32,12 @@ test: install
 	@command -v git >/dev/null || { echo "The terminal environment needs git. Install it: sudo apt-get install git"; exit 1; }
 	@$(BIN)/pytest -n 2 -m "not system"
 
-# Longer proofs on the real machine: crashes, foreign servers, many connections, the other processor, a Docker engine and a
-# Prometheus (installed with apt-get if there is none; the tests start their own in a temporary folder).
+# Longer proofs on the real machine: crashes, foreign servers, many connections, the other processor, a browser, a Docker engine,
+# a Prometheus (installed with apt-get if there is none; the tests start their own in a temporary folder).
 test-system: install
 	@sh tests/install_docker.sh
 	@sh tests/install_cross.sh
+	@sh tests/install_chromium.sh
 	@sh tests/install_prometheus.sh
 	@$(BIN)/pytest -m system --timeout 300
 

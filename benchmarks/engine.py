@@ -16,7 +16,7 @@ from engine_load import Agents, Flat, play_agents, play_flat, play_update
 from report import Report, Row, machine, publish, say
 
 from sandlot.model.engine.engine import Engine
-from sandlot.model.engine.plain import PlainRunner
+from sandlot.model.engine.local import plain_runner
 from sandlot.model.nn.decoder import Decoder
 
 NAME = "engine"
@@ -151,7 +151,7 @@ def ratios_of(ours: dict[str, Any], peers: dict[str, dict[str, Any]]) -> dict[st
 
 def _engine(decoder: Decoder, max_batch: int, context: int, *, share: bool = True) -> Engine:
     blocks = (max_batch + 1) * -(-context // BLOCK)
-    runner = PlainRunner(decoder, blocks=blocks, block_size=BLOCK)
+    runner = plain_runner(decoder, blocks, BLOCK)
     return Engine(runner, blocks=blocks, context=context, max_batch=max_batch, chunk=512, share=share)
 
 

@@ -123,7 +123,7 @@ def imitate_until_enough(device: str) -> tuple[int, list[dict[str, Any]]]:
 
 
 def main() -> None:
-    """SFT, then GRPO with several seeds, then one asynchronous GRPO."""
+    """SFT, then GRPO with several seeds, each with staleness 0 and 2."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--seeds", type=int, default=3)

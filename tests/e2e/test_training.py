@@ -39,6 +39,7 @@ from sandlot.observe.events import (
 from sandlot.run.results import Run
 from sandlot.run.trained import read_trained
 from sandlot.train.algorithms.algorithms import Imitate, PolicyGradient
+from sandlot.train.checkpoint import Checkpoints
 from sandlot.train.groups import task_order
 from sandlot.train.recipe import Evaluation
 from sandlot.train.report.progress import TrainingProgress, read_lines
@@ -46,6 +47,7 @@ from sandlot.train.report.summary import Outcome
 from sandlot.train.tracking import figures_of_step
 from sandlot.train.train import train, train_async
 from sandlot.train.trainer import Optimisation
+from sandlot.train.training import Training
 from sandlot.train.variants import polite, spaced
 from tiny_models import write_tiny
 
@@ -92,6 +94,42 @@ def test_killed_in_the_middle_of_a_step_and_continued_it_gives_the_losses_of_a_r
     assert done.json["verdict"] == "complete"
     assert numbers(TrainingProgress.read(place)) == numbers(whole)
     assert [line.version for line in TrainingProgress.read(place).evaluations] == [0, 4]
+
+
+@pytest.fixture
+def checkpoints_are_slow(monkeypatch):
+    """None is due between evaluations, as if writing one took minutes."""
+    monkeypatch.setattr(Checkpoints, "due", False)
+
+
+@pytest.mark.usefixtures("checkpoints_are_slow")
+def test_stopped_in_order_between_two_checkpoints_it_goes_on_from_its_last_step(folder, whole, tmp_path):
+    def stop(event: RunEvent) -> None:
+        if isinstance(event, StepLearned) and event.step.version == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    first = train(letters.recipe(folder), run=tmp_path / "run", sink=stop)
+    assert first.stopped
+    assert 2 <= len(first.steps) < 4
+    assert (tmp_path / "run" / "checkpoints" / f"{len(first.steps):06d}").is_dir()
+    assert numbers(train(letters.recipe(folder), run=tmp_path / "run")) == numbers(whole)
+
+
+@pytest.mark.usefixtures("checkpoints_are_slow")
+def test_ended_by_an_error_between_two_checkpoints_it_computes_the_same_steps_again(folder, whole, tmp_path, monkeypatch):
+    publish = Training.publish
+
+    async def fail(training: Training, version: int) -> None:
+        if version == 3:
+            raise OSError("the disk is gone")
+        await publish(training, version)
+
+    monkeypatch.setattr(Training, "publish", fail)
+    with pytest.raises(OSError, match="the disk is gone"):
+        train(letters.recipe(folder), run=tmp_path / "run")
+    assert not list((tmp_path / "run" / "checkpoints").glob("00000[123]"))
+    monkeypatch.setattr(Training, "publish", publish)
+    assert numbers(train(letters.recipe(folder), run=tmp_path / "run")) == numbers(whole)
 
 
 def test_a_run_that_is_asked_for_more_steps_goes_on(folder, whole, tmp_path):

@@ -37,6 +37,7 @@ from sandlot.cli.commands import (
     tokens,
     train,
     triage,
+    view,
 )
 from sandlot.cli.options import app
 from sandlot.core.errors import SandlotError
@@ -64,7 +65,7 @@ def _options(
 
 
 _ORDER = (
-    doctor, new, list, show, play, run, compare, regrade, replay, shell, audit, health, triage, tokens, calibrate, judge,
+    doctor, new, list, show, view, play, run, compare, regrade, replay, shell, audit, health, triage, tokens, calibrate, judge,
     simulator, train, rubric, serve, export, images, gc,
 )  # fmt: skip
 _NAMES = [module.__name__.rpartition(".")[2] for module in _ORDER]

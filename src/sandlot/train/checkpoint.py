@@ -120,7 +120,7 @@ class Checkpoints:
     def restore(self, learner: Learner, standing: TrainingState) -> None:
         """Restore the weights and the trainer's state."""
         learner.overwrite(lambda decoder: self.put(decoder, standing.version))
-        kept: Any = cast("Any", torch).load(self.place(standing.version) / "trainer.pt", weights_only=True)
+        kept: Any = cast("Any", torch).load(self.place(standing.version) / "trainer.pt", weights_only=True, map_location="cpu")
         learner.restore(kept)
 
 

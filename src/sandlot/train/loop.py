@@ -43,26 +43,31 @@ async def learn(recipe: Recipe, path: Path, sink: Sink = ignore_event) -> Traini
         emit = run.collector.sink
         emit(_training_began(run, progress))
         with collection.until_stopped():
+            await _mark_best(run, progress)
             await _evaluate(run, progress)
             async with open_groups(_groups_of(run)) as groups:
                 for version in range(run.standing.version + 1, recipe.steps + 1):
                     started = time.monotonic()
                     batch, traces = await _collect_batch(run, groups)
                     examples = recipe.algorithm(batch, run.trainer.values if recipe.critic else None)
+                    run.updating = True
                     update = await off_loop("update", lambda examples=examples: run.trainer.update(examples, progress.rate))
                     seconds = time.monotonic() - started
                     # Before the weights are saved: a crash between the two repeats the step, and never loses its line.
                     progress.add(summarise_step(version, batch, traces, update, seconds, recipe))
-                    await run.advance(msgspec.structs.replace(run.standing, version=version, groups=groups.taken))
+                    run.standing = msgspec.structs.replace(run.standing, version=version, groups=groups.taken)
+                    run.updating = False
                     alarm = progress.check_alarm()
                     emit(StepLearned(step=progress.steps[-1], alarmed=alarm is not None))
                     if alarm is not None:
                         emit(AlarmRaised(kind="reward_hacking", sentence=alarm.sentence))
                     await _guard(run, progress)  # before anything is sampled with these weights
+                    await run.keep_unless_stored(due=recipe.evaluates(version) or run.checkpoints.due)
                     await run.publish(version)
                     groups.published()
                     await _evaluate(run, progress)
                     await _require_learning(run, progress)
+        await run.keep_unless_stored()  # after a stop in order, nothing is computed again
     progress.stopped, progress.tripped = collection.stopped, collection.tripped
     return progress
 
@@ -131,13 +136,17 @@ async def _evaluate(run: Training, progress: TrainingProgress) -> None:
     fallen = best.mean - progress.evaluations[-1].mean
     gone_back = any(line.version == version for line in progress.rollbacks)
     if recipe.evaluation.rollback is not None and fallen > recipe.evaluation.rollback and not gone_back:
-        await _go_back(run, progress, best.version)
+        await run.go_back(best.version)
+        # After the weights are saved: a crash between the two goes back once more.
+        progress.add(WentBack(version=version, best=best.version))
+        emit(RolledBack(version=version, best=best.version))
 
 
-async def _go_back(run: Training, progress: TrainingProgress, best: int) -> None:
-    await run.go_back(best)
-    progress.add(WentBack(version=run.standing.version, best=best))
-    run.collector.sink(RolledBack(version=run.standing.version, best=best))
+async def _mark_best(run: Training, progress: TrainingProgress) -> None:
+    """Mark the best version, if a crash came between its evaluation and the mark: else its weights would be removed."""
+    best = progress.best
+    if best is not None and best.version != run.standing.best and run.checkpoints.place(best.version).is_dir():
+        await run.mark(best)
 
 
 async def _require_learning(run: Training, progress: TrainingProgress) -> None:
@@ -146,7 +155,7 @@ async def _require_learning(run: Training, progress: TrainingProgress) -> None:
     if progress.idle and progress.idle == recipe.warn_idle:
         run.collector.sink(AlarmRaised(kind="idle", sentence=progress.why_idle()))
     if recipe.stop_idle and progress.idle >= recipe.stop_idle and run.standing.version < recipe.steps:
-        await run.keep(run.standing)  # continues after these steps
+        await run.keep_unless_stored()  # continues after these steps
         run.collection.stop(progress.why_idle(), tripped=True)
         await anyio.lowlevel.checkpoint()  # ends here
 
@@ -159,12 +168,16 @@ async def _guard(run: Training, progress: TrainingProgress) -> None:
         return
     action = guard.on_collapse if version < run.recipe.steps else "warn"
     if action == "roll_back" and best is not None:
-        await _go_back(run, progress, best.version)
+        progress.add(WentBack(version=version, best=best.version))
     shrunk = guard.factor if action in {"roll_back", "shrink"} else 1.0
     found = Collapse(version=version, why=why, action=action, rate=progress.rate * shrunk)
     progress.add(found)
     run.collector.sink(AlarmRaised(kind="collapse", sentence=found.sentence))
+    # The weights of this version are not on disk yet: after a crash before they are, the step and its verdict are repeated.
+    if action == "roll_back" and best is not None:
+        await run.go_back(best.version)
+        run.collector.sink(RolledBack(version=version, best=best.version))
+    await run.keep_unless_stored()
     if action == "stop":
-        await run.keep(run.standing)  # continues after this step: repeating it would only stop again
         run.collection.stop(found.sentence, tripped=True)
         await anyio.lowlevel.checkpoint()  # ends here

@@ -250,6 +250,8 @@ def require_same_recipe(recipe: Recipe, path: Path) -> None:
     if file.is_file():
         begun = _public(msgspec.json.decode(file.read_bytes()))
         wanted: dict[str, Any] = msgspec.json.decode(_encode_recipe(recipe))
+        for each in (begun, wanted):
+            each["optimisation"].pop("compiled", None)  # sets the pace only, as `device` does
         changed = [name for name, value in wanted.items() if name not in _PACE and begun.get(name) != value]
         if changed:
             raise ConfigError(f"`{path}` was begun with another {', '.join(changed)}; name a new folder with `--run`")

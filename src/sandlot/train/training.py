@@ -72,6 +72,8 @@ class Training:
     standing: TrainingState
     kept: RunReader | None
     """The rollouts of earlier sittings."""
+    updating: bool = False
+    """True while weights are changed: they then belong to no version, and are not written to disk."""
 
     @property
     def collection(self) -> Collection:
@@ -130,11 +132,11 @@ class Training:
         self.standing = standing
         await off_loop("keep", lambda: self.checkpoints.keep(self.trainer, standing))
 
-    async def advance(self, standing: TrainingState) -> None:
-        """Note that a step is done. Its weights are written to disk if they will be evaluated, or if a checkpoint is due."""
-        self.standing = standing
-        if self.recipe.evaluates(standing.version) or self.checkpoints.due:
-            await self.keep(standing)
+    async def keep_unless_stored(self, *, due: bool = True) -> None:
+        """Write the weights of the last step to disk, if it is `due` and they are not there yet."""
+        place = self.checkpoints.place(self.standing.version)
+        if due and self.standing.version and not self.updating and not place.is_dir():
+            await self.keep(self.standing)
 
     async def mark(self, best: Measured) -> None:
         """Store which version is best: its weights are kept until another is better."""
@@ -147,6 +149,11 @@ class Training:
 
     async def go_back(self, version: int) -> None:
         """Continue from the weights and the optimiser's state of an earlier version; version numbers keep counting up."""
+        if not self.checkpoints.place(version).is_dir():
+            raise ConfigError(
+                f"the weights of version {version} are gone from `{self.checkpoints.folder}`, and the training was to go back to "
+                "them; put the folder back, or train without `rollback`"
+            )
         before = msgspec.structs.replace(self.standing, version=version)
         await off_loop("restore", lambda: self.checkpoints.restore(self.trainer, before))
         await self.keep(self.standing)

@@ -3,8 +3,8 @@
 Verdicts about one item are alike, so the bootstrap resamples items, not verdicts. A figure that is not defined, such as agreement
 beyond chance if all verdicts are equal, is None.
 
-`flip_rate` and `fleiss_kappa` measure one rater asked several times, `cohen_kappa` two raters, `Confusion` a rater against the
-truth, `rank_change` verdicts before and after a change that should not matter, `prediction_powered` means.
+`flip_rate` and `fleiss_kappa` measure one rater asked several times, `cohen_kappa` two raters,
+`rank_change` verdicts before and after a change that should not matter, `prediction_powered` means.
 """
 
 import math

@@ -6,19 +6,24 @@ attend together, prompts in groups of equal size.
 """
 
 from collections.abc import Callable
+from typing import cast
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - the name everyone knows
-from torch import Tensor
+from torch import Tensor, nn
 
 from sandlot.model.engine.batch import Batch, KVCache
 from sandlot.model.nn.decoder import Attend, Decoder
+from sandlot.model.nn.packed import PackedLinear, can_add_in_fp32
 
 Part = Callable[[Tensor, Tensor, Tensor, Tensor], None]
 """(queries of all tokens, one layer's keys, its values, output to write to)."""
 
 _BUCKET = 1.5
 """Sequences attend together if the longest is at most this many times the shortest."""
+
+_FEW = 2
+"""For up to this many tokens the head is faster in fp32 than in two passes of bf16."""
 
 
 class PlainRunner:
@@ -42,6 +47,9 @@ class PlainRunner:
         weight = self._decoder.head.weight
         if weight.dtype in {torch.float32, torch.float64}:
             return self._decoder.logits(hidden)
+        head = cast("nn.Module", self._decoder.head)
+        if len(hidden) > _FEW and isinstance(head, PackedLinear) and can_add_in_fp32():
+            return head.apply_in_fp32(hidden)
         now = (weight.data_ptr(), weight._version)  # noqa: SLF001 - torch has no other name for it
         if self._head_from != now:
             self._head, self._head_from = weight.float(), now

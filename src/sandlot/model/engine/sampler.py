@@ -98,9 +98,11 @@ def pick_by_inverse(logits: Tensor, temperature: Tensor, uniform: Tensor) -> tup
     before = total.gather(-1, chunk) - mass.gather(-1, chunk)
     inside = chunks.gather(1, chunk[:, :, None].expand(-1, -1, _CHUNK))[:, 0].cumsum(-1, dtype=torch.float64)
     drawn = (chunk * _CHUNK + _first_above(inside, aim - before))[:, 0].clamp_(max=logits.shape[-1] - 1)
+    logprobs = probabilities.gather(-1, drawn[:, None])[:, 0].log()
+    if not greedy.any():  # the maximum costs as much as the softmax
+        return drawn, logprobs
     best, certain = _likeliest(logits)
-    chosen = torch.where(greedy, best, drawn)
-    return chosen, torch.where(greedy, certain, probabilities.gather(-1, chosen[:, None])[:, 0].log())
+    return torch.where(greedy, best, drawn), torch.where(greedy, certain, logprobs)
 
 
 def _first_above(total: Tensor, aim: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ reordered once, and again only after the weights change. The packed copy needs a
 """
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Any, cast
 
 import torch
@@ -30,12 +31,26 @@ class PackedLinear(nn.Module):
         """Apply the layer."""
         if x.requires_grad or torch.is_grad_enabled():
             return F.linear(x, self.weight, self.bias)
+        return cast("Tensor", _onednn._linear_pointwise(x, self._pack(), self.bias, "none", [], ""))  # noqa: SLF001 - what torch.compile calls
+
+    def apply_in_fp32(self, x: Tensor) -> Tensor:
+        """Apply the layer and keep about 17 bits of the result instead of 8; needs `can_add_in_fp32`.
+
+        oneDNN has fp32 sums but returns bf16. A second pass subtracts the first result from the sums, which leaves what rounding
+        removed. Both passes are faster than one in fp32.
+        """
+        rounded = self(x)
+        rest = _onednn._linear_pointwise.binary(x, -rounded, self._pack(), self.bias, "add")  # noqa: SLF001 - as above
+        return rounded.float().add_(rest)
+
+    def _pack(self) -> Tensor:
+        """The packed weights, packed again if the weights changed."""
         # A write in place raises the version; new memory has a new address.
         now = (self.weight.data_ptr(), self.weight._version)  # noqa: SLF001 - torch has no other name for it
         if self._packed is None or self._packed_from != now:
-            self._packed = cast("Tensor", _onednn._reorder_linear_weight(self.weight.detach(), 8))  # noqa: SLF001 - what torch.compile calls
+            self._packed = cast("Tensor", _onednn._reorder_linear_weight(self.weight.detach(), 8))  # noqa: SLF001 - as above
             self._packed_from = now
-        return cast("Tensor", _onednn._linear_pointwise(x, self._packed, self.bias, "none", [], ""))  # noqa: SLF001 - as above
+        return self._packed
 
 
 def pack_linears(decoder: Decoder) -> Decoder:
@@ -52,3 +67,14 @@ def can_pack(weight: Tensor) -> bool:
     if weight.device.type != "cpu" or weight.dtype != torch.bfloat16 or not torch.backends.mkldnn.is_available():
         return False
     return bool(_onednn._is_mkldnn_bf16_supported())  # noqa: SLF001 - as above
+
+
+@cache
+def can_add_in_fp32() -> bool:
+    """True if oneDNN adds to a bf16 product before rounding it, which not every processor's kernels do."""
+    with torch.inference_mode(mode=False), torch.no_grad():
+        linear = nn.Linear(512, 512, bias=False, dtype=torch.bfloat16, device="meta").to_empty(device="cpu")
+        nn.init.ones_(linear.weight)
+        given = torch.ones(8, 512, dtype=torch.bfloat16)
+        given[:, 0] = 2.0  # the sum is 513, and bf16 has only multiples of 4 there
+        return bool((PackedLinear(linear).apply_in_fp32(given) == 513.0).all())

@@ -39,11 +39,11 @@ class _Mlflow:
         self._client, self._own = client, digest(str(run.resolve()).encode())[:16]
         self._run = ""
 
-    def begin(self, name: str, settings: Settings, version: int) -> None:
+    def begin(self, name: str, settings: Settings, version: int) -> None:  # noqa: ARG002 - MLflow replaces by itself what is noted again
         """Continue the run of an earlier sitting, or create one."""
         found: Any = self._client.get_experiment_by_name(_EXPERIMENT)
         experiment: str = found.experiment_id if found else self._client.create_experiment(_EXPERIMENT)
-        earlier: Any = self._client.search_runs([experiment], f"tags.`{_OWN}` = '{self._own}'") if version else []
+        earlier: Any = self._client.search_runs([experiment], f"tags.`{_OWN}` = '{self._own}'")
         if earlier:
             self._run = earlier[0].info.run_id
             self._client.update_run(self._run, status="RUNNING")

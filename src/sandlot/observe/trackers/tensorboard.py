@@ -25,7 +25,7 @@ class _TensorBoard:
         """Start a writer that hides figures of later versions, which a killed sitting left."""
         from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - the package is an extra
 
-        self._writer = SummaryWriter(str(self._folder), purge_step=version + 1 if version else None)
+        self._writer = SummaryWriter(str(self._folder), purge_step=version + 1)
         table = "\n".join(f"| {key} | {value} |" for key, value in {"name": name, **settings}.items())
         self._writer.add_text("settings", f"| | |\n|---|---|\n{table}", version)
 

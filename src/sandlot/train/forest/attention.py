@@ -15,11 +15,9 @@ from torch.nn.attention.flex_attention import BlockMask, flex_attention
 
 from sandlot.model.nn.attention import dense_forest_attend, masked_attention
 from sandlot.model.nn.decoder import Attend
+from sandlot.train.forest.layers import raise_recompile_limit
 
 BLOCK = 128
-SIZES = 256
-"""Limit of compiled kernels. One is compiled for each number of queries and keys, of which `padded_size` has fewer than this;
-torch's own limit is 8."""
 
 Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
 """(queries `[tokens, heads, width]`, keys and values `[others, kv_heads, width]`) -> `[tokens, heads, width]`."""
@@ -95,5 +93,5 @@ def _ordered(wanted: Tensor) -> tuple[Tensor, Tensor]:
 
 @cache
 def _flex() -> Any:
-    torch._dynamo.config.recompile_limit = max(SIZES, torch._dynamo.config.recompile_limit)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    raise_recompile_limit()
     return cast("Any", torch.compile)(flex_attention, dynamic=False)

@@ -15,6 +15,8 @@ from torch import Tensor, nn
 
 from sandlot.model.nn.decoder import Block
 
+_VARIANTS = 256
+"""More than there are sizes of forests (`padded_size`), each of which has an attention kernel of its own."""
 Heads = tuple[Tensor, Tensor, Tensor]
 
 
@@ -51,6 +53,11 @@ def _scores(head: nn.Module, hidden: Tensor, targets: Tensor, temperature: float
     return chosen, spread
 
 
+def raise_recompile_limit() -> None:
+    """Let torch keep more variants of a compiled function than its 8: it computes further ones without compiling them."""
+    torch._dynamo.config.recompile_limit = max(_VARIANTS, torch._dynamo.config.recompile_limit)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+
+
 PLAIN = LayerFunctions(_inputs, _outputs, _scores)
 """Eager torch: exact to the last bit between runs, and in fp64."""
 
@@ -58,5 +65,6 @@ PLAIN = LayerFunctions(_inputs, _outputs, _scores)
 @cache
 def compiled() -> LayerFunctions:
     """The same functions compiled, for any number of tokens; equal to `PLAIN` within rounding."""
+    raise_recompile_limit()
     fuse = cast("Any", torch.compile)
     return LayerFunctions(*(fuse(function, dynamic=True) for function in (_inputs, _outputs, _scores)))

@@ -1,10 +1,11 @@
+import pytest
 import torch
 
 from peer_models import logits
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.layout import put_weights, weights_of
 from sandlot.model.nn.lora import add_adapters
-from sandlot.model.nn.packed import pack_linears
+from sandlot.model.nn.packed import PackedLinear, can_add_in_fp32, can_pack, pack_linears
 from sandlot.model.nn.shape import Shape
 
 IDS = torch.tensor([5, 17, 9, 3, 0, 42, 42, 7])
@@ -59,3 +60,18 @@ def test_other_types_are_left_as_they_are():
 def test_a_packed_decoder_can_be_adapted():
     quick = add_adapters(pack_linears(drawn(1, torch.bfloat16)), rank=2)
     assert same(logits(quick, IDS), logits(drawn(1, torch.bfloat16), IDS))
+
+
+@pytest.mark.skipif(
+    not can_pack(torch.zeros(1, dtype=torch.bfloat16)) or not can_add_in_fp32(), reason="needs oneDNN with fp32 sums of bf16"
+)
+def test_a_result_in_fp32_keeps_what_bf16_rounds_away():
+    torch.manual_seed(1)
+    layer, given = PackedLinear(torch.nn.Linear(96, 200, dtype=torch.bfloat16)), torch.randn(5, 96).bfloat16()
+    exact = torch.nn.functional.linear(given.double(), layer.weight.double(), layer.bias.double())
+    with torch.inference_mode():
+        rounded, kept = layer(given), layer.apply_in_fp32(given)
+    step = 2.0**-17 * exact.abs() + 1e-6
+    assert kept.dtype == torch.float32
+    assert ((kept - exact).abs() <= step).all()
+    assert ((rounded - exact).abs() > step).any()

@@ -1,11 +1,11 @@
 """Forests are filled up to few sizes, and not by much."""
 
-from sandlot.train.forest.attention import BLOCK, SIZES, padded_size
+from sandlot.train.forest.attention import BLOCK, padded_size
 
 
 def test_few_sizes_are_used_and_little_is_wasted():
     sizes = {padded_size(count) for count in range(1, 200_000, 37)}
-    assert len(sizes) < SIZES
+    assert len(sizes) < 256
     for count in range(1, 200_000, 37):
         size = padded_size(count)
         assert size >= count

@@ -1,0 +1,1 @@
+"""Runs, groups and traces in the browser."""
