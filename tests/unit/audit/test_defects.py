@@ -19,11 +19,8 @@ def test_every_defect_says_what_it_teaches_and_how_to_fix_it():
     assert [code for code, defect in DEFECTS.items() if not (defect.name and defect.harm and defect.fix)] == []
 
 
-def test_the_guide_gives_the_first_and_last_code_and_shows_the_fix_as_a_report_does():
+def test_the_guide_gives_the_first_and_last_code():
     assert re.search(r"codes, (D\d\d) to (D\d\d),", GUIDE).groups() == (min(DEFECTS), max(DEFECTS))
-    shown = re.findall(r"fix  (.+)\n", GUIDE)
-    assert shown
-    assert set(shown) <= {defect.fix for defect in DEFECTS.values()}
 
 
 def test_every_probe_says_in_a_sentence_what_must_hold():
