@@ -65,6 +65,7 @@ def test_an_absurd_learning_rate_is_stopped_and_the_same_command_goes_on_with_an
     assert (len(again.steps), again.collapses, again.stopped) == (len(progress.steps) + 1, [found], None)
 
 
+@pytest.mark.system  # half a minute of training
 def test_going_back_to_the_best_version_with_a_smaller_step_recovers(tmp_path):
     got: list[RunEvent] = []
     recipe = sums(ABSURD, steps=9, guard=CollapseGuard(on_collapse="roll_back", factor=0.02))
@@ -81,6 +82,7 @@ def test_going_back_to_the_best_version_with_a_smaller_step_recovers(tmp_path):
     assert progress.evaluations[-1].mean > 0.7 * progress.evaluations[0].mean
 
 
+@pytest.mark.system  # half a minute of training
 def test_a_sound_training_is_left_alone(tmp_path):
     progress = train(sums(5e-4), run=tmp_path / "run")
     assert (len(progress.steps), progress.collapses, progress.rate) == (8, [], 1.0)
@@ -92,6 +94,7 @@ def worthless_from_version_5(trace: Trace) -> float:
     return (trace.reward or 0.0) * 0.1 + (0.0 if max(versions) >= 5 else 0.9)
 
 
+@pytest.mark.system  # half a minute of training
 def test_a_smaller_step_is_kept_when_the_training_continues(tmp_path):
     folder = write_tiny(tmp_path / "tiny")
     recipe = letters.recipe(folder, steps=11, reward=worthless_from_version_5, guard=CollapseGuard(on_collapse="shrink"))
