@@ -11,6 +11,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guides").glob("*.md"))]
+SLOW = {"train", "calibrate", "run-and-look"}
+"""Pages whose commands take half a minute: they run with the longer proofs."""
 BLOCK = re.compile(r"^```(\w+)(?: ([^\n]*))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -19,7 +21,9 @@ def blocks(page: Path) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, id=page.stem, marks=[pytest.mark.system] if page.stem in SLOW else []) for page in PAGES]
+)
 def test_every_block_of_a_page_runs_from_top_to_bottom(page, tmp_path):
     """From an empty folder: ```python FILE``` writes a file, ```python``` runs, `$` lines of ```console``` have exit code 0."""
     environment = os.environ | {
