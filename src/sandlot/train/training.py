@@ -154,9 +154,11 @@ class Training:
                 f"the weights of version {version} are gone from `{self.checkpoints.folder}`, and the training was to go back to "
                 "them; put the folder back, or train without `rollback`"
             )
+        self.updating = True  # a stop before the end must not write the weights that are given up as this version
         before = msgspec.structs.replace(self.standing, version=version)
         await off_loop("restore", lambda: self.checkpoints.restore(self.trainer, before))
         await self.keep(self.standing)
+        self.updating = False
         await self.publish(self.standing.version)
 
     async def publish(self, version: int) -> None:

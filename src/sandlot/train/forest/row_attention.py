@@ -19,7 +19,8 @@ from sandlot.train.forest.forest import Forest
 from sandlot.train.forest.scores import to_tensor
 
 _FASTER = 1.5
-"""How many times as many pairs per second plain causal attention computes, compared with the forest's mask."""
+"""Rows are used up to this many times the pairs of the forest. On an H200, plain causal attention computed 1.3 to 1.5 times as
+many pairs per second as the forest's mask."""
 STEP = 256
 """Rows are padded to a multiple of this: cuDNN prepares a kernel for every size."""
 _KERNELS = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
