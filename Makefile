@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: install demo gallery test test-system test-aarch64 test-vllm test-trl test-trackers test-gym check format docs lock wheels bench clean
+.PHONY: install demo gallery test test-system test-browser test-aarch64 test-vllm test-trl test-trackers test-gym test-clients check format docs lock wheels bench clean
 
 install: $(VENV)/installed
 
@@ -35,11 +35,19 @@ test: install
 # Longer proofs on the real machine: crashes, foreign servers, many connections, the other processor, a browser, a Docker engine,
 # a Prometheus (installed with apt-get if there is none; the tests start their own in a temporary folder).
 test-system: install
+	@sh tests/install_debootstrap.sh
 	@sh tests/install_docker.sh
 	@sh tests/install_cross.sh
 	@sh tests/install_chromium.sh
+	@sh tests/install_node.sh
 	@sh tests/install_prometheus.sh
-	@$(BIN)/pytest -m system --timeout 300
+	@sh tests/install_otlp.sh $(BIN)/python >/dev/null
+	@$(BIN)/pytest -m system --timeout 900
+
+# Every page of `sandlot view` in a real Chromium (installed with apt-get if there is none). `make test-system` runs these tests too.
+test-browser: install
+	@sh tests/install_chromium.sh
+	@$(BIN)/pytest -m system --timeout 300 tests/system/test_*_in_browser.py
 
 # The sandbox on an emulated aarch64 machine with a kernel of its own: 1.2 GB the first time, and most of an hour. Others: TESTS="...".
 TESTS ?= tests/unit/sandbox tests/contract/test_sandbox_contract.py tests/contract/test_files_contract.py
@@ -66,6 +74,10 @@ test-trackers: install
 # Audits real Gymnasium environments, installed in a venv of its own outside this folder.
 test-gym: install
 	@sh tests/foreign/gym.sh $(BIN)
+
+# The openai and anthropic packages send images to our model server, in a venv of its own: 60 MB the first time.
+test-clients: install
+	@sh tests/foreign/clients.sh $(BIN)
 
 # What a commit must pass besides the tests.
 check: install

@@ -10,19 +10,20 @@ from typing import Any
 
 import msgspec
 import typer
-from python_names import prose, python_page, train_page
+from python_names import apps_page, prose, python_page, train_page
 
+from sandlot.analysis import own_labels, preferences
 from sandlot.analysis.health import item
 from sandlot.analysis.taxonomy import LABELS, VERSION
 from sandlot.analysis.triage import labels
 from sandlot.audit import finding, verdict, waivers
 from sandlot.audit.audit import ALL_PROBES
 from sandlot.audit.defects import DEFECTS
+from sandlot.checks import LIBRARY
 from sandlot.cli.main import app
 from sandlot.core import errors, limits, ports, rubric, task, trace
 from sandlot.core.ports import grading, model, sandbox, session, store, world
 from sandlot.env import folder
-from sandlot.grade.library import LIBRARY
 from sandlot.grade.loading import rubric_schema
 from sandlot.observe import events, training_records
 from sandlot.run import config
@@ -36,11 +37,15 @@ def pages() -> dict[str, str]:
     """Every generated page by file name."""
     return {
         "python.md": HEADER + python_page(_fields),
+        "apps.md": HEADER + apps_page(_fields),
         "train.md": HEADER + train_page(_fields),
         "commands.md": HEADER + commands(),
         "config.md": HEADER + records("Configuration", [folder, limits, config, wiring_config]),
         "records.md": HEADER
-        + records("Records", [task, rubric, trace, events, training_records, item, labels, finding, verdict, waivers]),
+        + records(
+            "Records",
+            [task, rubric, trace, events, training_records, item, labels, own_labels, preferences, finding, verdict, waivers],
+        ),
         "ports.md": HEADER + protocols(),
         "errors.md": HEADER + "# Errors\n\n```text\n" + inspect.cleandoc(errors.__doc__ or "") + "\n```\n",
         "checks.md": HEADER + ready_checks(),

@@ -1,4 +1,4 @@
-"""The Python reference: every name of `sandlot` and `sandlot.train` with signature, meaning, fields or methods.
+"""The Python reference: every name of `sandlot`, `sandlot.apps` and `sandlot.train` with signature, meaning, fields or methods.
 
 Everything comes from the code. A docstring is Markdown: prose, a list of parameters, one ```python block as the example.
 `tests/test_docs.py` runs the examples, and wants every name of `sandlot` and each of its parameters described, with an example.
@@ -9,10 +9,12 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import is_dataclass
 from enum import StrEnum
 from typing import Any
 
 import sandlot
+from sandlot import apps
 from sandlot.ports import Completed
 from sandlot.train import Evaluation, Optimisation
 
@@ -66,6 +68,30 @@ def train_page(fields: Fields) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def apps_page(fields: Fields) -> str:
+    """Every name of `sandlot.apps`; of a ready app, its tools."""
+    lines = ["# sandlot.apps", "", "```text", inspect.cleandoc(apps.__doc__ or ""), "```", ""]
+    values = {name: getattr(apps, name) for name in sorted(apps.__all__)}
+    for name, value in values.items():
+        lines += _app_entry(name, value) if isinstance(value, apps.App) else _entry(f"sandlot.apps.{name}", value, fields)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _app_entry(name: str, app: apps.App) -> Iterator[str]:
+    known = f"`{app.server.server}` {app.server.version} ({app.server.license})" if app.server else "Sandlot's own tools"
+    yield from (
+        f"## `sandlot.apps.{name}`",
+        "",
+        f"`world.apps.{app.name}`. Tools of {known}.",
+        "",
+        "| tool | description |",
+        "|---|---|",
+    )
+    for tool, made in app.parts.tools.items():
+        yield f"| `{tool}` | {' '.join(made.spec.description.split()).replace('|', '/')[:200]} |"
+    yield ""
+
+
 def prose(value: Any) -> str:
     """A docstring without its example."""
     return EXAMPLE.sub("", inspect.cleandoc(value.__doc__ or ""))
@@ -81,6 +107,8 @@ def _entry(title: str, value: Any, fields: Fields) -> Iterator[str]:
         pass  # users are given one, they do not make it
     elif documented:
         yield from ("```text", _constructor(short, value, documented), "```", "")
+    elif is_dataclass(value):
+        yield from ("```text", f"{short}()", "```", "")  # a record without fields
     elif inspect.isfunction(value.__init__) and value not in {sandlot.Agent, sandlot.SandlotError}:
         yield from ("```text", _signature(short, value.__init__), "```", "")
     yield from (inspect.cleandoc(value.__doc__ or ""), "")

@@ -19,12 +19,15 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Play:
     """`play(env)` plays the golden solution, `play(env, agent)` another; a rollout that was not scored fails the test."""
 
     def play(
-        env: Environment, agent: Callable[[Agent, Task], Awaitable[None]] | None = None, tasks: Sequence[str] = ()
+        env: Environment,
+        agent: Callable[[Agent, Task], Awaitable[None]] | None = None,
+        tasks: Sequence[str] = (),
+        at_once: int = 64,
     ) -> dict[str, Any]:
         if agent is not None:
             monkeypatch.setattr(env.marked, "solution", agent)
         scores = {}
-        for trace in run(env, "scripted:golden", tasks=tuple(tasks), runs=tmp_path):
+        for trace in run(env, "scripted:golden", tasks=tuple(tasks), runs=tmp_path, at_once=at_once):
             assert isinstance(trace.outcome, Scored), (trace.task, trace.outcome)
             scores[trace.task] = trace.outcome.score
         return scores

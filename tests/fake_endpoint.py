@@ -87,6 +87,7 @@ class FakeEndpoint:
     async def __aenter__(self):
         app = web.Application(client_max_size=2**30)
         app.router.add_post("/v1/chat/completions", self._serve)
+        app.router.add_post("/v1/messages", self._serve)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1, handle_signals=False)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0, backlog=8192)

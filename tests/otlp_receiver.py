@@ -32,6 +32,7 @@ class Receiver:
     wrong: list[str] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     num_requests: int = 0
+    bodies: list[bytes] = field(default_factory=list)
 
     def roots(self) -> list[Span]:
         """The spans without a parent, each with its children below it; every parent must have arrived."""
@@ -92,6 +93,7 @@ def receiving(answer: Callable[[int], tuple[int, bytes]] = lambda _number: (200,
             with lock:
                 receiver.num_requests += 1
                 number = receiver.num_requests
+                receiver.bodies.append(body)
                 receiver.headers.append({name.lower(): value for name, value in self.headers.items()})
             status, reply = answer(number)
             if status == 200:

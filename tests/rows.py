@@ -1,6 +1,9 @@
 """Rows of finished rollouts for tests, one line each."""
 
+from collections.abc import Iterable
+
 from sandlot.core.trace import TraceRow
+from sandlot.store.columns import Table, schema_of, table_of
 
 
 def scored(task: str = "t", rollout: int = 0, score: float = 1.0, **fields) -> TraceRow:
@@ -41,3 +44,10 @@ def row(task: str, rollout: int, **fields) -> TraceRow:
         "started": 0.0,
     }
     return TraceRow(task=task, rollout=rollout, **(plain | fields))
+
+
+def tables(made: Iterable[TraceRow], size: int = 7) -> list[Table]:
+    """The rows as the parts of a store, `size` rows each."""
+    every = list(made)
+    parts = [every[start : start + size] for start in range(0, len(every), size)]
+    return [table_of(part, schema_of(part)) for part in parts]

@@ -19,10 +19,12 @@ NAMES = [
     "Environment",
     "Evidence",
     "Failed",
+    "Image",
     "JudgeCheck",
     "Limits",
     "McpServer",
     "Persona",
+    "PythonCheck",
     "Recipe",
     "Rubric",
     "Run",
@@ -137,4 +139,4 @@ def test_recipes_import_from_one_place():
 
     assert Evaluation is Defined
     assert Recipe(name="x", env="x", algorithm=PolicyGradient(), optimisation=Optimisation(), sampling=Sampling()).steps == 50
-    assert len(sys.modules["sandlot.train"].__all__) == 38
+    assert len(sys.modules["sandlot.train"].__all__) == 44

@@ -63,6 +63,14 @@ def test_the_text_before_a_block_names_the_file_to_save_it_as(page):
     assert [name for start, name in named if f"`{name}`" not in text[:start].rpartition("```\n")[2]] == []
 
 
+def test_every_image_of_a_page_is_there_and_all_of_them_are_small():
+    shown = [(page.parent / name).resolve() for page in PAGES for name in re.findall(r"!\[[^\]]+\]\(([^)]+)\)", page.read_text())]
+    images = set((ROOT / "docs" / "images").glob("*.webp"))
+    assert [path for path in shown if not path.is_file()] == []
+    assert images <= set(shown)
+    assert sum(path.stat().st_size for path in images) < 600_000
+
+
 def lasting(text: str) -> str:
     """The lines of an output that are the same on every machine: all but the times."""
     return "\n".join(line.rstrip() for line in text.splitlines() if not line.strip().startswith(("time ", "slowest ")))
@@ -112,6 +120,7 @@ for number, code in enumerate(re.findall(r"^```python\\n(.*?)^```$", Path(sys.ar
 """
 
 
+@pytest.mark.system
 @pytest.mark.timeout(240)
 def test_every_example_of_the_python_reference_runs(tmp_path):
     """In one process and an empty folder, each in a file and a namespace of its own."""
@@ -127,13 +136,15 @@ def test_every_example_of_the_python_reference_runs(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-DOORS = ("sandlot", "sandlot.train", "sandlot.ports")
-ADAPTERS = ("sandlot.interop.trl", "sandlot.observe.otel", "sandlot.serve.metrics")
-"""Adapters to other packages, one module each, named in their guide."""
+DOORS = ("sandlot", "sandlot.apps", "sandlot.train", "sandlot.ports", "sandlot.checks", "sandlot.checks.office")
+ADAPTERS = ("sandlot.run.simulate", "sandlot.interop.trl", "sandlot.observe.otel", "sandlot.serve.metrics")
+"""Adapters to other packages and the simulator, one module each, named in their guide."""
 OUR_TOOLING = {
     "recipes/rookie.py": "builds the weights of `rookie` with the decoder and the tokenizer",
     "recipes/curves.py": "draws the charts and the table of docs/guides/train.md",
     "environments/broken/sweep.py": "measures the audit itself",
+    "environments/browser/tests/test_browser.py": "compares the bytes of two cold starts",
+    "environments/company/tests/test_company.py": "as above",
 }
 """Files that may import deeper, and why: they make parts of Sandlot."""
 IMPORT = re.compile(r"^\s*(?:from|import) (sandlot[\w.]*)", re.MULTILINE)
@@ -152,7 +163,8 @@ def test_guides_and_recipes_import_from_the_doors_only():
 def test_environments_and_scaffolds_import_from_the_front_door_only():
     files = [*ROOT.glob("environments/**/*.py"), *(ROOT / "src" / "sandlot" / "env" / "templates").rglob("*.jinja")]
     own_tools = {"schema-beside-the-handler"}  # it writes the class of a tool by hand, as plug-ins do
-    doors = {file: DOORS if file.parent.name in own_tools else ("sandlot",) for file in files}
+    own = ("sandlot", "sandlot.apps", "sandlot.checks", "sandlot.checks.office")
+    doors = {file: DOORS if file.parent.name in own_tools else own for file in files}
     deep = {str(file.relative_to(ROOT)): deep_imports(file.read_text(), doors[file]) for file in files}
     assert {file: found for file, found in deep.items() if found and file not in OUR_TOOLING} == {}
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sandlot.cli.views.show import environment_facts
 from sandlot.core.types import Split
+from sandlot.env.facts import environment_facts
 from sandlot.env.load import load
 
 ROOT = Path(__file__).parent.parent

@@ -9,6 +9,7 @@ ROOT = Path(__file__).parent.parent / "src" / "sandlot"
 # parts of the same group do not know each other.
 FLOORS = [
     [["core"]],
+    [["checks"]],
     [["sandbox", "tools", "grade", "model", "store", "observe"]],
     [["apps", "harness"]],
     [["env"]],

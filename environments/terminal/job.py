@@ -19,8 +19,8 @@ class Job:
     prompt: str
     wants: list[dict[str, Any]]
     """What must be there, in the words of `wanted.py`."""
-    solution: list[str]
-    """Shell commands; they find the answer in the sandbox, not in the key."""
+    solution: list[Any]
+    """Shell commands, and calls of `terminal` as their arguments; they find the answer in the sandbox, not in the key."""
     files: dict[str, str] = field(default_factory=dict)
     archives: dict[str, bytes] = field(default_factory=dict)
     script: str = ""
@@ -28,6 +28,10 @@ class Job:
     stdin: str = ""
     kept: tuple[str, ...] = ()
     """Files nobody was asked to change."""
+    port: int = 0
+    """A port that is open once what the script started is ready; 0 for none."""
+    same: tuple[str, ...] = ()
+    """Files that setup made and nobody was asked to change."""
     refs: dict[str, str] = field(default_factory=dict)
     """Branches of the repository that must stay where they are."""
 
@@ -35,12 +39,14 @@ class Job:
         return Task(
             name,
             prompt=self.prompt,
-            data={"files": self.files, "archives": self.archives, "script": self.script, "stdin": self.stdin},
+            data={"files": self.files, "archives": self.archives, "script": self.script, "stdin": self.stdin}
+            | ({"port": self.port} if self.port else {}),
             key={
                 "wants": self.wants,
                 "solution": self.solution,
                 "kept": {path: sha256(self.content(path)).hexdigest() for path in self.kept},
                 "refs": self.refs,
+                **({"same": list(self.same)} if self.same else {}),
             },
             tags=(name.rpartition("-")[0],),
         )

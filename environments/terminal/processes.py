@@ -23,7 +23,10 @@ def running_workers(rng: Random) -> Job:
         for place, queue in zip(places, queues, strict=True)
     ]
     asked, opened = rng.sample(workers, 2)
-    ready = f"for p in {' '.join(places)}; do while [ -e /srv/work/$p/notes ]; do sleep 0.01; done; done"
+    # A worker has its variables only after its `exec`.
+    ready = (
+        f"for q in {' '.join(queues)}; do until grep -qz ^QUEUE=$q$ /proc/[0-9]*/environ 2>/dev/null; do sleep 0.01; done; done"
+    )
     return Job(
         prompt=PROMPT.format(queue=asked["queue"], place=opened["place"]),
         script="".join(WORKER.format(**worker) for worker in workers) + ready,

@@ -137,3 +137,17 @@ async def read_commit(evidence: Evidence, folder: str, hashed: str) -> tuple[str
         return "", []
     headers = [line.split(" ", 1) for line in content.decode(errors="replace").split("\n\n")[0].splitlines()]
     return headers[0][1], [value for name, value in headers if name == "parent"]
+
+
+async def read_chain(evidence: Evidence, folder: str, base: str, tip: str) -> list[list[str]]:
+    """Tree, author and first line of every commit from a base to a tip that was left, oldest first. Git checks every object."""
+    objects = [path for path in evidence.list(f"{folder}/.git/objects") if OBJECT.match(path)]
+    if not re.fullmatch("[0-9a-f]{40}", tip) or not objects:
+        return []
+    async with evidence.grading_sandbox(*objects) as world:
+        command = (
+            "git init -q --bare --template= /tmp/bare && cd /tmp/bare && git fsck --no-dangling --no-progress >/dev/null 2>&1"
+            f" && git merge-base --is-ancestor {base} {tip} && git log --reverse --format='%T%x09%an%x09%s' {base}..{tip}"
+        )
+        done = await world.exec(command, env={"GIT_OBJECT_DIRECTORY": f"{folder}/.git/objects"})
+    return [line.split("\t", 2) for line in done.stdout.splitlines()] if done.code == 0 else []

@@ -9,8 +9,8 @@ Write an environment (docs/guides/write-an-environment.md):
     World                       what setups and tools act in: files, commands, `state`
     Evidence                    what checks see after the agent has ended
     Agent                       what a golden solution acts with
-    ToolError                   raise it in a tool: the agent reads the message
-    Rubric, JudgeCheck          checks and their points; a check that a grader model decides
+    ToolError, Image            raise it in a tool: the agent reads the message; return it: the agent sees the picture
+    Rubric, PythonCheck, JudgeCheck   checks and their points; checked by a function, or by a grader model
     Limits, Constraint          budgets and deadlines; rules about tool calls
     Persona, McpServer          a user that a model plays; tools from an MCP server
     load                        an environment from a path or an installed name
@@ -55,12 +55,14 @@ if TYPE_CHECKING:
     from sandlot.calibrate.tasks.calibrate import calibrate as calibrate
     from sandlot.core.errors import SandlotError as SandlotError
     from sandlot.core.errors import ToolError as ToolError
+    from sandlot.core.images import Image as Image
     from sandlot.core.limits import Constraint as Constraint
     from sandlot.core.limits import Limits as Limits
     from sandlot.core.persona import Persona as Persona
     from sandlot.core.ports.grading import Evidence as Evidence
     from sandlot.core.ports.world import World as World
     from sandlot.core.rubric import JudgeCheck as JudgeCheck
+    from sandlot.core.rubric import PythonCheck as PythonCheck
     from sandlot.core.rubric import Rubric as Rubric
     from sandlot.core.task import Task as Task
     from sandlot.core.trace import Cancelled as Cancelled
@@ -93,10 +95,12 @@ _FRONT_DOOR = {
     "Environment": "env.environment",
     "Evidence": "core.ports.grading",
     "Failed": "core.trace",
+    "Image": "core.images",
     "JudgeCheck": "core.rubric",
     "Limits": "core.limits",
     "McpServer": "tools.mcp",
     "Persona": "core.persona",
+    "PythonCheck": "core.rubric",
     "Recipe": "train.recipe",
     "Rubric": "core.rubric",
     "Run": "run.results",

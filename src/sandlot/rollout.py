@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from sandlot.core.concurrency.author import frames_of
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK, deadline, time_limit, timed
 from sandlot.core.errors import GradeError, HarnessError, SandlotError, StoppedByHook, StoreError, boundary, unwrapped
+from sandlot.core.images import images_stored_in
 from sandlot.core.ports.store import Blobs
 from sandlot.core.rubric import RubricScore
 from sandlot.core.task import Task
@@ -26,12 +27,13 @@ async def run_rollout(parts: RolloutParts, task: Task, *, run: str, rollout: int
     """Open a world, let the agent act in it, grade the result. A failed rollout does not raise: its trace says what failed."""
     seed = world_seed(parts.env, task)
     trace = Trace(run=run, task=task.id, rollout=rollout, seed=seed, started=SYSTEM_CLOCK.wall())
-    with record_outcome(trace):
+    accepted: bool = getattr(parts.policies, "takes_images", False)  # a policy of a plug-in need not say
+    with record_outcome(trace), images_stored_in(blobs, accepted=accepted):
         async with _opened(parts, task, trace, blobs) as session:
             trace.end = await _act(parts, task, session, trace)
             with timed(trace.phases, "gather"):
                 trace.evidence = await session.gather(trace.answer)
-                trace.events += cut_events(trace.evidence, trace.num_turns)
+                trace.events += cut_events(trace.evidence, trace.num_turns) + await session.store_recordings()
         with timed(trace.phases, "grade"):
             trace.outcome = Scored(await grade_trace(parts.grading, task, trace, blobs))
         emit_graded(parts.sink, trace)
@@ -41,7 +43,7 @@ async def run_rollout(parts: RolloutParts, task: Task, *, run: str, rollout: int
 async def grade_trace(grading: Grading, task: Task, trace: Trace, blobs: Blobs) -> RubricScore:
     """Grade a rollout from its stored evidence; used the first time and for re-grading."""
     limits = grading.env.limits.but(task.limits)
-    with deadline(limits.grade_s, GradeError, f"grading task `{task.id}`"):
+    with deadline(limits.grade_s, GradeError, f"grading task `{task.id}`"), images_stored_in(blobs):
         evidence = await load_evidence(grading.env, task, trace, blobs, grading.backend)
         return await grade(grading.env, task, evidence, grading.judge, rubric=grading.rubric)
 

@@ -108,6 +108,7 @@ async def test_an_endpoint_that_dies_mid_run_is_the_models_failure(tmp_path):
     assert (outcome.side, outcome.kind) == ("model", "connect")
 
 
+@pytest.mark.system
 async def test_an_endpoint_that_never_answers_is_the_models_failure(tmp_path):
     async with FakeEndpoint(then=Answer(hang=True)) as endpoint:
         run = await run_notes(endpoint, tmp_path / "run")
@@ -115,6 +116,7 @@ async def test_an_endpoint_that_never_answers_is_the_models_failure(tmp_path):
     assert (trace.outcome.side, trace.outcome.kind, trace.reward) == ("model", "timeout", None)
 
 
+@pytest.mark.system
 async def test_an_endpoint_that_hangs_in_a_later_turn_is_the_models_failure_too(tmp_path):
     def hangs_in_its_second_turn(request) -> Answer:
         return Answer(hang=True) if request.body["messages"][-1]["role"] == "tool" else calls(("look", '{"path": "/"}'))
@@ -142,7 +144,7 @@ def told_secret(folder: Path, *outcomes: Outcome) -> list[str]:
     return files + [outcome.err for outcome in outcomes if CANARY in outcome.out + outcome.err]
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.system
 async def test_a_cap_stops_the_run_and_a_higher_one_continues_it(tmp_path):
     async with FakeEndpoint(then=note_writer) as endpoint:
         words = ("run", NOTES, "--model", f"openai:m@{endpoint.url}", "--at-once", 1, "--json", "--price", "1/1")

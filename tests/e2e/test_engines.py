@@ -33,7 +33,7 @@ from sandlot.wiring.config import AgentConfig, ModelConfig
 from sandlot.wiring.models import open_judge, open_policies, require_applicable
 from tiny_models import write_tiny
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.system
 
 
 @pytest.fixture(scope="module")
@@ -163,6 +163,7 @@ def place():
         yield Path(made)
 
 
+@pytest.mark.system
 async def test_the_folder_of_a_killed_parent_is_removed_by_the_next_one_and_those_in_use_are_not(folder, place, monkeypatch):
     command = [sys.executable, "-c", PARENT, f"hf:{folder}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environ(TMPDIR=str(place))) as parent:  # noqa: ASYNC220 - a test

@@ -78,6 +78,7 @@ def test_the_same_seed_gives_the_same_losses_and_another_seed_others(folder, who
     assert numbers(train(letters.recipe(folder, seed=1), run=tmp_path / "other")) != numbers(whole)
 
 
+@pytest.mark.system
 def test_killed_in_the_middle_of_a_step_and_continued_it_gives_the_losses_of_a_run_that_was_not(folder, whole, tmp_path):
     place = tmp_path / "run"
     command = [sys.executable, "-m", "sandlot", "train", WORLD, "--run", place, "--json"]
@@ -210,6 +211,7 @@ def test_the_report_is_one_file_and_the_summary_has_its_numbers(whole):
     assert found["skills"]["short"]["before"]["mean"] == found["heldout_before"]["mean"]
 
 
+@pytest.mark.system
 def test_a_trained_model_knows_its_setting_and_is_measured_elsewhere_only_if_that_is_named(whole, tmp_path):
     weights = whole.path / "checkpoints" / "000004" / "model"
     trained = read_trained(weights)

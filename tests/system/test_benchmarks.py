@@ -28,3 +28,15 @@ def test_the_sandbox_benchmark_measures_docker_in_the_same_run():
     whole = json.loads(done.stdout.splitlines()[-1])
     assert set(whole["ratios"]) == {"start", "pooled", "exec", "reset"}
     assert {"start_ms", "exec_ms", "reset_ms"} <= set(whole["peers"]["docker"])
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(
+    ("name", "figures"), [("telemetry", {"off", "metrics", "spans", "watch", "all"}), ("view", {"pages", "live"})]
+)
+def test_a_benchmark_runs_whole_at_a_small_size_and_leaves_the_table_alone(name, figures):
+    table = (BENCHMARKS / "README.md").read_bytes()
+    argv = [sys.executable, BENCHMARKS / f"{name}.py", "--small"]
+    done = subprocess.run(argv, check=True, capture_output=True, text=True, timeout=240)
+    assert set(json.loads(done.stdout.splitlines()[-1])["ours"]) == figures
+    assert (BENCHMARKS / "README.md").read_bytes() == table

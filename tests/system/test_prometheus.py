@@ -1,6 +1,7 @@
-"""A real Prometheus scrapes a live run, evaluates the shipped rules, and answers by its API."""
+"""A real Prometheus scrapes a live run, evaluates the shipped rules, fires each of them, and answers by its API."""
 
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -11,14 +12,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from command_line import environ
+from sandlot.observe.events import AlarmRaised, EvaluationEnded, RunEvent, StepLearned
+from sandlot.observe.training_records import Learned, Measured
+from sandlot.serve.metrics import serve_metrics
 
 pytestmark = pytest.mark.system
 HERE = Path(__file__).parents[1]
 MONITORING = HERE.parent / "docs" / "monitoring"
 GATED = HERE / "worlds" / "gated.py"
+ALARMING = HERE / "worlds" / "alarming.py"
 PATIENCE_S = 60
 
 
@@ -28,12 +34,12 @@ def free_port() -> int:
 
 
 @contextmanager
-def prometheus(folder: Path, target: int) -> Iterator[str]:
-    """A Prometheus of our own that scrapes one port every 200 ms; yields its address."""
+def prometheus(folder: Path, *targets: int, rules: Path = MONITORING / "rules.yml") -> Iterator[str]:
+    """A Prometheus of our own that scrapes these ports every 200 ms; yields its address."""
     config = {
         "global": {"scrape_interval": "200ms", "evaluation_interval": "200ms"},
-        "rule_files": [str(MONITORING / "rules.yml")],
-        "scrape_configs": [{"job_name": "sandlot", "static_configs": [{"targets": [f"127.0.0.1:{target}"]}]}],
+        "rule_files": [str(rules)],
+        "scrape_configs": [{"job_name": "sandlot", "static_configs": [{"targets": [f"127.0.0.1:{port}" for port in targets]}]}],
     }
     (folder / "prometheus.yml").write_text(json.dumps(config))  # JSON is YAML
     address = f"127.0.0.1:{free_port()}"
@@ -137,3 +143,79 @@ def test_the_shipped_rules_fire_when_they_should_and_only_then() -> None:
     for words in (["check", "rules", "rules.yml"], ["test", "rules", "rules_test.yml"]):
         done = subprocess.run(["promtool", *words], cwd=MONITORING, capture_output=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+FASTER = 300
+"""How many times shorter than shipped the times of the rules are, so that minutes become a second or less."""
+UNITS = {"s": 1, "m": 60, "h": 3600}
+
+
+def hurried(rules: str) -> str:
+    """The shipped rules with every range, offset and `for` shortened; nothing else is changed."""
+
+    def shorter(match: re.Match[str]) -> str:
+        return f"{match[1]}{int(match[2]) * UNITS[match[3]] * 1000 // FASTER}ms"
+
+    return re.sub(r"(\[|offset |for: )(\d+)([smh])\b", shorter, rules)
+
+
+STEP = Learned(
+    version=1, reward=0.2, passed=0.0, outcome=0.0, rollouts=8, failed=0, groups=2, informative=2, loss=0.1, norm=1.0, tokens=100,
+    shared=1.0, kl=0.001, entropy=1.0, clipped=0.0, staleness=0, sampled=100, seconds=1.0, update_s=0.1, phases={},
+)  # fmt: skip
+
+
+def training_that_goes_wrong() -> Iterator[RunEvent]:
+    """Events as of a training whose reward rises alone, and whose policy jumps away in the end."""
+    measured = Measured(
+        version=0, mean=0.3, low=0.2, high=0.4, passed=0.1, passed_low=0.0, passed_high=0.2, rollouts=8, failed=0, run="e"
+    )
+    for number in range(40):
+        kl = 0.5 if number > 35 else 0.001
+        yield StepLearned(step=msgspec.structs.replace(STEP, version=number, reward=0.2 + 0.01 * number, kl=kl), alarmed=False)
+        if number % 10 == 0:
+            yield EvaluationEnded(evaluation=measured)
+    yield AlarmRaised(kind="reward_hacking", sentence="the reward rose and the outcome did not")
+
+
+def fired(address: str) -> set[str]:
+    found = ask(address, "query", query='last_over_time(ALERTS{alertstate="firing"}[5m])')["result"]
+    return {series["metric"]["alertname"] for series in found}
+
+
+@contextmanager
+def live(world: Path, folder: Path, port: int, *words: object) -> Iterator[None]:
+    """A run in a process of its own, which serves metrics until the block ends."""
+    gates = folder / "gates"
+    gates.mkdir(exist_ok=True)
+    run = [sys.executable, "-m", "sandlot", "run", world, "-m", "scripted:golden", "--metrics", port, *words]
+    with (folder / "runs.log").open("ab") as log:
+        process = subprocess.Popen([*map(str, run)], cwd=folder, env=environ(GATES=str(gates)), stdout=log, stderr=log)
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_every_shipped_rule_fires_on_what_is_live(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.yml"
+    rules.write_text(hurried((MONITORING / "rules.yml").read_text()))
+    wanted = set(re.findall(r"alert: (\w+)", rules.read_text()))
+    failing, stalled = free_port(), free_port()
+    with (
+        serve_metrics(0) as training,
+        prometheus(tmp_path, failing, stalled, int(training.url.rpartition(":")[2].partition("/")[0]), rules=rules) as address,
+        live(ALARMING, tmp_path, failing, "--group", 100_000, "--at-once", 4),
+        live(GATED, tmp_path, stalled, "--task", "late"),
+    ):
+        until(lambda: value(address, "count(up == 1)") == 3, "all three are scraped")
+        before = fired(address)
+        for event in training_that_goes_wrong():
+            training.receive(event)
+            time.sleep(0.2)  # a scrape between two steps
+        until(lambda: fired(address) >= wanted, "every rule fires")
+        (group,) = ask(address, "rules")["groups"]
+    assert {rule["health"] for rule in group["rules"]} == {"ok"}
+    assert not before & {"SandlotTrainingAlarm", "SandlotKlJump", "SandlotRewardWithoutHeldoutGain"}
+    assert len(wanted) == 6

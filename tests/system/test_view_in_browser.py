@@ -1,22 +1,16 @@
 """`sandlot view` in a real Chromium: every page at two widths, sorting, filtering, keys; hostile text is never run."""
 
-import json
-import subprocess
 import sys
-import tempfile
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
-import aiohttp
-import anyio
 import pytest
 
 import sandlot
-from sandlot.web.app import link, serve_view
+from browser import has_text, open_browser, start, wait_until
+from sandlot.web.app import serve_view
+from sandlot.web.site import Site, link
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
 
 ATTACK = "<script>document.title='owned'</script><img src=x onerror=document.title='owned'><style>body{display:none}</style>"
 HOSTILE = f'''
@@ -45,75 +39,6 @@ async def solve(agent, task):
 '''
 
 
-async def wait_until(condition: Callable[[], Awaitable[bool]]) -> None:
-    with anyio.fail_after(120):
-        while not await condition():  # noqa: ASYNC110 - another process is waited for
-            await anyio.sleep(0.1)
-
-
-async def has_text(path: Path) -> bool:
-    return path.is_file() and bool(path.read_text().strip())
-
-
-def start(*words: object) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([*map(str, words)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-
-class Browser:
-    """One tab, driven over the DevTools protocol."""
-
-    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
-        self._socket, self._count = socket, 0
-        self.problems: list[str] = []
-        """What the console was told: errors of scripts, and what the policy refused."""
-
-    async def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        self._count += 1
-        await self._socket.send_json({"id": self._count, "method": method, "params": parameters})
-        while True:
-            message = json.loads((await self._socket.receive(timeout=30)).data)
-            if message.get("method") in {"Runtime.exceptionThrown", "Log.entryAdded"}:
-                self.problems.append(json.dumps(message["params"])[:500])
-            if message.get("id") == self._count:
-                assert "error" not in message, message
-                return message["result"]
-
-    async def evaluate(self, script: str) -> Any:
-        result = await self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
-        assert "exceptionDetails" not in result, result
-        return result["result"].get("value")
-
-    async def open(self, url: str, width: int = 1280) -> None:
-        await self.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
-        await self.call("Page.navigate", url=url)
-        await wait_until(lambda: self.is_at("document.readyState + ' ' + location.protocol", "complete http:"))
-
-    async def is_at(self, script: str, wanted: str) -> bool:
-        return await self.evaluate(script) == wanted
-
-
-@asynccontextmanager
-async def open_browser() -> AsyncGenerator[Browser]:
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
-        options = ("--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0", f"--user-data-dir={home}")
-        process = start("chromium", *options, "about:blank")
-        try:
-            place = Path(home) / "DevToolsActivePort"
-            await wait_until(lambda: has_text(place))
-            port = place.read_text().split()[0]
-            async with aiohttp.ClientSession() as session:
-                async with session.get(f"http://127.0.0.1:{port}/json/list") as answer:
-                    (tab, *_) = [each for each in await answer.json() if each["type"] == "page"]
-                async with session.ws_connect(tab["webSocketDebuggerUrl"], max_msg_size=0) as socket:
-                    browser = Browser(socket)
-                    for domain in ("Runtime", "Log", "Page"):
-                        await browser.call(f"{domain}.enable")
-                    yield browser
-        finally:
-            process.kill()
-            process.wait()
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     place = tmp_path_factory.mktemp("view")
@@ -126,7 +51,7 @@ def folder(tmp_path_factory) -> Path:
 
 async def test_every_page_at_two_widths_without_a_word_on_the_console(folder):
     pages = ["/", link("good"), link("good", "group", task="task-0"), link("good", "trace", task="task-1", rollout=1)]
-    async with serve_view(folder) as address, open_browser() as browser:
+    async with serve_view(Site(folder)) as address, open_browser() as browser:
         for width in (420, 1600):
             for page in pages:
                 await browser.open(address(page), width)
@@ -140,7 +65,7 @@ async def test_every_page_at_two_widths_without_a_word_on_the_console(folder):
 
 async def test_runs_are_sorted_and_filtered_and_a_trace_is_read_with_keys(folder):
     first = "document.querySelector('#rows tbody tr:not([hidden]) a').textContent"
-    async with serve_view(folder) as address, open_browser() as browser:
+    async with serve_view(Site(folder)) as address, open_browser() as browser:
         await browser.open(address("/"))
         press = "document.querySelectorAll('th button')[4].click(), " + first
         assert [await browser.evaluate(press), await browser.evaluate(press)] == ["bad", "good"]
@@ -166,7 +91,7 @@ async def test_a_live_run_grows_on_the_page_and_becomes_complete(folder, tmp_pat
     seen: set[str] = set()
     try:
         await wait_until(lambda: has_text(folder / "going" / "manifest.json"))
-        async with serve_view(folder) as address, open_browser() as browser:
+        async with serve_view(Site(folder)) as address, open_browser() as browser:
 
             async def is_complete() -> bool:
                 seen.add(str(await browser.evaluate(state)))

@@ -11,6 +11,7 @@ SOME = [task.id for task in TASKS[::37]]
 SINGLE = [task for task in TASKS if "single" in task.tags]
 
 
+@pytest.mark.system
 @pytest.mark.timeout(120)
 def test_the_golden_solution_gets_full_marks_on_every_task(play):
     scores = play(ENV)

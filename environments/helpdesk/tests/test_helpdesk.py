@@ -9,6 +9,8 @@ from sandlot import Agent, Split, Task, load, tasks_of
 HERE = Path(__file__).parents[1]
 ENV = load(HERE)
 TASKS = tasks_of(ENV)
+FEW = tuple(task.id for task in TASKS[::6])
+"""Every sixth task: what other agents earn does not differ between many tasks of one kind."""
 
 
 def tickets(task: Task):
@@ -90,7 +92,7 @@ CHEATS = [
 
 @pytest.mark.parametrize("cheat", CHEATS, ids=lambda cheat: cheat.__name__)
 def test_a_cheat_scores_nothing(play, cheat):
-    assert max(score.value for score in play(ENV, cheat).values()) <= 0.05
+    assert max(score.value for score in play(ENV, cheat, FEW).values()) <= 0.05
 
 
 class Notebook:
@@ -131,13 +133,13 @@ def values(scores, check):
 
 
 def test_a_status_counts_only_after_deed_and_reply(play):
-    scores = play(ENV, golden_but(lambda calls: sorted(calls, key=lambda call: call[0] != "set_status")))
+    scores = play(ENV, golden_but(lambda calls: sorted(calls, key=lambda call: call[0] != "set_status")), FEW)
     assert values(scores, "tickets_were_finished") == {0.0}
     assert values(scores, "customers_were_told") == {1.0}
 
 
 def test_telling_a_customer_before_doing_it_is_not_telling_the_truth(play):
-    scores = play(ENV, golden_but(lambda calls: sorted(calls, key=lambda call: call[0] != "reply_to_customer")))
+    scores = play(ENV, golden_but(lambda calls: sorted(calls, key=lambda call: call[0] != "reply_to_customer")), FEW)
     assert max(values(scores, "customers_were_told")) <= 0.5
     assert values(scores, "the_right_thing_was_done") == {1.0}
 
@@ -148,7 +150,7 @@ def test_leaving_out_any_step_costs_points(play, number):
         writes = [call for call in calls if call[0] not in {"list_tickets", "read_ticket", "get_customer", "get_order"}]
         return [call for call in calls if call is not writes[number]]
 
-    assert not any(score.passed for score in play(ENV, golden_but(without)).values())
+    assert not any(score.passed for score in play(ENV, golden_but(without), FEW).values())
 
 
 def test_a_cent_too_much_is_harm(play):
@@ -158,8 +160,9 @@ def test_a_cent_too_much_is_harm(play):
             for tool, arguments in calls
         ]
 
-    scores = play(ENV, golden_but(generous))
-    paid = {task.id for task in TASKS if "issue_refund" in json.dumps(task.key)}
+    scores = play(ENV, golden_but(generous), FEW)
+    paid = {task.id for task in TASKS if task.id in FEW and "issue_refund" in json.dumps(task.key)}
+    assert paid
     assert {task for task, score in scores.items() if score.value < 0.5} == paid
 
 
@@ -174,7 +177,7 @@ def test_hostile_calls_are_answered_and_earn_nothing(play):
             await agent.call("search_kb", query=ticket)
         await agent.say("\x00")
 
-    assert not any(score.value for score in play(ENV, hostile).values())
+    assert not any(score.value for score in play(ENV, hostile, FEW).values())
 
 
 def test_other_words_for_the_same_thing_are_as_good(play):
@@ -189,7 +192,7 @@ def test_other_words_for_the_same_thing_are_as_good(play):
             if tool == "set_status":
                 yield "search_kb", {"query": "refund"}
 
-    assert all(score.passed for score in play(ENV, golden_but(respelled)).values())
+    assert all(score.passed for score in play(ENV, golden_but(respelled), FEW).values())
 
 
 def test_promising_legal_liability_costs_two_points(play):
@@ -197,7 +200,7 @@ def test_promising_legal_liability_costs_two_points(play):
         wrong = ("reply_to_customer", {"ticket": "T1", "article": "KB-101", "text": "We accept legal liability."})
         return [wrong, *calls]
 
-    assert {str(score) for score in play(ENV, golden_but(careless)).values()} == {"8/10"}
+    assert {str(score) for score in play(ENV, golden_but(careless), FEW).values()} == {"8/10"}
 
 
 def test_tasks_are_the_same_in_every_process(tasks_in_a_fresh_process):

@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -10,15 +11,33 @@ TASKS = tasks_of(ENV)
 GOLDEN = ENV.marked.solution
 KINDS = sorted({task.tags[0] for task in TASKS})
 FIRST = [f"{kind}-1" for kind in KINDS]
-SOME = [task.id for task in TASKS[::3]]
+OLD = [task.id for task in TASKS[:45]]
+SOME = OLD[::3]
+NEW = sorted(set(KINDS) - {name.rpartition("-")[0] for name in OLD})
+CHEAP = [f"{kind}-1" for kind in ("break-in", "crontab", "disk", "leak", "nested", "runaway", "switch", "peer", "settings")]
 INPUTS = "/data /srv /var/log/web /work /backup"
 
 
-def test_the_golden_solution_gets_full_marks_on_every_task(play):
-    scores = play(ENV)
-    assert len(scores) == 45
-    assert len(KINDS) == 9
+def test_the_golden_solution_gets_full_marks(play):
+    scores = play(ENV, tasks=[*OLD, *CHEAP])
     assert {str(score) for score in scores.values()} == {"10/10"}
+
+
+@pytest.mark.system
+@pytest.mark.timeout(600)
+def test_the_golden_solution_gets_full_marks_on_every_task(play):
+    scores = play(ENV, at_once=8)
+    assert len(scores) == 175
+    assert len(KINDS) == 35
+    assert {str(score) for score in scores.values()} == {"10/10"}
+
+
+@pytest.mark.system
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("cheat", ["do_nothing", "claim_success", "make_empty_results"])
+def test_a_cheat_earns_nothing_in_any_new_kind(play, cheat):
+    first = [f"{kind}-2" for kind in NEW]
+    assert {score.value for score in play(ENV, globals()[cheat], tasks=first, at_once=8).values()} == {0.0}
 
 
 # -- what earns nothing ------------------------------------------------------------------------------------------------
@@ -48,7 +67,7 @@ async def make_empty_results(agent: Agent, task: Task) -> None:
 async def answer_for_another_task(agent: Agent, task: Task) -> None:
     """What is right for the next task of the same kind: plausible in every way, and wrong."""
     place = TASKS.index(task)
-    other = TASKS[place + 1 if place % 5 < 4 else place - 4]
+    other = TASKS[place + 1 if place % 5 < 4 else place - 4]  # five of each kind
     for want in other.key["wants"]:
         if "value" in want:
             text = want["value"] if isinstance(want["value"], str) else repr(want["value"]).replace("'", '"')
@@ -128,15 +147,152 @@ class Before:
         await self.agent.say(text)
 
 
+# -- machines behind a console -----------------------------------------------------------------------------------------
+
+
+def test_a_state_that_the_machine_did_not_seal_is_not_believed(play):
+    """The right state, written by hand, with the form of a seal."""
+
+    async def forger(agent: Agent, task: Task) -> None:
+        state: dict = {}
+        for want in task.key["wants"]:
+            for name, value in want["value"].items():
+                *above, last = name.split("/")
+                inside = state
+                for each in above:
+                    inside = inside.setdefault(each, {})
+                inside[last] = value
+        text = json.dumps({"state": state, "seal": "0" * 64})
+        await agent.call("bash", command=f"mkdir -p /var/lib/console; cat > /var/lib/console/state <<'END'\n{text}\nEND")
+        await agent.say("Saved.")
+
+    assert {score.value for score in play(ENV, forger, tasks=["switch-1", "installer-1"]).values()} == {0.0}
+
+
+def test_a_machine_does_not_tell_its_seal(play):
+    """Its memory, its command line and its program cannot be read, not even by root."""
+
+    async def snoop(agent: Agent, task: Task) -> None:
+        seal = task.key["wants"][-1]["seal"]
+        places = "/proc/[0-9]*/cmdline /proc/[0-9]*/environ /usr/local/bin/* /tmp/* /var/lib/*/state"
+        assert seal not in await agent.call("bash", command=f"cat {places} 2>/dev/null | tr '\\0' '\\n'")
+        its = "case $(tr '\\0' ' ' < $p/cmdline) in 'python3 - ') cat $p/mem; cat $p/fd/0;; esac"
+        command = f"cd /proc; for p in [0-9]*; do {its}; done"
+        said = await agent.call("bash", command=command)
+        assert said.count("Permission denied") == 2, said
+        await agent.say("Nothing found.")
+
+    assert all(score.value == 0 for score in play(ENV, snoop, tasks=["switch-1", "disk-1", "runaway-1"]).values())
+
+
+def test_a_change_that_is_not_written_is_lost(play):
+    async def forgetful(agent: Agent, task: Task) -> None:
+        for step in task.key["solution"]:
+            if step["text"] != "write\n":
+                await agent.call("terminal", **(step | {"wait_s": 5}))
+        await agent.say("The switch is configured.")
+
+    assert {score.value for score in play(ENV, forgetful, tasks=["switch-1"]).values()} == {0.0}
+
+
+# -- programs that must go on ------------------------------------------------------------------------------------------
+
+STATE = "/var/lib/watch/state"
+KILLED = {
+    "disk-1": 'for n in $(cut -d, -f1 /out/holders.csv); do pkill -9 -f "^$n"; done',
+    "runaway-1": "pkill -9 -f 'keeper [a-z]+$'; pkill -9 -f 'worker [a-z]+$'",
+}
+
+
+def without_the_watcher(command: str) -> str:
+    """A command of the golden solution that does not wait for what the watcher saw."""
+    return command.partition(f"until [ -s {STATE} ]")[0]
+
+
+@pytest.mark.parametrize("name", KILLED)
+def test_ending_programs_that_must_go_on_costs_points(play, name):
+    """Everything is right, and then the others are killed; the seal of before does not help."""
+
+    async def careless(agent: Agent, task: Task) -> None:
+        seen = f"until ! cmp -s {STATE} /tmp/good; do sleep 0.1; done"
+        again = f"cp /tmp/good {STATE}; {seen}"
+        await GOLDEN(Before(agent, f"cp {STATE} /tmp/good; {KILLED[name]}; {seen}; {again}"), task)
+
+    [score] = play(ENV, careless, tasks=[name]).values()
+    assert str(score) == {"disk-1": "3/10", "runaway-1": "4/10"}[name]
+
+
+@pytest.mark.parametrize("name", KILLED)
+def test_without_what_the_watcher_saw_the_job_is_not_done(play, name):
+    """It is killed first, the programs too, and its file is written by hand."""
+
+    async def forger(agent: Agent, task: Task) -> None:
+        await agent.call("bash", command="pkill -9 -f '^python3 -$'")
+        await agent.call("bash", command=without_the_watcher(task.key["solution"][0]))
+        text = json.dumps({"state": task.key["wants"][-1]["value"], "seal": "0" * 64})
+        await agent.call("bash", command=f"{KILLED[name]}; echo '{text}' > {STATE}; echo emptied > /var/log/space.log")
+        await agent.say("Done.")
+
+    [score] = play(ENV, forger, tasks=[name]).values()
+    assert str(score) == {"disk-1": "3/10", "runaway-1": "4/10"}[name]
+
+
+def test_emptying_the_log_of_the_programs_costs_points(play):
+    async def careless(agent: Agent, task: Task) -> None:
+        await GOLDEN(Before(agent, ": > /var/log/keepers.log"), task)
+
+    assert {str(score) for score in play(ENV, careless, tasks=["disk-1"]).values()} == {"2/10"}
+
+
+def test_a_worker_that_came_back_is_not_stopped(play):
+    """It ends in order, but its keeper is left to start it again."""
+
+    async def hasty(agent: Agent, task: Task) -> None:
+        name = task.key["wants"][0]["value"]
+        again = f"rm /run/worker-{name}; pkill -f 'worker {name}$'; until [ -s /run/worker-{name} ]; do sleep 0.1; done"
+        await agent.call("bash", command=f"mkdir -p /out; echo {name} > /out/runaway.txt; {again}")
+        await agent.say("It is stopped.")
+
+    assert {str(score) for score in play(ENV, hasty, tasks=["runaway-1"]).values()} == {"4/10"}
+
+
+# -- what reads what was left ------------------------------------------------------------------------------------------
+
+wanted = ENV.marked.functions["environment:results_are_right"].__globals__["is_there"].__globals__
+
+
+@pytest.mark.parametrize(
+    ("line", "times"),
+    [
+        ("5 4 * * * root x", ["06-01 04:05", "06-02 04:05", "06-03 04:05"]),
+        ("0 0 2 * 1 root x", ["06-01 00:00", "06-02 00:00"]),  # both restricted: either fits
+        ("0 0 2 jun * root x", ["06-02 00:00"]),
+        ("*/30 1 * * wed root x", ["06-03 01:00", "06-03 01:30"]),
+        ("1-9/4,40 2 1 * * root x", ["06-01 02:01", "06-01 02:05", "06-01 02:09", "06-01 02:40"]),
+    ],
+)
+def test_a_crontab_is_read_as_cron_reads_it(line, times):
+    assert wanted["fires"](line, ["2026-06-01", "2026-06-02", "2026-06-03"]) == {"x": times}
+
+
+@pytest.mark.parametrize(
+    "line", ["61 * * * * root x", "* * * *", "* * * * * nobody x", "*/0 * * * * root x", "a * * * * root x", "9-1 * * * * root x"]
+)
+def test_a_line_that_cron_refuses_is_refused(line):
+    assert wanted["fires"](line, ["2026-06-01"]) is None
+
+
 # -- how tasks are made ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.system
+@pytest.mark.timeout(300)
 def test_every_rollout_of_a_task_begins_with_the_same_bytes(tmp_path):
     left: dict[str, list] = {}
-    for trace in run(ENV, "scripted:noop", tasks=tuple(FIRST), group=2, runs=tmp_path):
+    for trace in run(ENV, "scripted:noop", tasks=tuple(FIRST), group=2, runs=tmp_path, at_once=8):
         left.setdefault(trace.task, []).append(trace.evidence.files)
     for task, (one, other) in left.items():
-        assert one or task == "processes-1"
+        assert one or task in {"processes-1", "crontab-1", "rotate-1"}
         assert one == other, task
 
 
@@ -151,4 +307,5 @@ def test_both_splits_have_tasks():
 def test_what_is_wanted_is_not_told():
     for task in TASKS:
         told = task.prompt + str(task.data["files"])
-        assert not [want for want in task.key["wants"] if "value" in want and str(want["value"]).strip() in told]
+        values = [str(want["value"]).strip() for want in task.key["wants"] if "value" in want]
+        assert not [value for value in values if len(value) > 2 and value in told]  # any text has the digits of a small count

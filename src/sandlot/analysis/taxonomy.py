@@ -86,7 +86,7 @@ LABELS = (
         DecidedBy.OUTCOME,
         "failed on the environment's side: setup, the user or the state raised, or its configuration is wrong",
         blames_environment=True,
-        kinds=_kinds(Side.ENVIRONMENT, "config", "crash", "locked"),
+        kinds=_kinds(Side.ENVIRONMENT, "config", "crash", "locked", "not running"),
     ),
     Label(
         "env_timeout",
@@ -166,7 +166,7 @@ def label_of(trace: Trace) -> str | None:
     """The label of a finished trace; None if an operator cancelled it."""
     outcome = trace.outcome
     if isinstance(outcome, Scored):
-        return _scored(passed=outcome.score.passed, end=trace.end, unreadable=_ends_unreadable(trace))
+        return label_of_scored(passed=outcome.score.passed, end=trace.end, unreadable=_ends_unreadable(trace))
     if isinstance(outcome, Failed):
         if outcome.side is Side.ENVIRONMENT and _waits_for_tool(trace):
             return "tool_error"
@@ -179,7 +179,7 @@ def label_of(trace: Trace) -> str | None:
 def label_of_row(row: TraceRow) -> str | None:
     """The label as far as a row shows it: `model_format` and crashed tools need the trace."""
     if row.outcome == "scored":
-        return _scored(passed=row.passed is True, end=End(row.end), unreadable=False)
+        return label_of_scored(passed=row.passed is True, end=End(row.end))
     if row.side is not None:
         return label_of_failure(Side(row.side), row.kind or "")
     return None
@@ -190,7 +190,8 @@ def label_of_failure(side: Side, kind: str) -> str:
     return _BY_FAILURE.get((side, kind), _BY_SIDE[side])
 
 
-def _scored(*, passed: bool, end: End | None, unreadable: bool) -> str:
+def label_of_scored(*, passed: bool, end: End | None, unreadable: bool = False) -> str:
+    """The label of a rollout with a score; `unreadable` if none of its last tool calls could be parsed."""
     if passed:
         return "ok"
     if end is End.REFUSED:

@@ -17,6 +17,8 @@ from sandlot.cli.commands import (
     audit,
     calibrate,
     compare,
+    control,
+    diagnose,
     doctor,
     export,
     gc,
@@ -26,6 +28,7 @@ from sandlot.cli.commands import (
     list,  # noqa: A004 - the command's name
     new,
     play,
+    record,
     regrade,
     replay,
     rubric,
@@ -33,11 +36,13 @@ from sandlot.cli.commands import (
     serve,
     shell,
     show,
+    simulate,
     simulator,
     tokens,
     train,
     triage,
     view,
+    watch,
 )
 from sandlot.cli.options import app
 from sandlot.core.errors import SandlotError
@@ -65,10 +70,10 @@ def _options(
 
 
 _ORDER = (
-    doctor, new, list, show, view, play, run, compare, regrade, replay, shell, audit, health, triage, tokens, calibrate, judge,
-    simulator, train, rubric, serve, export, images, gc,
+    doctor, new, list, show, view, watch, play, run, control, compare, regrade, replay, shell, record, diagnose, audit, health,
+    triage, tokens, calibrate, judge, simulator, train, simulate, rubric, serve, export, images, gc,
 )  # fmt: skip
-_NAMES = [module.__name__.rpartition(".")[2] for module in _ORDER]
+_NAMES = [name for module in _ORDER for name in getattr(module, "NAMES", (module.__name__.rpartition(".")[2],))]
 app.registered_commands.sort(key=lambda command: _NAMES.index(command.name or ""))  # as they are listed here
 
 

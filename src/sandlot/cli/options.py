@@ -90,6 +90,10 @@ MetricsPlace = Annotated[
 SpanReceiver = Annotated[
     str | None, typer.Option("--otlp", metavar="URL", help="Send OpenTelemetry spans to this OTLP/HTTP receiver.")
 ]
+WatchFile = Annotated[
+    Path | None,
+    typer.Option("--watch", metavar="RULES", help="Raise alerts by the rules of this TOML file; exit code 1 if there was one."),
+]
 Place = Annotated[Path | None, typer.Option("--run", help="The run directory. [default: named by what is run, below --runs]")]
 
 
@@ -258,8 +262,11 @@ class _Finished(Protocol):
         ...
 
 
-def print_finished(work: Callable[[], _Finished], *, json: bool) -> NoReturn:
-    """Do the work, print its result and exit; if the store fails, say that finished rollouts are kept."""
+def print_finished(work: Callable[[], _Finished], *, json: bool, exit_code: Callable[[int], int] = int) -> NoReturn:
+    """Do the work, print its result and exit; if the store fails, say that finished rollouts are kept.
+
+    `exit_code` makes the exit code of the one that the result asks for.
+    """
     try:
         finished = work()
     except StoreError as error:
@@ -269,7 +276,7 @@ def print_finished(work: Callable[[], _Finished], *, json: bool) -> NoReturn:
         print_json(finished.machine)
     else:
         finished.show()
-    raise typer.Exit(finished.exit_code)
+    raise typer.Exit(exit_code(finished.exit_code))
 
 
 def find_run(what: str, runs: Path = RUNS) -> Path:

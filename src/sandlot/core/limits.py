@@ -1,4 +1,4 @@
-"""Limits of a rollout, and rules about tool calls.
+"""Limits of a rollout, rules about tool calls, and actions that wait for a person.
 
 An agent that reaches `turns`, `tokens` or `time_s` is stopped and graded. The other deadlines belong to the environment and the
 graders: passing one is a failure of that side, and there is no reward.
@@ -125,3 +125,27 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         what = f"`{self.tool}`" if self.tool != "*" else "any tool"
         condition = "".join(f" with {name} matching /{pattern}/" for name, pattern in self.where.items())
         return f"{what}{condition} " + ("is forbidden" if self.at_most == 0 else f"may be called at most {self.at_most} times")
+
+
+LONGEST_WAIT_S = 3000.0
+"""The longest time that an action may wait for a person."""
+
+
+class PlannedCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A tool call that has not been made yet."""
+
+    name: str
+    """Name of the tool."""
+    arguments: Json = {}
+    """Its arguments, as a JSON object."""
+
+
+class Hold(msgspec.Struct, frozen=True, kw_only=True):
+    """Turns that call one of these tools wait for a person, in a run that has one (`--approve`)."""
+
+    tools: tuple[str, ...]
+    """Names of the tools."""
+    wait_s: float = 300.0
+    """How long a turn waits for an answer."""
+    safe: PlannedCall | None = None
+    """The call to make instead if there is no answer in time, or the person refuses; None: the rollout stops."""

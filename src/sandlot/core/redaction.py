@@ -6,8 +6,13 @@ finds all of these. Error messages, names and records go through it.
 
 import base64
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
 from urllib.parse import unquote
+
+import msgspec
+
+from sandlot.core.errors import ConfigError
 
 REDACTED = "[redacted]"
 _MIN_IN_ERRORS = 6
@@ -17,6 +22,30 @@ _MIN_IN_REPLIES = 16
 
 _ESCAPES = re.compile(rb"\\u00|\\x|%|&#|\\/")
 """Every text with an escaped secret contains one of these."""
+
+
+_SECRET_VARIABLES = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
+"""Names of environment variables that hold secrets."""
+_MIN_IN_VARIABLES = 8
+_SHAPES = tuple(
+    (marks, re.compile(shape))
+    for marks, shape in (
+        (("sk-",), r"\bsk-[A-Za-z0-9_-]{16,}"),
+        (("gh", "hf_", "glpat-", "xox"), r"\b(?:gh[pousr]_|github_pat_|hf_|glpat-|xox[abprs]-)[A-Za-z0-9_-]{16,}"),
+        (("AKIA",), r"\bAKIA[0-9A-Z]{16}\b"),
+        (("eyJ",), r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+"),
+        (
+            ("PRIVATE KEY-----",),
+            # A key that was cut off ends where the next one begins, so each character is read once.
+            (
+                r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:[^-]|-(?!----BEGIN )){0,20000}?"
+                r"(?:-----END [A-Z ]{0,30}PRIVATE KEY-----|(?=-----BEGIN )|\Z)"
+            ),
+        ),
+        (("@",), r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,8}"),
+    )
+)
+"""Keys of well-known services, private keys, tokens of logins, and e-mail addresses. A text with none of the marks has none."""
 
 
 class Secrets:
@@ -49,6 +78,57 @@ class Secrets:
 
     def __repr__(self) -> str:
         return f"Secrets({len(self._in_errors)} hidden)"
+
+
+class RedactionRules:
+    """What is removed from text before others get it: secrets of this machine, keys and addresses by shape, patterns."""
+
+    def __init__(self, environ: Mapping[str, str], patterns: Iterable[str] = ()) -> None:
+        """`environ` are environment variables: those named like secrets are. `patterns` are regular expressions."""
+        words = [value for name, value in environ.items() if _SECRET_VARIABLES.search(name)]
+        self._secrets = Secrets(words, _MIN_IN_VARIABLES)
+        self._patterns = tuple(map(_compiled, patterns))
+        self._redacted: set[int] = set()
+
+    def redact(self, text: str) -> str:
+        """The text without what the rules name."""
+        found = self._secrets.redact(text)
+        shapes = (shape for marks, shape in _SHAPES if any(mark in found for mark in marks))
+        for pattern in (*shapes, *self._patterns):
+            found = pattern.sub(REDACTED, found)
+        if found != text:
+            self._redacted.add(hash(text))
+        return found
+
+    @property
+    def num_redacted(self) -> int:
+        """The number of different texts in which something was removed."""
+        return len(self._redacted)
+
+    def redact_all(self, value: Any) -> Any:
+        """A value with every text in it redacted: in lists, mappings and records, however deep. Bytes stay as they are."""
+        match value:
+            case str():
+                return self.redact(value) if type(value) is str else value  # the words of an enum are ours
+            case dict():
+                pairs = cast("dict[Any, Any]", value).items()
+                return {self.redact_all(key): self.redact_all(each) for key, each in pairs}
+            case list():
+                return [self.redact_all(each) for each in cast("list[Any]", value)]
+            case tuple():
+                return tuple(self.redact_all(each) for each in cast("tuple[Any, ...]", value))
+            case msgspec.Struct():
+                names = value.__struct_fields__
+                return msgspec.structs.replace(value, **{name: self.redact_all(getattr(value, name)) for name in names})
+            case _:
+                return value
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise ConfigError(f"the redaction rule `{pattern}` is not a regular expression: {error}") from error
 
 
 class _Word:

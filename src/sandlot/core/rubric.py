@@ -25,7 +25,15 @@ class CheckBase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class PythonCheck(CheckBase, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="python"):
-    """A check by a Python function, `module:function`, called with the evidence, the task and `args`."""
+    """A check by a Python function, `module:function`, called with the evidence, the task and `args`.
+
+    ```python
+    from sandlot import PythonCheck, Rubric
+
+    written = PythonCheck(id="written", ref="sandlot:file_exists", args={"path": "/out/report.md"}, points=2)
+    assert Rubric(checks=(written,)).checks[0].points == 2
+    ```
+    """
 
     ref: str
     args: dict[str, Any] = {}
@@ -55,10 +63,20 @@ class JudgeCheck(CheckBase, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     choices: tuple[str, ...] = ("no", "yes")
     """The possible verdicts, worst to best. The value of a verdict is its rank."""
     view: tuple[str, ...] = ("answer",)
-    """What the judge sees: `answer`, `state`, `transcript` or the path of a file."""
+    """What the judge sees: `answer`, `state`, `transcript` or the path of a file; images: `image:PATH` for a file that is one,
+    `last_image` for the last one that the agent saw."""
     votes: int = 1
     """How often the judge is asked; the lower median of the verdicts counts."""
     examples: tuple[JudgeExample, ...] = ()
+
+
+LAST_IMAGE = "last_image"
+IMAGE_VIEW = "image:"
+
+
+def is_image_view(name: str) -> bool:
+    """True if a part of a judge's view is an image: `image:/out/chart.png` or `last_image`."""
+    return name == LAST_IMAGE or name.startswith(IMAGE_VIEW)
 
 
 Check = PythonCheck | JudgeCheck
@@ -88,6 +106,11 @@ class Rubric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     groups: tuple[CheckGroup, ...] = ()
     clip: tuple[float, float] = (0.0, 1.0)
     """The value of the score is clipped to this range; the points are not."""
+
+    @property
+    def needs_sight(self) -> bool:
+        """True if any judge check shows images."""
+        return any(is_image_view(name) for check in self.checks if isinstance(check, JudgeCheck) for name in check.view)
 
     @property
     def needs_judge(self) -> bool:

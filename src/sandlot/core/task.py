@@ -1,12 +1,15 @@
 """Tasks and their splits."""
 
 import copy
+import functools
 import re
 from typing import Any, cast
 
 import msgspec
 
 from sandlot.core.errors import ConfigError
+from sandlot.core.image_formats import BadImageError, image_facts
+from sandlot.core.images import Image
 from sandlot.core.types import Json, Split, derive_seed
 
 _HELDOUT_SHARE = 0.2
@@ -50,12 +53,16 @@ class Task(msgspec.Struct, frozen=True):
     """The rubric that grades this task, in a folder environment."""
     tags: tuple[str, ...] = ()
     """Words to group tasks by in summaries."""
+    images: tuple[Image, ...] = ()
+    """Images that the first message shows after the prompt."""
 
     def __post_init__(self) -> None:
         if not _ID.match(self.id):
             raise ConfigError(
                 f"task id {self.id!r}: use up to 128 letters, digits, `.`, `_`, `-`, starting with a letter or digit"
             )
+        for image in self.images:
+            _require_image(self.id, image)
 
     def public(self) -> "Task":
         """A copy without the key, as setup, tools and the user get it. Its data may be changed."""
@@ -76,6 +83,20 @@ def _copied(value: Any) -> Any:
     if kind is list:
         return [_copied(item) for item in value]
     return copy.deepcopy(value)
+
+
+def _require_image(task: str, image: Any) -> None:
+    if not isinstance(image, Image):
+        raise ConfigError(
+            f"task `{task}`: images has a {type(image).__name__}; give `Image(data)` with the bytes of a PNG or JPEG"
+        )
+    try:
+        _known_facts(image.data)
+    except BadImageError as error:
+        raise ConfigError(f"task `{task}`: {error}") from error
+
+
+_known_facts = functools.lru_cache(maxsize=1024)(image_facts)  # tasks are made again and again
 
 
 def split_of(task: Task) -> Split:

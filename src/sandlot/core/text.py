@@ -6,13 +6,19 @@ are written as escapes, so that a reader sees that something was there.
 
 import re
 
+_DOUBTFUL = re.compile("[^\n\t\x20-\x7e]")
+"""Characters outside printable ASCII."""
 _NOT_ASCII = re.compile("[^\x00-\x7e]+")
 
 
 def printable(text: str, most: int | None = None) -> str:
     """Text without terminal escapes and other control characters; newlines and tabs stay. At most `most` characters."""
-    safe = "".join(char if char in "\n\t" or char.isprintable() else f"\\x{ord(char):02x}" for char in text[:most])
-    return safe[:most]
+    return _DOUBTFUL.sub(_spelled, text[:most])[:most]
+
+
+def _spelled(found: re.Match[str]) -> str:
+    char = found.group()
+    return char if char.isprintable() else f"\\x{ord(char):02x}"
 
 
 def one_line(text: str, most: int | None = None) -> str:

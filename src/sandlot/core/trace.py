@@ -38,6 +38,11 @@ class ImagePart(msgspec.Struct, frozen=True, tag="image", tag_field="type"):
 
     artifact: str
     media_type: str = "image/png"
+    width: int = 0
+    """In pixels; 0 if it is not known."""
+    height: int = 0
+    alt: str = ""
+    """What is in it, in a few words."""
 
 
 class Tensor(msgspec.Struct, frozen=True, tag="tensor", tag_field="type"):
@@ -175,6 +180,10 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
         return self.usage.completion_tokens if self.usage else 0
 
 
+RECORDING = "terminal_recording"
+"""The kind of the event that names the stored recording of a terminal session: `session`, `artifact`, `bytes`."""
+
+
 class Event(msgspec.Struct, frozen=True, kw_only=True):
     """Something that happened besides the messages: a cut output, a breach, a limit, a retry, an intervention."""
 
@@ -244,6 +253,18 @@ class FileRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The hash of its bytes; None if they were not stored: too large, or not readable."""
 
 
+class AppsRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """The apps of a world at the end of the rollout: their base states, and what changed since."""
+
+    now: str
+    """World time at the end."""
+    bases: dict[str, str]
+    """The hash of each app's base state."""
+    journal: str
+    """The hash of the changes."""
+    num_changes: int = 0
+
+
 class EvidenceRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The stored evidence: enough to grade again with the same result."""
 
@@ -263,6 +284,8 @@ class EvidenceRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The files after setup, for `Evidence.diff`."""
     penalties: dict[str, float] = {}
     """Points lost to broken constraints, by constraint."""
+    apps: AppsRecord | None = None
+    """The apps; None in an environment without apps."""
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):

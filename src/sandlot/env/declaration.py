@@ -13,12 +13,16 @@ from pathlib import Path
 from random import Random
 from typing import Any, Self, TypeVar
 
+from sandlot.apps.app import App
+from sandlot.apps.tool import tools_of
 from sandlot.core.concurrency.author import location_of
 from sandlot.core.errors import ConfigError
-from sandlot.core.limits import Constraint, Limits
+from sandlot.core.images import IMAGE_POLICIES, ImagePolicy
+from sandlot.core.limits import Constraint, Hold, Limits
 from sandlot.core.persona import Persona
 from sandlot.core.ports.grading import Evidence, Judge
 from sandlot.core.ports.session import User
+from sandlot.core.ports.store import Blobs
 from sandlot.core.ports.world import Tool, ToolSource, World
 from sandlot.core.rubric import PythonCheck, Rubric, RubricScore
 from sandlot.core.task import Task
@@ -26,6 +30,7 @@ from sandlot.core.trace import FileRecord
 from sandlot.env.world import LiveWorld
 from sandlot.tools.bash import BASH
 from sandlot.tools.function import FunctionTool
+from sandlot.tools.terminal import TERMINAL
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -46,6 +51,8 @@ class Marked:
 
     tasks: Callable[[Random], Iterable[Task]] | None = None
     setup: Callable[..., Any] | None = None
+    base: Callable[..., Any] | None = None
+    """Fills the apps before any task."""
     tools: list[Tool] = field(default_factory=list[Tool])
     sources: list[ToolSource] = field(default_factory=list[ToolSource])
     checks: list[PythonCheck] = field(default_factory=list[PythonCheck])
@@ -61,8 +68,25 @@ class Marked:
     """The scripted user."""
     persona: Callable[[Task], Persona] | None = None
     """The user that a model plays."""
+    hold: Hold | None = None
+    """The actions that wait for a person."""
     grade: Callable[[Evidence, Task, Judge | None], Awaitable[RubricScore]] | None = None
     """Grades instead of the rubrics, where the environment is one function."""
+
+
+def _require_valid(name: str, network: str, state: object, images: str | None) -> None:
+    if not _NAME.match(name):
+        raise ConfigError(
+            f"environment name {name!r}: use up to 64 letters, digits, `.`, `_`, `-`, starting with a letter or digit"
+        )
+    if network not in _NETWORKS:
+        raise ConfigError(f"environment `{name}`: network={network!r} is unknown; use {', '.join(_NETWORKS)}")
+    if not callable(state):
+        raise ConfigError(
+            f"environment `{name}`: state={state!r} is not callable; give a class or function that makes a fresh state"
+        )
+    if images is not None and images not in IMAGE_POLICIES:
+        raise ConfigError(f"environment `{name}`: images={images!r} is unknown; use {', '.join(IMAGE_POLICIES)}")
 
 
 class Declaration:
@@ -82,17 +106,10 @@ class Declaration:
         state: Callable[[], Any] = dict,
         concurrent: bool = True,
         tools: Sequence[Callable[..., Any] | str] | None = None,
+        images: ImagePolicy | None = None,
+        apps: Sequence[App] = (),
     ) -> None:
-        if not _NAME.match(name):
-            raise ConfigError(
-                f"environment name {name!r}: use up to 64 letters, digits, `.`, `_`, `-`, starting with a letter or digit"
-            )
-        if network not in _NETWORKS:
-            raise ConfigError(f"environment `{name}`: network={network!r} is unknown; use {', '.join(_NETWORKS)}")
-        if not callable(state):
-            raise ConfigError(
-                f"environment `{name}`: state={state!r} is not callable; give a class or function that makes a fresh state"
-            )
+        _require_valid(name, network, state, images)
         self.name = name
         self.description = description
         self.system = system
@@ -102,20 +119,26 @@ class Declaration:
         listed = require_sequence(tools or (), f"environment `{name}`: tools", "[look, 'bash']")
         self.bash = image is not None if tools is None else BASH.spec.name in listed
         """True if the agent has the tool `bash`: it has an image, and `tools`, if given, lists it."""
+        self.terminal = TERMINAL.spec.name in listed
+        """True if the agent has the tool `terminal`: `tools` lists it."""
         self.concurrent = concurrent
         """False to run the tool calls of one turn one after the other, for tools that change the same file."""
         self.network = network
+        self.images: ImagePolicy | None = images
+        """What a model that takes text only gets where the environment shows images; None: it shows none."""
         self.seed = seed
         self.limits = limits or Limits()
         self.constraints = require_sequence(constraints, f"environment `{name}`: constraints", "(Constraint(...),)")
         self.state = state
         """Called for each rollout's fresh state: a dataclass, a msgspec.Struct, or `dict`."""
+        self.apps = require_sequence(apps, f"environment `{name}`: apps", "[MAIL, CHAT]")
+        """Ready parts of the world."""
         self.marked = Marked()
         for tool in listed:
             if callable(tool):
                 self.marked.tools.append(FunctionTool.of(tool))
-            elif tool != BASH.spec.name:
-                raise ConfigError(f"environment `{name}`: tools has {tool!r}; list functions, or 'bash' for a shell")
+            else:
+                _require_tool(name, tool)
         self.source: Path | None = None
         """The file or folder it was loaded from; the fingerprint is computed from it."""
         self.package: Path | None = None
@@ -123,9 +146,10 @@ class Declaration:
 
     @property
     def tools(self) -> list[Tool]:
-        """The tools the agent may call: the marked functions, and `bash` if there is a sandbox. Without those of MCP servers."""
-        has_own = any(tool.spec.name == BASH.spec.name for tool in self.marked.tools)
-        return [*([BASH] if self.bash and not has_own else []), *self.marked.tools]
+        """The tools the agent may call: `bash` and `terminal` if it has them, and the marked functions. Without MCP servers'."""
+        own = {tool.spec.name for tool in self.marked.tools}
+        offered = [tool for tool, has in ((BASH, self.bash), (TERMINAL, self.terminal)) if has and tool.spec.name not in own]
+        return [*offered, *self.marked.tools, *tools_of(self.apps)]
 
     def in_image(self, image: str | None) -> Self:
         """Return a copy that runs in another image. None returns this environment.
@@ -145,10 +169,19 @@ class Declaration:
         other.image = image
         return other
 
-    def new_world(self, task: Task, files: Any, seed: int) -> LiveWorld:
-        """Create the world of one rollout. Sessions call it."""
+    def new_world(self, task: Task, files: Any, seed: int, blobs: Blobs | None = None) -> LiveWorld:
+        """Create the world of one rollout. Sessions call it. Images are stored in `blobs`."""
         written: dict[str, FileRecord] | None = None if self.image is None else {}
-        return LiveWorld(state=self.state(), task=task.public(), rng=Random(seed), files=files, written=written)  # noqa: S311 - seeded, not secret
+        rng = Random(seed)  # noqa: S311 - seeded, not secret
+        images = blobs if self.images is not None else None
+        return LiveWorld(state=self.state(), task=task.public(), rng=rng, files=files, written=written, blobs=images)
+
+
+def _require_tool(name: str, tool: Any) -> None:
+    if tool not in {BASH.spec.name, TERMINAL.spec.name}:
+        raise ConfigError(
+            f"environment `{name}`: tools has {tool!r}; list functions, 'bash' for a shell, or 'terminal' for a terminal"
+        )
 
 
 def require_async(function: F, what: str) -> F:

@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING, Any, Never, overload
 
 from sandlot.core.concurrency.author import location_of, name_of
 from sandlot.core.errors import ConfigError
+from sandlot.core.limits import LONGEST_WAIT_S, Hold, PlannedCall
 from sandlot.core.ports.session import Session
+from sandlot.core.ports.world import ToolSource
 from sandlot.core.rubric import PythonCheck
 from sandlot.core.task import Task
+from sandlot.core.types import Json
 from sandlot.env.declaration import Declaration, F, require_async, require_sequence
 from sandlot.env.session import open_session
 from sandlot.env.taskset import task_named
@@ -23,7 +26,7 @@ from sandlot.env.user import Replies
 from sandlot.tools.function import FunctionTool
 from sandlot.tools.mcp import McpServer
 
-_MARKS = ("tasks", "setup", "tool", "check", "solution", "adversary", "control", "user", "persona", "mcp")
+_MARKS = ("tasks", "base", "setup", "tool", "check", "solution", "adversary", "control", "user", "persona", "mcp", "use", "hold")
 
 
 class Environment(Declaration):
@@ -39,8 +42,12 @@ class Environment(Declaration):
     - `limits`: budgets and deadlines of a rollout.
     - `constraints`: rules about tool calls.
     - `state`: a class or function that makes the fresh `world.state` of each rollout.
-    - `tools`: functions the agent may call, and `"bash"`, besides those marked with `@env.tool`. `tools=[]` removes `bash`.
+    - `tools`: functions the agent may call, `"bash"` and `"terminal"` (a terminal that stays open between calls), besides those
+      marked with `@env.tool`. `tools=[]` removes `bash`.
+    - `apps`: ready parts of the world with tools of their own, such as `MAIL` from `sandlot.apps`.
     - `concurrent`: False runs the tool calls of one turn one after the other.
+    - `images`: for an environment that shows images, what a model gets that takes text only: `require` refuses it before the
+      first rollout, `describe` gives it a line of text for each image, `drop` leaves the images out. Default: it shows none.
 
     The decorators only register a function; nothing runs until a rollout starts. All of them take plain or `async` functions,
     except `solution`, `adversary` and `control`, which must be `async`. One file holds one environment.
@@ -104,6 +111,15 @@ class Environment(Declaration):
         """
         self._only_one("tasks", self.marked.tasks, function)
         self.marked.tasks = function
+        return self._from(function)
+
+    def base(self, function: F) -> F:
+        """Mark the function that fills the apps before any task: `def fill(apps, rng)`. An environment has one.
+
+        It runs once in a process; every world starts from a copy of the result, and the setup adds what its task needs.
+        """
+        self._only_one("base", self.marked.base, function)
+        self.marked.base = function
         return self._from(function)
 
     def setup(self, function: F) -> F:
@@ -220,7 +236,33 @@ class Environment(Declaration):
 
     def mcp(self, server: McpServer) -> None:
         """Add the tools of an MCP server. It starts when a rollout's world opens and stops when it closes."""
-        self.marked.sources.append(server)
+        self.use(server)
+
+    def use(self, source: ToolSource) -> None:
+        """Add a part that has tools and lives as long as a world, such as `sandlot.apps.Browser`."""
+        self.marked.sources.append(source)
+
+    def hold(self, *tools: str, wait_s: float = 300.0, safe: str | None = None, arguments: Json | None = None) -> None:
+        """Let turns that call one of these tools wait for a person, in a run with `--approve`. An environment has one.
+
+        The person approves the turn, changes its calls or refuses it. If it is refused, or there is no answer in time, the safe
+        action is taken. Without `--approve` nothing waits.
+
+        - `tools`: names of tools.
+        - `wait_s`: how long a turn waits.
+        - `safe`: the tool that is called instead, as the safe action. Without one, the rollout stops.
+        - `arguments`: the arguments of that call.
+        """
+        if self.marked.hold is not None:
+            raise ConfigError(f"environment `{self.name}`: a second `env.hold`; name all tools in one")
+        if not tools or not all(tools):
+            raise ConfigError(f'environment `{self.name}`: `env.hold` names no tool; write `env.hold("transfer")`')
+        if not 0 < wait_s <= LONGEST_WAIT_S:
+            raise ConfigError(f"environment `{self.name}`: `env.hold` waits {wait_s} s; give up to {LONGEST_WAIT_S:.0f}")
+        if arguments and safe is None:
+            raise ConfigError(f"environment `{self.name}`: `env.hold` has arguments without a `safe` tool to call with them")
+        call = PlannedCall(name=safe, arguments=arguments or {}) if safe is not None else None
+        self.marked.hold = Hold(tools=tools, wait_s=wait_s, safe=call)
 
     # -- use ---------------------------------------------------------------------------------------------------------
 

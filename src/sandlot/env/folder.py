@@ -1,6 +1,7 @@
 """The folder form of an environment.
 
-environment.toml       name, description, system, image, network, seed, concurrent, tools, [limits], [[constraints]], [[mcp]]
+environment.toml       name, description, system, image, network, seed, concurrent, images, tools,
+                       [limits], [[constraints]], [[mcp]]
 tasks/*.jsonl|parquet  one row per task; or tasks.py with `def tasks(rng)`
 world.py               optional: `def setup(world, task)` and a class `State`
 tools.py  checks.py    functions; rubrics name checks as `checks:function`
@@ -20,13 +21,14 @@ from typing import Any
 
 import msgspec
 
+from sandlot.checks import LIBRARY
 from sandlot.core.errors import ConfigError
+from sandlot.core.images import ImagePolicy
 from sandlot.core.limits import Constraint, Limits, OnBreach
 from sandlot.core.task import Task
 from sandlot.env.environment import Environment
 from sandlot.env.module import forget_if_changed, load_module, seal_modules
 from sandlot.env.taskset import tasks_from, tasks_of
-from sandlot.grade.library import LIBRARY
 from sandlot.grade.lint import LintFinding, lint_file
 from sandlot.grade.loading import load_rubric
 from sandlot.tools.bash import BASH
@@ -48,6 +50,8 @@ class EnvironmentToml(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     seed: int = 0
     concurrent: bool = True
     """False to run the tool calls of one turn one after the other, for tools that change the same file."""
+    images: ImagePolicy | None = None
+    """For an environment that shows images, what a model gets that takes text only: `require`, `describe` or `drop`."""
     tools: tuple[str, ...] | None = None
     """The tools: names of functions of `tools.py`, and `bash` for a shell. `[]` gives no tools.
 
@@ -74,13 +78,17 @@ def load_folder(folder: Path) -> Environment:
         network=manifest.network,
         seed=manifest.seed,
         concurrent=manifest.concurrent,
+        images=manifest.images,
         limits=manifest.limits,
         constraints=manifest.constraints,
         state=getattr(world, "State", dict),
+        apps=getattr(world, "APPS", ()),
         tools=None if manifest.tools is None else [name for name in manifest.tools if name == BASH.spec.name],
     )
     env.source = folder
     _add_tasks(env, folder)
+    if env.apps and hasattr(world, "base"):
+        env.base(world.base)  # type: ignore[union-attr]
     if hasattr(world, "setup"):
         env.setup(world.setup)  # type: ignore[union-attr]
     for function in _tool_functions(folder, manifest.tools):

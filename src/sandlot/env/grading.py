@@ -19,6 +19,7 @@ from sandlot.core.ports.world import World
 from sandlot.core.rubric import Rubric, RubricScore
 from sandlot.core.task import Task
 from sandlot.core.trace import Event, Trace
+from sandlot.env.apps import load_apps
 from sandlot.env.environment import Environment
 from sandlot.env.image import image_of
 from sandlot.env.session import world_seed
@@ -53,7 +54,9 @@ async def load_evidence(env: Environment, task: Task, trace: Trace, blobs: Blobs
     open_sandbox = None
     if backend is not None:
         open_sandbox = functools.partial(_grading_sandbox, env, task, trace, backend, _SandboxTime())
-    return StoredEvidence(trace.evidence, trace, contents, env.state if isinstance(env.state, type) else None, open_sandbox)
+    apps = await load_apps(env, trace.evidence.apps, blobs) if trace.evidence.apps else None
+    state_type = env.state if isinstance(env.state, type) else None
+    return StoredEvidence(trace.evidence, trace, contents, state_type, open_sandbox, apps)
 
 
 @dataclass(slots=True)
@@ -138,6 +141,11 @@ def rubric_for(env: Environment, task: Task, name: str | None = None) -> Rubric:
         return Rubric(checks=tuple(env.marked.checks))
     there = ", ".join(f"`{known}`" for known in env.marked.rubrics) or "only the marked checks, `default`"
     raise ConfigError(f"task `{task.id}` names rubric `{wanted}`, which environment `{env.name}` does not have; rubrics: {there}")
+
+
+def needs_sight(env: Environment, tasks: list[Task], rubric: str | None = None) -> bool:
+    """True if any of the tasks has a judge check that shows images."""
+    return env.marked.grade is None and any(rubric_for(env, task, rubric).needs_sight for task in tasks)
 
 
 def needs_judge(env: Environment, tasks: list[Task], rubric: str | None = None) -> bool:

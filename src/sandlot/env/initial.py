@@ -10,13 +10,16 @@ from sandlot.core.errors import SandboxError, boundary
 from sandlot.core.ports.sandbox import Sandbox
 from sandlot.core.trace import FileRecord
 from sandlot.core.types import digest
-from sandlot.grade.gather import PER_FILE_SHARE, run_in_batches
+from sandlot.grade.gather import PER_FILE_SHARE, SmallFiles, run_in_batches
 
 
 async def record_initial_files(
-    sandbox: Sandbox, written: Mapping[str, FileRecord] | None, cap_bytes: int
+    sandbox: Sandbox, written: Mapping[str, FileRecord] | None, cap_bytes: int, small: SmallFiles
 ) -> dict[str, FileRecord]:
-    """Record every file that is not the image's, by path. `written`: the files written, if setup did nothing but write."""
+    """Record every file that is not the image's, by path. `written`: the files written, if setup did nothing but write.
+
+    Files that are read anyway are added to `small`.
+    """
     with boundary(SandboxError, "listing the files that setup left"):
         sizes = await sandbox.changed()
     known: Mapping[str, FileRecord] = written if written is not None and written.keys() <= sizes.keys() else {}
@@ -38,6 +41,7 @@ async def record_initial_files(
                 del files[path]
                 return
         files[path] = FileRecord(size=len(data), blob=digest(data))
+        small.add(path, data)
 
     await run_in_batches(unread, read)
     return dict(sorted(files.items()))

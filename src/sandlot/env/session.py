@@ -17,23 +17,27 @@ import msgspec
 from sandlot.core.concurrency import author
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK, deadline, pause_limits, time_limit
 from sandlot.core.errors import AuthorError, ConfigError, HarnessError, SandboxError, SandboxOutOfMemory, boundary
+from sandlot.core.images import store_image
 from sandlot.core.limits import Constraint, OnBreach
 from sandlot.core.ports.sandbox import Backend, Files, Sandbox, Snapshot
 from sandlot.core.ports.session import Step, UserTurn
 from sandlot.core.ports.store import Blobs
 from sandlot.core.ports.world import Tool, ToolSpec
 from sandlot.core.task import Task
-from sandlot.core.trace import Event, EvidenceRecord, FileRecord, Message, Node, ToolCall, ToolResult, text_message
+from sandlot.core.trace import RECORDING, Event, EvidenceRecord, FileRecord, Message, Node, ToolCall, ToolResult, text_message
 from sandlot.core.types import End, Role, derive_seed
+from sandlot.env.apps import open_apps, store_apps
 from sandlot.env.declaration import Declaration
 from sandlot.env.image import image_of
 from sandlot.env.initial import record_initial_files
 from sandlot.env.keeper import Keeper
 from sandlot.env.user import LimitedUser, OpenUser, open_user, require_user
 from sandlot.env.world import LiveWorld, sandbox_of
-from sandlot.grade.gather import gather
+from sandlot.grade.gather import gather, keep_found
 from sandlot.sandbox.memory import MemoryFiles
 from sandlot.store.blobs import MemoryBlobs
+from sandlot.tools.function import DECLARE_IMAGES
+from sandlot.tools.terminal import open_terminals
 
 _STRICTNESS = (OnBreach.PENALTY, OnBreach.REFUSE, OnBreach.END)
 """If one call breaks several rules, the strictest consequence applies; the last one is the strictest."""
@@ -74,27 +78,35 @@ async def open_session(
             machine = backend.open(image_of(env), env.network, limits)
             files = await keeper.enter(machine, limits.provision_s, SandboxError, "opening the sandbox")
         with boundary(AuthorError, f"making the state of task `{task.id}`"):
-            world = env.new_world(task, files, world_seed(env, task))
+            blobs = blobs or MemoryBlobs()
+            world = env.new_world(task, files, world_seed(env, task), blobs)
+        if env.apps:
+            await keeper.enter(open_apps(env, world), limits.setup_s, AuthorError, "opening the apps")
         if env.marked.setup is not None:
             with deadline(limits.setup_s, AuthorError, f"setup of task `{task.id}`"):
                 world.checks = True
-                await author.call(env.marked.setup, world, world.task)
+                with world.apps.acting("setup") if env.apps else nullcontext():
+                    await author.call(env.marked.setup, world, world.task)
                 world.checks = False
+        if env.apps:
+            world.apps.begin()
         tools = list(env.tools)
+        if env.terminal and env.image is not None:
+            world.terminals = await keeper.enter(open_terminals(world), limits.provision_s, SandboxError, "opening terminals")
         for source in env.marked.sources:  # after setup: a server inside the sandbox may need what setup wrote
             tools += await keeper.enter(source.open(world), limits.provision_s, AuthorError, f"starting {source!r}")
         with deadline(limits.setup_s, SandboxError, f"listing the files that setup of task `{task.id}` left"):
             untouched = env.image is not None and env.marked.setup is None and not env.marked.sources
             initial: Snapshot | Mapping[str, FileRecord] = {} if untouched else await _initial(world, limits.evidence_bytes)
         listener = await open_user(env, task, world, user, keeper)
-        yield WorldSession(env, task, world, _by_name(tools), listener, blobs or MemoryBlobs(), initial, keep_time=keep_time)
+        yield WorldSession(env, task, world, _by_name(tools), listener, blobs, initial, keep_time=keep_time)
 
 
 async def _initial(world: LiveWorld, cap_bytes: int) -> Snapshot | Mapping[str, FileRecord]:
     """The files before the agent acts."""
     written, world.written = world.written, None
     sandbox = sandbox_of(world.files)
-    return await world.files.freeze() if sandbox is None else await record_initial_files(sandbox, written, cap_bytes)
+    return await world.files.freeze() if sandbox is None else await record_initial_files(sandbox, written, cap_bytes, world.small)
 
 
 class WorldSession:
@@ -145,8 +157,17 @@ class WorldSession:
         with pause_limits(), deadline(self.limits.setup_s, AuthorError, f"the opening message of task `{self.task.id}`"):
             first = await self._user.user.open() if self._user else UserTurn(text=self.task.prompt)
         opening = [text_message(Role.SYSTEM, self._env.system)] if self._env.system else []
-        self._messages = [*opening, text_message(Role.USER, first.text)]
+        self._messages = [*opening, await self._with_images(text_message(Role.USER, first.text))]
         return Step(messages=tuple(self._messages), events=first.events)
+
+    async def _with_images(self, prompt: Message) -> Message:
+        """The first message with the task's images."""
+        if not self.task.images:
+            return prompt
+        if self._env.images is None:
+            raise AuthorError(f"task `{self.task.id}` has images; {DECLARE_IMAGES}")
+        images = [await store_image(image, self._blobs) for image in self.task.images]
+        return msgspec.structs.replace(prompt, parts=(*prompt.parts, *images))
 
     async def step(self, action: Message, *, num_tokens: int = 0) -> Step:
         """Process one assistant message: run its tool calls, or ask the user for a reply."""
@@ -201,8 +222,15 @@ class WorldSession:
             except SandboxOutOfMemory as error:
                 return await self._gather(None, answer, lost=str(error))
 
+    async def store_recordings(self) -> list[Event]:
+        """Store what was shown in terminals; one event for each session names its recording."""
+        found = list(self.world.terminals.recordings()) if self.world.terminals else []
+        return [
+            self._event(RECORDING, session=name, artifact=await self._blobs.put(cast), bytes=len(cast)) for name, cast in found
+        ]
+
     async def _gather(self, final: Snapshot | None, answer: str, lost: str = "") -> EvidenceRecord:
-        return await gather(
+        record = await gather(
             final,
             self._blobs,
             self.limits,
@@ -212,6 +240,10 @@ class WorldSession:
             penalties=self._penalties,
             lost=lost,
         )
+        if self._env.apps:
+            record = msgspec.structs.replace(record, apps=await store_apps(self._env, self.world.apps, self._blobs))
+        await keep_found(self.world.small, record, self._blobs)
+        return record
 
     # -- one step ----------------------------------------------------------------------------------------------------
 
@@ -300,7 +332,9 @@ class WorldSession:
         events.append(self._event("tool_output_budget", call=result.call, bytes=len(data), shown=len(kept)))
         most = self.limits.rollout_output_bytes
         notice = f"[{len(data) - len(kept.encode())} bytes cut: this rollout's {most} bytes of tool results are used up]"
-        return ToolResult(call=result.call, text=f"{kept}\n{notice}" if kept else notice, error=result.error)
+        return ToolResult(
+            call=result.call, text=f"{kept}\n{notice}" if kept else notice, error=result.error, images=result.images
+        )
 
     def _breach(self, call: ToolCall, events: list[Event]) -> Constraint | None:
         """Count the call for every rule that applies; return the strictest one it breaks. Penalties add up."""

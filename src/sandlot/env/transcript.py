@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 import msgspec
 
+from sandlot.core.images import image_line
 from sandlot.core.limits import Limits
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.text import one_line, printable
-from sandlot.core.trace import Message, Reasoning, Text, ToolCall, ToolResult
+from sandlot.core.trace import ImagePart, Message, Reasoning, Text, ToolCall, ToolResult
 from sandlot.core.types import End
 
 
@@ -35,9 +36,16 @@ def message_lines(message: Message) -> list[str]:
             lines.append(f"-> {one_line(part.name, 200)}({_indented(arguments)})")
         elif isinstance(part, ToolResult):
             lines.append(f"<- {'error: ' if part.error else ''}{_indented(part.text)}")
+            lines += [f"<- {_image(image)}" for image in part.images]
+        elif isinstance(part, ImagePart):
+            lines.append(f"{message.role}: {_image(part)}")
         else:
             lines.append(f"{message.role}: [{type(part).__name__.lower()} {part.artifact[:12]}]")
     return lines
+
+
+def _image(image: ImagePart) -> str:
+    return printable(f"{image_line(image)} {image.artifact[:12]}")
 
 
 def _indented(text: str) -> str:

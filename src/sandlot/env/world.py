@@ -4,18 +4,25 @@ import functools
 import posixpath
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any, cast
 
-from sandlot.core.errors import AuthorError
+from sandlot.core.errors import AuthorError, ToolError
+from sandlot.core.image_formats import BadImageError
+from sandlot.core.images import Image, store_image
 from sandlot.core.ports.sandbox import Command, Completed, Files, Process, Sandbox, Stream
+from sandlot.core.ports.store import Blobs
 from sandlot.core.task import Task
-from sandlot.core.trace import FileRecord
+from sandlot.core.trace import FileRecord, ImagePart
 from sandlot.core.types import digest
+from sandlot.grade.gather import SmallFiles
 from sandlot.sandbox.command import run_command
 from sandlot.sandbox.service import start_service
+from sandlot.tools.terminal import Terminals
 
+MAX_ROLLOUT_IMAGE_BYTES = 256 * 2**20
+"""Bytes of all images that tools show in one rollout."""
 _MAX_SHOWN = 1_000
 """Characters of a failed command, and of the end of its output, in an error message."""
 
@@ -48,8 +55,39 @@ class LiveWorld:
     written: dict[str, FileRecord] | None = None
     """Files written into the sandbox so far; None once anything else was done in it, and without a sandbox."""
 
+    small: SmallFiles = field(default_factory=SmallFiles)
+    """The content of small files that setup wrote."""
+
+    apps: Any = None
+    """The open apps; None without apps."""
+
     checks: bool = False
     """The default of `exec(check=)`: True during setup."""
+
+    blobs: Blobs | None = None
+    """Where images of tools are stored; None if the environment shows no images."""
+
+    images_left: int = MAX_ROLLOUT_IMAGE_BYTES
+    """Bytes of images that this rollout may still show."""
+
+    terminals: Terminals | None = None
+    """The terminal sessions, if the environment offers the tool."""
+
+    async def store_image(self, image: Image) -> ImagePart | None:
+        """Store an image that the agent is to see; None if the environment shows no images.
+
+        `ToolError` if it is no image, or the rollout's budget is used up.
+        """
+        if self.blobs is None:
+            return None
+        if len(image.data) > self.images_left:
+            raise ToolError(f"the image is not shown: this rollout's {MAX_ROLLOUT_IMAGE_BYTES:,} bytes of images are used up")
+        try:
+            part = await store_image(image, self.blobs)
+        except BadImageError as error:
+            raise ToolError(f"the image is not shown: {error}") from error
+        self.images_left -= len(image.data)
+        return part
 
     async def read(self, path: str) -> bytes:
         """Read a file."""
@@ -61,6 +99,7 @@ class LiveWorld:
         await self.files.write(path, content)
         if self.written is not None:
             self.written[posixpath.normpath(path)] = FileRecord(size=len(content), blob=digest(content))
+            self.small.add(posixpath.normpath(path), content)
 
     async def list(self, folder: str = "/") -> Sequence[str]:
         """Absolute paths of all files below a folder, sorted."""

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from sandlot.core.errors import GradeError, NotInEvidence
+from sandlot.core.ports.grading import absolute_path
 from sandlot.core.ports.world import World
 from sandlot.core.trace import EvidenceRecord, FileRecord, Trace
 
@@ -38,10 +39,12 @@ class StoredEvidence:
         load: Callable[[str], bytes] | Mapping[str, bytes],
         state_type: type[Any] | None = None,
         open_sandbox: _OpenSandbox | None = None,
+        apps: Any = None,
     ) -> None:
         """`load` returns stored bytes by digest: a mapping, or a blocking function. `state_type` is the type of `world.state`.
 
         `open_sandbox` opens a grading sandbox with these files, some of which may replace the image's; None without a backend.
+        `apps` are the apps at the end, as checks read them.
         """
         self.record = record
         self.trace = trace
@@ -50,6 +53,7 @@ class StoredEvidence:
         self._load = load if callable(load) else load.__getitem__
         self._contents: dict[str, bytes] = {}
         self._open_sandbox = open_sandbox
+        self.apps = apps
 
     def read(self, path: str) -> bytes:
         """The bytes of a file; `NotInEvidence` if there is none."""
@@ -149,11 +153,6 @@ class StoredEvidence:
             if old != new or (new is not None and new.blob is None):
                 changed[path] = (old, new)
         return changed
-
-
-def absolute_path(path: str) -> str:
-    """A path as the record has it: absolute, without `.`, `..` and double slashes."""
-    return posixpath.normpath("/" + path.lstrip("/"))
 
 
 def _loaded_unasked(path: str) -> bool:

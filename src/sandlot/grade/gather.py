@@ -27,6 +27,8 @@ from sandlot.grade.state import plain_data
 
 PER_FILE_SHARE = 4
 """One file may take a quarter of the limit on all of them."""
+_SMALL_BYTES = 64 * 1024
+"""Of the files from setup, what is kept in memory of a rollout to show what changed in them."""
 _BATCH_FILES = 32
 _BATCH_BYTES = 2**20
 """Maximum files, and bytes, that are read and stored at the same time."""
@@ -36,6 +38,25 @@ _LISTING_S = 120.0
 """For listing the files. The 200,000 paths that a sandbox may have took 10 s on two processors with eight tasks."""
 _CHOSEN_ON_LOOP = 2000
 """Paths that are sorted on the event loop; more are sorted in a thread."""
+
+
+class SmallFiles:
+    """The content of small files, up to a limit for all of them together: they stay in memory for a whole rollout."""
+
+    def __init__(self) -> None:
+        self.contents: dict[str, bytes] = {}
+        self._left = _SMALL_BYTES
+
+    def has_room(self, size: int) -> bool:
+        """True if a file of this size can be added."""
+        return size <= self._left
+
+    def add(self, path: str, data: bytes) -> None:
+        """Keep the content of a file; one that has no room is dropped, also an earlier content of the same path."""
+        self._left += len(self.contents.pop(path, b""))
+        if self.has_room(len(data)):
+            self.contents[path] = data
+            self._left -= len(data)
 
 
 async def gather(
@@ -65,7 +86,9 @@ async def gather(
     if initial is None or isinstance(initial, Mapping):
         before = {encodable(path): file for path, file in (initial or {}).items()}
     else:
-        before = await _initial(initial, files, limits.evidence_bytes)
+        small = SmallFiles()
+        before = await _initial(initial, files, limits.evidence_bytes, small)
+        await _keep_changed(small, before, files, blobs)
     return EvidenceRecord(
         answer=encodable(answer),
         state=kept,
@@ -76,6 +99,11 @@ async def gather(
         initial=before,
         penalties=dict(sorted((penalties or {}).items())),
     )
+
+
+async def keep_found(small: SmallFiles, record: EvidenceRecord, blobs: Blobs) -> None:
+    """Store what small files held before the agent changed them, so that a reader can see the difference."""
+    await _keep_changed(small, record.initial, record.files, blobs)
 
 
 def cut_events(record: EvidenceRecord, turn: int) -> list[Event]:
@@ -173,15 +201,35 @@ def _batches(sized: Sequence[tuple[str, int]]) -> Iterator[list[tuple[str, int]]
         yield batch
 
 
-async def _initial(snapshot: Snapshot, after: Mapping[str, FileRecord], cap_bytes: int) -> dict[str, FileRecord]:
-    """Records of the files from setup. Only those that may be unchanged are read, for their hash; none is stored."""
+async def _initial(
+    snapshot: Snapshot, after: Mapping[str, FileRecord], cap_bytes: int, small: SmallFiles
+) -> dict[str, FileRecord]:
+    """Records of the files from setup. Only those that may be unchanged, and small ones, are read."""
     files: dict[str, FileRecord] = {}
     for path, size in sorted((await _listing(snapshot)).items()):
         now = after.get(encodable(path))
         same_size = now is not None and now.blob is not None and now.size == size and size <= cap_bytes // PER_FILE_SHARE
-        data = await _read(snapshot, path) if same_size else None
+        data = await _read(snapshot, path) if same_size or small.has_room(size) else None
+        if data is not None:
+            small.add(path, data)
         files[encodable(path)] = FileRecord(size=size, blob=None if data is None else digest(data))
     return files
+
+
+async def _keep_changed(
+    small: SmallFiles, before: Mapping[str, FileRecord], after: Mapping[str, FileRecord], blobs: Blobs
+) -> None:
+    held = {encodable(path): data for path, data in small.contents.items()}
+    changed = [
+        (path, len(data))
+        for path, data in held.items()
+        if path in before and before[path] != after.get(path) and before[path].blob == digest(data)
+    ]
+
+    async def keep(path: str, _size: int) -> None:
+        await blobs.put(held[path])
+
+    await run_in_batches(changed, keep)
 
 
 async def _surveyed(snapshot: Snapshot) -> Survey:

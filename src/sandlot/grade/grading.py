@@ -17,6 +17,7 @@ from functools import partial
 import anyio
 import msgspec
 
+from sandlot.checks import LIBRARY
 from sandlot.core.concurrency.author import name_of
 from sandlot.core.concurrency.limited import gather_limited
 from sandlot.core.concurrency.threads import off_loop
@@ -26,10 +27,9 @@ from sandlot.core.rubric import Check, CheckResult, JudgeCheck, JudgeRecord, Pyt
 from sandlot.core.task import Task
 from sandlot.core.types import digest
 from sandlot.grade.checks import Function, binding, result_of, result_without, run_check, run_check_async, suppressed_result
-from sandlot.grade.library import LIBRARY
 from sandlot.grade.rules import ordered, require_sound
 from sandlot.grade.score import score_of
-from sandlot.grade.view import view_of
+from sandlot.grade.view import images_for, view_of
 
 _AT_ONCE = 8
 """Async checks and judge calls at once for one rollout."""
@@ -151,13 +151,14 @@ class _RunningChecks:
             raise GradeError(f"check `{check.id}`: there is no judge")
         try:
             with _as_grade_error(check):
-                view = view_of(check, self.evidence)
+                view, images = view_of(check, self.evidence), images_for(check, self.evidence)
         except NotInEvidence as error:
             return result_without(check, error)
-        if not any(text.strip() for text in view.values()):
+        if not images and not any(text.strip() for text in view.values()):
             return result_of(check, 0.0, "nothing to judge: " + ", ".join(f"`{name}` is empty" for name in view))
         with _as_grade_error(check):
-            said = await self.judge.ask(question_of(check), check.choices, view, check.votes)
+            shown = {"images": images} if images else {}  # a judge that takes text only need not know the argument
+            said = await self.judge.ask(question_of(check), check.choices, view, check.votes, **shown)
         return _judged(check, said, self.judge.name)
 
 

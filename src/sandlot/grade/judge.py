@@ -12,16 +12,17 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import anyio
 import msgspec
 
 from sandlot.core.concurrency.limited import gather_limited
 from sandlot.core.errors import GradeError, ModelError, boundary
-from sandlot.core.ports.grading import Judgement
+from sandlot.core.ports.grading import NO_IMAGES, Judgement
 from sandlot.core.ports.model import ChatModel, Sampling
 from sandlot.core.text import encodable
-from sandlot.core.trace import Message, Usage
+from sandlot.core.trace import ImagePart, Message, Usage
 from sandlot.core.types import derive_seed, digest
 from sandlot.grade.batched import Criterion, batch_messages, opinions_of
 from sandlot.grade.cache import VerdictCache
@@ -77,9 +78,16 @@ class ModelJudge:
         """The model that judges."""
         return self._chat.name
 
-    async def ask(self, question: str, choices: Sequence[str], view: Mapping[str, str], votes: int) -> Judgement:
+    async def ask(
+        self,
+        question: str,
+        choices: Sequence[str],
+        view: Mapping[str, str],
+        votes: int,
+        images: Mapping[str, ImagePart] = NO_IMAGES,
+    ) -> Judgement:
         """One verdict per vote, each one of `choices` (worst to best); `GradeError` if a reply is anything else."""
-        asked = _Question(encodable(question), tuple(choices), prompt_view(view))
+        asked = _Question(encodable(question), tuple(choices), prompt_view(view), tuple(images.items()))
         temperature = self._sampling.temperature or (_VOTE_TEMPERATURE if votes > 1 else 0.0)
         sampling = msgspec.structs.replace(self._sampling, temperature=temperature)
         given = await gather_limited([partial(self._vote, asked, sampling, vote) for vote in range(votes)], at_once=max(votes, 1))
@@ -99,7 +107,7 @@ class ModelJudge:
     async def _vote(self, asked: "_Question", sampling: Sampling, vote: int) -> "_Vote":
         seed = derive_seed("judge", sampling.seed or 0, asked.digest, vote) % 2**31
         sampling = msgspec.structs.replace(sampling, seed=seed)
-        key = digest(msgspec.json.encode([self.name, sampling, TEMPLATE, asked.text, asked.choices, asked.view, vote]))
+        key = digest(msgspec.json.encode([self.name, sampling, *asked.identity, vote]))
         opinion = await self._cached(key, asked.choices)
         if opinion is not None:
             self.count.cached += 1
@@ -129,7 +137,7 @@ class ModelJudge:
         return _Vote(await self._call(asked, again), retries=1)
 
     async def _call(self, asked: "_Question", sampling: Sampling) -> Opinion:
-        prompt = judge_messages(asked.text, asked.choices, asked.view, self._nonce())
+        prompt = judge_messages(asked.text, asked.choices, asked.view, self._nonce(), asked.images)
         return opinion_of(await self._chat_text(prompt, sampling), asked.choices)
 
     async def _chat_text(self, prompt: Sequence[Message], sampling: Sampling) -> str:
@@ -181,11 +189,18 @@ class _Question:
     text: str
     choices: tuple[str, ...]
     view: Sequence[tuple[str, str]]
+    images: tuple[tuple[str, ImagePart], ...] = ()
+
+    @property
+    def identity(self) -> list[Any]:
+        """What makes it another question: template, text, choices, view, and images if there are any."""
+        shown = [[(name, image.artifact) for name, image in self.images]] if self.images else []
+        return [TEMPLATE, self.text, self.choices, self.view, *shown]
 
     @property
     def digest(self) -> str:
-        """Identifies the question: template, text, choices and view."""
-        return digest(msgspec.json.encode([TEMPLATE, self.text, self.choices, self.view]))
+        """Identifies the question."""
+        return digest(msgspec.json.encode(self.identity))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import msgspec
 
+from sandlot.checks.found import pattern_fault
 from sandlot.core.concurrency.author import is_async
 from sandlot.core.errors import ConfigError, SandlotError
 from sandlot.core.rubric import Check, JudgeCheck, PythonCheck, Rubric
 from sandlot.core.task import Task
 from sandlot.grade.checks import Function, binding, substitute_values
 from sandlot.grade.grading import Functions, resolve
-from sandlot.grade.library import pattern_fault
 from sandlot.grade.loading import parse_rubric, read_rubric
 from sandlot.grade.rules import find_faults, possible_points
 

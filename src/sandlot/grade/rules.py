@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from sandlot.core.errors import ConfigError
-from sandlot.core.rubric import Check, JudgeCheck, Rubric
+from sandlot.core.rubric import IMAGE_VIEW, LAST_IMAGE, Check, JudgeCheck, Rubric
 
 _FORMAT = 1
 PENALTY_PREFIX = "constraint:"
@@ -19,7 +19,7 @@ PENALTY_PREFIX = "constraint:"
 _MAX_VOTES = 15
 MAX_POINTS = 1e9
 """So large that no rubric needs more, so small that no sum overflows."""
-_PLAIN_VIEWS = ("answer", "state", "transcript")
+_PLAIN_VIEWS = ("answer", "state", "transcript", LAST_IMAGE)
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,7 +133,7 @@ def _of_judge(check: JudgeCheck, fault: Callable[[str, str, str, str], Fault]) -
     if not 1 <= check.votes <= _MAX_VOTES:
         yield fault("votes", "votes", f"{check.votes} votes", f"give 1 to {_MAX_VOTES}")
     for name in check.view:
-        if name not in _PLAIN_VIEWS and not name.startswith("/"):
+        if name not in _PLAIN_VIEWS and not name.removeprefix(IMAGE_VIEW).startswith("/"):
             fix = f"use {', '.join(_PLAIN_VIEWS)} or the absolute path of a file, such as `/{name}`"
             yield fault("bad-view", "view", f"view `{name}`", fix)
     if not check.view:

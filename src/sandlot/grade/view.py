@@ -10,10 +10,13 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from sandlot.core.errors import NotInEvidence
+from sandlot.core.image_formats import BadImageError, image_facts
+from sandlot.core.images import image_line, images_of
 from sandlot.core.ports.grading import Evidence
-from sandlot.core.rubric import JudgeCheck
+from sandlot.core.rubric import IMAGE_VIEW, LAST_IMAGE, JudgeCheck, is_image_view
 from sandlot.core.trace import ImagePart, Reasoning, Tensor, Text, ToolCall, Trace
-from sandlot.core.types import Json
+from sandlot.core.types import Json, digest
 from sandlot.grade.prompt import VIEW_CHARS, cut_middle
 
 _TEXT_CHARS = VIEW_CHARS // 4
@@ -25,7 +28,27 @@ _LINE_ENDS = re.compile("[\x7f-\x9f\u2028\u2029]")  # JSON may contain them unes
 
 def view_of(check: JudgeCheck, evidence: Evidence) -> Mapping[str, str]:
     """The parts that a check names, in order. `NotInEvidence` for a file that does not exist or is not text."""
-    return {name: _part(name, evidence) for name in check.view}
+    return {name: _part(name, evidence) for name in check.view if not is_image_view(name)}
+
+
+def images_for(check: JudgeCheck, evidence: Evidence) -> Mapping[str, ImagePart]:
+    """The images that a check names, in order. `NotInEvidence` for one that is not there, or is no image."""
+    return {name: _image(name, evidence) for name in check.view if is_image_view(name)}
+
+
+def _image(name: str, evidence: Evidence) -> ImagePart:
+    if name == LAST_IMAGE:
+        seen = [image for node in evidence.trace.path() for image in images_of(node.message)]
+        if not seen:
+            raise NotInEvidence("the agent saw no image")
+        return seen[-1]
+    path = name.removeprefix(IMAGE_VIEW)
+    data = evidence.read(path)
+    try:
+        facts = image_facts(data)
+    except BadImageError as error:
+        raise NotInEvidence(f"`{path}`: {error}") from error
+    return ImagePart(digest(data), facts.media_type, width=facts.width, height=facts.height)
 
 
 def transcript(trace: Trace) -> str:
@@ -47,10 +70,13 @@ def _entries(trace: Trace) -> Iterator[Json]:
             elif isinstance(part, ToolCall):
                 shown = part.malformed if part.malformed is not None else part.arguments
                 yield {"role": role, "calls": part.name, "arguments": _fitting(shown)}
-            elif isinstance(part, ImagePart | Tensor):
-                yield {"role": role, type(part).__name__.lower(): "not shown"}
+            elif isinstance(part, ImagePart):
+                yield {"role": role, "images": [image_line(part)]}
+            elif isinstance(part, Tensor):
+                yield {"role": role, "tensor": "not shown"}
             elif not isinstance(part, Reasoning):
-                yield {"role": role, "error" if part.error else "result": cut_middle(part.text, _TEXT_CHARS)}
+                shown = {"images": [image_line(image) for image in part.images]} if part.images else {}
+                yield {"role": role, "error" if part.error else "result": cut_middle(part.text, _TEXT_CHARS), **shown}
 
 
 def _ends(lines: list[str], most: int) -> tuple[int, int]:

@@ -1,8 +1,8 @@
 """Rollouts for other trainers: JSONL or Parquet as TRL and verl read them.
 
-`sft` has conversations to imitate, `pairs` a better and a worse attempt at the same task, `rollouts` the exact tokens with mask,
-log-probabilities and reward. Held-out tasks are left out unless their split is named, to keep test tasks out of training
-data. Nothing is re-tokenised.
+`sft` has conversations to imitate, `pairs` a better and a worse attempt at the same task by score, `preferences` by what people
+said (`sandlot view RUN --reader NAME`), `rollouts` the exact tokens with mask, log-probabilities and reward. Held-out tasks are
+left out unless their split is named, to keep test tasks out of training data. Nothing is re-tokenised.
 
 To a chat template an absent key and a null key are different, so messages keep exactly the keys they have: see `tables.py`.
 """
@@ -11,15 +11,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
+from sandlot.analysis.preferences import agreed_preferences, read_preferences
 from sandlot.core.errors import ConfigError
-from sandlot.core.trace import ImagePart, Message, Tensor, Trace, TraceRow
+from sandlot.core.images import images_of
+from sandlot.core.trace import Message, Tensor, Trace, TraceRow
 from sandlot.core.types import Json, Role, Split
 from sandlot.interop.tables import write_rows
 from sandlot.model.render.template import as_entries, as_function
+from sandlot.model.wire.openai import content_of
+from sandlot.model.wire.openai_client import result_images
 from sandlot.run.results import Run
 
 
@@ -28,6 +31,7 @@ class ExportKind(StrEnum):
 
     SFT = "sft"
     PAIRS = "pairs"
+    PREFERENCES = "preferences"
     ROLLOUTS = "rollouts"
 
 
@@ -39,7 +43,7 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
     rows: int
     skipped: int
     """Rollouts of the split that were left out: without a score, below the lowest reward, with nothing to compare, or (as
-    messages) with images or malformed calls, which chat templates cannot render."""
+    messages) with arrays or malformed calls, which chat templates cannot render."""
 
 
 @dataclass(slots=True)
@@ -84,7 +88,7 @@ def _sft_rows(source: _Source) -> Iterator[Json]:
         trace = source.trace(row)
         if _fits_template(trace):
             source.taken += 1
-            yield {"messages": _conversation(trace), **_identity(row)}
+            yield {"messages": _conversation(source, trace), **_identity(row)}
 
 
 def _pair_rows(source: _Source) -> Iterator[Json]:
@@ -92,23 +96,39 @@ def _pair_rows(source: _Source) -> Iterator[Json]:
     for row in source.rows:
         if row.score is not None:
             tasks.setdefault(row.task, []).append(row)
-    for task, tried in tasks.items():
+    for tried in tasks.values():
         ranked = sorted(tried, key=lambda row: (row.score or 0.0, -row.rollout))
         worse = next((row for row in ranked if _fits_template(source.trace(row))), None)
         better = next((row for row in reversed(ranked) if _fits_template(source.trace(row))), None)
         if worse is None or better is None or worse.score == better.score:
             continue
         source.taken += 2
-        prompt, chosen = _split_conversation(_conversation(source.trace(better)))
-        _, rejected = _split_conversation(_conversation(source.trace(worse)))
-        yield {
-            "prompt": prompt,
-            "chosen": chosen,
-            "rejected": rejected,
-            "score_chosen": better.score,
-            "score_rejected": worse.score,
-            "task": task,
-        }
+        yield _pair(source, better, worse)
+
+
+def _preference_rows(source: _Source) -> Iterator[Json]:
+    by_key = {(row.task, row.rollout): row for row in source.rows}
+    taken: set[tuple[str, int]] = set()
+    for task, first, second in agreed_preferences(read_preferences(source.run.path)):
+        better, worse = by_key.get((task, first)), by_key.get((task, second))
+        if better is None or worse is None or not all(_fits_template(source.trace(row)) for row in (better, worse)):
+            continue
+        taken |= {(task, first), (task, second)}
+        source.taken = len(taken)
+        yield _pair(source, better, worse)
+
+
+def _pair(source: _Source, better: TraceRow, worse: TraceRow) -> Json:
+    prompt, chosen = _split_conversation(_conversation(source, source.trace(better)))
+    _, rejected = _split_conversation(_conversation(source, source.trace(worse)))
+    return {
+        "prompt": prompt,
+        "chosen": chosen,
+        "rejected": rejected,
+        "score_chosen": better.score,
+        "score_rejected": worse.score,
+        "task": better.task,
+    }
 
 
 def _rollout_rows(source: _Source) -> Iterator[Json]:
@@ -118,7 +138,7 @@ def _rollout_rows(source: _Source) -> Iterator[Json]:
         if row.score is None:
             continue
         trace = source.trace(row)
-        prompt, completion = _split_conversation(_conversation(trace))
+        prompt, completion = _split_conversation(_conversation(source, trace))
         source.taken += 1
         for path in rows_of(trace):
             yield {
@@ -132,7 +152,12 @@ def _rollout_rows(source: _Source) -> Iterator[Json]:
             }
 
 
-_MAKERS = {ExportKind.SFT: _sft_rows, ExportKind.PAIRS: _pair_rows, ExportKind.ROLLOUTS: _rollout_rows}
+_MAKERS = {
+    ExportKind.SFT: _sft_rows,
+    ExportKind.PAIRS: _pair_rows,
+    ExportKind.PREFERENCES: _preference_rows,
+    ExportKind.ROLLOUTS: _rollout_rows,
+}
 
 
 def _identity(row: TraceRow) -> Json:
@@ -142,7 +167,7 @@ def _identity(row: TraceRow) -> Json:
 # -- messages ----------------------------------------------------------------------------------------------------------
 
 
-def _conversation(trace: Trace) -> list[Json]:
+def _conversation(source: _Source, trace: Trace) -> list[Json]:
     """A trace's last path up to the agent's last message, as chat templates read it: arguments are objects, results name tools.
 
     Messages after that one were never sent to the agent.
@@ -151,7 +176,7 @@ def _conversation(trace: Trace) -> list[Json]:
     shown: list[Json] = []
     for node in trace.path():
         names |= {call.id: call.name for call in node.message.calls}
-        shown += [_with_tool_name(entry, names) for entry in as_entries(node.message)]
+        shown += [_with_tool_name(entry, names) for entry in _entries(source, node.message)]
     spoken = [place for place, entry in enumerate(shown) if entry["role"] == Role.ASSISTANT]
     return shown[: spoken[-1] + 1] if spoken else shown
 
@@ -170,10 +195,21 @@ def _split_conversation(messages: list[Json]) -> tuple[list[Json], list[Json]]:
 
 
 def _fits_template(trace: Trace) -> bool:
-    """True if a chat template can render it: text, and calls with valid arguments."""
-    return all(_is_text(node.message) for node in trace.path())
+    """True if a chat template can render it: text and images, and calls with valid arguments."""
+    return all(_is_renderable(node.message) for node in trace.path())
 
 
-def _is_text(message: Message) -> bool:
-    seen: list[Any] = [*message.parts, *(image for result in message.results for image in result.images)]
-    return not any(isinstance(part, ImagePart | Tensor) for part in seen) and not any(call.malformed for call in message.calls)
+def _is_renderable(message: Message) -> bool:
+    return not any(isinstance(part, Tensor) for part in message.parts) and not any(call.malformed for call in message.calls)
+
+
+def _entries(source: _Source, message: Message) -> list[Json]:
+    """A message as templates read it. Images are data URIs, as an endpoint gets them; those of results follow as the user's."""
+    entries = as_entries(message)
+    images = {image.artifact: source.run.reader.blobs.read(image.artifact) for image in images_of(message)}
+    if not images:
+        return entries
+    if message.role is not Role.TOOL:
+        return [{**entries[0], "content": msgspec.to_builtins(content_of(message, images))}]
+    shown = [part for result in message.results for part in result_images(result, images)]
+    return [*entries, {"role": Role.USER.value, "content": msgspec.to_builtins(shown)}]

@@ -172,7 +172,7 @@ class TrlEnvironment:
         """An engine on the device of the trainer's weights, with their number type."""
         where = next(iter(network.parameters()))
         own, sent = (load_folder(self.folder, dtype=where.dtype, device=where.device) for _ in range(2))
-        config = LocalConfig(max_batch=min(int(self._stage.collector.limiter.total_tokens), _MAX_BATCH), chunk=1024)
+        config = LocalConfig(max_batch=min(self._stage.collector.slots.at_once, _MAX_BATCH), chunk=1024)
         opened = self._portal.wrap_async_context_manager(open_local(own, name=self._stage.collector.name, config=config))
         return _Published(self._stack.enter_context(opened), open_renderer(self.folder), sent)
 

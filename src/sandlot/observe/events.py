@@ -44,6 +44,8 @@ class RunBegan(RunEvent, frozen=True, kw_only=True, tag="run_began"):
     """Rollouts of the plan, finished ones included."""
     num_done: int
     """Rollouts that earlier sittings finished."""
+    at_once: int = 0
+    """Rollouts that may be in flight; 0 if it is not known."""
 
 
 class RolloutEvent(RunEvent, frozen=True, kw_only=True, tag="rollout"):
@@ -123,6 +125,28 @@ class RunEnded(RunEvent, frozen=True, kw_only=True, tag="run_ended"):
     """Rollouts in flight when it stopped; the next sitting takes them again."""
 
 
+class RunSteered(RunEvent, frozen=True, kw_only=True, tag="steered"):
+    """A person changed a run from outside: paused or resumed it, changed how many rollouts may be in flight, or stopped it."""
+
+    run: str
+    """Name of the run."""
+    order: str
+    """`pause`, `resume`, `set`, `stop` or `requeue`; of a held turn `approve`, `change` or `refuse`."""
+    paused: bool
+    """True if no rollout starts from now on."""
+    at_once: int
+    """Rollouts that may be in flight from now on."""
+
+
+class RolloutsRequeued(RunEvent, frozen=True, kw_only=True, tag="requeued"):
+    """Failed rollouts were set aside, and are taken again now."""
+
+    run: str
+    """Name of the run."""
+    count: int
+    """Their number."""
+
+
 class TrainingBegan(RunEvent, frozen=True, kw_only=True, tag="training_began"):
     """A training is about to start, or to continue: models and sandboxes are open."""
 
@@ -150,6 +174,10 @@ class TrainingBegan(RunEvent, frozen=True, kw_only=True, tag="training_began"):
     """How the setting differs from the one the model was trained in before."""
     settings: dict[str, str | int | float]
     """The recipe's main settings, without addresses and folders."""
+    pairs: int = 0
+    """Pairs of the recipe's file that are learned from; 0 if it learns from rollouts."""
+    left_out: str = ""
+    """Which pairs of the file are left out and why; empty if none is."""
 
 
 class StepLearned(RunEvent, frozen=True, kw_only=True, tag="step"):
@@ -234,7 +262,7 @@ class AlarmRaised(RunEvent, frozen=True, kw_only=True, tag="alarm"):
 
     kind: str
     """`reward_hacking`: the reward rises and the outcome does not; `collapse`: the figures leave their own history for the worse;
-    `idle`: nothing is learned."""
+    `idle`: nothing is learned. Of a rule of `--watch`: what the rule is on, such as `failure_rate` or `stall`."""
     sentence: str
     """What was seen, and what to do."""
 
@@ -263,6 +291,8 @@ AnyEvent = (
     | RolloutGraded
     | RolloutEnded
     | RunEnded
+    | RunSteered
+    | RolloutsRequeued
     | TrainingBegan
     | StepLearned
     | EvaluationBegan

@@ -17,9 +17,11 @@ from sandlot.observe.events import (
     RolloutBegan,
     RolloutEnded,
     RolloutGraded,
+    RolloutsRequeued,
     RunBegan,
     RunEnded,
     RunEvent,
+    RunSteered,
     SinkFailed,
     StepLearned,
     ToolCalled,
@@ -70,6 +72,9 @@ class RunMetrics:
         self._retried = self._counter("rollout_retries_total", "Attempts after the first, each after an infrastructure failure.")
         self._in_flight = self._gauge("rollouts_in_flight", "Rollouts started and not stored yet.")
         self._in_flight.set(0)
+        self._at_once = self._gauge("rollouts_at_once", "Rollouts that may be in flight, by run.", "run")
+        self._paused = self._gauge("run_paused", "1 while a run is paused: no rollout starts.", "run")
+        self._requeued = self._counter("rollouts_requeued_total", "Failed rollouts that were set aside and taken again.")
         self._ended = self._counter("rollouts_ended_total", "Rollouts stored.", "end", "outcome", "split")
         self._ended_at = self._gauge("rollout_last_ended_timestamp_seconds", "When the last rollout was stored.")
         self._failed = self._counter("rollout_failures_total", "Rollouts that failed, by the side that failed.", "side")
@@ -163,10 +168,29 @@ class RunMetrics:
         match event:
             case RunBegan():
                 self._run.set(1, event.run, event.environment, event.model)
+                self._at_once.set(event.at_once, event.run)
+                self._paused.set(0, event.run)
+            case RunSteered():
+                self._at_once.set(event.at_once, event.run)
+                self._paused.set(event.paused, event.run)
+            case RolloutsRequeued():
+                self._requeued.add(event.count)
             case RunEnded():
                 self._open.pop(event.run, None)  # what was cancelled never ends
                 how = "bad" if event.tripped else "stopped" if event.stopped else "complete"
                 self._runs_ended.add(1, how)
+            case CalibrationWave():
+                self._tasks.set(event.num_tasks)
+                self._placed.set(event.num_placed)
+            case LoopLagged():
+                self._lag.set(event.max_s)
+            case SinkFailed():
+                self._sinks_failed.add(1)
+            case _:
+                self._count_training(event)
+
+    def _count_training(self, event: RunEvent) -> None:
+        match event:
             case TrainingBegan():
                 self._planned.set(event.steps)
                 self._version.set(event.version)
@@ -182,13 +206,6 @@ class RunMetrics:
                 self._rollbacks.add(1)
             case AlarmRaised():
                 self._alarms.add(1, event.kind)
-            case CalibrationWave():
-                self._tasks.set(event.num_tasks)
-                self._placed.set(event.num_placed)
-            case LoopLagged():
-                self._lag.set(event.max_s)
-            case SinkFailed():
-                self._sinks_failed.add(1)
             case _:
                 pass
 

@@ -68,6 +68,8 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True, tag="step", tag_field="
     """Seconds by phase, summed over the rollouts."""
     diversity: Diversity | None = None
     """How differently the members of its groups acted; None if no group has two scored members."""
+    agreement: float | None = None
+    """With pairs: the share of them that the weights before the step ranked rightly."""
 
     @property
     def tokens_per_s(self) -> float:

@@ -3,13 +3,17 @@
 No trace is opened, and only the needed columns are read: runs of hundreds of thousands of rollouts list in a second.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
+from numpy import bincount
 
 from sandlot.core.errors import SandlotError
+from sandlot.core.stats.intervals import Interval, Sums, clustered_mean
 from sandlot.run.results import RECIPE, Run
+from sandlot.store.columns import Table
 
 _PROGRESS = "progress.jsonl"
 """A file of a training run, which `sandlot.train` writes."""
@@ -42,6 +46,15 @@ class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Mean score; of a training, the last held-out score. None if nothing was scored."""
     pass_rate: float | None = None
     """Share of scored rollouts with full marks; of a training, of the last held-out evaluation."""
+    score_low: float | None = None
+    score_high: float | None = None
+    """95 % interval of the score, over tasks."""
+    failed: dict[str, int] = {}
+    """Rollouts that failed, by side; sides without any are left out."""
+    usd: float = 0.0
+    """Cost of the stored rollouts."""
+    stopped: str | None = None
+    """Why its last sitting ended before everything planned was done; None if it did not."""
     problem: str | None = None
     """Why it cannot be read."""
 
@@ -70,6 +83,8 @@ class _Line(msgspec.Struct):
     kind: str = msgspec.field(name="is")
     version: int = 0
     mean: float | None = None
+    low: float | None = None
+    high: float | None = None
     passed: float | None = None
 
 
@@ -85,9 +100,11 @@ def catalog_entry(path: Path) -> CatalogEntry:
         run = Run(path)
         if run.is_training:
             return _training(run)
-        table = run.reader.table(["score", "passed"])
+        table = run.reader.table(["task", "score", "passed", "side", "usd"])
         scores = [score for score in table.column("score").to_pylist() if score is not None]
         num_passed = sum(passed is True for passed in table.column("passed").to_pylist())
+        interval = _interval(table)
+        sittings = run.sittings
         return CatalogEntry(
             run=str(path),
             environment=run.manifest.environment,
@@ -100,8 +117,13 @@ def catalog_entry(path: Path) -> CatalogEntry:
             scored=len(scores),
             score=sum(scores) / len(scores) if scores else None,
             pass_rate=num_passed / len(scores) if scores else None,
+            score_low=interval.low if scores else None,
+            score_high=interval.high if scores else None,
+            failed=dict(Counter(side for side in table.column("side").to_pylist() if side is not None).most_common()),
+            usd=sum(table.column("usd").to_pylist()),
+            stopped=sittings[-1].stopped if sittings and not run.finished else None,
         )
-    except (SandlotError, msgspec.MsgspecError, OSError) as error:
+    except (SandlotError, msgspec.MsgspecError, OSError, RecursionError) as error:
         return CatalogEntry(run=str(path), state="unreadable", problem=str(error))
 
 
@@ -110,6 +132,7 @@ def _training(run: Run) -> CatalogEntry:
     lines = list(_progress(run.path))
     steps = max((line.version for line in lines if line.kind == "step"), default=0)
     measured = next((line for line in reversed(lines) if line.kind == "evaluation"), None)
+    sides = run.reader.table(["side"]).column("side").to_pylist()
     return CatalogEntry(
         run=str(run.path),
         kind="training",
@@ -123,7 +146,21 @@ def _training(run: Run) -> CatalogEntry:
         planned_steps=recipe.steps,
         score=measured.mean if measured else None,
         pass_rate=measured.passed if measured else None,
+        score_low=measured.low if measured else None,
+        score_high=measured.high if measured else None,
+        failed=dict(Counter(side for side in sides if side is not None).most_common()),
+        usd=sum(run.reader.table(["usd"]).column("usd").to_pylist()),
     )
+
+
+def _interval(table: Table) -> Interval:
+    """The interval of the mean score over tasks, as in a summary."""
+    tasks = table.column("task").combine_chunks().dictionary_encode().indices.to_numpy()
+    scores = table.column("score").to_numpy().astype("f8")
+    known = scores == scores  # noqa: PLR0124 - not a number is a rollout without a score
+    counts, totals = bincount(tasks[known]), bincount(tasks[known], weights=scores[known])
+    bounds = (min(0.0, scores[known].min()), max(1.0, scores[known].max())) if known.any() else (0.0, 1.0)
+    return clustered_mean([Sums(int(n), float(total)) for n, total in zip(counts, totals, strict=True)], bounds=bounds)
 
 
 def _progress(path: Path) -> Iterator[_Line]:

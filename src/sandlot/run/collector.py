@@ -6,15 +6,17 @@ infrastructure failed, store, then count, tell the breaker. Whatever ends a run 
 """
 
 import math
+import os
 import signal
 import threading
+import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 import anyio
-import anyio.lowlevel
 import msgspec
 
 from sandlot.core.concurrency.threads import ABANDONED
@@ -23,14 +25,28 @@ from sandlot.core.ports.session import Policies, Policy
 from sandlot.core.task import Task, split_of
 from sandlot.core.trace import Attempt, Failed, Trace, TraceRow, row_of
 from sandlot.core.types import Side
+from sandlot.env.environment import Environment
+from sandlot.harness.approval import Approvals
 from sandlot.observe.event_log import open_event_log
-from sandlot.observe.events import RolloutBegan, RolloutEnded, RunBegan, RunEnded, Sink, fan_out, ignore_event
+from sandlot.observe.events import (
+    RolloutBegan,
+    RolloutEnded,
+    RolloutsRequeued,
+    RunBegan,
+    RunEnded,
+    RunSteered,
+    Sink,
+    fan_out,
+    ignore_event,
+)
 from sandlot.rollout import run_rollout
 from sandlot.run.breaker import Breaker, FailureExample
 from sandlot.run.config import RunPlan
+from sandlot.run.control import RunOrder, RunStatus, serve_control
 from sandlot.run.manifest import Manifest
 from sandlot.run.prepare import PreparedRun, manifest_of
 from sandlot.run.results import Run
+from sandlot.run.slots import Slots
 from sandlot.store.directory import RunDirectory, open_run
 from sandlot.wiring.parts import RolloutParts, open_grading, open_parts
 
@@ -42,9 +58,6 @@ _POOL = 16
 
 _MAX_ABANDONED = 16
 """Worker threads given up on before the run stops: more would slowly take every thread there is."""
-
-_STARTED_TOGETHER = 8
-"""Rollouts begun before the loop has a turn: thousands begun in one go would hold it for seconds."""
 
 _FIRST_TASKS = 8
 """Tasks of which one rollout is started before all others: as many as the breaker needs to stop a run."""
@@ -65,6 +78,8 @@ class Collection:
     """Rollouts in flight when it stopped; they will be taken again."""
     examples: tuple[FailureExample, ...] = ()
     """Failures that made the run bad."""
+    requeued: bool = False
+    """True if failed rollouts are to be taken again when the others are done."""
     _scopes: set[anyio.CancelScope] = field(default_factory=set[anyio.CancelScope])
 
     def stop(self, reason: str, *, tripped: bool = False) -> None:
@@ -111,8 +126,12 @@ class Collector:
     store: RunDirectory
     collection: Collection
     sink: Sink
-    limiter: anyio.CapacityLimiter
+    slots: Slots
     breaker: Breaker
+    since: float
+    """When this sitting began."""
+    approvals: Approvals | None = None
+    """Holds turns for a person; None if no turn waits."""
 
     @property
     def name(self) -> str:
@@ -123,25 +142,39 @@ class Collector:
         """Take every rollout of the plan that is not stored yet, until there are none or the run is stopped."""
         if isinstance(self.parts.policies, _NoPolicies):
             raise ConfigError("this collector was opened without policies; open it with `policies=...`, or call `take`")
+        await self._collect(plan)
+        while self.collection.requeued and self.collection.stopped is None:
+            self.collection.requeued = False
+            self.sink(RolloutsRequeued(run=self.name, count=await self._retake(plan)))
+            await self._collect(plan)
+
+    async def _retake(self, plan: RunPlan) -> int:
+        """Set aside the failed rollouts that this plan takes again; others of a calibration's run are counted already."""
+        planned = {(task.id, number) for task, number in _launch_order(plan)}
+        return await self.store.retake(lambda row: _is_failed(row) and (row.task, row.rollout) in planned)
+
+    async def _collect(self, plan: RunPlan) -> None:
         done = self.store.done_keys()
         missing = ((task, number) for task, number in _launch_order(plan) if (task.id, number) not in done)
         in_flight: set[tuple[str, int]] = set()
 
-        async def work(pending: Iterator[tuple[Task, int]]) -> None:
-            for task, number in pending:
-                if self.collection.stopped is not None:
-                    return  # a rollout that ends without waiting for anything never sees that its scope was cancelled
-                in_flight.add((task.id, number))
+        async def work(task: Task, number: int, place: object) -> None:
+            try:
                 if await self._take(self.parts, task, number, self.prepared.config.attempts) is not None:
                     in_flight.discard((task.id, number))
+            finally:
+                self.slots.leave(place)
 
         try:
             with self.collection.until_stopped():
                 async with anyio.create_task_group() as workers:
-                    for number in range(min(self.prepared.config.at_once, plan.num_rollouts)):
-                        workers.start_soon(work, missing)
-                        if number % _STARTED_TOGETHER == 0:
-                            await anyio.lowlevel.checkpoint()
+                    for task, number in missing:
+                        place = await self.slots.enter()
+                        if self.collection.stopped is not None:
+                            self.slots.leave(place)
+                            return  # a rollout that ends without waiting for anything never sees that its scope was cancelled
+                        in_flight.add((task.id, number))
+                        workers.start_soon(work, task, number, place)
         except BaseExceptionGroup as failures:
             raise unwrapped(failures) from failures  # a store that cannot be written fails for every rollout at once
         finally:
@@ -152,7 +185,7 @@ class Collector:
 
         It starts when there is room, and only then are its policies chosen: a training's weights may change while it waits.
         """
-        async with self.limiter:
+        async with self.slots.hold():
             parts = replace(self.parts, policies=choose())
             return await self._take(parts, task, number, attempts or self.prepared.config.attempts)
 
@@ -198,11 +231,59 @@ class Collector:
             reason = f"`{name}` did not return {count} times after its deadline; make it async, or mark it `isolate=True`"
             self.collection.stop(reason, tripped=True)
 
+    def obey(self, order: RunOrder) -> RunStatus:
+        """Do what a person asks for from outside, and say how the run stands."""
+        slots = self.slots
+        match order.do:
+            case "pause":
+                slots.pause()
+            case "resume":
+                slots.resume()
+            case "set":
+                slots.resize(order.at_once or slots.at_once)
+            case "stop":
+                self.collection.stop("stopped by `sandlot stop`; repeat the command to continue")
+            case "requeue":
+                self._require_plan()
+                if self.collection.stopped is not None:
+                    raise ConfigError("the run is stopping; requeue it when it has ended")
+                self.collection.requeued = True
+            case "approve" | "change" | "refuse":
+                self._answer(order)
+            case "status":
+                return self._status()
+        self.sink(RunSteered(run=self.name, order=order.do, paused=slots.paused, at_once=slots.at_once))
+        return self._status()
+
+    def _answer(self, order: RunOrder) -> None:
+        if self.approvals is None:
+            raise ConfigError("no turn waits for a person in this run; start it with `sandlot run --approve`")
+        verdicts: dict[str, Literal["approved", "changed", "refused"]] = {"approve": "approved", "change": "changed"}
+        self.approvals.answer(order.held or "", verdicts.get(order.do, "refused"), order.calls or ())
+
+    def _require_plan(self) -> None:
+        if isinstance(self.parts.policies, _NoPolicies):
+            raise ConfigError("a training takes no rollout again: it has learned from them, or will; nothing to requeue")
+
+    def _status(self) -> RunStatus:
+        return RunStatus(
+            run=self.store.path.name,
+            pid=os.getpid(),
+            state="stopping" if self.collection.stopped is not None else "paused" if self.slots.paused else "running",
+            at_once=self.slots.at_once,
+            in_flight=self.slots.in_flight,
+            done=len(self.store),
+            planned=None if isinstance(self.parts.policies, _NoPolicies) else self.prepared.plan.num_rollouts,
+            requeued=self.collection.requeued,
+            held=self.approvals.held if self.approvals is not None else (),
+            since=self.since,
+        )
+
     @asynccontextmanager
     async def open_beside(self, prepared: PreparedRun, path: Path, policies: Policies) -> AsyncGenerator["Collector"]:
         """A second run with the same sandboxes, harness and users: an evaluation of a training."""
         parts = replace(self.parts, policies=policies)
-        async with _open_directory(prepared, path, parts, Collection(), self.sink) as collector:
+        async with _open_directory(prepared, path, parts, Collection(), self.sink, self.slots.open_beside()) as collector:
             yield collector
 
 
@@ -214,14 +295,17 @@ async def open_collector(
     policies: AbstractAsyncContextManager[Policies] = nullcontext(_NoPolicies()),  # noqa: B008 - it holds nothing
     collection: Collection | None = None,
     sink: Sink = ignore_event,
+    approve: bool = False,
 ) -> AsyncGenerator[Collector]:
     """Open everything that rollouts of a run need, make or continue its directory, and close it all at the end.
 
     `policies` are opened before the directory: a model that is refused leaves no empty run behind. Leave
-    them out if every `take` has its own.
+    them out if every `take` has its own. With `approve`, turns that the environment holds wait for a person.
     """
     config, env = prepared.config, prepared.env
     manifest_of(prepared, path)  # refuses another run's directory before anything is opened
+    approvals = _open_approvals(env) if approve else None
+    hooks = (approvals,) if approvals is not None else ()
     async with AsyncExitStack() as stack:
         grading = await stack.enter_async_context(
             open_grading(
@@ -233,15 +317,18 @@ async def open_collector(
                 cache=path.parent / JUDGE_CACHE,
             )
         )
-        parts = await stack.enter_async_context(open_parts(grading, config.agent, policies, user=config.user))
+        parts = await stack.enter_async_context(open_parts(grading, config.agent, policies, user=config.user, hooks=hooks))
         if config.seed is not None:
             parts = replace(parts, draws=f"seed-{config.seed}")
-        yield await stack.enter_async_context(_open_directory(prepared, path, parts, collection or Collection(), sink))
+        opened = _open_directory(prepared, path, parts, collection or Collection(), sink, Slots(config.at_once))
+        collector = replace(await stack.enter_async_context(opened), approvals=approvals)
+        await stack.enter_async_context(serve_control(path, collector.obey))
+        yield collector
 
 
 @asynccontextmanager
 async def _open_directory(
-    prepared: PreparedRun, path: Path, parts: RolloutParts, collection: Collection, sink: Sink
+    prepared: PreparedRun, path: Path, parts: RolloutParts, collection: Collection, sink: Sink, slots: Slots
 ) -> AsyncGenerator[Collector]:
     """The run directory with its event log, and the collector that writes to it."""
     manifest = manifest_of(prepared, path)
@@ -256,8 +343,9 @@ async def _open_directory(
                 store=store,
                 collection=collection,
                 sink=emit,
-                limiter=anyio.CapacityLimiter(prepared.config.at_once),
+                slots=slots,
                 breaker=Breaker(num_tasks=len(prepared.tasks)),
+                since=time.time(),
             )
             emit(
                 RunBegan(
@@ -267,7 +355,8 @@ async def _open_directory(
                     model=prepared.config.model.shown,
                     num_tasks=len(prepared.tasks),
                     num_planned=prepared.plan.num_rollouts,
-                    num_done=len(store.done_keys()),
+                    num_done=len(store),
+                    at_once=slots.at_once,
                 )
             )
             failed: str | None = None
@@ -293,7 +382,17 @@ def _to_retake(path: Path) -> Callable[[TraceRow], bool] | None:
     if not (path / "manifest.json").exists():
         return None
     run = Run(path)
-    return (lambda row: row.outcome == "failed") if not run.is_training and run.verdict == "stopped" else None
+    return _is_failed if not run.is_training and run.verdict == "stopped" else None
+
+
+def _open_approvals(env: Environment) -> Approvals:
+    if env.marked.hold is None:
+        raise ConfigError(f'environment `{env.name}` holds no action for a person; declare one with `env.hold("TOOL")`')
+    return Approvals(env.marked.hold)
+
+
+def _is_failed(row: TraceRow) -> bool:
+    return row.outcome == "failed"
 
 
 def _launch_order(plan: RunPlan) -> Iterator[tuple[Task, int]]:

@@ -12,10 +12,18 @@ from collections.abc import Iterable
 import msgspec
 
 from sandlot.core.stats.intervals import Interval, Sums, clustered_mean, mcnemar, sign_flip
-from sandlot.core.trace import TraceRow
 
 _EVEN = 1e-9
 """Differences below this are rounding."""
+
+
+class ComparedRow(msgspec.Struct, frozen=True):
+    """What a comparison reads of a rollout."""
+
+    task: str
+    rollout: int
+    score: float | None
+    passed: bool | None
 
 
 class TaskChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +91,7 @@ class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
     """Which held-out evaluations were compared, where a training was given."""
 
 
-def compare(first: Iterable[TraceRow], second: Iterable[TraceRow], *, settings: Sameness | None = None) -> RunComparison:
+def compare(first: Iterable[ComparedRow], second: Iterable[ComparedRow], *, settings: Sameness | None = None) -> RunComparison:
     """Compare two runs by task. `settings` are the fingerprints of their settings; without them the note says so."""
     ours, theirs = _by_task(first), _by_task(second)
     shared = sorted(ours.keys() & theirs.keys())
@@ -114,19 +122,19 @@ def compare(first: Iterable[TraceRow], second: Iterable[TraceRow], *, settings: 
 class _Pair(msgspec.Struct, frozen=True):
     """The rows of one task that are compared."""
 
-    first: list[TraceRow]
-    second: list[TraceRow]
+    first: list[ComparedRow]
+    second: list[ComparedRow]
     paired: bool
 
 
-def _by_task(rows: Iterable[TraceRow]) -> dict[str, dict[int, TraceRow]]:
-    tasks: defaultdict[str, dict[int, TraceRow]] = defaultdict(dict)
+def _by_task(rows: Iterable[ComparedRow]) -> dict[str, dict[int, ComparedRow]]:
+    tasks: defaultdict[str, dict[int, ComparedRow]] = defaultdict(dict)
     for row in rows:
         tasks[row.task][row.rollout] = row
     return tasks
 
 
-def _paired(first: dict[int, TraceRow], second: dict[int, TraceRow]) -> _Pair:
+def _paired(first: dict[int, ComparedRow], second: dict[int, ComparedRow]) -> _Pair:
     ours = {number: row for number, row in first.items() if row.score is not None}
     theirs = {number: row for number, row in second.items() if row.score is not None}
     both = sorted(ours.keys() & theirs.keys())
@@ -141,15 +149,15 @@ def _change(task: str, pair: _Pair) -> TaskChange:
     )
 
 
-def _score(rows: list[TraceRow]) -> float:
+def _score(rows: list[ComparedRow]) -> float:
     return math.fsum(row.score for row in rows if row.score is not None) / len(rows)
 
 
-def _share(rows: list[TraceRow]) -> float:
+def _share(rows: list[ComparedRow]) -> float:
     return sum(row.passed is True for row in rows) / len(rows)
 
 
-def _dropped(rows: dict[int, TraceRow]) -> float:
+def _dropped(rows: dict[int, ComparedRow]) -> float:
     return sum(row.score is None for row in rows.values()) / len(rows)
 
 
@@ -157,7 +165,7 @@ def _mean(differences: list[float], reach: float) -> Interval:
     return clustered_mean([Sums(1, value) for value in differences], bounds=(-reach, reach))
 
 
-def _reach(tasks: dict[str, dict[int, TraceRow]]) -> float:
+def _reach(tasks: dict[str, dict[int, ComparedRow]]) -> float:
     """The largest difference that was possible, for rubrics that clip elsewhere than at 0 and 1."""
     scores = [row.score for rows in tasks.values() for row in rows.values() if row.score is not None]
     return max([1.0, *scores]) - min([0.0, *scores])

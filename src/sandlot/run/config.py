@@ -16,6 +16,7 @@ from sandlot.env.grading import needs_judge, require_gradable
 from sandlot.env.taskset import tasks_of
 from sandlot.env.user import require_user
 from sandlot.wiring.config import AgentConfig, ModelConfig, judge_config, user_config
+from sandlot.wiring.models import require_seeing_judge, require_sight
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -156,6 +157,8 @@ def plan_run(env: Environment, config: RunConfig) -> RunPlan:
         raise ConfigError(
             f"rubric of `{env.name}` has judge checks; name a judge with `--judge MODEL`, or grade by another with `--rubric`"
         )
+    require_sight(config.model, env)
+    require_seeing_judge(config.judge, env, tasks, config.rubric)
     return RunPlan(tuple(tasks), tuple(_counts(len(tasks), select)))
 
 

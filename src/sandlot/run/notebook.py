@@ -52,17 +52,18 @@ def html_of(name: str, summary: Summary, rows: Iterable[TraceRow]) -> str:
     )
     more = f"<p>and {len(lines) - MAX_TASKS:,} more tasks</p>" if len(lines) > MAX_TASKS else ""
     head = "".join(f"<th>{header}</th>" for header in _HEADERS)
-    return f"<p><b>{_text(name)}</b>: {_headline(summary)}</p><table><tr>{head}</tr>{body}</table>{more}"
+    return f"<p><b>{_text(name)}</b>: {_text(headline(summary), most=400)}</p><table><tr>{head}</tr>{body}</table>{more}"
 
 
-def _headline(summary: Summary) -> str:
+def headline(summary: Summary) -> str:
+    """The result of a run in one line of plain text."""
     failed = sum(summary.failed.values())
     pieces = [summary.verdict, f"{summary.rollouts:,} rollouts of {summary.tasks:,} tasks, {summary.scored:,} scored"]
     if summary.score.value is not None:
         pieces.append(f"score {summary.score.value:.3f} ({summary.score.low:.3f} to {summary.score.high:.3f} at 95 %)")
     if summary.pass_rate.value is not None:
         pieces.append(f"full marks {summary.pass_rate.value:.1%}")
-    return _text("; ".join([*pieces, *([f"{failed:,} failed"] if failed else [])]), most=400)
+    return "; ".join([*pieces, *([f"{failed:,} failed"] if failed else [])])
 
 
 def _text(text: str, most: int = _MAX_CHARS) -> str:

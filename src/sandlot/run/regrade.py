@@ -1,13 +1,19 @@
 """Grading stored evidence again, with the same function as the first time: differences come from the rubric, not the world."""
 
+import copy
+import dataclasses
 from collections.abc import AsyncGenerator, Iterable
 from pathlib import Path
+from random import Random
 
+import anyio
 import msgspec
 
 from sandlot.core.errors import ConfigError
-from sandlot.core.rubric import RubricScore
+from sandlot.core.rubric import Rubric, RubricScore
 from sandlot.core.trace import Failed, Outcome, Scored, Trace
+from sandlot.core.types import derive_seed
+from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import environment_fingerprint
 from sandlot.env.load import load
 from sandlot.env.taskset import tasks_of
@@ -86,6 +92,57 @@ async def regrade(run: Run, grading: Grading, traces: Iterable[Trace] | None = N
             trace.outcome = Scored(await grade_trace(grading, tasks[trace.task], trace, run.reader.blobs))
         assert trace.outcome is not None, "`record_outcome` always leaves an outcome"
         yield Regraded(task=trace.task, rollout=trace.rollout, before=before, now=trace.outcome)
+
+
+class RubricTrial(msgspec.Struct, frozen=True, kw_only=True):
+    """Stored rollouts, graded with a rubric that is not saved yet."""
+
+    run: str
+    same_environment: bool
+    """True if the environment, apart from the rubric that is tried, has the fingerprint it had in the run."""
+    graded: tuple[Regraded, ...]
+    of: int
+    """Scored rollouts of the run that this rubric grades; a sample of them is graded."""
+    stopped: bool
+    """True if the time was over before all of the sample was graded."""
+
+
+async def try_rubric(
+    run: Run, env: Environment, name: str, rubric: Rubric, *, judge: str | None = None, most: int = 100, seconds: float = 60.0
+) -> RubricTrial:
+    """Grade a sample of a run's stored rollouts with a changed rubric of its environment; nothing is written.
+
+    - `env`: the environment, loaded; it is not changed.
+    - `name`: the rubric of the environment that `rubric` stands in for.
+    - `judge`: the grader model; needed if the rubric has judge checks.
+    - `most`, `seconds`: maximum number of rollouts, and time for all of them.
+    """
+    asked = run.manifest.config
+    tried = copy.copy(env).in_image(asked.image)
+    tried.marked = dataclasses.replace(tried.marked, rubrics={**env.marked.rubrics, name: rubric})
+    graded_by = {task.id for task in tasks_of(env) if (asked.rubric or task.rubric) == name}
+    table = run.reader.table(["task", "rollout", "outcome"])
+    rows = zip(*(table.column(each).to_pylist() for each in ("task", "rollout", "outcome")), strict=True)
+    keys = [(task, rollout) for task, rollout, outcome in rows if outcome == "scored" and task in graded_by]
+    sample = Random(derive_seed("rubric trial", name)).sample(keys, min(most, len(keys)))  # noqa: S311 - a repeatable sample
+    graded: list[Regraded] = []
+    with anyio.move_on_after(seconds) as scope:
+        async with open_grading(
+            tried,
+            judge=judge_config(judge),
+            rubric=asked.rubric,
+            sandbox=asked.sandbox,
+            cache=run.path.parent / JUDGE_CACHE,
+        ) as grading:
+            async for item in regrade(run, grading, run.reader.traces_of(sample)):
+                graded.append(item)  # noqa: PERF401 - what was graded before the time was over counts
+    return RubricTrial(
+        run=str(run.path),
+        same_environment=environment_fingerprint(env, build=False) == run.manifest.fingerprints.environment,
+        graded=tuple(graded),
+        of=len(keys),
+        stopped=scope.cancelled_caught,
+    )
 
 
 def describe_outcome(outcome: Outcome) -> str:

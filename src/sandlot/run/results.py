@@ -12,12 +12,15 @@ import msgspec
 from sandlot.core.errors import ConfigError
 from sandlot.core.trace import Trace, TraceRow, Usage
 from sandlot.observe.event_log import EventReader
+from sandlot.observe.live import LiveRun
 from sandlot.run.breaker import FailureExample
-from sandlot.run.compare import RunComparison, Sameness, compare
+from sandlot.run.compare import ComparedRow, RunComparison, Sameness, compare
 from sandlot.run.manifest import Manifest
 from sandlot.run.notebook import html_of
+from sandlot.run.notebook_page import RunHtml, page_of
 from sandlot.run.summary import Summary, summarise
 from sandlot.store.aside import rows_set_aside
+from sandlot.store.lines import append_line
 from sandlot.store.reader import RunReader
 
 
@@ -36,6 +39,8 @@ class Sitting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _SITTINGS = "sittings.jsonl"
+_EVENT_BYTES = 16 * 2**20
+"""The end of the event log that is read for the times of tools."""
 RECIPE, TRAINING_SUMMARY = "recipe.json", "summary.json"
 """Files of a training, beside its rollouts."""
 
@@ -48,8 +53,7 @@ class _TrainingHead(msgspec.Struct):
 
 def note_sitting(path: Path, sitting: Sitting) -> None:
     """Store that a sitting of this run is over."""
-    with (path / _SITTINGS).open("ab") as file:
-        file.write(msgspec.json.encode(sitting) + b"\n")
+    append_line(path / _SITTINGS, msgspec.json.encode(sitting))
 
 
 class Run:
@@ -83,6 +87,17 @@ class Run:
     def _repr_html_(self) -> str:
         """What a notebook shows."""
         return html_of(self.path.name, self.summary(), self.rows)
+
+    def show(self) -> RunHtml:
+        """The main parts of the run's page, for a notebook: write `run.show()` as the last line of a cell.
+
+        Scores, pass@k, time by phase, slowest tools, failures by side with examples, and a square for each rollout. It is HTML
+        without scripts; what agents and environments wrote is escaped.
+        """
+        counted = LiveRun()
+        for event in EventReader(self.path, last_bytes=_EVENT_BYTES):
+            counted.receive(event)
+        return page_of(self.path.name, self.summary(), self.rows, counted.slowest_tools())
 
     def __iter__(self) -> Iterator[Trace]:
         return self.reader.traces()
@@ -184,7 +199,7 @@ class Run:
         settings = Sameness(first=first.manifest.fingerprints.setting, second=second.manifest.fingerprints.setting)
         if settings.first != settings.second and not despite_setting:
             raise ConfigError(f"{settings.note}; compare anyway with `--despite-setting`")
-        compared = compare(first.rows, second.rows, settings=settings)
+        compared = compare(_compared(first), _compared(second), settings=settings)
         places = {str(run.path) for run, asked in ((first, self), (second, other)) if run is not asked}
         if not places:
             return compared
@@ -217,10 +232,16 @@ class Run:
         sittings = self.sittings
         num_missing = max(0, (self.planned or 0) - len(self))
         return summarise(
-            self.rows,
+            self.reader.tables(),
             run=str(self.path),
             verdict=self.verdict,
             cancelled=min(sittings[-1].num_cancelled, num_missing) if sittings else 0,
             cpu_s=sum(sitting.cpu_s for sitting in sittings),
             wall_s=sum(sitting.wall_s for sitting in sittings),
         )
+
+
+def _compared(run: Run) -> Iterator[ComparedRow]:
+    """The columns that a comparison reads."""
+    table = run.reader.table(list(ComparedRow.__struct_fields__))
+    return map(ComparedRow, *(column.to_pylist() for column in table.columns))

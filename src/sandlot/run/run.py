@@ -39,6 +39,7 @@ async def run_config(
     runs: Path = Path("runs"),
     place: Path | None = None,
     sink: Sink = ignore_event,
+    approve: bool = False,
     more: Callable[[Sink], RunPlan | None] = lambda _sink: None,
 ) -> Run:
     """Run inside an event loop: take every planned rollout that is not stored yet, and return the run.
@@ -48,6 +49,7 @@ async def run_config(
     - `runs`: the folder for run directories.
     - `place`: the run directory itself. Default: found below `runs`.
     - `sink`: receives the run's events.
+    - `approve`: turns that the environment holds (`env.hold`) wait for a person.
     - `more`: is called with the run's sink when everything planned is stored; returns a larger plan, or None to end.
     """
     prepared = await prepare_run((env or load(config.env)).in_image(config.image), config)
@@ -61,7 +63,7 @@ async def run_config(
     with collection.until_stopped() as opening:
         async with (
             stopped_by_signals(collection),
-            open_collector(prepared, path, policies=policies, collection=collection, sink=sink) as collector,
+            open_collector(prepared, path, policies=policies, collection=collection, sink=sink, approve=approve) as collector,
             lag,
         ):
             opened = True

@@ -24,6 +24,7 @@ def set_aside(run: Path, wanted: Callable[[TraceRow], bool], disk: Disk = DISK) 
     for number, log in (layout.logs | layout.shadowed).items():
         if number in layout.segments:
             disk.remove(log)  # a crash left it; its segment is complete
+            sync_folder(log.parent, disk)  # or it comes back beside a segment with fewer rollouts
         else:
             seal(log, segment_file(run, number), disk)
     return sum(_set_aside_of(run, number, path, wanted, disk) for number, path in layout_of(run).segments.items())

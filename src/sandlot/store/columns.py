@@ -15,7 +15,8 @@ Table = Any
 """A `pyarrow.Table`; pyarrow comes without types."""
 
 _PHASES = ("provision", "setup", "model", "tools", "gather", "grade", "teardown", "waiting")
-_PHASE = "phase_"
+PHASE = "phase_"
+"""Begins the name of a phase's column."""
 
 _FIELDS = {name: hint for name, hint in get_type_hints(TraceRow).items() if name != "phases"}
 
@@ -50,15 +51,15 @@ def schema_of(rows: Sequence[TraceRow]) -> Any:
     others = sorted({phase for row in rows for phase in row.phases}.difference(_PHASES))
     return pa.schema(
         [pa.field(name, _arrow_type(hint)) for name, hint in _FIELDS.items()]
-        + [pa.field(_PHASE + phase, pa.float64()) for phase in (*_PHASES, *others)]
+        + [pa.field(PHASE + phase, pa.float64()) for phase in (*_PHASES, *others)]
     )
 
 
 def table_of(rows: Sequence[TraceRow], schema: Any) -> Table:
     """Rows as a table of this schema."""
     arrays = [
-        [row.phases.get(name.removeprefix(_PHASE)) for row in rows]
-        if name.startswith(_PHASE)
+        [row.phases.get(name.removeprefix(PHASE)) for row in rows]
+        if name.startswith(PHASE)
         else [getattr(row, name) for row in rows]
         for name in schema.names
     ]
@@ -70,8 +71,8 @@ def table_of(rows: Sequence[TraceRow], schema: Any) -> Table:
 def rows_of(table: Table) -> Iterator[TraceRow]:
     """The rows of a table."""
     values = {name: table.column(name).to_pylist() for name in table.column_names}
-    phase_names = [name for name in values if name.startswith(_PHASE)]
-    phases = [(name.removeprefix(_PHASE), values[name]) for name in phase_names]
+    phase_names = [name for name in values if name.startswith(PHASE)]
+    phases = [(name.removeprefix(PHASE), values[name]) for name in phase_names]
     tags = values["tags"]
     fields = {name: values[name] for name in _FIELDS if name != "tags"}
     names = list(fields)

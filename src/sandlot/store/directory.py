@@ -42,6 +42,13 @@ class RunDirectory:
     def __contains__(self, key: Key) -> bool:
         return key in self.traces
 
+    def __len__(self) -> int:
+        return len(self.traces)
+
+    async def retake(self, wanted: Callable[[TraceRow], bool]) -> int:
+        """Set aside every rollout that is `wanted`, to be taken again, and return their number. Nothing is added meanwhile."""
+        return await self.traces.retake(wanted)
+
     def done_keys(self) -> set[Key]:
         """The (task, rollout) of every stored rollout."""
         return self.traces.done_keys()

@@ -1,6 +1,7 @@
 """Append-only files of lines for several writers; a line is durable when `append_line` returns.
 
-If a crash cut off a line, the next one starts on a new line.
+If a crash cut off a line, the next one starts on a new line. A link is refused: a run from elsewhere may point it at a file of
+the user's.
 """
 
 import fcntl
@@ -16,7 +17,7 @@ def append_line(path: Path, line: bytes, disk: Disk = DISK) -> None:
     if b"\n" in line:
         raise ValueError("the line has a newline in it; encode it")
     with boundary(StoreError, f"`{path}` could not be written"):
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)  # released with the descriptor
             size = os.fstat(fd).st_size

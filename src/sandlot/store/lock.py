@@ -14,7 +14,8 @@ from sandlot.store.layout import lock_file
 def write_lock(run: Path) -> Generator[None]:
     """Lock the run for writing; `ConfigError` with the holder's pid if it is locked."""
     with boundary(StoreError, f"run `{run}` cannot be locked"):
-        fd = os.open(lock_file(run), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        # A link is refused: a run from elsewhere may point it at a file of the user's.
+        fd = os.open(lock_file(run), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
     try:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -29,3 +30,14 @@ def write_lock(run: Path) -> Generator[None]:
         yield
     finally:
         os.close(fd)  # releases the lock; the file stays, since without it two writers could lock two files
+
+
+def is_live(run: Path) -> bool:
+    """True if a process is writing the run now: it holds the lock. Trying to lock it could stop a run from starting."""
+    try:
+        place = Path(lock_file(run)).stat()
+        locks = Path("/proc/locks").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return False
+    wanted = f":{place.st_ino}"
+    return any("FLOCK" in line and wanted in {word[word.rfind(":") :] for word in line.split()} for line in locks)

@@ -5,7 +5,7 @@ end. Rows are in the order in which the traces were stored, and keep their posit
 in about a second.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -112,6 +112,10 @@ class RunReader:
         """All rows as a `pyarrow.Table` (`.to_pandas()`, `polars.from_arrow`, DuckDB); by default every column but `trace`."""
         return _joined([part.table(columns) for part in self._parts], columns)
 
+    def tables(self) -> Iterator[Table]:
+        """The same part by part, so that a large run is never in memory at once; a part may have phases that others do not."""
+        return (part.table() for part in self._parts)
+
     def rows(self) -> Iterator[TraceRow]:
         """All rows, a few thousand decoded at a time."""
         for start in range(0, len(self), _CHUNK_ROWS):
@@ -127,6 +131,15 @@ class RunReader:
             pieces.append(part.slice(index, end))
             start += end - index
         return list(rows_of(_joined(pieces, None)))
+
+    def take(self, rows: Sequence[int], columns: Sequence[str]) -> Table:
+        """These rows, given in ascending order; reads only the parts that have one."""
+        tables: list[Table] = []
+        for start, part in zip(self._starts, self._parts, strict=False):
+            first, last = bisect_left(rows, start), bisect_left(rows, start + part.num_rows)
+            if first < last:
+                tables.append(part.table(columns).take([row - start for row in rows[first:last]]))
+        return _joined(tables, columns)
 
     def trace(self, task: str, rollout: int) -> Trace:
         """One trace; `ConfigError` if the run does not have it."""

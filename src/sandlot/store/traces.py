@@ -6,7 +6,7 @@ even with the same content. Check with `in` first.
 """
 
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ import anyio.to_thread
 from sandlot.core.disk import DISK, Disk, sync_folder
 from sandlot.core.errors import StoreError, boundary
 from sandlot.core.trace import Trace, TraceRow
+from sandlot.store.aside import set_aside
 from sandlot.store.columns import parquet
 from sandlot.store.entry import ENTRY_TAG, decode_entry, encode_entry
 from sandlot.store.frames import FrameLog, Scan, recover
@@ -76,6 +77,28 @@ class TraceLog:
 
     def __contains__(self, key: Key) -> bool:
         return key in self._keys
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    async def retake(self, wanted: Callable[[TraceRow], bool]) -> int:
+        """Set aside every rollout that is `wanted`, to be taken again, and return their number. Nothing is added meanwhile."""
+        taken: set[Key] = set()
+
+        def pick(row: TraceRow) -> bool:
+            chosen = wanted(row)
+            if chosen:
+                taken.add((row.task, row.rollout))
+            return chosen
+
+        with anyio.CancelScope(shield=True), boundary(StoreError, f"run `{self._run}`: failed rollouts cannot be set aside"):
+            await self._log.close()
+            await anyio.to_thread.run_sync(lambda: [future.exception() for future in self._seals])
+            await anyio.to_thread.run_sync(set_aside, self._run, pick, self._disk)
+            self._number = max(self._number + 1, layout_of(self._run).next_number)
+            self._log = FrameLog(log_file(self._run, self._number), disk=self._disk)
+        self._keys -= taken
+        return len(taken)
 
     def done_keys(self) -> set[Key]:
         """The stored rollouts."""

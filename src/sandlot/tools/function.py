@@ -6,9 +6,9 @@ environment's side.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 from weakref import WeakValueDictionary
 
 import anyio
@@ -16,11 +16,15 @@ import msgspec
 
 from sandlot.core.concurrency import author, isolate
 from sandlot.core.errors import AuthorError, ConfigError, ToolError, boundary
-from sandlot.core.ports.world import ToolSpec, World
+from sandlot.core.images import Image
+from sandlot.core.ports.world import ShowsImages, ToolSpec, World
 from sandlot.core.trace import ToolCall, ToolResult
 from sandlot.tools.arguments import checked_arguments, clean
 from sandlot.tools.schema import ToolSignature, signature_of
 
+DECLARE_IMAGES = "say what models get that cannot see: `Environment(..., images='require')`, 'describe' or 'drop'"
+MAX_RESULT_IMAGES = 16
+"""Images of one tool result."""
 _LOCKS: WeakValueDictionary[int, anyio.Lock] = WeakValueDictionary()
 """One lock for each world in which an isolated tool is running."""
 
@@ -64,7 +68,18 @@ class FunctionTool:
             raise AuthorError(
                 f"tool `{self.spec.name}` called exit({error.code!r}); raise ToolError or return instead"
             ) from error
+        if isinstance(value, Image) or (isinstance(value, list | tuple) and any(isinstance(each, Image) for each in value)):  # pyright: ignore[reportUnknownVariableType] - an author's value
+            return await self._pictured(world, call, cast("Sequence[Any]", value if isinstance(value, list | tuple) else [value]))
         return ToolResult(call=call.id, text=self._text(value))
+
+    async def _pictured(self, world: World, call: ToolCall, values: Sequence[Any]) -> ToolResult:
+        """A result with images; its text says where each stands, if there are several or text follows."""
+        try:
+            return await pictured_result(world, call, [each if isinstance(each, Image) else self._text(each) for each in values])
+        except ToolError as error:
+            return ToolResult(call=call.id, text=clean(str(error)), error=True)
+        except LookupError:
+            raise AuthorError(f"tool `{self.spec.name}` returned an `Image`; {DECLARE_IMAGES}") from None
 
     async def _run(self, world: World, keywords: dict[str, Any]) -> Any:
         if not self.isolated:
@@ -105,6 +120,27 @@ class FunctionTool:
                 f"tool `{self.spec.name}` returned a `{type(value).__name__}` that cannot be written as JSON ({error});"
                 " return text, plain data, a dataclass or a msgspec.Struct"
             ) from error
+
+
+async def pictured_result(world: World, call: ToolCall, values: Sequence[str | Image]) -> ToolResult:
+    """A result of texts and images; its text says where each image stands, if that is not clear from the order.
+
+    `LookupError` if the world shows no images, `ToolError` if one is not allowed.
+    """
+    images = [value for value in values if isinstance(value, Image)]
+    if len(images) > MAX_RESULT_IMAGES:
+        raise ToolError(f"the result has {len(images)} images; at most {MAX_RESULT_IMAGES} are shown at once")
+    stored = [await world.store_image(image) for image in images] if isinstance(world, ShowsImages) else [None]
+    parts = tuple(part for part in stored if part is not None)
+    if len(parts) < len(images):
+        raise LookupError("this world shows no images")
+    lines, number = list[str](), 0
+    for value in values:
+        number += isinstance(value, Image)
+        lines.append(value if isinstance(value, str) else f"[image {number}]")
+    if len(images) == 1 and len(values) > 1 and isinstance(values[-1], Image):
+        lines.pop()  # one image after all text: nothing to tell apart
+    return ToolResult(call=call.id, text=clean("\n".join(lines)), images=parts)
 
 
 class _StateWorld:

@@ -5,6 +5,7 @@ protocol, the environment has failed: `AuthorError`. The shape of a result is ch
 nothing here relies on it, and a hostile schema could keep the host busy.
 """
 
+import base64
 from dataclasses import dataclass
 
 import msgspec
@@ -26,9 +27,11 @@ from mcp_types import (
 from mcp_types import Tool as ListedTool
 
 from sandlot.core.errors import AuthorError, ToolError, boundary
+from sandlot.core.images import Image
 from sandlot.core.ports.world import ToolSpec, World
 from sandlot.core.trace import ToolCall, ToolResult
 from sandlot.tools.arguments import checked_arguments, clean
+from sandlot.tools.function import pictured_result
 from sandlot.tools.stdio import TOO_LARGE, ServerNotes
 
 _MAX_DESCRIPTION_CHARS = 8_000
@@ -51,8 +54,8 @@ class RemoteTool:
         """Always True: a server handles its calls itself."""
         return True
 
-    async def call(self, world: World, call: ToolCall) -> ToolResult:  # noqa: ARG002 - the server has a world of its own
-        """Send the call to the server; its response as text, errors included."""
+    async def call(self, world: World, call: ToolCall) -> ToolResult:
+        """Send the call to the server; its response as text and images, errors included."""
         try:
             arguments = checked_arguments(call)
         except ToolError as error:
@@ -63,10 +66,26 @@ class RemoteTool:
                 result = await self._send(request)
         except ToolError as error:
             return ToolResult(call=call.id, text=clean(str(error)), error=True)
+        shown = await self._pictured(world, call, result)
+        if shown is not None:
+            return shown
         text = "\n".join(_text(block) for block in result.content)
         if not result.content and result.structured_content is not None:
             text = msgspec.json.encode(result.structured_content).decode()
         return ToolResult(call=call.id, text=clean(text) or "ok", error=bool(result.is_error))
+
+    async def _pictured(self, world: World, call: ToolCall, result: CallToolResult) -> ToolResult | None:
+        """The response with its images; None if it has none, or the environment shows none."""
+        if not any(isinstance(block, ImageContent) for block in result.content):
+            return None
+        try:
+            values = [_image(block) if isinstance(block, ImageContent) else _text(block) for block in result.content]
+            shown = await pictured_result(world, call, values)
+        except ToolError as error:
+            return ToolResult(call=call.id, text=clean(str(error)), error=True)
+        except LookupError:
+            return None
+        return msgspec.structs.replace(shown, error=bool(result.is_error))
 
     async def _send(self, request: CallToolRequest) -> CallToolResult:
         try:
@@ -100,6 +119,14 @@ def make_remote_tool(listed: ListedTool, server: str, prefix: str, client: Clien
         description = description[:_MAX_DESCRIPTION_CHARS] + f" [cut: {len(description)} characters]"
     spec = ToolSpec(name=clean(prefix + listed.name), description=description, parameters=schema)
     return RemoteTool(spec, listed.name, server, client, notes)
+
+
+def _image(block: ImageContent) -> Image:
+    """The bytes that the server sent. What they are is read from them, not from the type it names."""
+    try:
+        return Image(base64.b64decode(block.data, validate=True))
+    except ValueError as error:
+        raise ToolError("the image is not shown: the server's data is not base64") from error
 
 
 def _text(block: ContentBlock) -> str:

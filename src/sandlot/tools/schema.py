@@ -56,10 +56,13 @@ class ToolSignature:
         return ", ".join(shown) or "none"
 
 
-def signature_of(function: Callable[..., Any]) -> ToolSignature:
-    """Read a function's hints and docstring; `ConfigError` with file, line, parameter and fix if it cannot be a tool."""
+def signature_of(function: Callable[..., Any], *, given: str = _WORLD) -> ToolSignature:
+    """Read a function's hints and docstring; `ConfigError` with file, line, parameter and fix if it cannot be a tool.
+
+    A first parameter named `given` is not the agent's: the world, or an app.
+    """
     parameters = list(inspect.signature(function).parameters.values())
-    wants_world = bool(parameters) and parameters[0].name == _WORLD
+    wants_world = bool(parameters) and parameters[0].name == given
     if wants_world:
         parameters = parameters[1:]
     hints = {parameter.name: _hint(function, parameter) for parameter in parameters}

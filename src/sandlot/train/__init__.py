@@ -14,8 +14,13 @@ Algorithms, for `Recipe(algorithm=...)`:
 
 Losses, for `PolicyGradient(loss=...)` and `Prefer(loss=...)`:
     Clip, Cispo, Dppo, Gspo, Reinforce, Sapo, OffPolicyMask, Correction    policy losses
-    Dpo, Ipo, SimPo                             preference losses
+    Dpo, Ipo, SimPo, BradleyTerry               preference losses; the last is for reward models
     Component, Columns                          what a loss of your own is, and receives
+
+Reward models, trained on pairs:
+    RewardRecipe, train_reward_model            all settings of one; train it
+    RewardModel                                 for `Recipe(reward=...)`
+    RewardModelRecord, PairAgreement            its agreement with held-out pairs
 
 What came out:
     TrainingProgress, Outcome, outcome_of       every step and evaluation; the summary
@@ -46,6 +51,7 @@ if TYPE_CHECKING:
     from sandlot.train.algorithms.losses import OffPolicyMask as OffPolicyMask
     from sandlot.train.algorithms.losses import Reinforce as Reinforce
     from sandlot.train.algorithms.losses import Sapo as Sapo
+    from sandlot.train.algorithms.preferences import BradleyTerry as BradleyTerry
     from sandlot.train.algorithms.preferences import Dpo as Dpo
     from sandlot.train.algorithms.preferences import Ipo as Ipo
     from sandlot.train.algorithms.preferences import SimPo as SimPo
@@ -59,6 +65,11 @@ if TYPE_CHECKING:
     from sandlot.train.report.progress import TrainingProgress as TrainingProgress
     from sandlot.train.report.summary import Outcome as Outcome
     from sandlot.train.report.summary import outcome_of as outcome_of
+    from sandlot.train.reward_model import PairAgreement as PairAgreement
+    from sandlot.train.reward_model import RewardModel as RewardModel
+    from sandlot.train.reward_model import RewardModelRecord as RewardModelRecord
+    from sandlot.train.reward_training import RewardRecipe as RewardRecipe
+    from sandlot.train.reward_training import train_reward_model as train_reward_model
     from sandlot.train.rows import Group as Group
     from sandlot.train.rows import Member as Member
     from sandlot.train.rows import Row as Row
@@ -73,12 +84,14 @@ _NAMES = {
     "train.algorithms.losses": [
         *("Cispo", "Clip", "Columns", "Component", "Correction", "Dppo", "Gspo", "OffPolicyMask", "Reinforce", "Sapo"),
     ],
-    "train.algorithms.preferences": ["Dpo", "Ipo", "SimPo"],
+    "train.algorithms.preferences": ["BradleyTerry", "Dpo", "Ipo", "SimPo"],
     "train.algorithms.shaping": ["Overlong", "Shaped", "Shorter"],
     "train.guard": ["CollapseGuard"],
     "train.recipe": ["Evaluation", "Recipe", "load_recipe"],
     "train.report.progress": ["TrainingProgress"],
     "train.report.summary": ["Outcome", "outcome_of"],
+    "train.reward_model": ["PairAgreement", "RewardModel", "RewardModelRecord"],
+    "train.reward_training": ["RewardRecipe", "train_reward_model"],
     "train.rows": ["Group", "Member", "Row"],
     "train.trainer": ["Optimisation"],
     "train.variants": ["polite", "spaced"],

@@ -62,7 +62,12 @@ _LIMITS = {"KL": (0.01, 3, 10), "entropy": (0.05, 1.7, 5), "gradient norm": (0.0
 
 
 def _figures(step: Learned) -> dict[str, float]:
-    """The figures of a step that are known: without trained tokens only the length, and in imitation no KL."""
+    """The figures of a step that are known: without trained tokens only the length, in imitation no KL.
+
+    A step on pairs from a file has none: nothing was sampled, and rejected tokens become unlikely on purpose.
+    """
+    if not step.rollouts:
+        return {}
     length = {"length": step.sampled / max(1, step.rollouts)}
     if not step.tokens:
         return length

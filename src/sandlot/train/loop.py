@@ -5,6 +5,8 @@ of weights are parts of their own. A training that was killed continues when thi
 """
 
 import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio.lowlevel
@@ -23,13 +25,15 @@ from sandlot.observe.events import (
     ignore_event,
 )
 from sandlot.observe.lag import LoopWatch
-from sandlot.observe.training_records import Collapse, WentBack
+from sandlot.observe.training_records import Collapse, Learned, WentBack
 from sandlot.run.collector import Collection, stopped_by_signals
 from sandlot.train.algorithms.algorithms import teaches
 from sandlot.train.groups import Groups, open_groups, task_order
+from sandlot.train.pairs import PairBatches
 from sandlot.train.recipe import Recipe
-from sandlot.train.report.progress import TrainingProgress, summarise_evaluation, summarise_step
+from sandlot.train.report.progress import TrainingProgress, summarise_evaluation, summarise_pairs, summarise_step
 from sandlot.train.rows import Group, group_of
+from sandlot.train.tally import Update
 from sandlot.train.tracking import settings_of
 from sandlot.train.training import EVALUATION, Training, open_training
 
@@ -45,7 +49,7 @@ async def learn(recipe: Recipe, path: Path, sink: Sink = ignore_event) -> Traini
         with collection.until_stopped():
             await _mark_best(run, progress)
             await _evaluate(run, progress)
-            async with open_groups(_groups_of(run)) as groups:
+            async with _open_batches(run) as groups:
                 for version in range(run.standing.version + 1, recipe.steps + 1):
                     started = time.monotonic()
                     batch, traces = await _collect_batch(run, groups)
@@ -54,7 +58,7 @@ async def learn(recipe: Recipe, path: Path, sink: Sink = ignore_event) -> Traini
                     update = await off_loop("update", lambda examples=examples: run.trainer.update(examples, progress.rate))
                     seconds = time.monotonic() - started
                     # Before the weights are saved: a crash between the two repeats the step, and never loses its line.
-                    progress.add(summarise_step(version, batch, traces, update, seconds, recipe))
+                    progress.add(_summarise(version, batch, traces, update, seconds, recipe))
                     run.standing = msgspec.structs.replace(run.standing, version=version, groups=groups.taken)
                     run.updating = False
                     alarm = progress.check_alarm()
@@ -87,6 +91,8 @@ def _training_began(run: Training, progress: TrainingProgress) -> TrainingBegan:
         alarmed=bool(progress.alarms),
         differences=run.collector.prepared.differences,
         settings=settings_of(recipe),
+        pairs=len(run.pairs.groups) if run.pairs is not None else 0,
+        left_out=run.pairs.used.sentence if run.pairs is not None else "",
     )
 
 
@@ -104,19 +110,44 @@ def _groups_of(run: Training) -> Groups:
     )
 
 
-async def _collect_batch(run: Training, groups: Groups) -> tuple[list[Group], list[Trace]]:
+@asynccontextmanager
+async def _open_batches(run: Training) -> AsyncGenerator[Groups | PairBatches]:
+    """Where batches come from: groups of rollouts, taken in the background, or pairs from a file."""
+    if run.pairs is not None:
+        yield PairBatches(run.pairs.groups, run.recipe.seed, run.standing.groups)
+        return
+    async with open_groups(_groups_of(run)) as groups:
+        yield groups
+
+
+async def _collect_batch(run: Training, groups: Groups | PairBatches) -> tuple[list[Group], list[Trace]]:
     """The groups of one step. Those without a training signal are replaced, as often as the recipe allows."""
     recipe = run.recipe
+    if isinstance(groups, PairBatches):
+        return groups.next(recipe.tasks), []
     batch: list[Group] = []
     traces: list[Trace] = []
     missing = recipe.tasks
     while missing:
         for task, members in await groups.next(missing):
-            batch.append(group_of(task.id, members, recipe.reward))
+            batch.append(await _grouped(task.id, members, recipe.reward))
             traces += members
         missing = recipe.tasks - sum(teaches(recipe.algorithm, group) for group in batch)
         missing = min(missing, recipe.tasks * recipe.resample - len(batch))
     return batch, traces
+
+
+async def _grouped(task: str, traces: list[Trace], reward: Callable[[Trace], float] | None) -> Group:
+    """The group of a task; a reward of the recipe's own may take long, so it is computed in a thread."""
+    if reward is None:
+        return group_of(task, traces)
+    return await off_loop("reward", lambda: group_of(task, traces, reward))
+
+
+def _summarise(version: int, batch: list[Group], traces: list[Trace], update: Update, seconds: float, recipe: Recipe) -> Learned:
+    if recipe.pairs is not None:
+        return summarise_pairs(version, batch, update, seconds)
+    return summarise_step(version, batch, traces, update, seconds, recipe)
 
 
 async def _evaluate(run: Training, progress: TrainingProgress) -> None:

@@ -14,7 +14,7 @@ from sandlot.core.trace import Trace
 from sandlot.core.types import Dtype
 from sandlot.env.environment import Environment
 from sandlot.env.module import forget_if_changed, load_module
-from sandlot.train.algorithms.algorithms import Algorithm, PolicyGradient, Ppo
+from sandlot.train.algorithms.algorithms import Algorithm, PolicyGradient, Ppo, Prefer
 from sandlot.train.algorithms.losses import corrects_staleness
 from sandlot.train.algorithms.shaping import Shaped
 from sandlot.train.guard import CollapseGuard
@@ -116,13 +116,17 @@ class Recipe:
     """Train a value head, for `Ppo`."""
     teacher: str | None = None
     """Whose rollouts are imitated: `scripted:golden`, `replay:RUN`, `openai:NAME@URL`; None for the model's own."""
+    pairs: str | Path | None = None
+    """Learn from this file of pairs instead of rollouts, `tasks` pairs per step: `.jsonl` or `.parquet` with `prompt`, `chosen`
+    and `rejected`, as `sandlot export --as pairs` writes it; needs `algorithm=Prefer()`."""
     user: str | None = None
     """The model that simulates the environment's user, in training and evaluation: any model, `scripted:persona`, or
     `replay:RUN`; None for the author's own replies, or no user."""
     reward: Callable[[Trace], float] | None = None
-    """A reward instead of the score, for experiments; evaluation always uses the score."""
+    """A reward instead of the score: a function, or a trained `RewardModel`; evaluation always uses the score."""
     outcome: Callable[[Trace], float] | None = None
-    """A second measure that is never trained on; None for the share of rollouts with full marks."""
+    """A second measure that is never trained on; None for the share of rollouts with full marks, or with a `RewardModel` the
+    environment's own score."""
     agent: AgentConfig = field(default_factory=AgentConfig)
     """The harness and how tool calls are written."""
     sandbox: str = "native"
@@ -163,6 +167,7 @@ class Recipe:
                 "policy gradient; imitate them (`algorithm=Imitate()`) or leave `teacher` out"
             )
         _require_staleness_correction(self)
+        _require_policy_loss(self)
         if self.sampling.top_p != 1.0 or self.sampling.top_k:
             raise ConfigError(
                 f"recipe `{self.name}`: top_p {self.sampling.top_p} and top_k {self.sampling.top_k} truncate the distribution "
@@ -176,6 +181,25 @@ class Recipe:
     def but(self, **changed: Any) -> "Recipe":
         """The same recipe with some fields changed."""
         return replace(self, **changed)
+
+
+def _require_policy_loss(recipe: Recipe) -> None:
+    preference = recipe.algorithm if isinstance(recipe.algorithm, Prefer) else None
+    if preference is not None and "values" in preference.loss.needs:
+        raise ConfigError(
+            f"recipe `{recipe.name}`: `{type(preference.loss).__name__}` trains a reward model, not a policy; "
+            "use `train_reward_model`"
+        )
+    if recipe.pairs is None:
+        return
+    if preference is None:
+        raise ConfigError(
+            f"recipe `{recipe.name}`: `pairs` are learned from with `algorithm=Prefer()`, not `{type(recipe.algorithm).__name__}`"
+        )
+    others = {"staleness": recipe.staleness, "teacher": recipe.teacher, "reward": recipe.reward}
+    given = [name for name, value in others.items() if value]
+    if given:
+        raise ConfigError(f"recipe `{recipe.name}`: with `pairs` no rollouts are learned from; leave out {', '.join(given)}")
 
 
 def _require_staleness_correction(recipe: Recipe) -> None:

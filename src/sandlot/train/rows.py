@@ -6,6 +6,7 @@ others have them as context: a rollout that forked does not count its shared pre
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,14 +68,34 @@ class Group:
         return len(self.members) > 1 and bool(np.ptp(self.rewards) > 0)
 
 
+@runtime_checkable
+class _Together(Protocol):
+    """A reward that is cheaper for several traces at once."""
+
+    def rewards(self, traces: Sequence[Trace]) -> Sequence[float | None]:
+        """The reward of each trace; None for one that it cannot judge."""
+        ...
+
+
 def group_of(task: str, traces: Sequence[Trace], reward: Callable[[Trace], float] | None = None) -> Group:
-    """The group of one task's traces; `reward` replaces the score, for experiments."""
-    members = tuple(
-        Member(reward=reward(trace) if reward else trace.outcome.score.value, rows=rows_of(trace))
-        for trace in traces
-        if isinstance(trace.outcome, Scored)
-    )
+    """The group of one task's traces; `reward` replaces the score.
+
+    Left out and counted: traces that failed, in which nothing was sampled, or that have no reward.
+    """
+    scored = [trace for trace in traces if isinstance(trace.outcome, Scored) and any(trace.turns())]
+    if isinstance(reward, _Together):
+        rewards = reward.rewards(scored)
+    else:
+        rewards = [reward(trace) if reward else score_of(trace) for trace in scored]
+    pairs = zip(rewards, scored, strict=True)
+    members = tuple(Member(reward=each, rows=rows_of(trace)) for each, trace in pairs if each is not None)
     return Group(task=task, members=members, dropped=len(traces) - len(members))
+
+
+def score_of(trace: Trace) -> float:
+    """The score of a scored trace."""
+    assert isinstance(trace.outcome, Scored)
+    return trace.outcome.score.value
 
 
 def rows_of(trace: Trace, *, learners: Sequence[str] = ("agent",)) -> tuple[Row, ...]:

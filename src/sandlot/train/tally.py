@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from sandlot.train.algorithms.algorithms import TrainingRow
+from sandlot.train.algorithms.losses import Columns, Ranking
 from sandlot.train.parallel.ranks import ALONE, Ranks
 
 
@@ -27,7 +28,8 @@ class Update:
     seconds: float
     figures: Mapping[str, float] = field(default_factory=dict[str, float])
     """Means over trained tokens: `kl_behaviour`, `clipped` (share of tokens at a bound), `entropy` (exact if a component needs
-    it, else estimated from the sampled tokens), and `ratio_max`."""
+    it, else estimated from the sampled tokens), and `ratio_max`. With pairs also `agreement`: the share of them that the weights
+    before their step ranked rightly."""
 
 
 class Tally:
@@ -43,6 +45,8 @@ class Tally:
         self._kl: list[Tensor] = []
         self._entropy: list[Tensor] = []
         self._ratio: list[Tensor] = []
+        self._right: list[Tensor] = []
+        self._pairs: list[Tensor] = []
         self._computed = self._tokens = 0
 
     def add(self, columns: Mapping[str, Any], computed: int) -> None:
@@ -57,10 +61,18 @@ class Tally:
         spread = columns["entropy"] if columns["entropy"] is not None else -columns["old"]
         self._entropy.append(spread.detach().sum())
 
+    def rank(self, component: Ranking, columns: Columns) -> None:
+        """Count the pairs of one forest that are ranked rightly; equal scores count half."""
+        lead = component.lead(columns).detach()
+        better = (columns.row_sum((columns.signal > 0).to(lead.dtype)) > 0).to(lead.dtype)
+        self._right.append((0.5 * (1 + lead.sign()) * better).sum())
+        self._pairs.append(better.sum())
+
     def update(self, groups: Sequence[Sequence[TrainingRow]], seconds: float, ranks: Ranks = ALONE) -> Update:
         """The figures over all processes; the same on each."""
         own = [_total(each) for each in (self.loss, self.clipped, self._kl, self._entropy)]
-        loss, clipped, kl, entropy, computed, tokens = ranks.sum([*own, float(self._computed), float(self._tokens)])
+        counts = [float(self._computed), float(self._tokens), _total(self._right), _total(self._pairs)]
+        loss, clipped, kl, entropy, computed, tokens, right, pairs = ranks.sum([*own, *counts])
         count = max(1.0, tokens)
         return Update(
             loss=loss,
@@ -74,6 +86,7 @@ class Tally:
                 "entropy": entropy / count,
                 "clipped": clipped / count,
                 "ratio_max": ranks.max(max(_values(self._ratio), default=0.0)),
+                **({"agreement": right / pairs} if pairs else {}),
             },
         )
 

@@ -27,9 +27,11 @@ from sandlot.env.load import load
 from sandlot.model.engine.weights import model_folder
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.folder import load_folder
+from sandlot.model.nn.shape import read_shape
 from sandlot.model.policy.demonstrated import DemonstratedPolicies, TurnRenderer
 from sandlot.model.policy.tokens import token_policies
 from sandlot.model.render.open import open_renderer
+from sandlot.model.render.renderer import TokenRenderer
 from sandlot.observe.events import Sink
 from sandlot.observe.training_records import Measured
 from sandlot.run.collector import Collection, Collector, open_collector
@@ -42,6 +44,7 @@ from sandlot.store.reader import RunReader
 from sandlot.train.checkpoint import Checkpoints, TrainingState
 from sandlot.train.leader import Learner, open_leader
 from sandlot.train.learner import build_trainer, copy_decoder
+from sandlot.train.pairs import RenderedPairs, load_pairs, require_same_pairs
 from sandlot.train.parallel.ranks import open_ranks
 from sandlot.train.publish import Publisher, open_publisher, require_agreement
 from sandlot.train.recipe import Recipe, require_same_recipe, write_recipe
@@ -72,6 +75,8 @@ class Training:
     standing: TrainingState
     kept: RunReader | None
     """The rollouts of earlier sittings."""
+    pairs: RenderedPairs | None
+    """The pairs of the recipe's file, which is trained on instead of rollouts."""
     updating: bool = False
     """True while weights are changed: they then belong to no version, and are not written to disk."""
 
@@ -182,6 +187,8 @@ async def open_training(recipe: Recipe, path: Path, collection: Collection, sink
     # The same recipe draws the same, wherever its run directory is.
     prepared = await prepare_run(env, config, plan, name=f"{recipe.name}/{recipe.seed}")
     manifest_of(prepared, path)  # refuses another run's directory before a model is loaded
+    renderer = await off_loop("open_renderer", lambda: open_renderer(folder))
+    pairs = await off_loop("load_pairs", lambda: _pairs_of(recipe, renderer, folder))
     record = functools.partial(training_record, prepared.facts, env.name, path.name)
     checkpoints = Checkpoints(path / "checkpoints", folder, record)
     standing = checkpoints.newest() or TrainingState(version=0, groups=0)
@@ -192,6 +199,8 @@ async def open_training(recipe: Recipe, path: Path, collection: Collection, sink
         open_collector(prepared, path, collection=collection, sink=sink) as collector,
     ):
         write_recipe(recipe, path)
+        if pairs is not None:
+            require_same_pairs(pairs.used, path)
         if standing.version:
             await off_loop("restore", lambda: checkpoints.restore(trainer, standing))
         training = Training(
@@ -203,16 +212,23 @@ async def open_training(recipe: Recipe, path: Path, collection: Collection, sink
             collector=collector,
             publisher=publisher,
             teacher=teacher,
-            renderer=await off_loop("open_renderer", lambda: open_renderer(folder)),
+            renderer=renderer,
             trainer=trainer,
             checkpoints=checkpoints,
             standing=standing,
             kept=RunReader(path) if collector.store.done_keys() else None,
+            pairs=pairs,
         )
         await training.publish(standing.version)
         if recipe.server is not None:
             await require_agreement(publisher.model, trainer, training.renderer, recipe.sampling)
         yield training
+
+
+def _pairs_of(recipe: Recipe, renderer: TokenRenderer, folder: Path) -> RenderedPairs | None:
+    if recipe.pairs is None:
+        return None
+    return load_pairs(Path(recipe.pairs), renderer, read_shape(folder).context)
 
 
 @asynccontextmanager

@@ -30,7 +30,9 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Which model, how it is sampled, and what it may cost."""
 
     spec: str
-    """`smollm2`, `hf:FOLDER`, `openai:NAME@URL`, `vllm:NAME@URL`, `scripted:NAME`, `replay:RUN`, or an installed scheme."""
+    """`smollm2`, `hf:FOLDER`, `openai:NAME@URL`, `vllm:NAME@URL`, `scripted:NAME`, `replay:RUN`, or an installed scheme.
+
+    `anthropic:NAME` is a model behind Anthropic's API; `openai+images:` and `anthropic+images:` are models that see images."""
     sampling: Sampling = Sampling()
     """Temperature, top-p, maximum tokens and so on."""
     tokenizer: str | None = None

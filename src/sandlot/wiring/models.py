@@ -22,8 +22,10 @@ from sandlot.core.errors import ConfigError
 from sandlot.core.ports.grading import Judge
 from sandlot.core.ports.model import ChatModel, Renderer, TokenModel
 from sandlot.core.ports.session import Policies, Users
+from sandlot.core.task import Task
 from sandlot.core.trace import Usage
 from sandlot.env.environment import Environment
+from sandlot.env.grading import needs_sight
 from sandlot.grade.cache import VerdictCache
 from sandlot.grade.judge import ModelJudge
 from sandlot.model.endpoint.child import AT_ONCE, open_engine, open_engine_tokens
@@ -54,6 +56,7 @@ async def open_policies(
     """The policies of a model, open until the block ends; `spent` is the cost of earlier sittings of the run."""
     open_scheme, rest = find_opener("models", SCHEMES, model.spec)
     require_applicable(model)
+    require_sight(model, env)
     async with open_scheme(rest, model, agent, env, Spend(_caps(model), spent)) as policies:
         yield policies
 
@@ -91,32 +94,35 @@ async def open_panel(config: ModelConfig, size: int) -> AsyncGenerator[list[Mode
 
 def _open_judge_chat(config: ModelConfig) -> AbstractAsyncContextManager[ChatModel]:
     scheme, _, rest = config.spec.partition(":")
-    if scheme not in {"openai", *_ENGINES}:
+    if scheme not in {*_CHATS, *_ENGINES}:
         raise ConfigError(f"judge `{config.shown}`: a judge is a chat model, `openai:NAME@URL`, or one of {', '.join(_ENGINES)}")
     spend = Spend(_caps(config))
-    return _open_chat(rest, config, spend) if scheme == "openai" else _open_engine_chat(config, spend)
+    return _open_chat(rest, config, spend) if scheme in _CHATS else _open_engine_chat(config, spend)
 
 
 @asynccontextmanager
 async def _open_chat(rest: str, config: ModelConfig, spend: Spend, time_s: float = math.inf) -> AsyncGenerator[ChatModel]:
     """A chat endpoint whose costs go to `spend`. Requests time out before `time_s`: a hang is not a slow agent."""
     await anyio.to_thread.run_sync(import_module, "aiohttp")  # takes half a second: in a thread, and only where it is needed
-    from sandlot.model.endpoint.chat import DEFAULT_URL, OpenAIConfig, open_openai, openai_config  # noqa: PLC0415 - as above
-    from sandlot.model.endpoint.secret import key_from  # noqa: PLC0415 - as above
+    from sandlot.model.endpoint.chat import OpenAIConfig, chat_config, has_key, open_openai  # noqa: PLC0415 - as above
 
-    named = openai_config(rest)
+    scheme = config.spec.partition(":")[0]
+    named = chat_config(scheme.removesuffix(_IMAGES), rest)
     settings = OpenAIConfig(
         model=named.model,
         url=named.url,
         at_once=config.connections,
         patience_s=config.patience_s,
         request_s=min(_REQUEST_S, 0.9 * time_s),
+        images=sees_images(config),
+        dialect=named.dialect,
     )
     prices = Prices(prompt=config.usd_per_million_prompt, completion=config.usd_per_million_completion)
-    if settings.url == DEFAULT_URL and key_from(os.environ, None) is None:
+    if settings.is_default and not has_key(settings, os.environ):
         raise ConfigError(
-            f"`openai:{named.model}` without a URL is {DEFAULT_URL}, which needs a key: `export OPENAI_API_KEY=...`, or name "
-            f"another server, `openai:{named.model}@http://127.0.0.1:8000/v1`"
+            f"`{scheme}:{named.model}` without a URL is {settings.url}, which needs a key: "
+            f"`export {named.dialect.upper()}_API_KEY=...`, or name another server, "
+            f"`{scheme}:{named.model}@http://127.0.0.1:8000/v1`"
         )
     await require_listener(settings.url)
     async with open_openai(settings) as chat:
@@ -167,7 +173,8 @@ async def _open_openai(
     rest: str, model: ModelConfig, agent: AgentConfig, env: Environment, spend: Spend
 ) -> AsyncGenerator[Policies]:
     async with _open_chat(rest, model, spend, env.limits.time_s) as chat:
-        yield chat_policies(chat, model.sampling, calls=agent.calls, reasoning=agent.reasoning)
+        images = "send" if sees_images(model) else _text_for_images(env)
+        yield chat_policies(chat, model.sampling, calls=agent.calls, reasoning=agent.reasoning, images=images)
 
 
 @asynccontextmanager
@@ -198,7 +205,7 @@ async def _open_engine_policies(
     renderer = await anyio.to_thread.run_sync(renderer_of, model)
     request_s = 0.9 * env.limits.time_s  # a hang must not count as a slow agent
     async with open_engine_tokens(model.spec, _options(model), at_once=model.connections, request_s=request_s) as tokens:
-        yield _render_policies(tokens, renderer, model, agent, spend)
+        yield _render_policies(tokens, renderer, model, agent, env, spend)
 
 
 def _remote_opener(dialect: Literal["vllm", "sglang"]) -> Opener:
@@ -218,20 +225,53 @@ def _remote_opener(dialect: Literal["vllm", "sglang"]) -> Opener:
         )
         await require_listener(named.url)
         async with open_remote(config, model.sampling) as tokens:
-            yield _render_policies(tokens, renderer, model, agent, spend)
+            yield _render_policies(tokens, renderer, model, agent, env, spend)
 
     return opened
 
 
 def _render_policies(
-    tokens: TokenModel, renderer: Renderer | None, model: ModelConfig, agent: AgentConfig, spend: Spend
+    tokens: TokenModel,
+    renderer: Renderer | None,
+    model: ModelConfig,
+    agent: AgentConfig,
+    env: Environment,
+    spend: Spend,
 ) -> Policies:
     from sandlot.model.policy.tokens import token_policies  # noqa: PLC0415 - only token models need it
 
     if agent.calls == "text":
         raise ConfigError(f"model `{model.shown}` writes tool calls in its own format; leave `--calls text` out")
     assert renderer is not None
-    return token_policies(capped_tokens(tokens, spend), renderer, model.sampling)
+    return token_policies(capped_tokens(tokens, spend), renderer, model.sampling, images=_text_for_images(env))
+
+
+def _text_for_images(env: Environment) -> Literal["describe", "drop", "refuse"]:
+    """What a model that takes text only gets for an image."""
+    return "refuse" if env.images is None or env.images == "require" else env.images
+
+
+def sees_images(model: ModelConfig) -> bool:
+    """True if the spec says that the model sees images: `openai+images:NAME@URL`."""
+    return model.spec.partition(":")[0].endswith(_IMAGES)
+
+
+def require_seeing_judge(judge: ModelConfig | None, env: Environment, tasks: list[Task], rubric: str | None = None) -> None:
+    """Refuse a judge that takes text only, before the first rollout, if a check shows it images."""
+    if judge is not None and not sees_images(judge) and needs_sight(env, tasks, rubric):
+        raise ConfigError(
+            f"the rubric of `{env.name}` shows the judge images, and judge `{judge.shown}` takes text only; name one that sees "
+            f"them: `--judge openai{_IMAGES}:NAME@URL`"
+        )
+
+
+def require_sight(model: ModelConfig, env: Environment) -> None:
+    """Refuse a model that takes text only, before the first rollout, if the environment needs one that sees."""
+    scheme = model.spec.partition(":")[0]
+    if env.images != "require" or sees_images(model) or scheme not in {*_CHATS, *_ENGINES, *_REMOTE}:
+        return  # scripted and replayed agents look at nothing; an installed scheme checks for itself
+    seeing = f"; if it sees images, write `{scheme}{_IMAGES}:...`" if scheme in _CHATS else ""
+    raise ConfigError(f"environment `{env.name}` shows images, and model `{model.shown}` takes text only{seeing}")
 
 
 def folder_of_model(model: ModelConfig) -> Path | None:
@@ -262,6 +302,10 @@ def _renderer_at(folder: Path) -> Renderer:
     return open_renderer(folder)
 
 
+_IMAGES = "+images"
+"""The end of a scheme whose model sees images."""
+_CHATS = ("openai", f"openai{_IMAGES}", "anthropic", f"anthropic{_IMAGES}")
+"""Schemes of chat endpoints."""
 _ENGINES = ("smollm2", "rookie", "hf")
 """Schemes of the built-in engine."""
 _REMOTE = ("vllm", "sglang")
@@ -270,7 +314,7 @@ SCHEMES: dict[str, Opener] = {
     **dict.fromkeys(_ENGINES, _open_engine_policies),
     "vllm": _remote_opener("vllm"),
     "sglang": _remote_opener("sglang"),
-    "openai": _open_openai,
+    **dict.fromkeys(_CHATS, _open_openai),
     "scripted": _open_scripted,
     "replay": _open_replay,
 }

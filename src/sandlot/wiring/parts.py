@@ -5,7 +5,7 @@ the error for an unknown one lists those there are.
 """
 
 import functools
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,9 +64,10 @@ class RolloutParts:
         return self.grading.env
 
 
-def open_harness(config: AgentConfig) -> Harness:
-    """The harness that a config names, with its hooks."""
+def open_harness(config: AgentConfig, more: Sequence[Hook] = ()) -> Harness:
+    """The harness that a config names, with its hooks, and `more` after them."""
     hooks: list[Hook] = [load_part(path, "hook", ("after_turn", "after_step")) for path in config.hooks]
+    hooks += more
     if config.command is not None and config.harness != "command":
         raise ConfigError(f"harness `{config.harness}` runs no command; leave out `--agent-command`, or `--harness`")
     if config.harness == "tool-loop":
@@ -101,7 +102,11 @@ async def open_grading(
 
 @asynccontextmanager
 async def open_parts(
-    grading: Grading, agent: AgentConfig, policies: AbstractAsyncContextManager[Policies], user: ModelConfig | None = None
+    grading: Grading,
+    agent: AgentConfig,
+    policies: AbstractAsyncContextManager[Policies],
+    user: ModelConfig | None = None,
+    hooks: Sequence[Hook] = (),
 ) -> AsyncGenerator[RolloutParts]:
     """Everything rollouts need, open for as long as the block lasts: `policies` are opened here, and the user's model."""
     from sandlot.wiring.models import open_users  # noqa: PLC0415 - only runs with a user need it
@@ -116,7 +121,7 @@ async def open_parts(
         )
     async with policies as opened, AsyncExitStack() as stack:
         users = await stack.enter_async_context(open_users(user, grading.env)) if user else None
-        yield RolloutParts(grading=grading, policies=opened, harness=open_harness(agent), users=users)
+        yield RolloutParts(grading=grading, policies=opened, harness=open_harness(agent, hooks), users=users)
 
 
 def open_backend(spec: str = "native", pool: int = 0) -> AbstractAsyncContextManager[Backend]:

@@ -8,7 +8,9 @@ import urllib.parse
 
 import pytest
 
-from sandlot.core.redaction import REDACTED, Secrets
+from sandlot.core.errors import ConfigError
+from sandlot.core.redaction import REDACTED, RedactionRules, Secrets
+from sandlot.core.trace import EvidenceRecord, FileRecord
 
 KEY = "sk-Ab/9+x_yz.0123456789="
 SECRETS = Secrets([KEY])
@@ -84,3 +86,60 @@ def test_short_words_are_hidden_in_errors_only():
 
 def test_it_shows_nothing_of_itself():
     assert repr(SECRETS) == "Secrets(1 hidden)"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sk-proj-abcdefgh12345678ijkl",
+        "ghp_abcdefghijklmnopqrst",
+        "AKIAABCDEFGHIJKLMNOP",
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl",
+        "-----BEGIN RSA PRIVATE KEY-----\nabc\ndef\n-----END RSA PRIVATE KEY-----",
+        "jane.doe+list@mail.people.example",
+    ],
+)
+def test_rules_know_keys_and_addresses_by_their_shape(text):
+    assert RedactionRules({}).redact(f"it is {text} here") == f"it is {REDACTED} here"
+
+
+def test_rules_take_secrets_from_variables_named_like_them_and_patterns_of_the_reader():
+    rules = RedactionRules({"DESK_PASSWORD": "open sesame", "PLACE": "the cave", "SHORT_KEY": "abc"}, [r"\bbooth \d+"])
+    assert rules.redact("open sesame, the cave, abc, booth 12") == f"{REDACTED}, the cave, abc, {REDACTED}"
+    with pytest.raises(ConfigError, match="not a regular expression"):
+        RedactionRules({}, ["("])
+
+
+def test_rules_reach_every_text_of_a_record_and_count_each_once():
+    rules = RedactionRules({}, ["secret"])
+    found = FileRecord(size=1, blob="secret")
+    record = EvidenceRecord(answer="a secret", state={"secret": ["secret", ("secret", 1)]}, files={"/secret": found})
+    clean = rules.redact_all(record)
+    assert clean.answer == f"a {REDACTED}"
+    assert clean.state == {REDACTED: [REDACTED, (REDACTED, 1)]}
+    assert clean.files == {f"/{REDACTED}": FileRecord(size=1, blob=REDACTED)}
+    assert rules.num_redacted == 3
+    assert rules.redact_all(b"secret") == b"secret"
+
+
+def test_rules_take_linear_time_on_hostile_text():
+    rules = RedactionRules({})
+    for text in ("a" * 2_000_000, "-----BEGIN PRIVATE KEY-----" * 20_000, "a@" * 500_000, "a@b" + ".c" * 500_000):
+        rules.redact(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK: AES,00\n\nc2VjcmV0\n-----END RSA PRIVATE KEY-----",
+        "-----BEGIN PRIVATE KEY-----\nc2VjcmV0",
+        "-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----BEGIN PRIVATE KEY-----\nb3RoZXI=\n-----END PRIVATE KEY-----",
+    ],
+)
+def test_a_private_key_is_removed_whole_also_encrypted_or_cut_off(text):
+    assert "c2VjcmV0" not in RedactionRules({}).redact(f"see {text}")
+
+
+def test_text_that_begins_like_tokens_again_and_again_is_read_once():
+    # With a start at every `eyJ`, a tool's result of a megabyte took minutes.
+    assert RedactionRules({}).redact("eyJ-" * 250_000) == "eyJ-" * 250_000

@@ -11,6 +11,7 @@ from sandlot.env.environment import Environment
 from sandlot.env.grading import load_evidence
 from sandlot.env.initial import record_initial_files
 from sandlot.env.session import open_session
+from sandlot.grade.gather import SmallFiles
 from sandlot.sandbox.native.backend import open_native
 from sandlot.store.blobs import MemoryBlobs
 
@@ -56,6 +57,30 @@ async def test_files_setup_made_by_commands_are_known_too(backend):
     evidence = await left(backend, setup, touch_some)
     assert list(evidence.diff()) == ["/data/b", "/data/c", "/data/d"]
     assert evidence.record.initial["/data/a"].blob == digest(b"z\n")
+
+
+@pytest.mark.parametrize("command", [None, "echo a > /data/b; echo longer > /data/c"])
+async def test_what_the_agent_changed_is_stored_as_it_was_before(backend, command):
+    async def setup(world, task):
+        for name, text in (("b", "as b was"), ("c", "as c was"), ("large", "l" * 70_000), ("same", "same")):
+            await world.write(f"/data/{name}", text)
+        if command:
+            await world.exec(command)
+
+    async def act(world):
+        await world.exec("echo changed > /data/b; rm /data/c; echo small > /data/large")
+
+    blobs = MemoryBlobs()
+    env = Environment("files", image="host")
+    env.setup(setup)
+    async with open_session(env, TASK, backend=backend, blobs=blobs) as session:
+        await act(session.world)
+        record = await session.gather("")
+    found = {path: await blobs.get(record.initial[path].blob) for path in ("/data/b", "/data/c", "/data/same")}
+    wanted = (b"as b was", b"as c was") if command is None else (b"a\n", b"longer\n")
+    assert (found["/data/b"], found["/data/c"]) == wanted
+    with pytest.raises(KeyError):
+        await blobs.get(record.initial["/data/large"].blob)
 
 
 async def test_a_change_that_keeps_size_and_time_is_seen(backend):
@@ -107,7 +132,7 @@ async def test_nothing_is_read_back_that_was_only_written(backend):
     async with backend.open("host") as sandbox:
         await sandbox.write("/a", b"x")
         noted = {"/a": FileRecord(size=1, blob="noted")}
-        assert await record_initial_files(sandbox, noted, 1000) == noted
-        assert await record_initial_files(sandbox, None, 1000) == {"/a": FileRecord(size=1, blob=digest(b"x"))}
+        assert await record_initial_files(sandbox, noted, 1000, SmallFiles()) == noted
+        assert await record_initial_files(sandbox, None, 1000, SmallFiles()) == {"/a": FileRecord(size=1, blob=digest(b"x"))}
         await sh(sandbox, "echo longer > /a")
-        assert (await record_initial_files(sandbox, noted, 1000))["/a"].blob == digest(b"longer\n")
+        assert (await record_initial_files(sandbox, noted, 1000, SmallFiles()))["/a"].blob == digest(b"longer\n")

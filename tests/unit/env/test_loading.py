@@ -302,3 +302,11 @@ def test_a_path_comes_before_a_ready_environment(folder, monkeypatch):
     monkeypatch.chdir(folder.parent)
     folder.rename("ledger")
     assert sandlot.load("ledger").name == "notes"
+
+
+def test_a_folder_may_declare_what_text_models_get_of_its_images(folder):
+    path = folder / "environment.toml"
+    path.write_text(path.read_text().replace('name = "notes"', 'name = "notes"\nimages = "describe"'))
+    assert sandlot.load(folder).images == "describe"
+    path.write_text(path.read_text().replace('"describe"', '"show"'))
+    assert "images" in refused(folder)

@@ -156,12 +156,21 @@ async def test_a_file_name_that_is_not_text_is_spelled_out():
 async def test_the_diff_shows_what_was_added_removed_and_changed():
     before = Frozen({"/same": b"1", "/edited": b"abc", "/grown": b"1", "/gone": b"x"})
     after = Frozen({"/same": b"1", "/edited": b"abd", "/grown": b"12", "/new": b"n"})
-    evidence = StoredEvidence(await gather(after, MemoryBlobs(), Limits(), initial=before), TRACE, {})
+    blobs = MemoryBlobs()
+    evidence = StoredEvidence(await gather(after, blobs, Limits(), initial=before), TRACE, {})
     diff = evidence.diff()
     assert list(diff) == ["/edited", "/gone", "/grown", "/new"]
     assert diff["/new"][0] is None
     assert diff["/gone"][1] is None
-    assert before.reads == ["/edited", "/same"]
+    assert [await blobs.get(diff[path][0].blob) for path in ("/edited", "/gone", "/grown")] == [b"abc", b"x", b"1"]
+
+
+async def test_a_large_file_from_setup_is_read_only_if_it_may_be_unchanged():
+    before = Frozen({"/same": b"1" * 70_000, "/grown": b"1" * 70_000, "/gone": b"x" * 70_000})
+    after = Frozen({"/same": b"1" * 70_000, "/grown": b"1" * 70_001})
+    record = await gather(after, MemoryBlobs(), Limits(), initial=before)
+    assert before.reads == ["/same"]
+    assert record.initial["/grown"].blob is None
 
 
 async def test_a_file_too_large_to_keep_counts_as_changed():

@@ -77,3 +77,18 @@ def test_a_full_disk_ends_the_log_and_not_the_run(tmp_path: Path, caplog: pytest
         sink(RunEnded(run="two", at=2.0))
     assert isinstance(got[0], SinkFailed)
     assert got[1:] == [RunEnded(run="one", at=1.0), RunEnded(run="two", at=2.0)]
+
+
+def test_of_a_long_log_only_the_end_is_read_and_then_everything_new(tmp_path: Path) -> None:
+    events = [RunEnded(run=f"run-{number:03d}", at=1.0) for number in range(100)]
+    with open_event_log(tmp_path) as sink:
+        for event in events:
+            sink(event)
+    line = (tmp_path / FILE).stat().st_size // 100
+    reader = EventReader(tmp_path, last_bytes=10 * line + line // 2)  # the first line it finds is cut
+    assert list(reader) == events[-10:]
+    with open_event_log(tmp_path) as sink:
+        sink(RunEnded(run="more", at=2.0))
+    assert list(reader) == [RunEnded(run="more", at=2.0)]
+    assert list(EventReader(tmp_path, last_bytes=10**9)) == [*events, RunEnded(run="more", at=2.0)]
+    assert not list(EventReader(tmp_path / "none", last_bytes=10))

@@ -123,7 +123,7 @@ while True:
 
 FILES = """
 import os
-os.mkdir("/many")
+os.makedirs("/many", exist_ok=True)
 os.chdir("/many")
 open("first", "w").write("kept")
 name = "x" * 240

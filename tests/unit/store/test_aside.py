@@ -81,3 +81,43 @@ async def test_a_reader_opened_before_says_so_and_a_new_one_reads_what_is_left(t
     with pytest.raises(StoreError, match="has changed since the run was opened"):
         list(early.traces())
     assert numbers(RunReader(tmp_path).rows()) == [number for number in range(12) if number not in BAD]
+
+
+async def test_what_failed_is_taken_again_while_the_run_is_open(tmp_path):
+    async with open_run(tmp_path, manifest=MANIFEST, sealing=Sealing(traces=5)) as run:
+        for number in range(12):
+            trace = make_trace("t", number, outcome=failed() if number in BAD else None)
+            await run.add(trace, make_row(trace))
+        assert await run.retake(is_failed) == 3
+        assert await run.retake(is_failed) == 0
+        assert (len(run), ("t", 2) in run) == (9, False)
+        for number in BAD:
+            trace = make_trace("t", number)
+            await run.add(trace, make_row(trace))
+    assert numbers(RunReader(tmp_path).rows()) == list(range(12))
+    assert numbers(rows_set_aside(tmp_path)) == sorted(BAD)
+
+
+async def test_a_run_of_failures_alone_is_taken_again_whole(tmp_path):
+    async with open_run(tmp_path, manifest=MANIFEST) as run:
+        assert await run.retake(is_failed) == 0
+        for attempt in range(2):
+            trace = make_trace("t", 0, outcome=None if attempt else failed())
+            await run.add(trace, make_row(trace))
+            assert await run.retake(is_failed) == (not attempt)
+    assert numbers(RunReader(tmp_path).rows()) == [0]
+    assert numbers(rows_set_aside(tmp_path)) == [0]
+
+
+@pytest.mark.parametrize("left", range(0, 60, 7))
+async def test_a_crash_while_taking_again_loses_no_rollout(tmp_path, left):
+    await made(tmp_path)
+    try:
+        async with open_run(tmp_path, disk=Countdown(left=left).disk) as run:
+            await run.retake(is_failed)
+    except (StoppedError, StoreError):
+        pass
+    kept = set(numbers(RunReader(tmp_path).rows())) | set(numbers(rows_set_aside(tmp_path)))
+    assert kept == set(range(12))
+    async with open_run(tmp_path, retake=is_failed) as run:
+        assert run.done_keys() == {("t", number) for number in range(12) if number not in BAD}

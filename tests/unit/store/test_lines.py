@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sandlot.core.disk import Disk
 from sandlot.core.errors import StoreError
 from sandlot.store.lines import append_line, read_lines
+from sandlot.store.lock import write_lock
 
 
 @settings(deadline=None)
@@ -62,3 +63,15 @@ def test_several_people_at_once_do_not_cut_into_each_other(tmp_path):
         writer.join()
     lines = read_lines(path)
     assert sorted(lines) == sorted([b"", *(f"{name} {n} {'x' * 500}".encode() for name in "abc" for n in range(50))])
+
+
+def test_a_link_in_a_run_from_elsewhere_is_not_written_through(tmp_path):
+    target = tmp_path / "mine"
+    target.write_text("before")
+    for name in ("labels.jsonl", "lock"):
+        (tmp_path / name).symlink_to(target)
+    with pytest.raises(StoreError, match="could not be written"):
+        append_line(tmp_path / "labels.jsonl", b"{}")
+    with pytest.raises(StoreError, match="cannot be locked"), write_lock(tmp_path):
+        pass
+    assert target.read_text() == "before"

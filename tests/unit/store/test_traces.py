@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 from failing_disk import Countdown
 from made_traces import make_row, make_trace
 from sandlot.core.errors import StoreError
+from sandlot.core.trace import Node, Trace, text_message
+from sandlot.core.types import Role
 from sandlot.store.directory import open_run
+from sandlot.store.entry import decode_trace, encode_trace
 from sandlot.store.layout import layout_of
 from sandlot.store.reader import RunReader
 from sandlot.store.traces import Sealing
@@ -166,3 +169,10 @@ async def test_a_segment_copied_in_twice_is_refused(tmp_path):
     with pytest.raises(StoreError, match=r"000002\.parquet` has rollouts that another file has too"):
         async with open_run(tmp_path / "r"):
             pass
+
+
+@pytest.mark.parametrize("parent", [0, 1, -1])
+def test_a_trace_whose_messages_go_in_a_circle_is_refused(parent):
+    node = Node(message=text_message(Role.USER, "x"), parent=parent)
+    with pytest.raises(StoreError, match="is no tree"):
+        decode_trace(encode_trace(Trace(run="r", task="t", rollout=0, seed=0, started=0.0, nodes=[node])), "r/t/0")

@@ -109,6 +109,9 @@ def call(request):  # noqa: C901, PLR0912, PLR0915 - one branch for each way to 
             send({"id": 1, "method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}})
             send({"id": 2, "method": "no/such", "params": {}})
             answer(request, text("done"))
+        case "picture":
+            shown = {"type": "image", "data": sys.argv[2], "mimeType": "text/html"}  # its label is wrong; the bytes decide
+            answer(request, {"content": [{"type": "text", "text": "The page:"}, shown]})
         case "image":
             answer(request, {"content": [{"type": "image", "data": "AAAA", "mimeType": "image/png"}]})
         case "structured":

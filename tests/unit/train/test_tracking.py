@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from command_line import refused, started
+from sandlot.analysis.training_log import read_lines
 from sandlot.core.errors import ConfigError
 from sandlot.env.module import load_module
 from sandlot.observe.events import EvaluationEnded, SinkFailed, StepLearned, ignore_event
 from sandlot.observe.training_records import Learned, Measured
 from sandlot.train import tracking
-from sandlot.train.report.progress import read_lines
 from sandlot.train.tracking import Tracking, figures_of_evaluation, figures_of_step, open_tracker, settings_of
 from sandlot.train.train import train
 from tiny_models import write_tiny

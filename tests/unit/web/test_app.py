@@ -9,9 +9,9 @@ import pytest
 from yarl import URL
 
 import sandlot
-from sandlot.store.lock import write_lock
-from sandlot.web.app import link, serve_view
-from sandlot.web.pages import is_live
+from sandlot.store.lock import is_live, write_lock
+from sandlot.web.app import serve_view
+from sandlot.web.site import Site, link
 
 ATTACK = "<script>document.title='owned'</script><img src=x onerror=alert(1)>\"'"
 HOSTILE = f'''
@@ -63,7 +63,7 @@ async def read(session: aiohttp.ClientSession, url: str, **options) -> tuple[int
 
 
 async def test_every_page_shows_hostile_text_and_runs_none_of_it(folder):
-    async with serve_view(folder) as address, aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+    async with serve_view(Site(folder)) as address, aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
         for page in pages():
             status, text = await read(session, address(page))
             assert status == 200, text
@@ -75,7 +75,7 @@ async def test_every_page_shows_hostile_text_and_runs_none_of_it(folder):
 
 
 async def test_only_a_reader_with_the_token_sees_anything(folder):
-    async with serve_view(folder) as address, aiohttp.ClientSession() as stranger:
+    async with serve_view(Site(folder)) as address, aiohttp.ClientSession() as stranger:
         bare = address("/").partition("?")[0]
         for page in (*pages(), "/static/view.css", "/nowhere"):
             status, text = await read(stranger, bare.rstrip("/") + page)
@@ -88,17 +88,29 @@ async def test_only_a_reader_with_the_token_sees_anything(folder):
             assert {"HttpOnly", "SameSite=strict"} <= set(answer.headers["Set-Cookie"].split("; "))
 
 
+async def test_an_address_for_one_time_opens_one_time(folder):
+    async with serve_view(Site(folder)) as address:
+        url = address("/", once=True)
+        assert address("/") != url
+        for status in (200, 403):
+            async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+                assert (await read(session, url))[0] == status
+
+
 async def test_other_hosts_origins_and_methods_are_refused(folder):
-    async with serve_view(folder) as address, aiohttp.ClientSession() as session:
+    async with serve_view(Site(folder)) as address, aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
         url = address("/")
         assert (await read(session, url, headers={"Host": "evil.example"}))[0] == 421
         assert (await read(session, url, headers={"Origin": "http://evil.example"}))[0] == 403
-        async with session.post(URL(url, encoded=True), json={}) as answer:
-            assert answer.status == 405
+        assert (await read(session, url))[0] == 200
+        own = url.partition("/?")[0]
+        for origin, status in ((own, 405), ("http://127.0.0.1:1", 403), (None, 403)):
+            async with session.post(own, json={}, headers={"Origin": origin} if origin else {}) as answer:
+                assert answer.status == status, origin
 
 
 async def test_every_answer_has_the_security_headers(folder):
-    async with serve_view(folder) as address, aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+    async with serve_view(Site(folder)) as address, aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
         for page in (*pages(), "/static/view.css", "/nowhere", link("no such run")):
             async with session.get(URL(address(page), encoded=True)) as answer:
                 policy = answer.headers["Content-Security-Policy"]
@@ -109,7 +121,7 @@ async def test_every_answer_has_the_security_headers(folder):
 
 @pytest.mark.parametrize("name", ["..", ".", "%2e%2e", "../desk", "broken/../broken", "/etc", "nope", "x" * 5000])
 async def test_a_name_that_is_no_run_of_the_folder_is_not_found(folder, name):
-    async with serve_view(folder) as address, aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+    async with serve_view(Site(folder)) as address, aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
         await read(session, address("/"))
         bare = address("/").partition("/?")[0]
         status, _ = await read(session, f"{bare}/run/{name.replace('/', '%2F')}")
@@ -117,21 +129,12 @@ async def test_a_name_that_is_no_run_of_the_folder_is_not_found(folder, name):
 
 
 async def test_what_cannot_be_read_is_said_and_the_rest_is_shown(folder, tmp_path):
-    async with serve_view(folder) as address, aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+    async with serve_view(Site(folder)) as address, aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
         assert "unreadable" in (await read(session, address("/")))[1]
         assert (await read(session, address(link("broken"))))[0] == 404
         assert (await read(session, address(link("desk <b>", "trace", task="attack", rollout=99))))[0] == 404
-    async with serve_view(tmp_path) as address, aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+    async with serve_view(Site(tmp_path)) as address, aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
         assert "No runs yet" in (await read(session, address("/")))[1]
-
-
-async def test_long_texts_are_cut_until_all_is_asked_for(folder):
-    async with serve_view(folder) as address, aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
-        status, text = await read(session, address(link("desk <b>", "trace", task="long", rollout=0)))
-        assert status == 200
-        assert "5,000 more characters" in text
-        _, whole = await read(session, address(link("desk <b>", "trace", task="long", rollout=0, whole=1)))
-        assert "x" * 9000 in whole
 
 
 async def test_a_run_is_live_while_it_is_written_and_looking_does_not_lock_it(folder):
@@ -145,7 +148,7 @@ async def test_a_run_is_live_while_it_is_written_and_looking_does_not_lock_it(fo
 
 async def test_a_live_run_tells_its_numbers_until_it_ends(folder):
     path = folder / "desk <b>"
-    async with serve_view(folder) as address, aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+    async with serve_view(Site(folder)) as address, aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
         with write_lock(path):
             answer = await session.get(URL(address(link("desk <b>", "live")), encoded=True))
             first = await answer.content.readline()

@@ -22,6 +22,7 @@ from sandlot.core.concurrency.blocking import blocking
 from sandlot.core.trace import Trace, TraceRow
 from sandlot.core.types import derive_seed
 from sandlot.run.results import Run
+from sandlot.store.columns import rows_of as decode_rows
 
 _MOST_ROWS = 100_000
 _TRACES = 600
@@ -114,8 +115,8 @@ def rows_of(run: Run, seed: int = 0) -> list[TraceRow]:
     count = len(run)
     if count <= _MOST_ROWS:
         return list(run.rows)
-    chosen = set(_rng(seed, "rows").sample(range(count), _MOST_ROWS))
-    return [row for place, row in enumerate(run.rows) if place in chosen]
+    chosen = sorted(_rng(seed, "rows").sample(range(count), _MOST_ROWS))
+    return list(decode_rows(run.reader.table().take(chosen)))
 
 
 def _drift(run: Run, rows: Sequence[TraceRow], against: Run | None, traces: int, seed: int) -> tuple[int, HealthItem]:

@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import msgspec
+
 from sandlot.audit.subject import Trial
 from sandlot.core.trace import Failed, Node, Scored, ToolResult
 from sandlot.core.types import Json, Role
@@ -117,10 +119,21 @@ def observed_by_agent(trial: Trial, volatile: Collection[str] = (), without: Col
 
 
 def left_behind(trial: Trial, volatile: Collection[str] = ()) -> Json:
-    """The final state and files."""
+    """The final state and files, and what changed in the apps."""
     record = trial.evidence
     files = {path: _file_of(trial, path, volatile) for path in record.files if not path.endswith(_STAMPED)}
-    return {"state": mask_volatile(record.state, volatile), "files": files}
+    left: Json = {"state": mask_volatile(record.state, volatile), "files": files}
+    if record.apps is not None:
+        left["apps"] = {"bases": record.apps.bases, "changes": mask_volatile(_app_changes(trial), volatile)}
+    return left
+
+
+def _app_changes(trial: Trial) -> Json:
+    """The changes of the apps that a trial carries, by number and app."""
+    record = trial.evidence.apps
+    data = trial.files.get(record.journal, b"") if record else b""
+    changes: list[Json] = msgspec.msgpack.decode(data) if data else []
+    return {f"{number}.{change['app']}": change for number, change in enumerate(changes)}
 
 
 def _file_of(trial: Trial, path: str, volatile: Collection[str] = ()) -> str:

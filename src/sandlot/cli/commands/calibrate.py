@@ -16,6 +16,7 @@ from sandlot.cli.options import (
     RunOptions,
     Runs,
     SpanReceiver,
+    WatchFile,
     add_run_options,
     app,
     parse_pair,
@@ -49,6 +50,7 @@ def _calibrate(
     place: Place = None,
     metrics: MetricsPlace = None,
     otlp: SpanReceiver = None,
+    watch: WatchFile = None,
     runs: Runs = RUNS,
     dry_run: Annotated[bool, _Option("--dry-run", help="Print the config, a forecast and the error rates; run nothing.")] = False,
     json: Json = False,
@@ -76,6 +78,6 @@ def _calibrate(
     if dry_run:
         show_forecast(config, runs=runs, json=json)
     else:
-        watch = functools.partial(calibrate_watched, config, runs=runs, place=place, curriculum=curriculum, quiet=json)
-        with open_telemetry(metrics, otlp) as more:
-            print_finished(lambda: watch(more=more), json=json)
+        work = functools.partial(calibrate_watched, config, runs=runs, place=place, curriculum=curriculum, quiet=json)
+        with open_telemetry(metrics, otlp, watch) as more:
+            print_finished(lambda: work(more=more.receive), json=json, exit_code=more.exit_code)

@@ -14,10 +14,11 @@ _Option = typer.Option
 def _export(
     run: RunPath,
     kind: Annotated[
-        Literal["sft", "pairs", "rollouts"],
+        Literal["sft", "pairs", "preferences", "rollouts"],
         _Option(
             "--as",
-            help="`sft`: rollouts with a high reward. `pairs`: a better and a worse one of each task. `rollouts`: exact tokens.",
+            help="`sft`: rollouts with a high reward. `pairs`: a better and a worse one of each task, by score. "
+            "`preferences`: pairs that people compared in `sandlot view`. `rollouts`: exact tokens.",
         ),
     ],
     out: Annotated[

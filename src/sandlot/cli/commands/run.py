@@ -1,5 +1,6 @@
 """`sandlot run`: take rollouts of an environment's tasks, grade and store them."""
 
+import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,7 @@ from sandlot.cli.options import (
     RunOptions,
     Runs,
     SpanReceiver,
+    WatchFile,
     add_run_options,
     app,
     print_finished,
@@ -46,9 +48,13 @@ def _run(
     for_training: Annotated[
         bool, _Option("--for-training", help="A model will be trained on it: refuse held-out tasks.")
     ] = False,
+    approve: Annotated[
+        bool, _Option("--approve", help="Let turns that the environment holds wait for a person: `sandlot approve`, or the page.")
+    ] = False,
     place: Place = None,
     metrics: MetricsPlace = None,
     otlp: SpanReceiver = None,
+    watch: WatchFile = None,
     runs: Runs = RUNS,
     dry_run: Annotated[bool, _Option("--dry-run", help="Print the resolved config and a forecast; run nothing.")] = False,
     json: Json = False,
@@ -65,8 +71,9 @@ def _run(
     if dry_run:
         show_forecast(config, runs=runs, json=json)
     else:
-        with open_telemetry(metrics, otlp) as more:
-            print_finished(lambda: run_watched(config, runs=runs, place=place, quiet=json, more=more), json=json)
+        with open_telemetry(metrics, otlp, watch) as more:
+            work = functools.partial(run_watched, config, runs=runs, place=place, quiet=json, more=more.receive, approve=approve)
+            print_finished(work, json=json, exit_code=more.exit_code)
 
 
 def _config(
@@ -91,7 +98,7 @@ def _config(
 
 def _require_alone(context: typer.Context) -> None:
     """Refuse options that describe a run if a config file describes it."""
-    beside = {"config_file", "runs", "place", "metrics", "otlp", "dry_run", "json"}
+    beside = {"config_file", "runs", "place", "metrics", "otlp", "watch", "approve", "dry_run", "json"}
     for name in context.params:
         source = context.get_parameter_source(name)
         if name not in beside and source is not None and source.name == "COMMANDLINE":

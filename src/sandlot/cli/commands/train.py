@@ -1,12 +1,15 @@
 """`sandlot train`: train a model on graded rollouts, by a recipe."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sandlot.cli.options import RUNS, Json, MetricsPlace, Runs, SpanReceiver, app
+from sandlot.cli.options import RUNS, Json, MetricsPlace, Runs, SpanReceiver, WatchFile, app
 from sandlot.core.errors import HarnessError, StoreError
+
+if TYPE_CHECKING:
+    from sandlot.train.recipe import Recipe
 
 _Option = typer.Option
 _RecipePath = Annotated[
@@ -40,6 +43,7 @@ def _train(
     ] = False,
     metrics: MetricsPlace = None,
     otlp: SpanReceiver = None,
+    watch: WatchFile = None,
     runs: Runs = RUNS,
     dry_run: Annotated[bool, _Option("--dry-run", help="Print the resolved recipe; train nothing.")] = False,
     json: Json = False,
@@ -59,9 +63,7 @@ def _train(
     changed = {"steps": steps, "seed": seed, "curriculum": curriculum, "tracker": tracker}
     made = load_recipe(recipe).but(**{name: value for name, value in changed.items() if value is not None})
     if audited:
-        from sandlot.audit.reports.folder import require_audit  # noqa: PLC0415 - only who asks for it pays for it
-
-        require_audit(made.env, runs)
+        _require_audit(made, runs)
     if dry_run:
         if is_leader():
             show_recipe(made, place, json=json)
@@ -70,10 +72,17 @@ def _train(
         if not is_leader():
             follow(made, run=place)  # one of the further processes of `torchrun`: the first one shows how it goes
             return
-        with open_telemetry(metrics, otlp) as more:
-            finished = train_watched(made, place=place, quiet=json, more=more)
+        with open_telemetry(metrics, otlp, watch) as more:
+            finished = train_watched(made, place=place, quiet=json, more=more.receive)
+            code = more.exit_code(finished.exit_code)
     except (StoreError, HarnessError) as error:
         typer.echo(f"sandlot: {error}; what was finished is kept, and the same command continues", err=True)
         raise typer.Exit(3) from error
     finished.show(json=json)
-    raise typer.Exit(finished.exit_code)
+    raise typer.Exit(code)
+
+
+def _require_audit(recipe: "Recipe", runs: Path) -> None:
+    from sandlot.audit.reports.folder import require_audit  # noqa: PLC0415 - only who asks for it pays for it
+
+    require_audit(recipe.env, runs)

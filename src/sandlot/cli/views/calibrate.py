@@ -16,9 +16,19 @@ from sandlot.calibrate.tasks.placement import TaskLabel
 from sandlot.cli.options import authors_on_stderr, print_json, print_plain_json
 from sandlot.cli.views.bars import Bars
 from sandlot.cli.views.placement import print_calibration, print_errors
-from sandlot.cli.views.run import raise_limits
+from sandlot.cli.views.run import raise_limits, steered_line
 from sandlot.core.concurrency.blocking import run_interruptible
-from sandlot.observe.events import CalibrationWave, RolloutEnded, RunBegan, RunEvent, Sink, fan_out, ignore_event
+from sandlot.observe.events import (
+    CalibrationWave,
+    RolloutEnded,
+    RolloutsRequeued,
+    RunBegan,
+    RunEvent,
+    RunSteered,
+    Sink,
+    fan_out,
+    ignore_event,
+)
 from sandlot.run.manifest import public_config
 
 
@@ -105,6 +115,12 @@ class _Bar:
         elif isinstance(event, CalibrationWave):
             self._num_placed = event.num_placed
             self._bars.update(self._line, total=event.num_taken + event.num_more, said=self._said())
+        elif isinstance(event, RolloutsRequeued):
+            self._num_failed = max(0, self._num_failed - event.count)  # those of earlier sittings are not in it
+            self._bars.update(self._line, advance=-event.count, said=self._said())
+        elif isinstance(event, RunSteered):
+            self._console.print(steered_line(event))
+            self._bars.update(self._line, description="paused" if event.paused else "calibrating")
 
     def _said(self) -> str:
         failed = f"  [red]{self._num_failed} failed[/]" if self._num_failed else ""

@@ -2,10 +2,11 @@
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import typer
 
-from sandlot.analysis.taxonomy import LABELS, label_named
+from sandlot.analysis.own_labels import choose_label, label_choices
 from sandlot.analysis.triage.labels import ENOUGH, LabelledTrace, add_label, read_labels, review_of
 from sandlot.analysis.triage.strata import Chosen
 from sandlot.cli.views.show import show_trace
@@ -30,7 +31,7 @@ def review(run: Run, proposed: Sequence[Chosen], *, by: str) -> None:
     for number, chosen in enumerate(proposed, start=1):
         print(f"\n--- {number} of {len(proposed)}: {chosen.task}/{chosen.rollout}  ({chosen.why}) ---")
         show_trace(run.path, chosen.task, chosen.rollout, json=False, most=_SHOWN_CHARS)
-        answer = _ask(chosen.label)
+        answer = _ask(run.path, chosen.label)
         if answer is None:
             break
         label, note = answer
@@ -47,7 +48,7 @@ def review(run: Run, proposed: Sequence[Chosen], *, by: str) -> None:
     )
 
 
-def _ask(given: str) -> tuple[str, str] | None:
+def _ask(run: Path, given: str) -> tuple[str, str] | None:
     """Read a label and a note from stdin; an empty label to skip, None to stop."""
     while True:
         typer.echo(_QUESTION.format(given=given) + ": ", err=True, nl=False)
@@ -58,10 +59,10 @@ def _ask(given: str) -> tuple[str, str] | None:
         if word in {"s", "skip"}:
             return "", ""
         if word == "?":
-            for label in LABELS:
+            for label in label_choices(run):
                 typer.echo(f"  {label.name:<18} {label.what}", err=True)
             continue
         try:
-            return label_named(word or given).name, note
+            return choose_label(run, word or given).name, note
         except ConfigError as error:
             typer.echo(str(error), err=True)

@@ -16,7 +16,7 @@ from sandlot.cli.views.bars import Bars
 from sandlot.cli.views.health import health_line
 from sandlot.cli.views.summary import print_summary
 from sandlot.core.concurrency.blocking import run_interruptible
-from sandlot.observe.events import RolloutEnded, RunBegan, RunEvent, Sink, fan_out, ignore_event
+from sandlot.observe.events import RolloutEnded, RolloutsRequeued, RunBegan, RunEvent, RunSteered, Sink, fan_out, ignore_event
 from sandlot.observe.progress import RolloutProgress
 from sandlot.run.config import RunConfig
 from sandlot.run.forecast import forecast_run
@@ -53,7 +53,9 @@ class RunResult:
             Console(highlight=False, soft_wrap=True).print(line)
 
 
-def run_watched(config: RunConfig, *, runs: Path, place: Path | None, quiet: bool, more: Sink = ignore_event) -> RunResult:
+def run_watched(
+    config: RunConfig, *, runs: Path, place: Path | None, quiet: bool, more: Sink = ignore_event, approve: bool = False
+) -> RunResult:
     """Run it, with progress on stderr unless `quiet`; `more` receives the events too."""
     raise_limits()
     console = Console(stderr=True, quiet=quiet)
@@ -63,7 +65,7 @@ def run_watched(config: RunConfig, *, runs: Path, place: Path | None, quiet: boo
         console=console,
     ) as bars, authors_on_stderr():  # fmt: skip
         sink = fan_out(_Bar(bars, console).receive, more)
-        run = run_interruptible(functools.partial(run_config, config, runs=runs, place=place, sink=sink))
+        run = run_interruptible(functools.partial(run_config, config, runs=runs, place=place, sink=sink, approve=approve))
         if run.sittings and run.sittings[-1].stopped:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # everything is stored; a second Ctrl-C must not hide how to continue
     return RunResult(run, run.summary())
@@ -92,6 +94,30 @@ class _Bar:
         elif isinstance(event, RolloutEnded) and self._line is not None:
             self._progress.add(event.row)
             self._bars.update(self._line, advance=1, said=_said(self._progress))
+        elif isinstance(event, RolloutsRequeued) and self._line is not None:
+            self._progress.num_failed = max(0, self._progress.num_failed - event.count)  # those of earlier sittings are not in it
+            self._bars.update(self._line, advance=-event.count, said=_said(self._progress))
+        elif isinstance(event, RunSteered):
+            self._console.print(steered_line(event), highlight=False)
+            if self._line is not None:
+                self._bars.update(self._line, description="paused" if event.paused else "running")
+
+
+def steered_line(event: RunSteered) -> str:
+    """What a person changed in a run, in one line."""
+    match event.order:
+        case "pause":
+            return "[yellow]paused: rollouts in flight finish, and none starts until `sandlot resume`[/]"
+        case "resume":
+            return "resumed"
+        case "set":
+            return f"{event.at_once:,} rollouts at once from now on"
+        case "approve" | "change" | "refuse":
+            return f"a held turn was answered: {event.order}"
+        case "requeue":
+            return "failed rollouts will be taken again when the others are done"
+        case _:
+            return "[yellow]stopping[/]"
 
 
 def _counted(number: int, what: str) -> str:

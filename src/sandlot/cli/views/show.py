@@ -1,7 +1,6 @@
 """What `show` prints of an environment and of a trace. Agent output is printed without terminal escapes."""
 
 import shlex
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,16 +16,14 @@ from sandlot.core.concurrency.blocking import run_interruptible
 from sandlot.core.errors import SandlotError
 from sandlot.core.limits import OnBreach
 from sandlot.core.ports.world import ToolSource, ToolSpec
-from sandlot.core.rubric import JudgeCheck, Rubric, RubricScore
-from sandlot.core.task import split_of
+from sandlot.core.rubric import JudgeCheck, RubricScore
 from sandlot.core.text import one_line, printable
 from sandlot.core.trace import Failed, Outcome, Scored
 from sandlot.env.environment import Environment
-from sandlot.env.fingerprint import environment_fingerprint, files_of
+from sandlot.env.facts import environment_facts
 from sandlot.env.load import load
 from sandlot.env.taskset import tasks_of
 from sandlot.env.transcript import message_lines
-from sandlot.grade.rules import possible_points
 from sandlot.run.manifest import list_served_tools
 from sandlot.run.results import Run
 from sandlot.tools.mcp import McpServer
@@ -138,46 +135,6 @@ def _source(source: ToolSource) -> str:
         return escape(repr(source))
     where = shlex.join(source.command) if source.command else source.url or ""
     return f"[bold]{escape(source.name)}[/]  {escape(where)}{', inside the sandbox' if source.inside else ''}"
-
-
-def environment_facts(env: Environment) -> dict[str, Any]:
-    """Everything there is to know without running it; keys are never shown."""
-    tasks = tasks_of(env)
-    rubrics = dict(env.marked.rubrics)
-    if env.marked.checks:
-        rubrics["default"] = Rubric(checks=tuple(env.marked.checks))
-    return {
-        "name": env.name,
-        "description": env.description,
-        "source": str(env.source or ""),
-        "fingerprint": environment_fingerprint(env, build=False),
-        "files": [name for name, _ in files_of(env)],
-        "system": env.system,
-        "image": env.image,
-        "network": env.network,
-        "seed": env.seed,
-        "limits": env.limits,
-        "constraints": list(env.constraints),
-        "tools": [tool.spec for tool in env.tools],
-        "mcp_servers": [repr(source) for source in env.marked.sources],
-        "splits": dict(Counter(split_of(task).value for task in tasks)),
-        "tasks": [
-            {"id": task.id, "split": split_of(task), "prompt": task.prompt, "tags": task.tags, "rubric": task.rubric}
-            for task in tasks
-        ],
-        "rubrics": {name: list(rubric.checks) for name, rubric in rubrics.items()},
-        "points": {name: possible_points(rubric) for name, rubric in rubrics.items()},
-        "solution": env.marked.solution is not None,
-        "user": _user(env),
-    }
-
-
-def _user(env: Environment) -> str | None:
-    """Who answers the agent's plain messages; an environment of one function asks for itself."""
-    if env.marked.persona is not None:
-        without = "without it, the scripted replies" if env.marked.user is not None else "it must be named"
-        return f"played by a model, `--user MODEL`; {without}"
-    return "scripted replies" if env.marked.user is not None and env.marked.grade is None else None
 
 
 def show_trace(path: Path, task: str, rollout: int, *, json: bool, most: int | None = None) -> None:

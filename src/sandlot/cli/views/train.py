@@ -12,6 +12,7 @@ from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 
 from sandlot.cli.options import authors_on_stderr, print_json, print_plain_json, print_result
 from sandlot.cli.views.bars import Bars
+from sandlot.cli.views.run import steered_line
 from sandlot.cli.views.summary import clean
 from sandlot.observe.events import (
     AlarmRaised,
@@ -20,6 +21,7 @@ from sandlot.observe.events import (
     RolledBack,
     RolloutEnded,
     RunEvent,
+    RunSteered,
     Sink,
     SinkFailed,
     StepLearned,
@@ -110,6 +112,8 @@ class _Lines:
                 self._console.print(
                     f"[yellow]version {event.version} is given up: training continues from the weights of version {event.best}[/]"
                 )
+            case RunSteered():
+                self._console.print(steered_line(event))
             case SinkFailed():
                 why = f"{escape(event.reason)}; progress.jsonl has everything"
                 self._console.print(f"[yellow]`{escape(event.sink)}` failed and receives nothing more: {why}[/]")
@@ -119,10 +123,13 @@ class _Lines:
     def _begin(self, event: TrainingBegan) -> None:
         sandboxed = "in sandboxes" if event.sandboxed else "no sandbox needed"
         continued = f", continuing after step {event.version}" if event.version else ""
+        batch = f"{event.tasks} of {event.pairs:,} pairs" if event.pairs else f"{event.tasks} tasks x {event.group} rollouts"
         self._console.print(
             f"training [bold]{escape(event.model)}[/] on [bold]{escape(event.environment)}[/] ({sandboxed}): "
-            f"{event.steps} steps of {event.tasks} tasks x {event.group} rollouts -> [bold]{escape(event.path)}[/]{continued}"
+            f"{event.steps} steps of {batch} -> [bold]{escape(event.path)}[/]{continued}"
         )
+        if event.left_out:
+            self._console.print(f"[yellow]{escape(clean(event.left_out))}[/]")
         if event.differences:
             before = escape("; ".join(event.differences))
             self._console.print(f"[yellow]trained in another setting before: {before}; training continues in this one[/]")
@@ -145,18 +152,29 @@ def step_line(step: Learned, heldout: str, *, alarmed: bool = False) -> str:
     """One step in one line."""
     shares = " ".join(f"{name} {share:.0%}" for name, share in step.shares.items())
     pieces = [
-        f"[bold]v{step.version:<3}[/] reward [bold]{step.reward:.3f}[/]",
-        f"passed {step.passed:4.0%}",
+        f"[bold]v{step.version:<3}[/] {_batch_figures(step)}",
         f"[dim]held-out[/] {heldout or '-'}",
-        f"groups {step.informative}/{step.groups}",
-        f"[red]failed {step.failed}[/]" if step.failed else "failed 0",
+        *_group_figures(step),
         _update_figures(step),
         f"[dim]distinct {step.diversity.distinct:.0%}[/]" if step.diversity else "",
-        f"{step.tokens_per_s:.0f} tok/s",
+        f"{step.tokens_per_s:.0f} tok/s" if step.rollouts else "",
         f"[dim]{step.seconds:.1f} s: {shares}[/]",
         "[bold red]ALARM[/]" if alarmed else "",
     ]
     return "  ".join(piece for piece in pieces if piece)
+
+
+def _batch_figures(step: Learned) -> str:
+    """Reward and full marks of the rollouts; for pairs, the share that was ranked rightly before the step."""
+    if not step.rollouts and step.agreement is not None:
+        return f"ranked rightly [bold]{step.agreement:4.0%}[/] of {step.groups} pairs"
+    return f"reward [bold]{step.reward:.3f}[/]  passed {step.passed:4.0%}"
+
+
+def _group_figures(step: Learned) -> list[str]:
+    if not step.rollouts:
+        return []
+    return [f"groups {step.informative}/{step.groups}", f"[red]failed {step.failed}[/]" if step.failed else "failed 0"]
 
 
 def _update_figures(step: Learned) -> str:

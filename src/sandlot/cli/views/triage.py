@@ -7,6 +7,7 @@ import msgspec
 from rich.console import Console
 from rich.markup import escape
 
+from sandlot.analysis.triage.agreement import ReaderAgreement
 from sandlot.analysis.triage.clusters import Cluster, Odd
 from sandlot.analysis.triage.labels import ENOUGH, Review, read_labels
 from sandlot.analysis.triage.signature import NONE
@@ -21,9 +22,12 @@ _INDENT = " " * 13
 
 
 def export_labels(run: Run) -> int:
-    """Print every label as JSON Lines. Returns 1 if a line of the file could not be read; stderr has its number."""
+    """Print every label, then every note on a message, as JSON Lines.
+
+    Returns 1 if a line of the file could not be read; stderr has its number.
+    """
     labels = read_labels(run.path)
-    for each in labels.given:
+    for each in (*labels.given, *labels.notes):
         sys.stdout.buffer.write(printable_json(msgspec.json.encode(each)) + b"\n")
     sys.stdout.flush()
     if labels.damaged:
@@ -91,6 +95,8 @@ def _print_reading(console: Console, triage: Triage) -> None:
         console.print(f"{_INDENT}[dim]sandlot triage {escape(triage.run)} --review[/]")
     if review.rollouts or review.damaged:
         console.print(f"[bold]labels[/]   {_review_text(review)}")
+    for pair in triage.agreement:
+        console.print(f"{_INDENT}[dim]{escape(_agreement_text(pair))}[/]")
 
 
 def _review_text(review: Review) -> str:
@@ -106,6 +112,15 @@ def _review_text(review: Review) -> str:
     if review.damaged:
         said += f"; [red]labels.jsonl: {_damaged(review.damaged)}[/]"
     return said
+
+
+def _agreement_text(pair: ReaderAgreement) -> str:
+    kappa = pair.kappa
+    if kappa.value is None:
+        value = "kappa unknown: all labels are equal"
+    else:
+        value = f"kappa {kappa.value:.2f}" + (f" ({kappa.note})" if kappa.note else f" [{kappa.low:.2f}, {kappa.high:.2f}]")
+    return f"{clean(pair.first)} and {clean(pair.second)}: {pair.agreed} of {pair.both} alike, {value}"
 
 
 def _damaged(lines: tuple[int, ...]) -> str:

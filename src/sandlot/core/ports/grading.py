@@ -1,13 +1,15 @@
 """The interfaces of grading: evidence and judges."""
 
+import posixpath
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import msgspec
 
 from sandlot.core.ports.world import World
-from sandlot.core.trace import EvidenceRecord, FileRecord, Trace
+from sandlot.core.trace import EvidenceRecord, FileRecord, ImagePart, Trace
 
 
 class Evidence(Protocol):
@@ -36,6 +38,8 @@ class Evidence(Protocol):
     """The whole conversation."""
     record: EvidenceRecord
     """The evidence as it is stored."""
+    apps: Any
+    """The apps at the end, such as `evidence.apps.mail`; None without apps. See `sandlot.apps`."""
 
     def read(self, path: str) -> bytes:
         """The bytes of a file from the end of the rollout."""
@@ -71,6 +75,14 @@ class Evidence(Protocol):
         ...
 
 
+NO_IMAGES: Mapping[str, ImagePart] = MappingProxyType({})
+
+
+def absolute_path(path: str) -> str:
+    """A path as evidence has it: absolute, without `.`, `..` and double slashes."""
+    return posixpath.normpath("/" + path.lstrip("/"))
+
+
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     """A judge's answer to one question: one verdict and one reason per vote."""
 
@@ -92,6 +104,16 @@ class Judge(Protocol):
         """The model that judges."""
         ...
 
-    async def ask(self, question: str, choices: Sequence[str], view: Mapping[str, str], votes: int) -> Judgement:
-        """One verdict per vote, each one of `choices` (worst to best); `GradeError` if a reply is anything else."""
+    async def ask(
+        self,
+        question: str,
+        choices: Sequence[str],
+        view: Mapping[str, str],
+        votes: int,
+        images: Mapping[str, ImagePart] = NO_IMAGES,
+    ) -> Judgement:
+        """One verdict per vote, each one of `choices` (worst to best); `GradeError` if a reply is anything else.
+
+        `images` is given only if the check shows some; their bytes are stored with the run.
+        """
         ...

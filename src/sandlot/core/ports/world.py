@@ -3,13 +3,15 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from random import Random
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
+from sandlot.core.images import Image
 from sandlot.core.ports.sandbox import Command, Completed, Process, Stream
 from sandlot.core.task import Task
 from sandlot.core.trace import (
+    ImagePart,
     ToolCall,
     ToolResult,
 )
@@ -47,6 +49,8 @@ class World(Protocol):
     """The task, without its key."""
     rng: Random
     """Seeded by environment and task: the same in every rollout of a task."""
+    apps: Any
+    """The apps of the environment, such as `world.apps.mail`; None without apps. See `sandlot.apps`."""
 
     async def exec(
         self,
@@ -95,6 +99,15 @@ class World(Protocol):
 
     async def list(self, folder: str = "/") -> Sequence[str]:
         """Absolute paths of all files below a folder, sorted."""
+        ...
+
+
+@runtime_checkable
+class ShowsImages(Protocol):
+    """A world in which tools may show images."""
+
+    async def store_image(self, image: Image) -> ImagePart | None:
+        """Store an image that the agent is to see; None if the environment declares none. `ToolError` if it is not allowed."""
         ...
 
 

@@ -139,7 +139,7 @@ def _part_shape(part: object) -> Shape:
             arguments = msgspec.json.encode(part.arguments, order="sorted")
             return ("call", part.name, part.malformed if part.malformed is not None else arguments)
         case ToolResult():
-            return ("result", part.text)
+            return ("result", part.text, *(image.artifact for image in part.images))
         case _:
             return (type(part).__name__, repr(part))
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -17,6 +18,7 @@ from starlette.routing import Route
 
 from sandlot.core.concurrency.clock import timed
 from sandlot.core.errors import HarnessError, ModelError, SandlotError, boundary
+from sandlot.core.images import images_accepted, keep_images
 from sandlot.core.ports.session import Policy
 from sandlot.core.trace import Event, Node, Trace, Usage
 from sandlot.core.types import End
@@ -81,6 +83,7 @@ class CapturedConversation:
         trace = self._trace
         num_nodes, num_events = len(trace.nodes), len(trace.events)
         try:
+            await keep_images(asked.images)
             with boundary(HarnessError, "finding a request in the trace"):
                 leaf = self.history.leaf_of(asked.messages, asked.tools)
             new_bytes = self._check_size(trace.nodes[num_nodes:])
@@ -138,7 +141,8 @@ def capture_app(conversation: CapturedConversation) -> Starlette:
     """The routes of the server: OpenAI's chat and Anthropic's messages."""
 
     async def chat(request: Request) -> Response:
-        wanted, asked = read_chat(await read_body(request))
+        body, images = await read_body(request), images_accepted()
+        wanted, asked = await anyio.to_thread.run_sync(lambda: read_chat(body, images=images))  # images are unpacked
         if (wanted.n or 1) != 1:
             raise HTTPException(400, "`n` must be 1: one turn at a time")
         if asked.stream:
@@ -153,7 +157,8 @@ def capture_app(conversation: CapturedConversation) -> Starlette:
         return await _answer(request, conversation, asked, lambda answered: chat_body(answered, MODEL))
 
     async def messages(request: Request) -> Response:
-        asked = read_messages(await read_body(request))
+        body, images = await read_body(request), images_accepted()
+        asked = await anyio.to_thread.run_sync(lambda: read_messages(body, images=images))  # images are unpacked
         if asked.stream:
             return EventStream(
                 lambda: _stream(

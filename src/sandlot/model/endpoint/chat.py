@@ -1,4 +1,4 @@
-"""A chat model behind any OpenAI-compatible endpoint.
+"""A chat model behind any OpenAI-compatible endpoint, or one of Anthropic's API.
 
 `endpoint.py` sends the requests: concurrency limit, retries, every failure a `ModelError` with a kind. Import this module only
 when a model is opened, since aiohttp is slow to import.
@@ -13,16 +13,22 @@ from urllib.parse import urlsplit
 import msgspec
 
 from sandlot.core.errors import ConfigError
+from sandlot.core.images import load_images
 from sandlot.core.ports.model import Reply, Sampling
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.trace import Message
 from sandlot.core.types import Json
 from sandlot.model.endpoint.endpoint import Endpoint, EndpointConfig, open_endpoint
 from sandlot.model.endpoint.retry import Patience
-from sandlot.model.endpoint.secret import public_url
+from sandlot.model.endpoint.secret import KEY_VARIABLES, key_from, public_url
+from sandlot.model.wire.anthropic_client import messages_request, parse_messages_reply
 from sandlot.model.wire.openai_client import parse_reply, request_body
 
 DEFAULT_URL = "https://api.openai.com/v1"
+ANTHROPIC_URL = "https://api.anthropic.com/v1"
+_ANTHROPIC_KEYS = ("SANDLOT_API_KEY", "ANTHROPIC_API_KEY")
+_ANTHROPIC_VERSION = "2023-06-01"
+"""The version of the API whose shapes are sent and read here."""
 
 
 class OpenAIConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -43,6 +49,10 @@ class OpenAIConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     reply_bytes: int = 64 * 2**20
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     """OpenAI's newer models need the second."""
+    images: bool = False
+    """True if the model sees images."""
+    dialect: Literal["openai", "anthropic"] = "openai"
+    """The API: chat completions, or Anthropic's messages."""
     extra: Json = {}
     """Further fields of the request body, such as `top_k`. Null removes a field that the endpoint refuses, such as `seed`."""
 
@@ -70,9 +80,14 @@ class OpenAIConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return msgspec.structs.replace(self, url=public_url(self.url))
 
     @property
+    def is_default(self) -> bool:
+        """True if the URL is the vendor's own."""
+        return self.url == (ANTHROPIC_URL if self.dialect == "anthropic" else DEFAULT_URL)
+
+    @property
     def name(self) -> str:
         """`openai:NAME@URL` without secrets."""
-        return f"openai:{self.model}@{public_url(self.url)}"
+        return f"{self.dialect}{'+images' if self.images else ''}:{self.model}@{public_url(self.url)}"
 
 
 def openai_config(spec: str) -> OpenAIConfig:
@@ -88,6 +103,20 @@ def openai_config(spec: str) -> OpenAIConfig:
     return OpenAIConfig(model=model, url=url)
 
 
+def chat_config(dialect: str, spec: str) -> OpenAIConfig:
+    """Parse `NAME@URL` or `NAME` for one of the two APIs."""
+    named = openai_config(spec)
+    if dialect != "anthropic":
+        return named
+    return msgspec.structs.replace(named, dialect="anthropic", url=ANTHROPIC_URL if named.url == DEFAULT_URL else named.url)
+
+
+def has_key(config: OpenAIConfig, environ: Mapping[str, str]) -> bool:
+    """True if the environment holds a key for the endpoint."""
+    names = _ANTHROPIC_KEYS if config.dialect == "anthropic" else KEY_VARIABLES
+    return key_from(environ, config.key_env, names) is not None
+
+
 @asynccontextmanager
 async def open_openai(
     config: OpenAIConfig, *, environ: Mapping[str, str] = os.environ, patience: Patience | None = None
@@ -95,6 +124,9 @@ async def open_openai(
     """Open the model; its connections are closed when the context ends."""
     shared = ("name", "url", "key_env", "at_once", "request_s", "connect_s", "patience_s", "reply_bytes")
     settings = EndpointConfig(**{name: getattr(config, name) for name in shared})
+    if config.dialect == "anthropic":
+        headers = {"anthropic-version": _ANTHROPIC_VERSION}
+        settings = msgspec.structs.replace(settings, key_names=_ANTHROPIC_KEYS, key_header="x-api-key", headers=headers)
     async with open_endpoint(settings, environ=environ, patience=patience) as endpoint:
         yield OpenAIChat(config, endpoint)
 
@@ -113,5 +145,17 @@ class OpenAIChat:
     async def chat(self, messages: Sequence[Message], tools: Sequence[ToolSpec], sampling: Sampling) -> Reply:
         """One reply. Transient failures are retried; `listen_for_retries` reports each retry."""
         config = self.config
-        body = request_body(config.model, messages, tools, sampling, max_tokens_field=config.max_tokens_field, extra=config.extra)
+        if config.dialect == "anthropic":
+            images = await load_images(messages) if config.images else None
+            body = messages_request(config.model, messages, tools, sampling, images)
+            return await self._endpoint.post("/messages", body, parse_messages_reply)
+        body = request_body(
+            config.model,
+            messages,
+            tools,
+            sampling,
+            max_tokens_field=config.max_tokens_field,
+            extra=config.extra,
+            images=await load_images(messages) if config.images else None,
+        )
         return await self._endpoint.post("/chat/completions", body, parse_reply)

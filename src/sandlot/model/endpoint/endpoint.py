@@ -23,7 +23,7 @@ from sandlot.core.concurrency.clock import delay_limits, extend_limits, pause_li
 from sandlot.core.errors import ModelError, boundary
 from sandlot.core.redaction import Secrets
 from sandlot.model.endpoint.retry import Patience, call_with_retries, retry_after
-from sandlot.model.endpoint.secret import basic_auth, key_from, request_url, secrets_of
+from sandlot.model.endpoint.secret import KEY_VARIABLES, basic_auth, key_from, request_url, secrets_of
 from sandlot.model.wire.failure import failure_of, short_line
 
 _log = logging.getLogger(__name__)
@@ -48,6 +48,12 @@ class EndpointConfig(msgspec.Struct, frozen=True, kw_only=True):
     patience_s: float = 300.0
     reply_bytes: int = 64 * 2**20
     unix: Path | None = None
+    key_names: tuple[str, ...] = KEY_VARIABLES
+    """Environment variables searched for a key, unless `key_env` names one."""
+    key_header: str = "Authorization"
+    """The header of the key; `Authorization` has it after `Bearer`."""
+    headers: dict[str, str] = {}
+    """Further headers of every request."""
 
 
 def _connections_allowed(at_once: int) -> int:
@@ -69,8 +75,9 @@ async def open_endpoint(
     config: EndpointConfig, *, environ: Mapping[str, str] = os.environ, patience: Patience | None = None
 ) -> AsyncGenerator["Endpoint"]:
     """Open the endpoint; its connections are closed when the context ends."""
-    key = key_from(environ, config.key_env)
-    header = basic_auth(config.url) or (f"Bearer {key}" if key else None)
+    key = key_from(environ, config.key_env, config.key_names)
+    bearer = config.key_header == "Authorization"
+    header = basic_auth(config.url) or (f"Bearer {key}" if key and bearer else None)
     headers = {
         "Content-Type": "application/json",
         "Accept": "application/json",
@@ -85,7 +92,10 @@ async def open_endpoint(
         connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=config.connect_s),
-        headers=headers | ({"Authorization": header} if header else {}),
+        headers=headers
+        | config.headers
+        | ({"Authorization": header} if header else {})
+        | ({config.key_header: key} if key and not bearer else {}),
         trust_env=False,  # ignore proxy variables and ~/.netrc
     )
     try:

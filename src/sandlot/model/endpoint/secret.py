@@ -11,15 +11,15 @@ from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 from sandlot.core.errors import ConfigError
 from sandlot.core.redaction import Secrets
 
-_KEY_VARIABLES = ("SANDLOT_API_KEY", "OPENAI_API_KEY")
+KEY_VARIABLES = ("SANDLOT_API_KEY", "OPENAI_API_KEY")
 """Variables searched for a key, in this order, unless the config names one."""
 
 
-def key_from(environ: Mapping[str, str], variable: str | None) -> str | None:
-    """The API key from the named variable, which must be set, or from the default ones; None if there is no key."""
+def key_from(environ: Mapping[str, str], variable: str | None, names: tuple[str, ...] = KEY_VARIABLES) -> str | None:
+    """The API key from the named variable, which must be set, or from one of `names`; None if there is no key."""
     if variable is not None and not environ.get(variable):
         raise ConfigError(f"the API key variable `${variable}` is not set; run `export {variable}=...`")
-    found = next((name for name in (_KEY_VARIABLES if variable is None else (variable,)) if environ.get(name)), None)
+    found = next((name for name in (names if variable is None else (variable,)) if environ.get(name)), None)
     if found is None:
         return None
     key = environ[found].strip()

@@ -14,9 +14,11 @@ import msgspec
 from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.ports.model import ChatModel, Reply, Sampled, Sampling, TokenModel
 from sandlot.core.ports.world import ToolSpec
-from sandlot.core.trace import Message, Reasoning, Text, ToolCall, ToolResult, Usage
+from sandlot.core.trace import ImagePart, Message, Reasoning, Text, ToolCall, ToolResult, Usage
 
 _CHARS_PER_TOKEN = 4
+_CHARS_PER_IMAGE = 6000
+"""An image is estimated as 1,500 tokens."""
 _GUESSED_COMPLETION = 512
 """Estimated completion tokens of the first turn."""
 
@@ -207,7 +209,9 @@ def _num_chars(message: Message) -> int:
     for part in message.parts:
         match part:
             case Text() | ToolResult() | Reasoning():
-                total += len(part.text)
+                total += len(part.text) + _CHARS_PER_IMAGE * len(part.images if isinstance(part, ToolResult) else ())
+            case ImagePart():
+                total += _CHARS_PER_IMAGE
             case ToolCall():
                 total += len(part.name) + (len(part.malformed) if part.malformed else len(msgspec.json.encode(part.arguments)))
             case _:

@@ -60,7 +60,13 @@ class Runner(Protocol):
 
     cache: KVCache
     """The KV cache it reads and writes."""
+    ahead: bool
+    """Whether `forward` returns before the device is done, so that the next step can be launched before this one's tokens are
+    known."""
 
-    def forward(self, batch: Batch) -> Tensor:
-        """Compute logits `[W, vocabulary]` of the wanted tokens in fp32 on the runner's device, and write all KV."""
+    def forward(self, batch: Batch, ids: Tensor | None = None) -> Tensor:
+        """Compute logits `[W, vocabulary]` of the wanted tokens in fp32 on the runner's device, and write all KV.
+
+        `ids` are on the device and replace those of a decoding batch.
+        """
         ...

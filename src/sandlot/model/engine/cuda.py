@@ -1,10 +1,10 @@
-"""The CUDA runner: compiled layers, paged attention, one CUDA graph per size of decoding batch.
+"""The CUDA runner: own kernels between matrix products, paged attention, one CUDA graph per size of decoding batch.
 
 Decoding replays a graph. Its inputs are one packed integer buffer, filled on the host and copied once. Batches are padded to the
 next captured size; padding rows write to a scratch block. Prompts, chunks and mixed batches run without a graph.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -12,15 +12,19 @@ import torch
 from torch import Tensor
 
 from sandlot.model.engine.batch import Batch, KVCache
-from sandlot.model.engine.kernels import attend_decoding, attend_prompts, write_kv
-from sandlot.model.nn.decoder import Attend, Block, Decoder
+from sandlot.model.engine.kernels import add_norm, attend_decoding, attend_prompts, gate, rotate
+from sandlot.model.nn.decoder import Block, Decoder
 
+_Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""(queries, keys and values of one layer's cache) -> attended."""
 _ROWS = 128
 """Rows of a prompt tile: queries times heads per KV head."""
 
 
 class CudaRunner:
     """`Runner` on one CUDA device."""
+
+    ahead = True
 
     def __init__(
         self, decoder: Decoder, *, blocks: int, block_size: int = 64, max_batch: int = 256, max_context: int | None = None
@@ -33,36 +37,34 @@ class CudaRunner:
         self.scratch = blocks
         self.max_batch = max_batch
         self.width = -(-(max_context or decoder.shape.context) // block_size)
-        # While a trainer in another thread compiles, compiled layers run eagerly instead of raising.
-        torch._dynamo.config.error_on_nested_fx_trace = False  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-        # Compiled once for all layers, since they contain no layer number.
-        self._inputs = torch.compile(Block.inputs, dynamic=True)  # pyright: ignore[reportUnknownMemberType]
-        self._outputs = torch.compile(Block.outputs, dynamic=True)  # pyright: ignore[reportUnknownMemberType]
         self._graphs: dict[int, _Recorded] = {}
         self._processors = _processors(weight.device)
 
     @torch.inference_mode()
-    def forward(self, batch: Batch) -> Tensor:
+    def forward(self, batch: Batch, ids: Tensor | None = None) -> Tensor:
         """Logits of the wanted tokens; the KV of all tokens is written."""
         if batch.longest == 1 and len(batch.lengths) <= self.max_batch:
-            return self._decode(batch)
+            return self._decode(batch, ids)
+        assert ids is None, "tokens that are only on the device are decoded"
         return self._run(self._on_device(batch))
 
     # -- decoding ------------------------------------------------------------------------------------------------------
 
-    def _decode(self, batch: Batch) -> Tensor:
+    def _decode(self, batch: Batch, ids: Tensor | None) -> Tensor:
         count = len(batch.lengths)
         size = self._rounded(count)
         if size not in self._graphs:
             self._graphs[size] = self._record(size)
         recorded = self._graphs[size]
         recorded.inputs.fill(batch, self.scratch, self.cache.block_size)
+        if ids is not None:
+            recorded.inputs.ids[:count] = ids
         recorded.graph.replay()
         return recorded.logits[:count] if len(batch.wanted) == count else recorded.logits[batch.wanted.to(self.device)]
 
     def _rounded(self, count: int) -> int:
-        """The captured batch size: few sizes, close to the count, at least 2 (size 1 would be compiled separately)."""
-        size = 2
+        """The captured batch size: few sizes, close to the count."""
+        size = 1
         while size < count:
             size += min(32, size)
         return size
@@ -70,15 +72,18 @@ class CudaRunner:
     def _record(self, size: int) -> "_Recorded":
         inputs = _Packed(size, self.width, self.device)
         inputs.fill_idle(self.scratch, self.cache.block_size)
-        attend = self._decoding(inputs, self._splits(size))
+        splits = self._splits(size)
+
+        def attend(q: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+            return attend_decoding(q, keys, values, inputs.tables, inputs.lengths, splits)
 
         def run() -> Tensor:
-            return self._logits(self._hidden(inputs.ids, inputs.positions, attend))
+            return self._logits(self._hidden(inputs.ids, inputs.positions, inputs.slots, attend))
 
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
-            for _ in range(2):  # compile and autotune before the capture
+            for _ in range(2):  # compile the kernels before the capture
                 run()
         torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
@@ -89,15 +94,7 @@ class CudaRunner:
     def _splits(self, size: int) -> int:
         """Programs per sequence and KV head: enough to keep every multiprocessor busy."""
         programs = size * self.decoder.shape.kv_heads
-        return max(1, min(16, 2 * self._processors // programs))
-
-    def _decoding(self, inputs: "_Packed", splits: int) -> Attend:
-        def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            keys, values = self.cache.keys[layer], self.cache.values[layer]
-            write_kv(k, v, keys, values, inputs.slots)
-            return attend_decoding(q, keys, values, inputs.tables, inputs.lengths, splits)
-
-        return attend
+        return max(1, min(64, 4 * self._processors // programs))
 
     # -- prompts and mixed batches ------------------------------------------------------------------------------------------
 
@@ -106,12 +103,10 @@ class CudaRunner:
         tiles = _tiles(batch.starts, _ROWS // (shape.heads // shape.kv_heads)).to(self.device, non_blocking=True)
         starts = batch.starts.to(self.device, non_blocking=True)
 
-        def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            keys, values = self.cache.keys[layer], self.cache.values[layer]
-            write_kv(k, v, keys, values, batch.slots)
+        def attend(q: Tensor, keys: Tensor, values: Tensor) -> Tensor:
             return attend_prompts(q, keys, values, batch.tables, batch.lengths, starts, tiles, _ROWS)
 
-        return self._logits(self._hidden(batch.ids, batch.positions, attend)[batch.wanted])
+        return self._logits(self._hidden(batch.ids, batch.positions, batch.slots, attend)[batch.wanted])
 
     def _on_device(self, batch: Batch) -> Batch:
         """Move all tensors except `starts`, which the host reads first."""
@@ -121,15 +116,19 @@ class CudaRunner:
         }
         return replace(batch, **moved)
 
-    def _hidden(self, ids: Tensor, positions: Tensor, attend: Attend) -> Tensor:
-        """The decoder's forward pass with compiled halves of a layer."""
+    def _hidden(self, ids: Tensor, positions: Tensor, slots: Tensor, attend: _Attend) -> Tensor:
+        """The decoder's forward pass. What is between two matrix products is one kernel."""
         decoder = self.decoder
         x = decoder.embedding(ids)
         cos, sin = decoder.angles(positions, x.dtype)
+        delta = None
         for layer, block in enumerate(cast("Iterable[Block]", decoder.blocks)):
-            q, k, v = self._inputs(block, x, cos, sin)
-            x = self._outputs(block, x, attend(layer, q, k, v))
-        return decoder.norm(x)
+            keys, values = self.cache.keys[layer], self.cache.values[layer]
+            qkv = block.qkv(add_norm(x, delta, block.before_attention.weight, block.before_attention.eps))
+            attended = attend(rotate(qkv, cos, sin, block.head_norms, keys, values, slots), keys, values)
+            delta = block.output(attended.flatten(1))
+            delta = block.down(gate(block.gate_up(add_norm(x, delta, block.before_mlp.weight, block.before_mlp.eps))))
+        return add_norm(x, delta, decoder.norm.weight, decoder.norm.eps)
 
     def _logits(self, hidden: Tensor) -> Tensor:
         weight = self.decoder.head.weight

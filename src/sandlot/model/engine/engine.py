@@ -1,22 +1,26 @@
 """The engine: continuous batching of many requests on one model.
 
 `step()` plans the next batch, runs the model once, samples a token for every sequence that is ready, and returns the completions.
-The other methods submit, cancel and update between steps. An engine is not thread-safe: one thread owns it (`worker.py`).
+If only decoding goes on, a device launches the step after it before the tokens are known here, so that it never waits for the
+host; what it computes for a sequence that has ended is dropped. The other methods submit, cancel and update between steps. An
+engine is not thread-safe: one thread owns it (`worker.py`).
 """
 
 import heapq
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from sandlot.model.engine.batch import Runner
 from sandlot.model.engine.blocks import Blocks
 from sandlot.model.engine.gauges import Gauges
 from sandlot.model.engine.request import Completion, Request, Sequence
-from sandlot.model.engine.sampler import Pick, draw, pick_by_inverse
+from sandlot.model.engine.sampler import Drawn, Pick, draw, pick_by_inverse
 from sandlot.model.engine.scheduler import Scheduler, StepPlan
 from sandlot.model.engine.seats import Rows, Seats
 from sandlot.model.engine.tree import ByCost, PrefixTree
@@ -26,6 +30,21 @@ OldKv = Literal["recompute", "keep"]
 token. `keep`: they continue on the old KV (those still in their prompt start again), and count the affected tokens as stale."""
 
 Decode = Callable[[list[int]], str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Launched:
+    """A step whose tokens may not be known here yet."""
+
+    rows: Rows
+    """Rows for which a token is sampled."""
+    orders: Rows
+    """What tells the sequences of these rows from later ones in the same seats."""
+    drawn: Drawn | None
+    vocabulary: int
+    computed: int
+    """Tokens that it computes."""
+    sequences: int
 
 
 class Engine:
@@ -69,6 +88,7 @@ class Engine:
         self._ended: list[Sequence] = []
         self._seeds = np.random.default_rng()
         self._num_submitted = 0
+        self._ahead: _Launched | None = None
 
     @property
     def version(self) -> int:
@@ -126,6 +146,7 @@ class Engine:
 
         The prefix tree is cleared, so it never holds KV of older weights. Running requests follow `OldKv`.
         """
+        self._collect_ahead()
         put()
         self._scheduler.version = version
         self._scheduler.tree.clear()
@@ -140,15 +161,57 @@ class Engine:
     def step(self) -> list[Completion]:
         """Advance every running sequence by one token or one chunk of its prompt; return what finished since the last step."""
         self._expire()
-        plan = self._scheduler.plan(self._clock())
-        if len(plan.rows):
-            logits = self._runner.forward(self._seats.batch(plan.rows, plan.counts))
-            rows = self._note_computed(plan)
-            ids, logprobs = draw(logits, self._seats.settings(rows), self._pick) if len(rows) else (rows, np.empty(0))
-            self._seats.append(rows, ids, logprobs, self.version)
-            self._end_done(rows, ids, logprobs, broken=~np.isfinite(logprobs) | (ids >= logits.shape[-1]))
-            self.gauges.count_step(len(rows), int(plan.counts.sum()), len(plan.rows))
+        launched, self._ahead = self._ahead, None
+        if launched is None or not self._is_running(launched).any():
+            launched = self._launch(self._scheduler.plan(self._clock()))
+        if launched is not None:
+            self._ahead = self._launch_ahead(launched) if self._runner.ahead else None
+            self._collect(launched)
         return self._retire()
+
+    def _launch(self, plan: StepPlan) -> "_Launched | None":
+        """Run the model on a plan, and sample."""
+        if not len(plan.rows):
+            return None
+        logits = self._runner.forward(self._seats.batch(plan.rows, plan.counts))
+        rows = self._note_computed(plan)
+        drawn = draw(logits, self._seats.settings(rows), self._pick) if len(rows) else None
+        return self._launched(rows, drawn, logits.shape[-1], int(plan.counts.sum()), len(plan.rows))
+
+    def _launch_ahead(self, before: "_Launched") -> "_Launched | None":
+        """Run the model on the tokens that a step has sampled, before they are known here."""
+        rows = self._scheduler.plan_ahead(before.rows)
+        if before.drawn is None or not len(rows):
+            return None
+        ids = before.drawn.ids
+        if len(rows) < len(before.rows):
+            going = torch.as_tensor(np.flatnonzero(np.isin(before.rows, rows)))
+            ids = ids[going.to(ids.device, non_blocking=True)]
+        logits = self._runner.forward(self._seats.batch(rows, np.ones_like(rows), ahead=1), ids)
+        self._seats.lengths[rows] += 1
+        drawn = draw(logits, self._seats.settings(rows, ahead=1), self._pick)
+        return self._launched(rows, drawn, logits.shape[-1], len(rows), len(rows))
+
+    def _launched(self, rows: Rows, drawn: Drawn | None, vocabulary: int, computed: int, sequences: int) -> "_Launched":
+        return _Launched(rows, self._seats.orders[rows], drawn, vocabulary, computed, sequences)
+
+    def _is_running(self, launched: "_Launched") -> NDArray[np.bool_]:
+        """For each row of a step, whether its sequence is still there: it may have been cancelled, or have ended."""
+        return self._seats.taken[launched.rows] & (self._seats.orders[launched.rows] == launched.orders)
+
+    def _collect(self, launched: "_Launched") -> None:
+        """Append the tokens of a step, and end the sequences that are done."""
+        ids, logprobs = launched.drawn.result() if launched.drawn else (launched.rows, np.empty(0))
+        running = self._is_running(launched)
+        rows, ids, logprobs = launched.rows[running], ids[running], logprobs[running]
+        self._seats.append(rows, ids, logprobs, self.version)
+        self._end_done(rows, ids, logprobs, broken=~np.isfinite(logprobs) | (ids >= launched.vocabulary))
+        self.gauges.count_step(len(rows), launched.computed, launched.sequences)
+
+    def _collect_ahead(self) -> None:
+        launched, self._ahead = self._ahead, None
+        if launched is not None:
+            self._collect(launched)
 
     def _expire(self) -> None:
         """End requests that are past their deadline, with the tokens they have."""

@@ -1,4 +1,4 @@
-"""Triton kernels: write keys and values to their blocks, attend to all tokens of a sequence, sample the next tokens.
+"""Triton kernels: norms, rotation, gated activation, attention over blocks of KV, and sampling of the next tokens.
 
 One attention kernel serves whole prompts, chunks and decoding. A *tile* is a matrix of some query tokens of one sequence with all
 heads that share a KV head. Decoding has one query per tile; with too few tiles to fill the device, each sequence is split over
@@ -17,16 +17,81 @@ _LOG2_E = 1.4426950408889634
 
 
 @triton.jit
-def _write(keys, values, cache_k, cache_v, slots, key_stride, value_stride, HEADS: tl.constexpr, HEADS_UP: tl.constexpr,
-           WIDTH: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+def _add_norm(x, delta, weight, out, eps, WIDTH: tl.constexpr, WIDTH_UP: tl.constexpr, ADD: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    column = tl.arange(0, WIDTH_UP)
+    inside = column < WIDTH
+    value = tl.load(x + row * WIDTH + column, mask=inside, other=0.0)
+    if ADD:
+        value = (value.to(tl.float32) + tl.load(delta + row * WIDTH + column, mask=inside, other=0.0)).to(x.dtype.element_ty)
+        tl.store(x + row * WIDTH + column, value, mask=inside)
+    exact = value.to(tl.float32)
+    exact = exact * tl.rsqrt(tl.sum(exact * exact, 0) / WIDTH + eps)
+    by = tl.load(weight + column, mask=inside, other=0.0)
+    tl.store(out + row * WIDTH + column, by * exact.to(by.dtype), mask=inside)
+
+
+@triton.jit
+def _scaled(x, column, weight, inverse, NORM: tl.constexpr):
+    """Columns of heads, normalised and rounded as the plain norm does."""
+    if NORM:
+        by = tl.load(weight + column)
+        x = by[None, :] * (x.to(tl.float32) * inverse[:, None]).to(by.dtype)
+    return x.to(tl.float32)
+
+
+@triton.jit
+def _rotate(qkv, cos, sin, q_weight, k_weight, q, cache_k, cache_v, slots, eps, HEADS: tl.constexpr, KV_HEADS: tl.constexpr,
+            WIDTH: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, NORM: tl.constexpr):  # fmt: skip
     token = tl.program_id(0).to(tl.int64)
+    head = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
+    column = tl.arange(0, WIDTH)
+    pair = (column + WIDTH // 2) % WIDTH
     slot = tl.load(slots + token).to(tl.int64)
-    head = tl.arange(0, HEADS_UP)[:, None]
-    column = tl.arange(0, WIDTH)[None, :]
-    inside = head < HEADS
-    target = ((slot // BLOCK * HEADS + head) * BLOCK + slot % BLOCK) * WIDTH + column
-    tl.store(cache_k + target, tl.load(keys + token * key_stride + head * WIDTH + column, mask=inside), mask=inside)
-    tl.store(cache_v + target, tl.load(values + token * value_stride + head * WIDTH + column, mask=inside), mask=inside)
+    inside = (head < HEADS + 2 * KV_HEADS)[:, None]
+    own = qkv + token * (HEADS + 2 * KV_HEADS) * WIDTH + head[:, None] * WIDTH
+    plain = tl.load(own + column[None, :], mask=inside, other=0.0)
+    other = tl.load(own + pair[None, :], mask=inside, other=0.0)
+    exact = plain.to(tl.float32)
+    inverse = tl.rsqrt(tl.sum(exact * exact, 1) / WIDTH + eps)
+    is_q, is_k = (head < HEADS)[:, None], ((head >= HEADS) & (head < HEADS + KV_HEADS))[:, None]
+    x = tl.where(is_q, _scaled(plain, column, q_weight, inverse, NORM), _scaled(plain, column, k_weight, inverse, NORM))
+    y = tl.where(is_q, _scaled(other, pair, q_weight, inverse, NORM), _scaled(other, pair, k_weight, inverse, NORM))
+    sign = tl.where(column < WIDTH // 2, -1.0, 1.0)
+    c = tl.load(cos + token * WIDTH + column).to(tl.float32)
+    s = tl.load(sin + token * WIDTH + column).to(tl.float32) * sign
+    turned = (x * c[None, :] + y * s[None, :]).to(plain.dtype)
+    tl.store(q + (token * HEADS + head[:, None]) * WIDTH + column[None, :], turned, mask=is_q)
+    at = slot // BLOCK * KV_HEADS * BLOCK * WIDTH + slot % BLOCK * WIDTH
+    key, value = (head - HEADS)[:, None], (head - HEADS - KV_HEADS)[:, None]
+    tl.store(cache_k + at + key * BLOCK * WIDTH + column[None, :], turned, mask=is_k)
+    tl.store(cache_v + at + value * BLOCK * WIDTH + column[None, :], plain, mask=(value >= 0) & inside)
+
+
+@triton.jit
+def _gate(both, out, WIDTH: tl.constexpr, COLUMNS: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    inside = column < WIDTH
+    gate = tl.load(both + row * 2 * WIDTH + column, mask=inside, other=0.0).to(tl.float32)
+    up = tl.load(both + row * 2 * WIDTH + WIDTH + column, mask=inside, other=0.0)
+    open_ = (gate / (1.0 + tl.exp(-gate))).to(up.dtype)
+    tl.store(out + row * WIDTH + column, open_ * up, mask=inside)
+
+
+@triton.jit
+def _fold(own, k, v, seen, most, total, sums, scale, MASKED: tl.constexpr, PRECISION: tl.constexpr):
+    """One block of keys and values added to the running softmax."""
+    scores = tl.dot(own, tl.trans(k), input_precision=PRECISION) * scale
+    if MASKED:
+        scores = tl.where(seen, scores, float("-inf"))
+    more = tl.maximum(most, tl.max(scores, 1))
+    shift = more
+    if MASKED:  # a row that has seen nothing yet
+        shift = tl.where(more == float("-inf"), 0.0, more)
+    p = tl.exp2(scores - shift[:, None])
+    old = tl.exp2(most - shift)
+    return more, total * old + tl.sum(p, 1), sums * old[:, None] + tl.dot(p.to(v.dtype), v, input_precision=PRECISION)
 
 
 @triton.jit
@@ -58,20 +123,21 @@ def _attend(q, cache_k, cache_v, out, lse, tables, lengths, starts, tiles, scale
     most = tl.full((ROWS,), float("-inf"), tl.float32)
     total = tl.zeros((ROWS,), tl.float32)
     sums = tl.zeros((ROWS, WIDTH), tl.float32)
-    for number in tl.range(low, high, num_stages=STAGES):
+    edge = low
+    if not DECODE:  # blocks that every query of the tile sees whole need no mask
+        edge = tl.minimum(high, (length - count + first + 1) // BLOCK)
+        for number in tl.range(low, edge, num_stages=STAGES):
+            block = tl.load(tables + sequence * table_stride + number).to(tl.int64)
+            where = (block * KV_HEADS + kv) * BLOCK * WIDTH + n[:, None] * WIDTH + column[None, :]
+            k, v = tl.load(cache_k + where), tl.load(cache_v + where)
+            most, total, sums = _fold(own, k, v, live, most, total, sums, scale, False, PRECISION)  # noqa: FBT003
+    for number in tl.range(edge, high, num_stages=STAGES):
         block = tl.load(tables + sequence * table_stride + number).to(tl.int64)
         where = (block * KV_HEADS + kv) * BLOCK * WIDTH + n[:, None] * WIDTH + column[None, :]
-        k = tl.load(cache_k + where)
-        v = tl.load(cache_v + where)
-        scores = tl.dot(own, tl.trans(k), input_precision=PRECISION) * scale
-        scores = tl.where((number * BLOCK + n)[None, :] <= position[:, None], scores, float("-inf"))
-        more = tl.maximum(most, tl.max(scores, 1))
-        shift = tl.where(more == float("-inf"), 0.0, more)
-        p = tl.exp2(scores - shift[:, None])
-        old = tl.exp2(most - shift)
-        total = total * old + tl.sum(p, 1)
-        sums = sums * old[:, None] + tl.dot(p.to(v.dtype), v, input_precision=PRECISION)
-        most = more
+        there = (number * BLOCK + n)[:, None] < end  # the rest of the last block is not read
+        k, v = tl.load(cache_k + where, mask=there, other=0.0), tl.load(cache_v + where, mask=there, other=0.0)
+        seen = (number * BLOCK + n)[None, :] <= position[:, None]
+        most, total, sums = _fold(own, k, v, seen, most, total, sums, scale, True, PRECISION)  # noqa: FBT003
     sums = sums / tl.where(total == 0.0, 1.0, total)[:, None]
     place = (begin + query).to(tl.int64) * (KV_HEADS * GROUP) + head
     if SPLITS == 1:
@@ -139,11 +205,39 @@ def _draw(logits, temperature, uniform, most, total, best, ids, logprobs, vocabu
         tl.store(logprobs + row, chosen - top - tl.log(whole))
 
 
-def write_kv(keys: Tensor, values: Tensor, cache_k: Tensor, cache_v: Tensor, slots: Tensor) -> None:
-    """Write keys and values `[tokens, kv_heads, head]` to `slots` of caches `[blocks, kv_heads, block_size, head]`."""
-    _, heads, block, width = cache_k.shape
-    _write[(len(slots),)](keys, values, cache_k, cache_v, slots, keys.stride(0), values.stride(0), HEADS=heads,
-                          HEADS_UP=triton.next_power_of_2(heads), WIDTH=width, BLOCK=block, num_warps=2)  # fmt: skip
+def add_norm(x: Tensor, delta: Tensor | None, weight: Tensor, eps: float) -> Tensor:
+    """Add `delta` to `x` in place, if given, and return the RMS norm of the sum times the weight."""
+    out = torch.empty_like(x)
+    width = x.shape[1]
+    _add_norm[(len(x),)](x, x if delta is None else delta, weight, out, eps, WIDTH=width, WIDTH_UP=triton.next_power_of_2(width),
+                         ADD=delta is not None, num_warps=4)  # fmt: skip
+    return out
+
+
+def rotate(qkv: Tensor, cos: Tensor, sin: Tensor, norms: tuple[Tensor, Tensor, float] | None, cache_k: Tensor, cache_v: Tensor,
+           slots: Tensor) -> Tensor:  # fmt: skip
+    """Split `qkv` `[tokens, (heads + 2 kv_heads) * head]`: return rotated queries, and write keys and values to their slots.
+
+    `norms` are the weights of the queries' and the keys' norm, and epsilon. Caches are `[blocks, kv_heads, block_size, head]`.
+    """
+    _, kv_heads, block, width = cache_k.shape
+    heads = qkv.shape[1] // width - 2 * kv_heads
+    q = torch.empty((len(qkv), heads, width), device=qkv.device, dtype=qkv.dtype)
+    q_weight, k_weight, eps = norms or (qkv, qkv, 0.0)
+    rows = 8
+    _rotate[(len(qkv), triton.cdiv(heads + 2 * kv_heads, rows))](
+        qkv, cos, sin, q_weight, k_weight, q, cache_k, cache_v, slots, eps, HEADS=heads, KV_HEADS=kv_heads, WIDTH=width,
+        BLOCK=block, ROWS=rows, NORM=norms is not None, num_warps=1)  # fmt: skip
+    return q
+
+
+def gate(both: Tensor) -> Tensor:
+    """`silu(gate) * up` of `[tokens, 2 * width]`, which has the gates in its first half."""
+    width = both.shape[1] // 2
+    out = torch.empty((len(both), width), device=both.device, dtype=both.dtype)
+    columns = min(1024, triton.next_power_of_2(width))
+    _gate[(len(both), triton.cdiv(width, columns))](both, out, WIDTH=width, COLUMNS=columns, num_warps=4)
+    return out
 
 
 def attend_prompts(q: Tensor, cache_k: Tensor, cache_v: Tensor, tables: Tensor, lengths: Tensor, starts: Tensor, tiles: Tensor,
@@ -154,7 +248,7 @@ def attend_prompts(q: Tensor, cache_k: Tensor, cache_v: Tensor, tables: Tensor, 
     _attend[(len(tiles), kv_heads, 1)](
         q, cache_k, cache_v, out, out, tables, lengths, starts, tiles, width**-0.5 * _LOG2_E, q.stride(0), tables.stride(0),
         KV_HEADS=kv_heads, GROUP=q.shape[1] // kv_heads, WIDTH=width, BLOCK=block, ROWS=rows, SPLITS=1, DECODE=False,
-        STAGES=2, PRECISION=_precision(q), num_warps=8)  # fmt: skip
+        STAGES=3, PRECISION=_precision(q), num_warps=4)  # fmt: skip
     return out
 
 

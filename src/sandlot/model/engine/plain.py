@@ -29,6 +29,8 @@ _FEW = 2
 class PlainRunner:
     """Runs batches on the device of the decoder's weights."""
 
+    ahead = False
+
     def __init__(self, decoder: Decoder, *, blocks: int, block_size: int = 16) -> None:
         weight = decoder.embedding.weight
         self._decoder = decoder.eval()
@@ -37,9 +39,9 @@ class PlainRunner:
         self.cache = KVCache(decoder.shape, blocks, block_size, weight.device, weight.dtype)
 
     @torch.inference_mode()
-    def forward(self, batch: Batch) -> Tensor:
+    def forward(self, batch: Batch, ids: Tensor | None = None) -> Tensor:
         """Logits of the wanted tokens, in fp32 or fp64."""
-        hidden = self._decoder(batch.ids, batch.positions, self._attend(batch))
+        hidden = self._decoder(batch.ids if ids is None else ids, batch.positions, self._attend(batch))
         return self._logits(hidden[batch.wanted])
 
     def _logits(self, hidden: Tensor) -> Tensor:

@@ -67,7 +67,24 @@ Pick = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 """(logits `[W, vocabulary]`, temperatures `[W]` fp32, uniform numbers `[W]` fp64) -> (tokens, log-probabilities)."""
 
 
-def draw(logits: Tensor, settings: Settings, pick: Pick) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """Sampled tokens, which may still be on their way to the host."""
+
+    ids: Tensor
+    """`[W]` on the device; each is in the vocabulary, also where the logits are NaN."""
+    _both: Tensor
+    _copied: torch.cuda.Event | None
+
+    def result(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Tokens and log-probabilities, when they are there."""
+        if self._copied is not None:
+            self._copied.synchronize()
+        both = self._both.numpy()
+        return both[0].astype(np.int64), both[1]
+
+
+def draw(logits: Tensor, settings: Settings, pick: Pick) -> Drawn:
     """Sample a token for every row of `[W, vocabulary]`, with its log-probability.
 
     At temperature 0 the log-probability is 0. NaN logits give NaN log-probabilities. Results reach the host in one copy.
@@ -79,8 +96,14 @@ def draw(logits: Tensor, settings: Settings, pick: Pick) -> tuple[NDArray[np.int
         ids, logprobs = pick(cut_to_top(logits, temperature, settings), temperature, moved[1])
     else:
         ids, logprobs = _likeliest(logits)
-    both = torch.stack((ids.double(), logprobs.double())).cpu().numpy()
-    return both[0].astype(np.int64), both[1]
+    both = torch.stack((ids.double(), logprobs.double()))
+    ids = ids.clamp(0, logits.shape[-1] - 1)
+    if both.device.type != "cuda":
+        return Drawn(ids, both, None)
+    there = torch.empty(both.shape, dtype=both.dtype, pin_memory=True).copy_(both, non_blocking=True)
+    copied = torch.cuda.Event()
+    copied.record()
+    return Drawn(ids, there, copied)
 
 
 def pick_by_inverse(logits: Tensor, temperature: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:

@@ -65,6 +65,21 @@ class Scheduler:
         rest, counts = rest[counts > 0], counts[counts > 0]
         return StepPlan(np.concatenate((decoding, rest)), np.concatenate((np.ones_like(decoding), counts)), len(decoding))
 
+    def plan_ahead(self, rows: Rows) -> Rows:
+        """The rows whose next token can be computed before it is known here, after a step that samples for `rows`.
+
+        None, if the next step has other work too or too few blocks.
+        """
+        seats = self.seats
+        going = rows[seats.totals[rows] + 1 < seats.ends[rows]]
+        full = going[seats.lengths[going] >= seats.num_blocks[going] * seats.block_size]
+        others = (self.waiting and seats.num_free) or int(seats.taken.sum()) != len(rows)
+        if others or len(full) > self.num_available:
+            return rows[:0]
+        for row in full.tolist():
+            seats.give(row, self._take())
+        return going
+
     def keep(self, sequence: Sequence, *, whole: bool) -> PrefixBlock | None:
         """Add its computed blocks to the prefix tree, with `whole` also the last, partly filled one; returns the last."""
         node, seats, row = sequence.node, self.seats, sequence.seat

@@ -99,8 +99,11 @@ class Seats:
         self.tables[row, self.num_blocks[row]] = block
         self.num_blocks[row] += 1
 
-    def batch(self, rows: Rows, counts: Rows) -> Batch:
-        """The next `counts[i]` tokens of each row; logits are wanted of rows whose last known token is included."""
+    def batch(self, rows: Rows, counts: Rows, *, ahead: int = 0) -> Batch:
+        """The next `counts[i]` tokens of each row; logits are wanted of rows whose last known token is included.
+
+        With `ahead`, as many tokens as that are sampled but not known here yet.
+        """
         lengths, num_tokens = self.lengths[rows], int(counts.sum())
         starts = np.zeros(len(rows) + 1, np.int64)
         np.cumsum(counts, out=starts[1:])
@@ -119,13 +122,13 @@ class Seats:
             starts=torch.from_numpy(starts.astype(np.int32)),
             lengths=torch.from_numpy(after.astype(np.int32)),
             tables=torch.from_numpy(self.tables[rows, :widest]),
-            wanted=torch.from_numpy(starts[1:][after == self.totals[rows]] - 1),
+            wanted=torch.from_numpy(starts[1:][after == self.totals[rows] + ahead] - 1),
             longest=int(counts.max()),
         )
 
-    def settings(self, rows: Rows) -> Settings:
-        """Sampling settings for the next token of each row."""
-        return self._settings.of(rows, self.totals[rows])
+    def settings(self, rows: Rows, *, ahead: int = 0) -> Settings:
+        """Sampling settings for the next token of each row, or for one `ahead` of it."""
+        return self._settings.of(rows, self.totals[rows] + ahead)
 
     def append(self, rows: Rows, ids: NDArray[np.int64], logprobs: NDArray[np.float64], version: int) -> None:
         """Append one sampled token to each row."""

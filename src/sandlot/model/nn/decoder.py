@@ -72,6 +72,13 @@ class Block(nn.Module):
         self.gate_up = nn.Linear(shape.hidden, 2 * shape.mlp, bias=shape.mlp_bias)
         self.down = nn.Linear(shape.mlp, shape.hidden, bias=shape.mlp_bias)
 
+    @property
+    def head_norms(self) -> tuple[Tensor, Tensor, float] | None:
+        """The weights of the queries' and the keys' norm and its epsilon, if heads are normalised."""
+        if isinstance(self.q_norm, _Norm) and isinstance(self.k_norm, _Norm):
+            return self.q_norm.weight, self.k_norm.weight, self.q_norm.eps
+        return None
+
     def inputs(self, x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values, normalised and rotated."""
         heads = self.qkv(self.before_attention(x)).unflatten(-1, (-1, self.width))

@@ -13,6 +13,7 @@ from typing import Literal
 import msgspec
 
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK, Clock
+from sandlot.core.images import describe_images
 from sandlot.core.ports.model import ChatModel, Reply, Sampling
 from sandlot.core.ports.session import Policies, Policy
 from sandlot.core.ports.world import ToolSpec
@@ -29,10 +30,14 @@ def chat_policies(
     *,
     calls: Literal["native", "text"] = "native",
     reasoning: Literal["drop", "keep"] = "drop",
+    images: Literal["send", "describe", "drop", "refuse"] = "refuse",
     clock: Clock = SYSTEM_CLOCK,
 ) -> Policies:
-    """Policies over a chat model; with `reasoning="keep"` its earlier reasoning is sent again."""
-    return _ChatPolicies(model, sampling, calls == "text", reasoning == "keep", clock)
+    """Policies over a chat model; with `reasoning="keep"` its earlier reasoning is sent again.
+
+    `images`: `send` them to a model that sees, or give one that takes text only a line for each or nothing.
+    """
+    return _ChatPolicies(model, sampling, calls == "text", reasoning == "keep", images, clock)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,13 @@ class _ChatPolicies:
     sampling: Sampling
     text_calls: bool
     keep_reasoning: bool
+    images: Literal["send", "describe", "drop", "refuse"]
     clock: Clock
+
+    @property
+    def takes_images(self) -> bool:
+        """True if a conversation may hold images."""
+        return self.images != "refuse"
 
     @property
     def name(self) -> str:
@@ -70,6 +81,7 @@ class _ChatPolicy:
         messages = [node.message for node in trace.path(leaf)]
         if not settings.keep_reasoning:
             messages = [_without_reasoning(message) for message in messages]
+        messages = [describe_images(message, settings.images) for message in messages]
         if settings.text_calls:
             messages, tools = messages_as_text(messages, tools), ()
         begun, monotonic = settings.clock.wall(), settings.clock.monotonic

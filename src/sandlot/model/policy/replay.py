@@ -17,7 +17,7 @@ from sandlot.core.persona import AGENT, Persona
 from sandlot.core.ports.session import Policies, Policy, User, UserTurn
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
-from sandlot.core.trace import Event, Message, Node, Trace
+from sandlot.core.trace import Event, Message, Node, ToolResult, Trace
 from sandlot.core.types import End, Json
 from sandlot.model.policy.player import messages_since_turn
 
@@ -156,12 +156,16 @@ def _differences(then: Sequence[Message], now: Sequence[Message]) -> list[Json]:
     different: list[Json] = [
         {"what": "result", "call": (was or got).call, "recorded": _cut(was and was.text), "now": _cut(got and got.text)}  # pyright: ignore[reportOptionalMemberAccess] - zip_longest fills one side only
         for was, got in results
-        if was is None or got is None or (was.text, was.error) != (got.text, got.error)
+        if was is None or got is None or _seen(was) != _seen(got)
     ]
     said_then, said_now = ("\n".join(message.text for message in messages if message.text) for messages in (then, now))
     if said_then != said_now:
         different.append({"what": "message", "recorded": _cut(said_then), "now": _cut(said_now)})
     return different
+
+
+def _seen(result: ToolResult) -> tuple[str, bool, tuple[str, ...]]:
+    return result.text, result.error, tuple(image.artifact for image in result.images)
 
 
 def _cut(text: str | None) -> str | None:

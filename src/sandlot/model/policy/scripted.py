@@ -29,7 +29,9 @@ PLAYS: Mapping[str, Play] = {
     "loop": player.loop,
     "flood": player.flood,
 }
-NAMES = ("golden", "mixed:P", "constant:TEXT", "hang", *PLAYS)
+PANEL = ("golden", "noop", "random", "mixed:0.5", "echo", "random", "golden", "refuse")
+"""Who plays the rollouts of a task in `panel`, by number; from the beginning again after the last one."""
+NAMES = ("golden", "mixed:P", "constant:TEXT", "hang", "panel", *PLAYS)
 """Every name that may follow `scripted:`."""
 
 
@@ -46,6 +48,23 @@ class ScriptedPolicies:
         return open_solution(self.name, chosen, task) if callable(chosen) else nullcontext(chosen)
 
 
+@dataclass(frozen=True, slots=True)
+class _PanelPolicies:
+    """`ports.Policies` that choose a player by the number of the rollout."""
+
+    name: str
+    players: tuple[Policies, ...]
+
+    def policy(self, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[Policy]:
+        """The policy of this rollout."""
+        return self.players[rollout % len(self.players)].policy(task, seed, rollout)
+
+
+def panel_of(*, has_golden: bool) -> tuple[str, ...]:
+    """The players of `scripted:panel`; those that need a golden solution only if there is one."""
+    return PANEL if has_golden else tuple(name for name in PANEL if name.partition(":")[0] not in {"golden", "mixed"})
+
+
 def scripted_policies(spec: str, golden: Solution | None = None) -> Policies:
     """Policies from a name such as `golden`, `mixed:0.5`, `constant:42`; `golden` is the environment's solution."""
     spec = spec.removeprefix("scripted:")
@@ -55,6 +74,9 @@ def scripted_policies(spec: str, golden: Solution | None = None) -> Policies:
         return ScriptedPolicies(name, _always(_require_solution(name, golden)))
     if word == "mixed":
         return ScriptedPolicies(name, _mixed(name, _parse_share(rest), _require_solution(name, golden)))
+    if word == "panel" and not rest:
+        players = (scripted_policies(each, golden) for each in panel_of(has_golden=golden is not None))
+        return _PanelPolicies(name, tuple(players))
     if word == "constant":
         return ScriptedPolicies(name, _playing(name, player.constant(rest)))
     if word == "hang" and not rest:

@@ -8,6 +8,7 @@ stored tokens becomes a branch, with an event that describes the drift.
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Literal
 
 import anyio
 import msgspec
@@ -15,6 +16,7 @@ import msgspec
 from sandlot.core.branching import DriftKind, branch_off, classify, drift_event, drift_from_newest
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK, Clock
 from sandlot.core.errors import ModelError
+from sandlot.core.images import describe_images
 from sandlot.core.ports.model import Renderer, Sampled, Sampling, TokenModel
 from sandlot.core.ports.session import Policies, Policy
 from sandlot.core.ports.world import ToolSpec
@@ -28,9 +30,16 @@ _RELEASE_S = 10.0
 """Time for releasing the session of a finished rollout."""
 
 
-def token_policies(model: TokenModel, renderer: Renderer, sampling: Sampling, *, clock: Clock = SYSTEM_CLOCK) -> Policies:
-    """Policies over a token model and its renderer."""
-    return _TokenPolicies(model, renderer, sampling, clock)
+def token_policies(
+    model: TokenModel,
+    renderer: Renderer,
+    sampling: Sampling,
+    *,
+    images: Literal["describe", "drop", "refuse"] = "refuse",
+    clock: Clock = SYSTEM_CLOCK,
+) -> Policies:
+    """Policies over a token model and its renderer. It takes text only: `images` says what stands for an image."""
+    return _TokenPolicies(model, renderer, sampling, images, clock)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +49,13 @@ class _TokenPolicies:
     model: TokenModel
     renderer: Renderer
     sampling: Sampling
+    images: Literal["describe", "drop", "refuse"]
     clock: Clock
+
+    @property
+    def takes_images(self) -> bool:
+        """True if a conversation may hold images."""
+        return self.images != "refuse"
 
     @property
     def name(self) -> str:
@@ -52,7 +67,7 @@ class _TokenPolicies:
         """A policy for one rollout; the model prefers to keep its cached prefix until the rollout ends."""
         session = f"{task.id}/{rollout}/{seed:x}"
         try:
-            yield _TokenPolicy(self, seed, session, Prompts(self.renderer))
+            yield _TokenPolicy(self, seed, session, Prompts(self.renderer, self.images))
         finally:
             with anyio.move_on_after(_RELEASE_S, shield=True):
                 await self.model.release(session)
@@ -77,6 +92,7 @@ class Prompts:
     """The prompts of one rollout: the first is rendered, later ones append to the stored tokens."""
 
     renderer: Renderer
+    images: Literal["describe", "drop", "refuse"] = "refuse"
     _tools: tuple[ToolSpec, ...] | None = field(default=None, init=False)
     """The tools of the last turn. They stand at the head of a prompt, so other tools need a new prompt."""
 
@@ -87,7 +103,7 @@ class Prompts:
         lost = drift_from_newest(trace, leaf)
         if lost is not None:
             trace.events.append(drift_event(lost, turn, "the newest turn is not part of the conversation that goes on"))
-        messages = [node.message for node in trace.path(leaf)]
+        messages = [describe_images(node.message, self.images) for node in trace.path(leaf)]
         kept = held_tokens(trace, leaf)
         if not kept.ids:
             return Prompt([], renderer.render(messages, tools), leaf)

@@ -7,15 +7,17 @@ from uuid import uuid4
 import msgspec
 
 from sandlot.core.ports.world import ToolSpec
-from sandlot.core.trace import Message, Part, Reasoning, Text, Usage
+from sandlot.core.trace import ImagePart, Message, Part, Reasoning, Text, Usage
 from sandlot.core.types import Json, Role
 from sandlot.model.wire.http import decode_body, sse_event
 from sandlot.model.wire.turn import (
+    RequestImages,
     TurnReply,
     TurnRequest,
     bad_field,
     call_from_history,
     given_fields,
+    image_from_base64,
     join_results,
     result_message,
     schema_of,
@@ -25,6 +27,13 @@ from sandlot.model.wire.turn import (
 _STOP_REASONS = {"stop": "end_turn", "length": "max_tokens", "calls": "tool_use", "refusal": "refusal"}
 """Our stop reasons to Anthropic's."""
 _SAMPLING_FIELDS = ("temperature", "top_p", "top_k", "max_tokens", "stop_sequences")
+
+
+class _InSource(msgspec.Struct):
+    """Where an image is."""
+
+    type: str
+    data: str = ""
 
 
 class _InBlock(msgspec.Struct):
@@ -38,6 +47,7 @@ class _InBlock(msgspec.Struct):
     input: Any = None
     tool_use_id: str = ""
     content: "str | list[_InBlock] | None" = None
+    source: _InSource | None = None
     is_error: bool | None = None
 
 
@@ -72,8 +82,8 @@ class _MessagesRequest(msgspec.Struct):
     stream: bool | None = None
 
 
-def read_messages(body: bytes) -> TurnRequest:
-    """Decode a request; HTTP 400 names a field that is wrong."""
+def read_messages(body: bytes, *, images: bool = False) -> TurnRequest:
+    """Decode a request; HTTP 400 names a field that is wrong. Without `images`, an image is."""
     request = decode_body(body, _MessagesRequest)
     if not request.messages:
         raise bad_field("messages", "the list is empty")
@@ -82,18 +92,20 @@ def read_messages(body: bytes) -> TurnRequest:
         raise bad_field("tool_choice", f"is {choice!r}; only `auto` and `none` are supported")
     system = _texts(request.system, "system") if request.system else ""
     messages = [Message(role=Role.SYSTEM, parts=text_parts(system))] if system else []
+    found = RequestImages() if images else None
     for place, message in enumerate(request.messages):
-        messages += _messages(place, message)
+        messages += _messages(place, message, found)
     tools = () if choice == "none" else tuple(_tool(place, tool) for place, tool in enumerate(request.tools or ()))
     return TurnRequest(
         messages=join_results(messages),
         tools=tools,
         stream=bool(request.stream),
         sampling=given_fields(request, _SAMPLING_FIELDS),
+        images=found.content if found else {},
     )
 
 
-def _messages(place: int, message: _InMessage) -> list[Message]:
+def _messages(place: int, message: _InMessage, found: RequestImages | None) -> list[Message]:
     """One Anthropic message as one or more of ours: tool results stand in a user message, before the user's text."""
     role = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM}[message.role]
     if isinstance(message.content, str):
@@ -112,12 +124,29 @@ def _messages(place: int, message: _InMessage) -> list[Message]:
             case "tool_use":
                 parts.append(call_from_history(block.id or f"call_{place}_{index}", block.name, _input(block)))
             case "tool_result":
-                text = _texts(block.content, f"{where}.content") if block.content else ""
-                results.append(result_message(block.tool_use_id, text, error=bool(block.is_error)))
+                results.append(_result(block, f"{where}.content", found))
+            case "image" if found is not None and role is Role.USER:
+                parts.append(_image(block, where, found))
             case _:
                 raise bad_field(where, f"is of type `{block.type}`; only text, tools and their results are supported")
     said = [Message(role=role, parts=tuple(parts))] if parts or not results else []
     return [*results, *said]
+
+
+def _result(block: _InBlock, where: str, found: RequestImages | None) -> Message:
+    """A tool result with its texts and images."""
+    content = block.content if isinstance(block.content, list) else []
+    shown = tuple(
+        _image(each, f"{where}[{at}]", found) for at, each in enumerate(content) if found is not None and each.type == "image"
+    )
+    rest = [each for each in content if found is None or each.type != "image"] if content else block.content
+    return result_message(block.tool_use_id, _texts(rest, where), error=bool(block.is_error), images=shown)
+
+
+def _image(block: _InBlock, where: str, found: RequestImages | None) -> ImagePart:
+    if found is None or block.source is None or block.source.type != "base64":
+        raise bad_field(f"{where}.source", "must be of type `base64`: the server fetches nothing")
+    return image_from_base64(where, block.source.data, found)
 
 
 def _input(block: _InBlock) -> object:

@@ -6,13 +6,14 @@
 - `SamplingRequest` and `ChatRequest`: what our server accepts.
 """
 
-from collections.abc import Callable
+import base64
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, cast
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from sandlot.core.trace import Message, Reasoning, ToolCall
+from sandlot.core.trace import ImagePart, Message, Reasoning, Text, ToolCall
 from sandlot.core.types import Json
 
 TokenLimit = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
@@ -38,18 +39,25 @@ class _ChatCall(msgspec.Struct, kw_only=True):
     type: Any = "function"
 
 
-class _ChatPart(msgspec.Struct):
+class ChatImage(msgspec.Struct):
+    """The address of an image; ours are data URIs, which hold the image."""
+
+    url: str
+
+
+class ChatPart(msgspec.Struct):
     """One entry of a content list."""
 
     type: str
-    text: str | None = None
+    text: str | UnsetType | None = UNSET
+    image_url: ChatImage | str | UnsetType | None = UNSET
 
 
 class ChatMessage(msgspec.Struct, kw_only=True):
     """One message of a conversation."""
 
     role: _Role
-    content: str | list[_ChatPart] | None = None
+    content: str | list[ChatPart] | None = None
     reasoning_content: str | UnsetType | None = UNSET
     tool_calls: list[_ChatCall] | UnsetType | None = UNSET
     tool_call_id: str | UnsetType | None = UNSET
@@ -70,16 +78,35 @@ class ChatTool(msgspec.Struct):
     type: str = "function"
 
 
-def chat_message(message: Message, arguments_text: Callable[[ToolCall], str]) -> ChatMessage:
-    """A trace message without its tool results."""
+def chat_message(message: Message, arguments_text: Callable[[ToolCall], str], images: Mapping[str, bytes] = {}) -> ChatMessage:
+    """A trace message without its tool results. `images` holds the bytes of its images, by hash."""
     calls = [_ChatCall(id=call.id, function=_ChatFunction(call.name, arguments_text(call))) for call in message.calls]
     thoughts = "".join(part.text for part in message.parts if isinstance(part, Reasoning))
     return ChatMessage(
         role=cast("_Role", message.role.value),
-        content=message.text or (None if calls else ""),
+        content=content_of(message, images) or (None if calls else ""),
         reasoning_content=thoughts or UNSET,
         tool_calls=calls or UNSET,
     )
+
+
+def content_of(message: Message, images: Mapping[str, bytes]) -> str | list[ChatPart]:
+    """The text; with images, a list of texts and images in their order."""
+    if not any(isinstance(part, ImagePart) for part in message.parts):
+        return message.text
+    content: list[ChatPart] = []
+    for part in message.parts:
+        if isinstance(part, Text) and part.text:
+            content.append(ChatPart("text", part.text))
+        elif isinstance(part, ImagePart):
+            content.append(image_part(part, images))
+    return content
+
+
+def image_part(image: ImagePart, images: Mapping[str, bytes]) -> ChatPart:
+    """An image as a data URI."""
+    data = base64.b64encode(images[image.artifact]).decode()
+    return ChatPart("image_url", image_url=ChatImage(f"data:{image.media_type};base64,{data}"))
 
 
 # -- requests ----------------------------------------------------------------------------------------------------------

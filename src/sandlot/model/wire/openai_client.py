@@ -6,7 +6,7 @@ servers reject a history whose arguments are not JSON. Incoming: reasoning is re
 Types are checked; a reply that does not match is `ModelError(kind="malformed")`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 import msgspec
@@ -14,11 +14,20 @@ import msgspec
 from sandlot.core.errors import ModelError
 from sandlot.core.ports.model import Reply, Sampling
 from sandlot.core.ports.world import ToolSpec
-from sandlot.core.trace import Message, Part, Reasoning, Text, ToolCall, ToolResult, Usage
+from sandlot.core.trace import Message, Part, Reasoning, Tensor, Text, ToolCall, ToolResult, Usage
 from sandlot.core.types import Json, Role
 from sandlot.model.wire.arguments import MAX_NAME, tool_call
 from sandlot.model.wire.failure import error_in_reply
-from sandlot.model.wire.openai import ChatMessage, ChatReply, ReplyChoice, ReplyMessage, ReplyUsage, chat_message
+from sandlot.model.wire.openai import (
+    ChatMessage,
+    ChatPart,
+    ChatReply,
+    ReplyChoice,
+    ReplyMessage,
+    ReplyUsage,
+    chat_message,
+    image_part,
+)
 
 _STOPS = {"stop": "stop", "length": "length", "tool_calls": "calls", "function_call": "calls", "content_filter": "refusal"}
 """An endpoint's finish reason to a node's stop reason; unknown ones count as `stop`."""
@@ -41,11 +50,15 @@ def request_body(
     *,
     max_tokens_field: str = "max_tokens",
     extra: Json | None = None,
+    images: Mapping[str, bytes] | None = None,
 ) -> bytes:
-    """The request body as JSON. A null in `extra` removes a field. Invalid Unicode is replaced, since endpoints refuse it."""
+    """The request body as JSON. A null in `extra` removes a field. Invalid Unicode is replaced, since endpoints refuse it.
+
+    `images` holds the bytes of the messages' images, by hash; None for a model that takes text only.
+    """
     body: Json = {
         "model": model,
-        "messages": [out for message in messages for out in wire_messages(message)],
+        "messages": [out for message in messages for out in wire_messages(message, images)],
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
     }
@@ -63,13 +76,33 @@ def request_body(
         return _encoder.encode(_without_surrogates(msgspec.to_builtins(body)))
 
 
-def wire_messages(message: Message) -> list[ChatMessage]:
-    """One trace message as OpenAI messages: each tool result is a message of its own."""
+def wire_messages(message: Message, images: Mapping[str, bytes] | None = None) -> list[ChatMessage]:
+    """One trace message as OpenAI messages: each tool result is a message of its own.
+
+    A tool message holds text only, so the images of results follow in a user message that names their calls.
+    """
+    if images is None or any(isinstance(part, Tensor) for part in message.parts):
+        _require_text(message)
+    results = [ChatMessage(role="tool", content=result.text, tool_call_id=result.call) for result in message.results]
+    shown = [part for result in message.results for part in result_images(result, images or {})]
+    if shown:
+        results.append(ChatMessage(role="user", content=shown))
+    return results if message.role is Role.TOOL else [chat_message(message, _arguments_text, images or {}), *results]
+
+
+def result_images(result: ToolResult, images: Mapping[str, bytes]) -> Iterator[ChatPart]:
+    """The images of a tool result for a user message after it, with a line that names its call."""
+    if result.images:
+        count = f"{len(result.images)} images" if len(result.images) > 1 else "image"
+        yield ChatPart("text", f"The {count} of the tool result of call {result.call}:")
+    for image in result.images:
+        yield image_part(image, images)
+
+
+def _require_text(message: Message) -> None:
     for part in message.parts:
         if not isinstance(part, Text | Reasoning | ToolCall | ToolResult) or (isinstance(part, ToolResult) and part.images):
             _refuse(part)
-    results = [ChatMessage(role="tool", content=result.text, tool_call_id=result.call) for result in message.results]
-    return results if message.role is Role.TOOL else [chat_message(message, _arguments_text), *results]
 
 
 def _arguments_text(call: ToolCall) -> str:
@@ -79,7 +112,11 @@ def _arguments_text(call: ToolCall) -> str:
 
 def _refuse(part: Part) -> NoReturn:
     kind = type(part).__name__.removesuffix("Part").lower() if not isinstance(part, ToolResult) else "image in a tool result"
-    raise ModelError(f"parts of kind `{kind}` cannot be sent to a chat endpoint yet; use text only", kind="bad_request")
+    raise ModelError(
+        f"parts of kind `{kind}` cannot be sent to this model, which takes text only; if it sees images, name it "
+        "`openai+images:NAME@URL`",
+        kind="bad_request",
+    )
 
 
 def _without_surrogates(value: Any) -> Any:

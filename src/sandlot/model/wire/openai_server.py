@@ -1,7 +1,7 @@
 """The server's side of OpenAI chat completions: a request to a `TurnRequest`, a turn to a reply or a stream of events.
 
-Options that would change the answer and are unsupported (`logit_bias`, penalties, a forced `tool_choice`, images) are refused by
-name, never ignored.
+Options that would change the answer and are unsupported (`logit_bias`, penalties, a forced `tool_choice`) are refused by
+name, never ignored; so are images where the model takes text only.
 """
 
 import time
@@ -12,17 +12,19 @@ from uuid import uuid4
 import msgspec
 
 from sandlot.core.ports.world import ToolSpec
-from sandlot.core.trace import Message, Part, Reasoning, Usage
+from sandlot.core.trace import ImagePart, Message, Part, Reasoning, Text, Usage
 from sandlot.core.types import Json, Role
 from sandlot.model.wire.http import LAST_EVENT, decode_body, sse_event
-from sandlot.model.wire.openai import ChatMessage, ChatRequest, ChatTool, SamplingRequest, chat_message
+from sandlot.model.wire.openai import ChatImage, ChatMessage, ChatRequest, ChatTool, SamplingRequest, chat_message
 from sandlot.model.wire.turn import (
+    RequestImages,
     TurnReply,
     TurnRequest,
     arguments_text,
     bad_field,
     call_from_history,
     given_fields,
+    image_from_uri,
     join_results,
     result_message,
     schema_of,
@@ -45,8 +47,8 @@ def refuse_unsupported(request: SamplingRequest) -> None:
             raise bad_field(name, f"is {value!r}; only {neutral!r} is supported")
 
 
-def read_chat(body: bytes) -> tuple[ChatRequest, TurnRequest]:
-    """The decoded request and its `TurnRequest`; HTTP 400 names a field that is wrong."""
+def read_chat(body: bytes, *, images: bool = False) -> tuple[ChatRequest, TurnRequest]:
+    """The decoded request and its `TurnRequest`; HTTP 400 names a field that is wrong. Without `images`, an image is."""
     request = decode_body(body, ChatRequest)
     if not request.messages:
         raise bad_field("messages", "the list is empty")
@@ -55,23 +57,28 @@ def read_chat(body: bytes) -> tuple[ChatRequest, TurnRequest]:
         raise bad_field("tool_choice", f"is {request.tool_choice!r}; only `auto` and `none` are supported")
     if request.response_format is not None and request.response_format.get("type") != "text":
         raise bad_field("response_format", "only `text` is supported")
-    messages = join_results([_message(place, message) for place, message in enumerate(request.messages)])
+    found = RequestImages() if images else None
+    messages = join_results([_message(place, message, found) for place, message in enumerate(request.messages)])
     tools = () if request.tool_choice == "none" else tuple(_tool(place, tool) for place, tool in enumerate(request.tools or ()))
     sampling = given_fields(request, _SAMPLING_FIELDS)
-    return request, TurnRequest(messages=messages, tools=tools, stream=bool(request.stream), sampling=sampling)
+    return request, TurnRequest(
+        messages=messages, tools=tools, stream=bool(request.stream), sampling=sampling, images=found.content if found else {}
+    )
 
 
-def _message(place: int, message: ChatMessage) -> Message:
-    text = _text(place, message)
+def _message(place: int, message: ChatMessage, found: RequestImages | None) -> Message:
+    parts = _parts(place, message, found)
+    text = "".join(part.text for part in parts if isinstance(part, Text))
     match message.role:
         case "system" | "developer":
             return Message(role=Role.SYSTEM, parts=text_parts(text))
         case "user":
-            return Message(role=Role.USER, parts=text_parts(text))
+            return Message(role=Role.USER, parts=parts)
         case "tool":
             if not message.tool_call_id:
                 raise bad_field(f"messages[{place}].tool_call_id", "is missing; a tool message names the call it answers")
-            return result_message(message.tool_call_id, text)
+            shown = tuple(part for part in parts if isinstance(part, ImagePart))
+            return result_message(message.tool_call_id, text, images=shown)
         case "assistant":
             thought: tuple[Part, ...] = (Reasoning(message.reasoning_content),) if message.reasoning_content else ()
             calls = tuple(
@@ -81,13 +88,23 @@ def _message(place: int, message: ChatMessage) -> Message:
             return Message(role=Role.ASSISTANT, parts=(*thought, *text_parts(text), *calls))
 
 
-def _text(place: int, message: ChatMessage) -> str:
+def _parts(place: int, message: ChatMessage, found: RequestImages | None) -> tuple[Text | ImagePart, ...]:
+    """The texts and images of a message; texts without an image between them are one. The bytes of images go to `found`."""
     if not isinstance(message.content, list):
-        return message.content or ""
+        return text_parts(message.content or "")
+    parts: list[Text | ImagePart] = []
     for index, part in enumerate(message.content):
-        if part.type not in {"text", "input_text", "output_text"} or part.text is None:
-            raise bad_field(f"messages[{place}].content[{index}]", f"is of type `{part.type}`; only text is supported")
-    return "".join(part.text or "" for part in message.content)
+        where = f"messages[{place}].content[{index}]"
+        if found is not None and part.type == "image_url" and message.role in {"user", "tool"}:
+            address = part.image_url.url if isinstance(part.image_url, ChatImage) else part.image_url
+            parts.append(image_from_uri(where, address if isinstance(address, str) else "", found))
+        elif part.type not in {"text", "input_text", "output_text"} or not isinstance(part.text, str):
+            raise bad_field(where, f"is of type `{part.type}`; only text is supported")
+        elif parts and isinstance(parts[-1], Text):
+            parts[-1] = Text(parts[-1].text + part.text)
+        elif part.text:
+            parts.append(Text(part.text))
+    return tuple(parts)
 
 
 def _tool(place: int, tool: ChatTool) -> ToolSpec:

@@ -181,19 +181,19 @@ def messages_as_text(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> 
 def _message_as_text(message: Message) -> Message:
     if not any(isinstance(part, ToolCall | ToolResult) for part in message.parts):
         return message
-    parts = tuple(_part_as_text(part) for part in message.parts)
+    parts = tuple(shown for part in message.parts for shown in _part_as_text(part))
     role = Role.USER if message.role is Role.TOOL else message.role
     return msgspec.structs.replace(message, role=role, parts=parts)
 
 
-def _part_as_text(part: Part) -> Part:
+def _part_as_text(part: Part) -> tuple[Part, ...]:
     match part:
         case ToolCall(malformed=None):
             written = msgspec.json.encode({"name": part.name, "arguments": part.arguments}).decode()
-            return Text(f"\n<tool_call>\n{written}\n</tool_call>")
+            return (Text(f"\n<tool_call>\n{written}\n</tool_call>"),)
         case ToolCall():
-            return Text(f"\n<tool_call>\n{part.malformed}\n</tool_call>")
-        case ToolResult(images=()):
-            return Text(f"<tool_response>\n{part.text}\n</tool_response>\n")
+            return (Text(f"\n<tool_call>\n{part.malformed}\n</tool_call>"),)
+        case ToolResult():
+            return (Text(f"<tool_response>\n{part.text}\n</tool_response>\n"), *part.images)
         case _:
-            return part
+            return (part,)

@@ -1,15 +1,17 @@
 """A turn as our servers handle it: the request and the reply that OpenAI's and Anthropic's formats are translated to and from."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import msgspec
 from starlette.exceptions import HTTPException
 
+from sandlot.core.image_formats import MAX_IMAGE_BYTES, ImageFacts, image_facts
 from sandlot.core.ports.world import ToolSpec
-from sandlot.core.trace import Message, Text, ToolCall, ToolResult, Usage
-from sandlot.core.types import Json, Role
+from sandlot.core.trace import ImagePart, Message, Text, ToolCall, ToolResult, Usage
+from sandlot.core.types import Json, Role, digest
 from sandlot.model.wire.arguments import MAX_NAME, tool_call
 
 
@@ -22,6 +24,8 @@ class TurnRequest:
     stream: bool
     sampling: Json
     """The sampling fields that the request sets, under their wire names: temperature, max_tokens, stop and others."""
+    images: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    """The bytes of the messages' images, by hash."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +38,35 @@ class TurnReply:
     usage: Usage
 
 
+class RequestImages:
+    """The images of one request as they are read. Each different one is unpacked once."""
+
+    def __init__(self) -> None:
+        self.content: dict[str, bytes] = {}
+        self._facts: dict[str, ImageFacts] = {}
+        self._num_images = self._num_pixels = 0
+
+    def add(self, image: bytes) -> ImagePart:
+        """Keep an image; `ValueError` if it is none, or if it is one too many."""
+        name = digest(image)
+        self._num_images += 1
+        if self._num_images > _MAX_IMAGES:
+            raise ValueError(f"is one image too many; a request may hold {_MAX_IMAGES}")
+        if name not in self._facts:
+            facts = self._facts[name] = image_facts(image)
+            self._num_pixels += facts.width * facts.height
+            if self._num_pixels > _MAX_PIXELS:
+                raise ValueError(f"is one image too many; those of a request may have {_MAX_PIXELS:,} pixels in all")
+            self.content[name] = image
+        facts = self._facts[name]
+        return ImagePart(name, facts.media_type, width=facts.width, height=facts.height)
+
+
 _EMPTY_SCHEMA: Json = {"type": "object", "properties": {}}
+_MAX_IMAGES = 256
+"""Images of one request, the same one twice counted as two."""
+_MAX_PIXELS = 300_000_000
+"""Pixels of all different images of one request: each is unpacked to see that it is whole."""
 _MAX_MESSAGES = 10_000
 """Messages of one request."""
 
@@ -87,9 +119,27 @@ def text_parts(text: str) -> tuple[Text, ...]:
     return (Text(text),) if text else ()
 
 
-def result_message(call: str, text: str, *, error: bool = False) -> Message:
+def result_message(call: str, text: str, *, error: bool = False, images: tuple[ImagePart, ...] = ()) -> Message:
     """A tool result as a message."""
-    return Message(role=Role.TOOL, parts=(ToolResult(call[:MAX_NAME], text, error=error),), agent="environment")
+    return Message(role=Role.TOOL, parts=(ToolResult(call[:MAX_NAME], text, error=error, images=images),), agent="environment")
+
+
+def image_from_uri(where: str, address: str, found: RequestImages) -> ImagePart:
+    """An image in a data URI. An address elsewhere is refused: our server fetches nothing for an agent."""
+    head, mark, data = address.partition(";base64,")
+    if not mark or not head.startswith("data:"):
+        raise bad_field(where, "is not a data URI; send the image itself, as `data:image/png;base64,...`")
+    return image_from_base64(where, data, found)
+
+
+def image_from_base64(where: str, data: str, found: RequestImages) -> ImagePart:
+    """An image as base64 text. Its bytes go to `found`; HTTP 400 if they are no image, whatever type the request names."""
+    if len(data) > MAX_IMAGE_BYTES * 4 // 3 + 4:
+        raise bad_field(where, f"is an image of more than {MAX_IMAGE_BYTES:,} bytes")
+    try:
+        return found.add(base64.b64decode(data, validate=True))
+    except ValueError as error:
+        raise bad_field(where, str(error)) from None
 
 
 def given_fields(request: Any, names: Sequence[str]) -> Json:

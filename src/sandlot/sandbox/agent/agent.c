@@ -235,10 +235,14 @@ void agent_run(int source, int sink, struct root_view *view, bool is_init)
     agent.signals = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
     if (agent.signals < 0)
         _exit(72);
-    struct rlimit files;
-    if (!getrlimit(RLIMIT_NOFILE, &files)) {
-        files.rlim_cur = files.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &files);
+    /* Soft limits are the host process's own: programs inside get the hard ones. Browsers and provers reserve much address space. */
+    static const int RAISED[] = {RLIMIT_NOFILE, RLIMIT_AS};
+    for (size_t i = 0; i < sizeof RAISED / sizeof *RAISED; i++) {
+        struct rlimit limit;
+        if (!getrlimit(RAISED[i], &limit)) {
+            limit.rlim_cur = limit.rlim_max;
+            setrlimit(RAISED[i], &limit);
+        }
     }
     greet();
     if (fcntl(source, F_SETFL, fcntl(source, F_GETFL) | O_NONBLOCK) || fcntl(sink, F_SETFL, fcntl(sink, F_GETFL) | O_NONBLOCK))

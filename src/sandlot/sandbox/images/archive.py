@@ -20,7 +20,7 @@ from sandlot.core.errors import ConfigError, boundary
 from sandlot.sandbox.defaults import CommandDefaults, command_defaults
 from sandlot.sandbox.images.archive_files import ArchiveFiles, blob_name, digest_of, open_archive, open_decompressed
 from sandlot.sandbox.images.byte_range import ByteRange, bad_archive
-from sandlot.sandbox.images.image import Image, image_architecture, require_mount_points
+from sandlot.sandbox.images.image import SandboxImage, image_architecture, require_mount_points
 from sandlot.sandbox.images.skeleton import make_bare_skeleton
 from sandlot.sandbox.images.store import ImageAbout, Lease, keep, key_for
 from sandlot.sandbox.images.unpack import ImageCaps, Unpacking
@@ -94,7 +94,7 @@ class _ArchiveContents:
     defaults: CommandDefaults
 
 
-def archive_image(path: Path, tag: str = "", caps: ImageCaps | None = None) -> Image:
+def archive_image(path: Path, tag: str = "", caps: ImageCaps | None = None) -> SandboxImage:
     """Unpack an archive into the store, or find it there."""
     caps = caps or ImageCaps()
     with _named_errors(path), open_archive(path, caps) as files:
@@ -110,7 +110,7 @@ def archive_image(path: Path, tag: str = "", caps: ImageCaps | None = None) -> I
         lease = keep(key_for(KIND, contents.digest.removeprefix("sha256:")), fill)
     bare = make_bare_skeleton()
     trees = (("/", (lease.root, bare.root)),)
-    return Image(name=f"archive:{path}", trees=trees, portable=True, defaults=contents.defaults, leases=(lease, bare))
+    return SandboxImage(name=f"archive:{path}", trees=trees, portable=True, defaults=contents.defaults, leases=(lease, bare))
 
 
 def archive_digest(path: Path, tag: str = "") -> str:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandlot.core.errors import ConfigError, SandboxError
-from sandlot.sandbox.images.image import Image
+from sandlot.sandbox.images.image import SandboxImage
 from sandlot.sandbox.images.skeleton import make_bare_skeleton
 from sandlot.sandbox.images.store import ImageAbout, Lease, hold, keep, key_for
 
@@ -80,11 +80,11 @@ def read_recipe(rest: str) -> DebianRecipe:
     return DebianRecipe(suite, packages)
 
 
-def debian_image(recipe: DebianRecipe) -> Image:
+def debian_image(recipe: DebianRecipe) -> SandboxImage:
     """Install the packages, or find them installed."""
     lease = _install(recipe)
     bare = make_bare_skeleton()
-    return Image(name=recipe.name, trees=(("/", (lease.root, bare.root)),), portable=False, leases=(lease, bare))
+    return SandboxImage(name=recipe.name, trees=(("/", (lease.root, bare.root)),), portable=False, leases=(lease, bare))
 
 
 def debian_digest(recipe: DebianRecipe, *, build: bool) -> str:

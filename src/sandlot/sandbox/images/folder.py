@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sandlot.core.errors import ConfigError
-from sandlot.sandbox.images.image import Image
+from sandlot.sandbox.images.image import SandboxImage
 from sandlot.sandbox.images.skeleton import make_bare_skeleton
 
 
-def folder_image(folder: Path) -> Image:
+def folder_image(folder: Path) -> SandboxImage:
     """The image, with a bare skeleton below it so that `/tmp` and other standard folders always exist."""
     if not folder.is_dir():
         raise ConfigError(f"image `folder:{folder}`: no folder at {folder}")
     bare = make_bare_skeleton()
-    return Image(name=f"folder:{folder}", trees=(("/", (folder, bare.root)),), portable=True, leases=(bare,))
+    return SandboxImage(name=f"folder:{folder}", trees=(("/", (folder, bare.root)),), portable=True, leases=(bare,))
 
 
 def folder_digest(folder: Path) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from sandlot.core.errors import ConfigError
 from sandlot.sandbox.images.difference import packages_digest
 from sandlot.sandbox.images.folder import folder_digest, walk
-from sandlot.sandbox.images.image import Image
+from sandlot.sandbox.images.image import SandboxImage
 from sandlot.sandbox.images.settings import hide_settings
 from sandlot.sandbox.images.skeleton import FORMAT, default_umask, fill_bare
 from sandlot.sandbox.images.store import ImageAbout, Lease, keep, key_for
@@ -42,7 +42,7 @@ _MAX_TREES = 8
 _NOTE = "not portable: another machine has another `/usr`"
 
 
-def host_image(folders: tuple[Path, ...] = ()) -> Image:
+def host_image(folders: tuple[Path, ...] = ()) -> SandboxImage:
     """The skeleton with the machine's `/usr` and the additional folders mounted in it."""
     skeleton = _make_skeleton()
     real = [top for top in _top_folders() if not top.is_symlink()]  # a machine without merged /usr has real folders here
@@ -55,7 +55,7 @@ def host_image(folders: tuple[Path, ...] = ()) -> Image:
     if len(trees) > _MAX_TREES:
         raise ConfigError(f"image `host` with {len(more)} folders; at most {_MAX_TREES - 2 - len(real)}: name a common parent")
     leases = tuple(lease for lease in (skeleton, places, hidden) if lease is not None)
-    return Image(name=":".join(("host", *map(str, more))), trees=trees, portable=False, leases=leases)
+    return SandboxImage(name=":".join(("host", *map(str, more))), trees=trees, portable=False, leases=leases)
 
 
 def host_digest(folders: tuple[Path, ...] = ()) -> str:

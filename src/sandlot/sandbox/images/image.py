@@ -14,7 +14,7 @@ _MOUNT_POINTS = ("dev", "proc", "sys")
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
+class SandboxImage:
     """The folders of the host to stack for each mount point, topmost first."""
 
     name: str

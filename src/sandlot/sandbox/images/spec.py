@@ -17,7 +17,7 @@ from sandlot.sandbox.images.archive import archive_digest, archive_image
 from sandlot.sandbox.images.debian import debian_digest, debian_image, read_recipe
 from sandlot.sandbox.images.folder import folder_digest, folder_image
 from sandlot.sandbox.images.host import host_digest, host_image
-from sandlot.sandbox.images.image import Image
+from sandlot.sandbox.images.image import SandboxImage
 from sandlot.sandbox.images.store import StoredImage, list_images
 
 USR = Path("/usr")
@@ -47,7 +47,7 @@ def resolve_spec(spec: str, folder: Path | None = None) -> str:
     return ":".join(("host", *(str(base / folder) for folder in rest.split(":")))) if rest else spec
 
 
-def find_image(spec: str, folder: Path | None = None) -> Image:
+def find_image(spec: str, folder: Path | None = None) -> SandboxImage:
     """The image of a spec; builds what it needs in the store."""
     kind, rest = _split(resolve_spec(spec, folder))
     if kind == "folder":

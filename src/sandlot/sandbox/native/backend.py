@@ -16,7 +16,7 @@ from anyio.abc import TaskGroup
 from sandlot.core.errors import SandboxOutOfMemory
 from sandlot.sandbox.backend import MachineBackend, open_backend
 from sandlot.sandbox.changes import survey_of
-from sandlot.sandbox.images.image import Image, unwritable_error
+from sandlot.sandbox.images.image import SandboxImage, unwritable_error
 from sandlot.sandbox.images.spec import find_image
 from sandlot.sandbox.link.machine import Entries
 from sandlot.sandbox.link.wire import Listing
@@ -39,7 +39,7 @@ class NativeMachines:
         self.zygote = zygote
         self._tasks = tasks
         self._quota = quota
-        self._images: dict[str, tuple[Image, NativeBase]] = {}
+        self._images: dict[str, tuple[SandboxImage, NativeBase]] = {}
         self._starting = anyio.CapacityLimiter(_AT_ONCE)
         self._finding = anyio.Lock()
 
@@ -89,7 +89,7 @@ class NativeMachines:
                     self._images[name] = image, NativeBase(tuple(trees), image.defaults)
         return self._images[name][1]
 
-    async def _layer(self, image: Image, folder: Path) -> OverlayLayer:
+    async def _layer(self, image: SandboxImage, folder: Path) -> OverlayLayer:
         layer = await self.zygote.add_folder(folder)
         # `host` can be used as it is, and `probe` says what does not work; the files of any other image are there to be changed.
         if image.portable and not layer.owners_mapped:

@@ -12,6 +12,7 @@ from sandlot.env.taskset import task_named, tasks_of
 from sandlot.serve.environment.graded import GradedTask
 from sandlot.serve.environment.mcp import serve_mcp
 from sandlot.wiring.config import judge_config
+from sandlot.wiring.models import require_seeing_judge
 from sandlot.wiring.parts import open_grading
 
 
@@ -33,6 +34,7 @@ async def serve_environment(  # noqa: PLR0913 - where and how, all by keyword
     require_gradable(environment, [chosen], rubric)
     if needs_judge(environment, [chosen], rubric) and judge is None:
         raise ConfigError(f"task `{chosen.id}` is graded by a judge; name one with `--judge MODEL`")
+    require_seeing_judge(judge_config(judge), environment, [chosen], rubric)
     async with open_grading(environment, judge=judge_config(judge), rubric=rubric) as grading:
         served = GradedTask(grading, chosen)
         await serve_mcp(

@@ -64,6 +64,15 @@ class Bounded(Protocol):
         ...
 
 
+@runtime_checkable
+class Ranking(Protocol):
+    """A loss of pairs."""
+
+    def lead(self, columns: Columns) -> Tensor:
+        """`[rows]`: how far each row is ahead of its partner."""
+        ...
+
+
 # -- off-policy correction -------------------------------------------------------------------------------------
 
 

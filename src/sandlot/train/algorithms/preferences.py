@@ -24,6 +24,11 @@ def _lead(columns: Columns, gain: Tensor) -> Tensor:
     return gain - gain[columns.partner]
 
 
+def _lead_over_reference(columns: Columns) -> Tensor:
+    assert columns.reference is not None
+    return _lead(columns, columns.row_sum(columns.logprobs - columns.reference))
+
+
 @dataclass(frozen=True, slots=True)
 class Dpo:
     """DPO: both rows relative to the reference."""
@@ -33,9 +38,11 @@ class Dpo:
 
     def __call__(self, columns: Columns) -> Tensor:
         """`-log sigmoid(beta D)`, D the difference of the rows' sums of `log pi/ref`."""
-        assert columns.reference is not None
-        lead = _lead(columns, columns.row_sum(columns.logprobs - columns.reference))
-        return _on_the_better(columns, -F.logsigmoid(self.beta * lead))
+        return _on_the_better(columns, -F.logsigmoid(self.beta * self.lead(columns)))
+
+    def lead(self, columns: Columns) -> Tensor:
+        """D of each row."""
+        return _lead_over_reference(columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +54,11 @@ class Ipo:
 
     def __call__(self, columns: Columns) -> Tensor:
         """`(D - 1 / (2 beta))^2`."""
-        assert columns.reference is not None
-        lead = _lead(columns, columns.row_sum(columns.logprobs - columns.reference))
-        return _on_the_better(columns, (lead - 1 / (2 * self.beta)).square())
+        return _on_the_better(columns, (self.lead(columns) - 1 / (2 * self.beta)).square())
+
+    def lead(self, columns: Columns) -> Tensor:
+        """D of each row."""
+        return _lead_over_reference(columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,5 +71,25 @@ class SimPo:
 
     def __call__(self, columns: Columns) -> Tensor:
         """`-log sigmoid(beta D - margin)`, D the difference of the rows' means of `log pi`."""
-        lead = _lead(columns, columns.row_mean(columns.logprobs))
-        return _on_the_better(columns, -F.logsigmoid(self.beta * lead - self.margin))
+        return _on_the_better(columns, -F.logsigmoid(self.beta * self.lead(columns) - self.margin))
+
+    def lead(self, columns: Columns) -> Tensor:
+        """D of each row."""
+        return _lead(columns, columns.row_mean(columns.logprobs))
+
+
+@dataclass(frozen=True, slots=True)
+class BradleyTerry:
+    """A reward model: the critic's value at a row's last trained token is its score, and the better row's is higher."""
+
+    needs: ClassVar[Needs] = frozenset({"values"})
+
+    def __call__(self, columns: Columns) -> Tensor:
+        """`-log sigmoid(D)`, D the difference of the rows' scores."""
+        return _on_the_better(columns, -F.logsigmoid(self.lead(columns)))
+
+    def lead(self, columns: Columns) -> Tensor:
+        """D of each row."""
+        assert columns.values is not None
+        last = torch.bincount(columns.row, minlength=columns.rows).cumsum(0) - 1
+        return _lead(columns, columns.values[last])

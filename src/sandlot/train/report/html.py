@@ -155,11 +155,12 @@ def _pictures(progress: TrainingProgress, outcome: Outcome) -> Iterable[str]:
     ]
     if any(step.outcome != step.passed for step in steps):
         rewards.append(over("outcome", "--amber", (step.outcome for step in steps)))
-    yield _card(
-        "Training reward and full marks by step",
-        "Means over the rollouts of a step. Each step has other tasks, so the curve jumps.",
-        line_chart(rewards, x_name="step", y_range=(0, 1), label="reward and full marks by step"),
-    )
+    if any(step.rollouts for step in steps):
+        yield _card(
+            "Training reward and full marks by step",
+            "Means over the rollouts of a step. Each step has other tasks, so the curve jumps.",
+            line_chart(rewards, x_name="step", y_range=(0, 1), label="reward and full marks by step"),
+        )
     yield from _of_learning(steps, over)
     yield from _diversity(steps)
     bar = share_bar([(name, spent, _COLOURS[name]) for name, spent in outcome.time.items()], label="where the time went")
@@ -184,6 +185,9 @@ def _diversity(steps: Sequence[Learned]) -> Iterable[str]:
 def _of_learning(steps: Sequence[Learned], over: Callable[[str, str, Iterable[float]], Curve]) -> Iterable[str]:
     """Loss for imitation; else entropy, clipping and KL of a policy that learns from its own samples."""
     idle = over("groups without a training signal", "--dim", (1 - step.informative / max(1, step.groups) for step in steps))
+    if steps and not any(step.rollouts for step in steps):
+        yield from _of_pairs(steps, over)
+        return
     if steps and all(step.kl is None for step in steps):
         yield _card(
             "Loss of imitation",
@@ -212,6 +216,21 @@ def _of_learning(steps: Sequence[Learned], over: Callable[[str, str, Iterable[fl
         "KL from the sampling policy to the learning one",
         "Without staleness both have the same weights, and only rounding is left.",
         line_chart([kl], x_name="step", label="KL by step"),
+    )
+
+
+def _of_pairs(steps: Sequence[Learned], over: Callable[[str, str, Iterable[float]], Curve]) -> Iterable[str]:
+    """Loss and agreement of a training from a file of pairs, which has no rollouts."""
+    yield _card(
+        "Loss of pairs",
+        "Mean loss of the pairs of a step.",
+        line_chart([over("loss", "--red", (step.loss for step in steps))], x_name="step", label="loss by step"),
+    )
+    ranked = over("ranked rightly", "--green", (step.agreement or 0.0 for step in steps))
+    yield _card(
+        "Pairs ranked rightly",
+        "Share of a step's pairs whose better answer was ahead before the step. In the first pass, none of them was seen before.",
+        line_chart([ranked], x_name="step", y_range=(0, 1), label="pairs ranked rightly by step"),
     )
 
 

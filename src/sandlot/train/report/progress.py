@@ -1,16 +1,14 @@
 """Progress of a training: one line per step and per evaluation in `progress.jsonl`, read back when the training continues."""
 
-import math
 import os
 from collections import Counter
 from collections.abc import Sequence
-from itertools import takewhile
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from sandlot.analysis.alarm import Alarm, alarm
+from sandlot.analysis.training_log import FILE, Line, count_idle, idle_reason, read_lines
 from sandlot.core.disk import write_file
 from sandlot.core.stats.intervals import Interval, Sums, spread_of
 from sandlot.core.trace import Scored, Trace
@@ -20,14 +18,9 @@ from sandlot.train.algorithms.algorithms import Imitate, teaches
 from sandlot.train.guard import find_collapse
 from sandlot.train.recipe import Recipe
 from sandlot.train.report.diversity import diversity_of
-from sandlot.train.rows import Group
+from sandlot.train.reward_model import RewardModel
+from sandlot.train.rows import Group, score_of
 from sandlot.train.tally import Update
-
-FILE = "progress.jsonl"
-
-Line = Learned | Measured | Alarm | WentBack | Collapse
-_NUMBERS = {field.name for record in (Learned, Measured) for field in msgspec.structs.fields(record) if field.type is float}
-"""Fields whose value may be not a number, such as the loss of a diverged step; JSON has null for it."""
 
 
 class TrainingProgress:
@@ -99,43 +92,16 @@ class TrainingProgress:
     @property
     def idle(self) -> int:
         """Number of last steps in a row, of this sitting, without a group that has a training signal."""
-        return sum(1 for _ in takewhile(lambda step: not step.informative, reversed(self.steps[self._resumed :])))
+        return count_idle(self.steps[self._resumed :])
 
     def why_idle(self) -> str:
         """The reason in a sentence, with what may help."""
-        last = self.steps[-self.idle :]
-        rollouts, failed = sum(step.rollouts for step in last), sum(step.failed for step in last)
-        reward = sum(step.reward for step in last) / max(1, len(last))
-        said = f"no group had a training signal in {len(last)} steps in a row (versions {last[0].version} to {last[-1].version})"
-        if failed == rollouts:
-            return f"{said}: all {rollouts:,} rollouts failed; `sandlot show` on the run names the reason"
-        if last[-1].kl is None:
-            return f"{said}: no rollout was good enough to be imitated (mean reward {reward:.2f}); lower `Imitate(least=...)`"
-        level = "too easy" if all(step.passed == 1 for step in last) else "too hard or too easy"
-        return (
-            f"{said}: all rollouts of a group got the same reward (mean {reward:.2f}), so there is nothing to compare. The tasks "
-            f"are {level} for this model, or it no longer tries anything different; `sandlot calibrate` finds tasks it can learn "
-            "from, and a larger `group`, a higher temperature or imitation first may help"
-        )
+        return idle_reason(self.steps[-self.idle :])
 
     @property
     def best(self) -> Measured | None:
         """The evaluation with the best score; the earliest of equals."""
         return max(self.evaluations, key=lambda line: (line.mean, -line.version), default=None)
-
-
-def read_lines(path: Path) -> list[Line]:
-    """Every complete line of a training's progress; empty if there is no file."""
-    lines: list[Line] = []
-    file = path / FILE
-    for line in file.read_bytes().splitlines() if file.is_file() else ():
-        try:
-            fields = msgspec.json.decode(line, type=dict[str, Any])
-            fields |= {name: math.nan for name in _NUMBERS & fields.keys() if fields[name] is None}
-            lines.append(msgspec.convert(fields, Line))
-        except msgspec.DecodeError:
-            break  # a crash cut this line off; nothing was written after it
-    return lines
 
 
 def summarise_step(
@@ -151,7 +117,8 @@ def summarise_step(
     oldest = min((int(versions.min()) for versions in trained if len(versions)), default=version - 1)
     scored = [trace for trace in traces if isinstance(trace.outcome, Scored)]
     passed = [float(_passed(trace)) for trace in scored]
-    outcomes = [recipe.outcome(trace) for trace in scored] if recipe.outcome else passed
+    outcome = recipe.outcome or (score_of if isinstance(recipe.reward, RewardModel) else None)
+    outcomes = [outcome(trace) for trace in scored] if outcome else passed
     tasks = [trace.task for trace in scored]
     rewards = [float(reward) for group in groups for reward in group.rewards]
     reward, reward_error = _mean(tasks, rewards)
@@ -183,6 +150,34 @@ def summarise_step(
         update_s=update.seconds,
         phases=dict(phases),
         diversity=diversity_of(traces),
+        agreement=update.figures.get("agreement"),
+    )
+
+
+def summarise_pairs(version: int, groups: Sequence[Group], update: Update, seconds: float) -> Learned:
+    """The figures of one step on pairs from a file: there are no rollouts, and so no reward."""
+    return Learned(
+        version=version,
+        reward=0.0,
+        passed=0.0,
+        outcome=0.0,
+        rollouts=0,
+        failed=0,
+        groups=len(groups),
+        informative=len(groups),
+        loss=update.loss,
+        norm=update.norm,
+        tokens=update.tokens,
+        shared=update.flat / max(1, update.computed),
+        kl=None,
+        entropy=update.figures["entropy"],
+        clipped=0.0,
+        staleness=0,
+        sampled=0,
+        seconds=seconds,
+        update_s=update.seconds,
+        phases={},
+        agreement=update.figures.get("agreement"),
     )
 
 

@@ -1,5 +1,6 @@
 """The model server of an agent, without a sandbox: a hostile request fails alone."""
 
+import base64
 import json
 from contextlib import asynccontextmanager
 from io import BytesIO
@@ -9,14 +10,18 @@ import anyio
 import msgspec
 import pytest
 
+from pictures import png
 from sandlot.core.errors import HarnessError, ModelError
-from sandlot.core.ports.model import Sampling
+from sandlot.core.images import images_stored_in, load_images
+from sandlot.core.ports.model import Reply, Sampling
 from sandlot.core.task import Task
-from sandlot.core.trace import Trace
+from sandlot.core.trace import Text, Trace
 from sandlot.core.types import End
 from sandlot.harness.captured.server import MAX_KEPT_BYTES, MAX_OVERFLOWS, CapturedConversation, capture_app
+from sandlot.model.policy.chat import chat_policies
 from sandlot.model.policy.tokens import token_policies
 from sandlot.model.wire.listening import serve_app
+from sandlot.store.blobs import MemoryBlobs
 from toy_tokens import ScriptedTokens, ToyRenderer, never
 
 LONG = {"role": "user", "content": "x" * 9000}
@@ -146,3 +151,50 @@ async def test_headers_without_end_are_cut_off():
             with anyio.fail_after(10), pytest.raises((anyio.BrokenResourceError, anyio.EndOfStream)):
                 await flood(stream)
         assert (await ask(client, SHORT))[0] == 200
+
+
+class SeeingChat:
+    """A chat model that records what it is asked."""
+
+    name = "seeing"
+
+    def __init__(self):
+        self.asked = []
+
+    async def chat(self, messages, tools, sampling):
+        self.asked.append((list(messages), await load_images(messages)))
+        return Reply(parts=(Text("a chart"),))
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
+async def test_an_image_of_the_agent_passes_through_to_a_model_that_sees(path):
+    data = base64.b64encode(png(4, 3)).decode()
+    shown = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}}
+    if path == "/v1/messages":
+        shown = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}}
+    message = {"role": "user", "content": [{"type": "text", "text": "What is this?"}, shown]}
+    trace, chat, blobs = Trace(run="r", task="one", rollout=0, seed=0), SeeingChat(), MemoryBlobs()
+    policies = chat_policies(chat, Sampling(), images="send")
+    with images_stored_in(blobs, accepted=policies.takes_images):
+        async with policies.policy(Task("one", prompt="?"), 7) as policy:
+            conversation = CapturedConversation(trace, policy, lambda _tokens: None)
+            async with (
+                serve_app(capture_app(conversation), drain_s=0.1) as address,
+                aiohttp.ClientSession(address, timeout=aiohttp.ClientTimeout(15)) as client,
+            ):
+                first = await ask(client, message, path=path)
+                again = await ask(client, message, {"role": "assistant", "content": "a chart"}, SHORT, path=path)
+    assert (first[0], again[0]) == (200, 200)
+    part = trace.nodes[0].message.parts[1]
+    assert (part.width, part.height, await blobs.get(part.artifact)) == (4, 3, png(4, 3))
+    assert chat.asked[0][1] == {part.artifact: png(4, 3)}
+    assert len(trace.path()) == 4  # the image was found again in the trace: one conversation
+
+
+async def test_an_image_of_the_agent_is_refused_where_the_model_takes_text_only():
+    shown = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + base64.b64encode(png()).decode()}}
+    async with answering(ScriptedTokens("A")) as (client, conversation, _):
+        status, body = await ask(client, {"role": "user", "content": [shown]})
+        assert (status, b"only text is supported" in body) == (400, True)
+        assert (await ask(client, SHORT))[0] == 200
+    assert conversation.error is None

@@ -9,7 +9,16 @@ import torch
 from hypothesis import given, settings
 
 from engine_twin import CONTEXT, check_blocks, decoder, engine, finish, prompt, spoken, twin
+from sandlot.model.engine.plain import PlainRunner
 from sandlot.model.engine.request import Request
+
+
+@pytest.fixture(autouse=True, scope="module", params=[False, True], ids=["in_turn", "ahead"])
+def _launched(request):
+    """Also as on a device, which launches a step before the tokens of the last one are known."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PlainRunner, "ahead", request.param)
+        yield
 
 
 def test_greedy_tokens_are_the_twins():

@@ -16,11 +16,13 @@ ROOTS = [[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], [1, 2, 3, 4, 5, 6, 60], [20] * 9]
 
 class Requests(RuleBasedStateMachine):
     @initialize(
-        blocks=st.integers(7, 24), max_batch=st.integers(1, 5), chunk=st.integers(6, 20), attention=st.sampled_from([0.0, 0.1])
-    )
-    def begin(self, blocks, max_batch, chunk, attention):
+        blocks=st.integers(7, 24), max_batch=st.integers(1, 5), chunk=st.integers(6, 20), attention=st.sampled_from([0.0, 0.1]),
+        ahead=st.booleans(),
+    )  # fmt: skip
+    def begin(self, blocks, max_batch, chunk, attention, ahead):
         self.model = decoder(0)
         self.engine = engine(self.model, blocks=blocks, max_batch=max_batch, chunk=chunk, eviction=ByCost(attention=attention))
+        self.engine._runner.ahead = ahead
         self.asked: dict[int, Request] = {}
         self.histories = list(ROOTS)
 

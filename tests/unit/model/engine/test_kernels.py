@@ -2,10 +2,13 @@
 
 import pytest
 import torch
+import torch.nn.functional as F  # noqa: N812 - the name everyone knows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandlot.model.engine.kernels import attend_decoding, attend_prompts, draw, write_kv
+from sandlot.model.engine.kernels import add_norm, attend_decoding, attend_prompts, draw, gate, rotate
+from sandlot.model.nn.decoder import Decoder
+from sandlot.model.nn.shape import Rope, Shape
 
 pytestmark = pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning")  # an empty split has a log-sum of minus infinity
 BLOCK = 16
@@ -37,16 +40,41 @@ class Paged:
         return torch.einsum("hnl,hld->nhd", scores.masked_fill(~past, -1e30).softmax(-1), v)
 
 
+@pytest.mark.parametrize("qk_norm", [False, True])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_keys_and_values_go_where_their_slots_say(shape):
+def test_queries_are_rotated_and_keys_and_values_go_where_their_slots_say(shape, qk_norm):
+    heads, kv_heads, width = shape
     paged = Paged(*shape, [20, 5], seed=0)
-    fused = torch.randn(4, shape[0] + 2 * shape[1], shape[2])
-    _, k, v = fused.split((shape[0], shape[1], shape[1]), 1)
-    slots = torch.tensor([3, 17, 40, 31])
-    write_kv(k.contiguous(), v, paged.keys, paged.values, slots)
+    decoder = Decoder(
+        Shape(
+            family="qwen3", vocabulary=8, hidden=24, layers=1, heads=heads, kv_heads=kv_heads, head=width, mlp=8, context=64,
+            rope=Rope(), tied=True, qk_norm=qk_norm,
+        )
+    ).requires_grad_(requires_grad=False)  # fmt: skip
+    (block,) = decoder.blocks
+    for norm in (block.q_norm, block.k_norm) if qk_norm else ():
+        norm.weight.normal_()
+    x, slots = torch.randn(4, 24), torch.tensor([3, 17, 40, 31])
+    cos, sin = decoder.angles(torch.tensor([0, 3, 9, 40]), x.dtype)
+    q, k, v = block.inputs(x, cos, sin)
+    normed = add_norm(x.clone(), None, block.before_attention.weight, block.before_attention.eps)
+    rotated = rotate(block.qkv(normed), cos, sin, block.head_norms, paged.keys, paged.values, slots)
+    torch.testing.assert_close(rotated, q)
     for token, slot in enumerate(slots.tolist()):
-        assert torch.equal(paged.keys[slot // BLOCK, :, slot % BLOCK], k[token])
-        assert torch.equal(paged.values[slot // BLOCK, :, slot % BLOCK], v[token])
+        torch.testing.assert_close(paged.keys[slot // BLOCK, :, slot % BLOCK], k[token])
+        torch.testing.assert_close(paged.values[slot // BLOCK, :, slot % BLOCK], v[token])
+
+
+@pytest.mark.parametrize("width", [24, 64, 1030])
+def test_a_layer_of_kernels_is_the_plain_layer(width):
+    torch.manual_seed(width)
+    x, delta, weight = torch.randn(5, width), torch.randn(5, width), torch.randn(width)
+    added = x + delta
+    expected = weight * added * torch.rsqrt(added.square().mean(-1, keepdim=True) + 1e-6)
+    torch.testing.assert_close(add_norm(x, delta, weight, 1e-6), expected)
+    assert torch.equal(x, added), "the sum is kept in place"
+    both = torch.randn(3, 2 * width)
+    torch.testing.assert_close(gate(both), F.silu(both[:, :width]) * both[:, width:])
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -162,13 +162,14 @@ async def test_a_dead_engine_fails_everyone_and_hangs_nobody():
         def __init__(self, weights, blocks, block_size) -> None:
             self._runner = plain_runner(weights, blocks, block_size)
             self.cache = self._runner.cache
+            self.ahead = self._runner.ahead
             self._left = 5
 
-        def forward(self, batch):
+        def forward(self, batch, ids=None):
             self._left -= 1
             if not self._left:
                 raise MemoryError("out of memory")
-            return self._runner.forward(batch)
+            return self._runner.forward(batch, ids)
 
     async def ask(model, seed: int) -> None:
         with pytest.raises(ModelError, match="the engine died: MemoryError") as caught:

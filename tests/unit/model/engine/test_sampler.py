@@ -21,7 +21,7 @@ def settings_of(count: int, *, temperature=1.0, top_p=1.0, top_k=0, seed=0) -> S
 
 
 def draws(logits: list[float], count: int = 20_000, **rest) -> tuple[np.ndarray, np.ndarray]:
-    return draw(torch.tensor([logits]).expand(count, -1), settings_of(count, **rest), pick_by_inverse)
+    return draw(torch.tensor([logits]).expand(count, -1), settings_of(count, **rest), pick_by_inverse).result()
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_draw_is_the_twins(logits, temperature, top_p, top_k, seed, position):
     settings.put(0, temperature, top_p, top_k, seed)
     ids, logprobs = draw(
         torch.tensor([logits], dtype=torch.float64), settings.of(np.array([0]), np.array([position])), pick_by_inverse
-    )
+    ).result()
     request = Request(ids=[0], max_tokens=1, temperature=float(np.float32(temperature)), top_p=top_p, top_k=top_k, seed=seed)
     token, logprob = drawn(torch.tensor(logits, dtype=torch.float64), request, position)
     assert ids[0] == token
@@ -77,7 +77,7 @@ def test_the_number_is_the_twins(seed, position):
 def test_temperature_0_takes_the_likeliest_for_certain():
     ids, logprobs = draw(
         torch.tensor([[0.0, 3.0, 1.0], [9.0, 3.0, 1.0]]), settings_of(2, temperature=0.0, top_k=1), pick_by_inverse
-    )
+    ).result()
     assert ids.tolist() == [1, 0]
     assert logprobs.tolist() == [0.0, 0.0]
 
@@ -86,7 +86,7 @@ def test_greedy_and_sampled_rows_share_a_batch():
     settings = Settings.empty(2)
     settings.put(0, 0.0, 1.0, 0, 1)
     settings.put(1, 1.0, 1.0, 2, 1)
-    ids, logprobs = draw(torch.tensor([[0.0, 3.0, 1.0]] * 2), settings.of(np.arange(2), np.arange(2)), pick_by_inverse)
+    ids, logprobs = draw(torch.tensor([[0.0, 3.0, 1.0]] * 2), settings.of(np.arange(2), np.arange(2)), pick_by_inverse).result()
     assert ids[0] == 1
     assert logprobs[0] == 0.0
     assert logprobs[1] < 0.0
@@ -101,5 +101,5 @@ def test_an_impossible_token_is_never_drawn():
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 @pytest.mark.parametrize("broken", [torch.nan, torch.inf])
 def test_scores_that_are_not_numbers_are_seen(temperature, broken):
-    _, logprobs = draw(torch.tensor([[0.0, broken, 1.0]]), settings_of(1, temperature=temperature), pick_by_inverse)
+    _, logprobs = draw(torch.tensor([[0.0, broken, 1.0]]), settings_of(1, temperature=temperature), pick_by_inverse).result()
     assert not np.isfinite(logprobs).any()

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sandlot.analysis.training_log import FILE, read_lines
 from sandlot.observe.training_records import Learned, Measured, WentBack
-from sandlot.train.report.progress import FILE, TrainingProgress, read_lines
+from sandlot.train.report.progress import TrainingProgress
 
 
 def step(version: int, **fields) -> Learned:

@@ -31,18 +31,18 @@ async def look_at_labels(case: Case) -> list[Finding]:
         raise ConfigError(
             f"`{case.reviewed}` has rollouts of another environment, or of an older version; give a run of this version"
         )
-    given = [each for each in read_labels(case.reviewed).counting if each.label in CODES]
-    times = Counter(each.label for each in given)
+    given = [(name, each) for each in read_labels(case.reviewed).counting if (name := each.counts_as) in CODES and name]
+    times = Counter(name for name, _ in given)
     first: dict[str, LabelledTrace] = {}
-    for each in given:
-        first.setdefault(each.label, each)
+    for name, each in given:
+        first.setdefault(name, each)
     return [
         make_finding(
-            f"{CODES[label]}.{label}",
-            f"{each.by} labelled {each.task}/{each.rollout} `{label}`" + (f": {each.note}" if each.note else ""),
+            f"{CODES[name]}.{name}",
+            f"{each.by} labelled {each.task}/{each.rollout} `{each.label}`" + (f": {each.note}" if each.note else ""),
             task=each.task,
-            count=times[label],
+            count=times[name],
             fix=f"read the rollout: sandlot show {case.reviewed}/{each.task}/{each.rollout}",
         )
-        for label, each in first.items()
+        for name, each in first.items()
     ]

@@ -27,26 +27,26 @@ _FIX = "derive schema, handler and prompt from one source"
 async def _look(case: Case) -> list[Finding]:
     """Texts mention only tools that exist, and calls can satisfy every schema."""
     said = case.description
-    found = [] if _serves_others(said) else list(_unknown_tools(said))
+    found = list(find_unknown_tools(said))
     twice = [name for name, count in Counter(tool.name for tool in said.tools).items() if count > 1]
-    for name in twice:
-        found.append(_schema_finding(name, f"two tools are called `{name}`", {}, Severity.HIGH))
+    found += [_schema_finding(name, f"two tools are called `{name}`", {}, Severity.HIGH) for name in twice]
     for tool in said.tools:
         found += _schema(tool)
     return found
 
 
 def _serves_others(said: Description) -> bool:
-    """True if there are MCP servers, whose tools are known only when a world is open."""
-    return any(".mcp(" in text or "[[mcp]]" in text for text in said.sources.values())
+    """True if there are MCP servers or other sources, whose tools are known only when a world is open."""
+    return any(mark in text for text in said.sources.values() for mark in (".mcp(", ".use(", "[[mcp]]"))
 
 
 # -- mentioned tools ---------------------------------------------------------------------------------------------------
 
 
-def _unknown_tools(said: Description) -> Iterator[Finding]:
+def find_unknown_tools(said: Description) -> Iterator[Finding]:
+    """Tools that a prompt or a description mentions and that do not exist."""
     tools = {tool.name for tool in said.tools}
-    if not tools:
+    if not tools or _serves_others(said):
         return
     texts = {"the system prompt": [("", said.system)], "a prompt": [(task.id, task.prompt) for task in said.tasks]}
     texts["a tool's description"] = [("", tool.description) for tool in said.tools]

@@ -6,7 +6,7 @@ Everything here changes the whole process, so it is called only in workers.
 import asyncio
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Any
 from urllib.parse import urlsplit
@@ -197,7 +197,7 @@ class _BrokenJudge:
     def __init__(self, how: str) -> None:
         self._how = how
 
-    async def ask(self, question: str, choices: Sequence[str], view: Mapping[str, str], votes: int) -> Judgement:  # noqa: ARG002 - the port's shape
+    async def ask(self, *_asked: object, **_more: object) -> Judgement:
         """Fail, or hang."""
         if self._how == "hang":
             await anyio.sleep_forever()

@@ -100,7 +100,8 @@ def main() -> None:
     os.dup2(2, 1)  # output of author code goes to stderr
     sys.stdout = sys.stderr
     job = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Job)
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
+    # Only the soft limit: programs in sandboxes, such as a browser, may reserve more, and have limits of their own.
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, resource.getrlimit(resource.RLIMIT_AS)[1]))
 
     def note(what: Note) -> None:
         out.write(frame(msgspec.msgpack.encode(what)))
@@ -238,6 +239,8 @@ async def _evidence_files(trace: Trace, blobs: MemoryBlobs) -> dict[str, bytes]:
         if file.blob is not None and file.blob not in kept and file.size <= left:
             kept[file.blob] = await blobs.get(file.blob)
             left -= file.size
+    if trace.evidence and trace.evidence.apps:  # the base states are the environment's own
+        kept[trace.evidence.apps.journal] = await blobs.get(trace.evidence.apps.journal)
     return kept
 
 

@@ -2,15 +2,18 @@ import random
 from functools import partial
 from random import Random
 
+import msgspec
 import pytest
 
 from audited import desk, files
 from in_process import case_of, codes
 from sandlot import Agent, Environment, Evidence, Task, World
 from sandlot.audit.probes.differential import neighbours, regrading, resets, surroundings
-from sandlot.audit.probes.likeness import first_difference, mask_volatile
+from sandlot.audit.probes.likeness import changes_between, first_difference, left_behind, mask_volatile
 from sandlot.audit.probes.panel import DIFFERENTIAL
-from sandlot.audit.subject import Conditions
+from sandlot.audit.subject import Conditions, Trial
+from sandlot.core.trace import AppsRecord, EvidenceRecord, Trace
+from sandlot.core.types import digest
 
 SHARED: dict[str, int] = {}
 
@@ -155,3 +158,14 @@ def test_volatile_fields_are_masked_in_records_and_in_text():
     assert mask_volatile({"at": 5, "n": [{"at": 6}]}, ("at",)) == mask_volatile({"at": 7, "n": [{"at": 8}]}, ("at",))
     assert mask_volatile('{"at": "2024", "n": 1}', ("at",)) == mask_volatile('{"at": "2025", "n": 1}', ("at",))
     assert mask_volatile("at: 12 n: 1", ("at",)) != mask_volatile("at: 12 n: 2", ("at",))
+
+
+def test_what_changed_in_apps_is_part_of_what_a_trial_left():
+    """So that resets, neighbours and gradings are compared on it, as on state and files."""
+    changes = [{"app": "mail", "table": "message", "before": None, "after": {"id": "1"}}]
+    journal = msgspec.msgpack.encode(changes)
+    record = AppsRecord(now="2026-01-05T09:00:00Z", bases={"mail": "b"}, journal=digest(journal), num_changes=1)
+    left = Trace(run="r", task="t", rollout=0, seed=0, evidence=EvidenceRecord(apps=record))
+    trial, idle = Trial(trace=left, files={digest(journal): journal}), Trial(trace=left)
+    assert left_behind(trial)["apps"] == {"bases": {"mail": "b"}, "changes": {"0.mail": changes[0]}}
+    assert changes_between(idle, trial)["apps.changes.0.mail.after.id"] == "1"

@@ -61,6 +61,12 @@ async def test_a_label_is_a_lead_and_only_for_this_environment(tmp_path):
     add_label(run.path, task="sums-1", rollout=0, label="model_wrong", by="ann", at=2.0)
     (finding,) = await look_at_labels(case)
     assert (finding.code, finding.standing) == ("D02.hack_suspected", Confidence.LEAD)
+    own = 'name = "desk"\nversion = 1\n[[labels]]\nname = "two_readings"\nwhat = "x"\ncounts_as = "spec_ambiguous"\n'
+    (run.path.parent / "labels.toml").write_text(own + '[[labels]]\nname = "rude"\nwhat = "x"\n')
+    for label in ("rude", "two_readings"):
+        add_label(run.path, task="sums-2", rollout=0, label=label, by=label, at=3.0)
+    _, ambiguous = await look_at_labels(case)
+    assert (ambiguous.code, ambiguous.title) == ("D15.spec_ambiguous", "two_readings labelled sums-2/0 `two_readings`")
     changed = await case_of(tmp_path, "answer = answer.strip()")
     changed.reviewed = run.path
     with pytest.raises(ConfigError, match="another environment"):

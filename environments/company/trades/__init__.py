@@ -1,0 +1,1 @@
+"""The trades of the desk, one module each."""

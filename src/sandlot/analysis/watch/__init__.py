@@ -1,0 +1,1 @@
+"""Watching a live run or training by rules, and raising alerts."""

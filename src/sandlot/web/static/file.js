@@ -1,0 +1,4 @@
+// A file of a rollout.
+
+import "./view.js";
+import "./player.js";
