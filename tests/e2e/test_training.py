@@ -35,12 +35,15 @@ from sandlot.observe.events import (
     RunEnded,
     RunEvent,
     StepLearned,
+    ignore_event,
 )
 from sandlot.run.results import Run
 from sandlot.run.trained import read_trained
+from sandlot.store.lock import is_live
 from sandlot.train.algorithms.algorithms import Imitate, PolicyGradient
 from sandlot.train.checkpoint import Checkpoints
 from sandlot.train.groups import task_order
+from sandlot.train.loop import learn
 from sandlot.train.recipe import Evaluation
 from sandlot.train.report.progress import TrainingProgress, read_lines
 from sandlot.train.report.summary import Outcome
@@ -212,6 +215,13 @@ def test_the_report_is_one_file_and_the_summary_has_its_numbers(whole):
 
 
 @pytest.mark.system
+async def test_who_sees_that_a_training_has_ended_finds_its_result(folder, tmp_path):
+    path, locked = tmp_path / "run", []
+    await learn(letters.recipe(folder, steps=1), path, ignore_event, lambda _: locked.append(is_live(path)))
+    assert locked == [True]  # the result is stored while the run is still locked
+    assert not is_live(path)
+
+
 def test_a_trained_model_knows_its_setting_and_is_measured_elsewhere_only_if_that_is_named(whole, tmp_path):
     weights = whole.path / "checkpoints" / "000004" / "model"
     trained = read_trained(weights)

@@ -35,9 +35,13 @@ def write_lock(run: Path) -> Generator[None]:
 def is_live(run: Path) -> bool:
     """True if a process is writing the run now: it holds the lock. Trying to lock it could stop a run from starting."""
     try:
-        place = Path(lock_file(run)).stat()
-        locks = Path("/proc/locks").read_text(encoding="ascii").splitlines()
+        wanted = f":{Path(lock_file(run)).stat().st_ino}"
+        # The system gives a long list page by page, and a lock released between two pages hides another: a "no" is asked again.
+        return _holds(wanted) or _holds(wanted)
     except OSError:
         return False
-    wanted = f":{place.st_ino}"
-    return any("FLOCK" in line and wanted in {word[word.rfind(":") :] for word in line.split()} for line in locks)
+
+
+def _holds(wanted: str) -> bool:
+    lines = Path("/proc/locks").read_text(encoding="ascii").splitlines()
+    return any("FLOCK" in line and wanted in {word[word.rfind(":") :] for word in line.split()} for line in lines)

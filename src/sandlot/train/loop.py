@@ -22,7 +22,6 @@ from sandlot.observe.events import (
     Sink,
     StepLearned,
     TrainingBegan,
-    ignore_event,
 )
 from sandlot.observe.lag import LoopWatch
 from sandlot.observe.training_records import Collapse, Learned, WentBack
@@ -38,8 +37,11 @@ from sandlot.train.tracking import settings_of
 from sandlot.train.training import EVALUATION, Training, open_training
 
 
-async def learn(recipe: Recipe, path: Path, sink: Sink = ignore_event) -> TrainingProgress:
-    """Train until the recipe's last step, in the run directory `path`, and return how it went. `sink` receives the events."""
+async def learn(recipe: Recipe, path: Path, sink: Sink, end: Callable[[TrainingProgress], None]) -> TrainingProgress:
+    """Train until the recipe's last step, in the run directory `path`, and return how it went. `sink` receives the events.
+
+    `end` stores the result. It is called before the run's lock is released: who sees that the run has ended finds its result.
+    """
     collection = Collection()
     async with stopped_by_signals(collection), open_training(recipe, path, collection, sink) as run, LoopWatch() as lag:
         lag.report_to(run.collector.sink)
@@ -72,7 +74,8 @@ async def learn(recipe: Recipe, path: Path, sink: Sink = ignore_event) -> Traini
                     await _evaluate(run, progress)
                     await _require_learning(run, progress)
         await run.keep_unless_stored()  # after a stop in order, nothing is computed again
-    progress.stopped, progress.tripped = collection.stopped, collection.tripped
+        progress.stopped, progress.tripped = collection.stopped, collection.tripped
+        await off_loop("end", lambda: end(progress))
     return progress
 
 

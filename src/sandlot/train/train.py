@@ -54,17 +54,19 @@ def train(recipe: Recipe, *, run: str | Path | None = None, sink: Sink = ignore_
 async def train_async(recipe: Recipe, path: Path, sink: Sink = ignore_event) -> TrainingProgress:
     """As `train`, inside an event loop."""
     started_s, cpu_s = time.monotonic(), cpu_seconds()
+
+    def end(progress: TrainingProgress) -> None:
+        sitting = Sitting(
+            wall_s=time.monotonic() - started_s,
+            cpu_s=cpu_seconds() - cpu_s,
+            stopped=progress.stopped,
+            tripped=progress.tripped,
+        )
+        note_sitting(path, sitting)
+        write_report(progress, recipe)
+
     with open_tracking(recipe, path, fan_out(sink)) as emit:
-        progress = await learn(recipe, path, emit)
-    sitting = Sitting(
-        wall_s=time.monotonic() - started_s,
-        cpu_s=cpu_seconds() - cpu_s,
-        stopped=progress.stopped,
-        tripped=progress.tripped,
-    )
-    note_sitting(path, sitting)
-    write_report(progress, recipe)
-    return progress
+        return await learn(recipe, path, emit, end)
 
 
 def _follow_training(recipe: Recipe, path: Path) -> TrainingProgress:

@@ -3,6 +3,7 @@
 import "./control.js";
 import "./view.js";
 import { drawCharts } from "./chart.js";
+import { follow } from "./live.js";
 
 const at = (selector) => document.querySelector(selector);
 const figure = (value, digits = 0) => (value === null ? "-" : value.toLocaleString("en", { maximumFractionDigits: digits }));
@@ -57,15 +58,7 @@ async function find(holder) {
 drawCharts();
 const live = at("#live");
 if (live) {
-  const source = new EventSource(live.dataset.source);
-  source.addEventListener("message", (event) => {
-    const state = JSON.parse(event.data);
-    show(state);
-    if (!state.live) {
-      source.close();
-      location.reload(); // the grid and the charts of the finished run
-    }
-  });
+  follow(live.dataset.source, show);
 } else if (at("#findings")) {
   find(at("#findings"));
 }

@@ -3,6 +3,7 @@
 import "./control.js";
 import "./view.js";
 import { drawList } from "./chart.js";
+import { follow } from "./live.js";
 import { refreshParts } from "./refresh.js";
 
 const charts = document.querySelector("#charts");
@@ -15,16 +16,9 @@ const draw = async () => {
 
 await draw();
 if (live) {
-  const source = new EventSource(live.dataset.source);
   let lines = null;
-  source.addEventListener("message", async (event) => {
-    const state = JSON.parse(event.data);
+  follow(live.dataset.source, async (state) => {
     document.querySelector("#doing").textContent = state.doing;
-    if (!state.live) {
-      source.close();
-      location.reload();
-      return;
-    }
     if (lines !== null && state.lines !== lines) await Promise.all([draw(), refreshParts()]);
     lines = state.lines;
   });
