@@ -8,6 +8,7 @@ exact in float32, so the weights stay the same. A GPU always computes in the sto
 import os
 import platform
 import time
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
@@ -142,7 +143,8 @@ def measure_linear(half: str) -> tuple[float, float]:
         linear = nn.Linear(WIDTH, OUT, bias=False, dtype=dtype)
         layer = PackedLinear(linear) if can_pack(linear.weight) else linear
         batches = [torch.ones(rows, WIDTH, dtype=dtype) for rows in _ROWS]
-        with torch.inference_mode():
+        with torch.inference_mode(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch tells of a type that the processor lacks: that is what is measured here
             return sum(_best(lambda given=given: layer(given)) for given in batches)
 
     threads = torch.get_num_threads()

@@ -15,11 +15,11 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint  # pyright: ignore[reportUnknownVariableType]
 
 from sandlot.model.nn.decoder import Attend, Block, Decoder
-from sandlot.train.forest.attention import forest_attention, padded_size
+from sandlot.train.forest.attention import BLOCK, forest_attention, padded_size
 from sandlot.train.forest.depth_first import ForwardSettings, forward_depth_first
 from sandlot.train.forest.forest import Forest, forest_of
 from sandlot.train.forest.layers import PLAIN, LayerFunctions, at_least_fp32
-from sandlot.train.forest.row_attention import row_attention, rows_are_faster
+from sandlot.train.forest.part_attention import part_attention, parts_if_faster
 from sandlot.train.forest.scores import score_tokens, to_tensor
 from sandlot.train.rows import Row
 
@@ -76,21 +76,27 @@ def forward_rows(
     )
 
 
-def _attention(forest: Forest, spare: int, device: torch.device) -> Attend:
-    """The fastest attention for a forest, padded with `spare` tokens."""
-    if device.type == "cuda" and rows_are_faster(forest):
-        return row_attention(forest, len(forest) + spare, device)
+def _attention(decoder: Decoder, forest: Forest) -> tuple[Attend, int]:
+    """The fastest attention for a forest, and how many tokens of padding it wants at the end."""
+    weights = decoder.embedding.weight
+    if weights.device.type != "cuda":
+        return forest_attention(to_tensor(forest.last, weights.device)), 0
+    dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else weights.dtype
+    parts = parts_if_faster(forest, dtype, decoder.shape.head)
+    if parts is not None:
+        spare = -len(forest) % BLOCK
+        return part_attention(parts, len(forest) + spare, weights.device), spare
+    spare = padded_size(len(forest)) - len(forest)
     padding = np.arange(len(forest), len(forest) + spare) + 1
-    return forest_attention(to_tensor(np.concatenate((forest.last, padding)), device))
+    return forest_attention(to_tensor(np.concatenate((forest.last, padding)), weights.device)), spare
 
 
 def _hidden(decoder: Decoder, forest: Forest, functions: LayerFunctions, *, recompute: bool) -> Tensor:
-    """Hidden states of the forest's tokens. On a GPU it is padded to a common size."""
+    """Hidden states of the forest's tokens, and of padding after them."""
     device = decoder.embedding.weight.device
-    spare = padded_size(len(forest)) - len(forest) if device.type == "cuda" else 0
+    attend, spare = _attention(decoder, forest)
     ids = to_tensor(np.pad(forest.ids, (0, spare)), device)
     positions = to_tensor(np.pad(forest.depth, (0, spare)), device)
-    attend = _attention(forest, spare, device)
 
     def layer(number: int, block: Block, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         return functions.outputs(block, x, attend(number, *functions.inputs(block, x, cos, sin)))

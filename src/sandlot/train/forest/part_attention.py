@@ -1,0 +1,279 @@
+"""Attention over a forest in parts (`parts.py`), with cuDNN's kernels, which know no mask but causal.
+
+Per pair of tokens they take about two thirds of the time of a kernel with a mask. Results of a row and of the trunks above it
+are one softmax in pieces: each piece comes with the logarithm of its sum, by which they are weighed. The backward pass of every
+piece is given the whole softmax's result and sum, which is all that it needs to know of the others.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+from sandlot.model.nn.decoder import Attend
+from sandlot.train.forest.forest import Forest
+from sandlot.train.forest.parts import STEP, Parts, cut_forest
+from sandlot.train.forest.scores import to_tensor
+
+_FASTER = 1.5
+"""Parts are used up to this many times the pairs of the forest. On an H200, kernels without a mask computed 1.3 to 1.5 times as
+many pairs per second as the forest's."""
+_STARTING = 30_000_000
+"""What trunks cost beside their pairs, in pairs: gathering, weighing, and the starts of more kernels."""
+_NEVER = 1e9
+"""The sum of a query that is left out: every weight it would give is 0."""
+
+
+def parts_if_faster(forest: Forest, dtype: torch.dtype, width: int) -> Parts | None:
+    """The parts of a forest, if its attention is less work that way and this GPU can do it."""
+    parts = cut_forest(forest)
+    cost = parts.pairs + (_STARTING if parts.trunks else 0)
+    return parts if cost < _FASTER * forest.seen and _has_kernels(dtype, width) else None
+
+
+def part_attention(parts: Parts, count: int, device: torch.device) -> Attend:
+    """Attention for `count` tokens: the forest's, and padding after them, which is left out."""
+    places = Places(parts, count, device)
+
+    def attend(_layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        if device.type == "cuda" and torch.is_autocast_enabled("cuda"):
+            q, k, v = (x.to(torch.get_autocast_dtype("cuda")) for x in (q, k, v))
+        return cast("Tensor", cast("Any", _Attention).apply(q, k, v, places))
+
+    return attend
+
+
+class Batch(NamedTuple):
+    """Rows that one kernel computes: `rows` x `length` places from `first` on."""
+
+    first: int
+    rows: int
+    length: int
+
+    def of(self, x: Tensor) -> Tensor:
+        """Its places of all `[places, heads, ...]`, as `[rows, heads, length, ...]`."""
+        own = x[self.first : self.first + self.rows * self.length]
+        return own.view(self.rows, self.length, *x.shape[1:]).transpose(1, 2)
+
+
+class Window(NamedTuple):
+    """A trunk on the device: its keys, and its queries, padded at their end."""
+
+    keys: Tensor
+    first: int
+    last: int
+    length: int
+
+    def of(self, x: Tensor, *, fill: float = 0.0) -> Tensor:
+        """Its queries of all `[tokens, heads, ...]`, as `[1, heads, length, ...]`."""
+        own = x.new_full((self.length, *x.shape[1:]), fill)
+        own[: self.last - self.first] = x[self.first : self.last]
+        return own.transpose(0, 1)[None]
+
+    def seen(self, x: Tensor) -> Tensor:
+        """Its keys of all `[tokens, heads, width]`, as `[1, heads, keys, width]`."""
+        return x[self.keys].transpose(0, 1)[None]
+
+
+class Places:
+    """Where tokens are in the rows, and which queries and keys the trunks have, as indices on the device."""
+
+    def __init__(self, parts: Parts, count: int, device: torch.device) -> None:
+        self.count = count
+        self.batches: list[Batch] = []
+        self.windows = [
+            Window(to_tensor(trunk.keys, device), trunk.first, trunk.last, _window_length(trunk.last - trunk.first, parts.step))
+            for trunk in parts.trunks
+        ]
+        places: list[np.ndarray] = []
+        size = 0
+        for batch in parts.rows:
+            length = parts.length(batch)
+            places += [np.arange(len(row)) + size + number * length for number, row in enumerate(batch)]
+            self.batches.append(Batch(size, len(batch), length))
+            size += len(batch) * length
+        tokens, at = (np.concatenate([np.empty(0, np.int64), *each]) for each in ([r for b in parts.rows for r in b], places))
+        index = np.zeros(size, np.int64)
+        index[at] = tokens
+        self.same = len(index) == count and bool((index == np.arange(count)).all())
+        """True if rows are the tokens in their own order: nothing is shared or padded."""
+        _, earliest = np.unique(tokens, return_index=True)
+        again = np.setdiff1d(np.arange(len(tokens)), earliest)
+        self.index = to_tensor(index, device)
+        self.first = to_tensor(at[earliest], device)
+        """For each token of the forest, its first place."""
+        self.again_from = to_tensor(at[again], device)
+        """Further places of shared tokens, and which tokens they are."""
+        self.again_to = to_tensor(tokens[again], device)
+
+    def gather(self, x: Tensor) -> Tensor:
+        """Tokens `[count, ...]` into places."""
+        return x if self.same else x[self.index]
+
+    def spread(self, x: Tensor, *, fill: float = 0.0) -> Tensor:
+        """Tokens into their first places, `fill` elsewhere."""
+        if self.same:
+            return x
+        out = x.new_full((len(self.index), *x.shape[1:]), fill)
+        out[self.first] = x[: len(self.first)]
+        return out
+
+    def take(self, x: Tensor) -> Tensor:
+        """The reverse of `spread`: the first place of each token, zero for padding."""
+        if self.same:
+            return x
+        out = x.new_zeros(self.count, *x.shape[1:])
+        out[: len(self.first)] = x[self.first]
+        return out
+
+    def add_up(self, x: Tensor) -> Tensor:
+        """The reverse of `gather`: the sum of all places of each token. Padding has none."""
+        out = self.take(x)
+        return out.index_add_(0, self.again_to, x[self.again_from]) if len(self.again_to) else out
+
+
+def _window_length(count: int, step: int) -> int:
+    """One of few lengths: a multiple of the step, and of a thirty-second of the next power of two."""
+    step = max(step, 1 << max(0, count.bit_length() - 5))
+    return -(-count // step) * step
+
+
+class _Attention(Function):
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, places: Places) -> Tensor:
+        """Rows, then what their tokens see in trunks."""
+        kernels = _kernels(q.device)
+        rows = [places.gather(x) for x in (q, k, v)]
+        found = [kernels.forward(*(batch.of(x) for x in rows), True) for batch in places.batches]  # noqa: FBT003 - torch's own order
+        out, total = (places.take(_joined(each[part] for each in found)) for part in (0, 1))
+        for window in places.windows:
+            here, weight = kernels.forward(window.of(q), window.seen(k), window.seen(v), False)  # noqa: FBT003 - as above
+            own = slice(window.first, window.last)
+            count = window.last - window.first
+            out[own], total[own] = kernels.merge(out[own], total[own], _flat(here)[:count], _flat(weight)[:count])
+        ctx.places = places
+        ctx.save_for_backward(q, k, v, out, total)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+        """Every part's gradients, by the sums of the whole."""
+        q, k, v, out, total = ctx.saved_tensors
+        places, (sent,) = cast("Places", ctx.places), gradients
+        kernels = _kernels(q.device)
+        rows = [places.gather(x) for x in (q, k, v)]
+        spread = [places.spread(sent), places.spread(out), places.spread(total, fill=_NEVER)]
+        found = [
+            kernels.backward(*(batch.of(x) for x in (*rows, *spread)), True)  # noqa: FBT003 - as above
+            for batch in places.batches
+        ]
+        dq, dk, dv = (_joined(each[part] for each in found) for part in range(3))
+        dq, dk, dv = places.take(dq), places.add_up(dk), places.add_up(dv)
+        for window in places.windows:
+            asked = (window.of(q), window.seen(k), window.seen(v), window.of(sent), window.of(out), window.of(total, fill=_NEVER))
+            own_q, own_k, own_v = (_flat(x) for x in kernels.backward(*asked, False))  # noqa: FBT003 - as above
+            dq[window.first : window.last] += own_q[: window.last - window.first]
+            dk.index_add_(0, window.keys, own_k)
+            dv.index_add_(0, window.keys, own_v)
+        return dq, dk, dv, None
+
+
+def _flat(x: Tensor) -> Tensor:
+    """`[rows, heads, length, ...]` as `[places, heads, ...]`."""
+    return x.transpose(1, 2).flatten(0, 1)
+
+
+def _joined(found: Iterable[Tensor]) -> Tensor:
+    """The results of all batches, as `[places, heads, ...]`."""
+    flat = [_flat(each) for each in found]
+    return flat[0] if len(flat) == 1 else torch.cat(flat)
+
+
+# -- kernels -----------------------------------------------------------------------------------------------------------
+
+
+class _Kernels(NamedTuple):
+    """Attention of `[rows, heads, length, width]`, with the logarithms of its sums `[rows, heads, length]`."""
+
+    forward: Callable[..., tuple[Tensor, Tensor]]
+    """(q, k, v, causal) -> result, sums."""
+    backward: Callable[..., tuple[Tensor, Tensor, Tensor]]
+    """(q, k, v, gradient of the result, result, sums, causal) -> gradients of q, k and v."""
+    merge: Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+    """(result, sums, another result, its sums) -> both as one."""
+
+
+def _kernels(device: torch.device) -> _Kernels:
+    return _on_gpu() if device.type == "cuda" else _Kernels(_plain_forward, _plain_backward, _merge)
+
+
+@cache
+def _on_gpu() -> _Kernels:
+    return _Kernels(_cudnn_forward, _cudnn_backward, cast("Any", torch.compile)(_merge, dynamic=True))
+
+
+def _merge(out: Tensor, total: Tensor, other: Tensor, other_total: Tensor) -> tuple[Tensor, Tensor]:
+    whole = torch.logaddexp(total, other_total)
+    weighed = out * (total - whole).exp()[..., None] + other * (other_total - whole).exp()[..., None]
+    return weighed.to(out.dtype), whole
+
+
+def _plain_forward(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> tuple[Tensor, Tensor]:  # noqa: FBT001 - torch's own order
+    scores, shown = _scores(q, k, causal)
+    total = torch.logsumexp(scores, -1)
+    return torch.exp(scores - total[..., None]) @ shown(v), total
+
+
+def _plain_backward(*given: Any) -> tuple[Tensor, Tensor, Tensor]:
+    q, k, v, sent, out, total, causal = given
+    scores, shown = _scores(q, k, causal)
+    weights = torch.exp(scores - total[..., None])
+    to_scores = weights * (sent @ shown(v).mT - (sent * out).sum(-1, keepdim=True)) * q.shape[-1] ** -0.5
+    return to_scores @ shown(k), _summed(to_scores.mT @ q, k), _summed(weights.mT @ sent, v)
+
+
+def _scores(q: Tensor, k: Tensor, causal: bool) -> tuple[Tensor, Callable[[Tensor], Tensor]]:  # noqa: FBT001 - as above
+    def shown(x: Tensor) -> Tensor:
+        return x.repeat_interleave(q.shape[1] // x.shape[1], 1)
+
+    scores = q @ shown(k).mT * q.shape[-1] ** -0.5
+    if causal:
+        scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), float("-inf"))
+    return scores, shown
+
+
+def _summed(x: Tensor, like: Tensor) -> Tensor:
+    """Over the query heads of each head of `like`."""
+    return x.view(x.shape[0], like.shape[1], -1, *x.shape[2:]).sum(2)
+
+
+def _cudnn_forward(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> tuple[Tensor, Tensor]:  # noqa: FBT001 - as above
+    attend = torch.ops.aten._scaled_dot_product_cudnn_attention  # noqa: SLF001 - the public call gives no sums
+    out, total, *_ = attend(q, k, v, None, True, 0.0, causal, False)  # noqa: FBT003 - torch's own order
+    return out, total.view(out.shape[:3])
+
+
+def _cudnn_backward(*given: Any) -> tuple[Tensor, Tensor, Tensor]:
+    q, k, v, sent, out, total, causal = given
+    seed = torch.zeros((), dtype=torch.int64, device=q.device)  # of dropout, which there is none
+    learn = torch.ops.aten._scaled_dot_product_cudnn_attention_backward  # noqa: SLF001 - as above
+    sums = total.contiguous()[..., None]
+    return learn(sent, q, k, v, out, sums, seed, seed, None, None, None, q.shape[2], k.shape[2], 0.0, causal)
+
+
+@cache
+def _has_kernels(dtype: torch.dtype, width: int) -> bool:
+    """True if cuDNN computes attention of this width here: it needs half precision and a recent GPU."""
+    if dtype not in {torch.bfloat16, torch.float16}:
+        return False
+    try:
+        q, k, v = (torch.zeros(1, heads, STEP, width, dtype=dtype, device="cuda") for heads in (2, 1, 1))
+        out, total = _cudnn_forward(q, k, v, True)  # noqa: FBT003 - torch's own order
+        _cudnn_backward(q, k, v, out, out, total, True)  # noqa: FBT003 - as above
+    except (RuntimeError, NotImplementedError):
+        return False
+    return True

@@ -1,0 +1,99 @@
+"""A forest cut into trunks and rows, for attention kernels that know no mask.
+
+A trunk is a long prefix that several rows share. What follows it sees all of it, so that no mask is needed; within the trunk,
+and within what is left of each row, attention is plainly causal. Tokens that several rows share but that make no trunk are in
+each of these rows; only the first place of a token counts.
+"""
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+
+from sandlot.train.forest.forest import Forest, Ints
+
+STEP = 256
+"""Default: trunks are cut, and rows padded, to a multiple of this, since a kernel is prepared for every size."""
+WORTH = 4_000_000
+"""Pairs of tokens that a trunk must save: below that, starting its kernels takes longer."""
+_ALIKE = 0.75
+"""Rows are computed together if none is shorter than this share of the longest: all are padded to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trunk:
+    """Keys that all of some queries see."""
+
+    keys: Ints
+    """Tokens, in the order of their row."""
+    first: int
+    """The queries are `first` to `last`, without the last: everything after the trunk in its subtree."""
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What attention over a forest computes: rows by themselves, and trunks for what follows them."""
+
+    rows: tuple[tuple[Ints, ...], ...]
+    """Tokens of rows, in batches of rows that are padded to one length."""
+    trunks: tuple[Trunk, ...]
+    step: int
+    """Rows are padded to a multiple of this."""
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of tokens that are computed, padding included."""
+        causal = sum(len(batch) * self.length(batch) ** 2 // 2 for batch in self.rows)
+        return causal + sum(len(trunk.keys) * (trunk.last - trunk.first) for trunk in self.trunks)
+
+    def length(self, batch: tuple[Ints, ...]) -> int:
+        """The length that the rows of a batch are padded to."""
+        return _padded(max(map(len, batch)), self.step)
+
+
+def _padded(length: int, step: int) -> int:
+    return -(-length // step) * step
+
+
+def cut_forest(forest: Forest, *, step: int = STEP, worth: int = WORTH) -> Parts:
+    """The parts of a forest. Every token is in some row, and sees the trunks above that row and what is before it in it."""
+    paths = sorted(forest.paths, key=lambda path: (int(path[-1]) if len(path) else -1, len(path)))
+    shared = [_common(one, other) for one, other in itertools.pairwise(paths)]
+    rows: list[Ints] = []
+    trunks: list[Trunk] = []
+    left = [(0, len(paths), 0)]
+    while left:
+        low, high, start = left.pop()
+        if high - low == 1:
+            rows.append(paths[low][start:])
+            continue
+        common = min(shared[low : high - 1])
+        size = (common - start) // step * step
+        if size and (high - low - 1) * size * size // 2 >= worth:
+            keys = paths[low][start : start + size]
+            start += size
+            rows.append(keys)
+            first, last = int(keys[-1]) + 1, int(forest.last[keys[-1]])
+            if first < last:
+                trunks.append(Trunk(keys, first, last))
+        cuts = [low, *(number + 1 for number in range(low, high - 1) if shared[number] == common), high]
+        left += [(one, other, start) for one, other in itertools.pairwise(cuts)]
+    return Parts(tuple(_batches([row for row in rows if len(row)], step)), tuple(trunks), step)
+
+
+def _batches(rows: list[Ints], step: int) -> list[tuple[Ints, ...]]:
+    """Rows of about one length together, the longest first; rows of one length in the order of their tokens."""
+    found: list[list[Ints]] = []
+    for row in sorted(rows, key=lambda row: (-_padded(len(row), step), int(row[-1]))):
+        if not found or _padded(len(row), step) < _ALIKE * _padded(len(found[-1][0]), step):
+            found.append([])
+        found[-1].append(row)
+    return [tuple(batch) for batch in found]
+
+
+def _common(one: Ints, other: Ints) -> int:
+    """Number of tokens that two paths begin with together."""
+    length = min(len(one), len(other))
+    differ = np.flatnonzero(one[:length] != other[:length])
+    return int(differ[0]) if len(differ) else length
