@@ -5,6 +5,7 @@ once in each type, in CPU seconds, and the timing is cached by processor and tor
 exact in float32, so the weights stay the same. A GPU always computes in the stored type.
 """
 
+import math
 import os
 import platform
 import time
@@ -25,6 +26,8 @@ _SLOWER = 1.25
 _ROWS = (1, 64)
 """Tokens of the timed batches: decoding and a prompt."""
 WIDTH, OUT, CALLS, REPEATS = 576, 1536, 3, 4
+_HOPELESS, _HOPELESS_S = 20, 0.05
+"""A first call that takes this many times as long as float32 in all, and this many CPU seconds, is not repeated."""
 _CPU_INFO = Path("/proc/cpuinfo")
 _NAMES = ("model name", "flags", "Features", "CPU implementer", "CPU part", "CPU variant")
 """The fields of `/proc/cpuinfo` that identify a processor type, on x86-64 and aarch64."""
@@ -139,24 +142,30 @@ def measure_linear(half: str) -> tuple[float, float]:
 
     from sandlot.model.nn.packed import PackedLinear, can_pack  # noqa: PLC0415 - as above
 
-    def seconds(dtype: torch.dtype) -> float:
+    def seconds(dtype: torch.dtype, hopeless_s: float) -> float:
         linear = nn.Linear(WIDTH, OUT, bias=False, dtype=dtype)
         layer = PackedLinear(linear) if can_pack(linear.weight) else linear
         batches = [torch.ones(rows, WIDTH, dtype=dtype) for rows in _ROWS]
         with torch.inference_mode(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch tells of a type that the processor lacks: that is what is measured here
-            return sum(_best(lambda given=given: layer(given)) for given in batches)
+            return sum(_best(lambda given=given: layer(given), hopeless_s) for given in batches)
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # waiting threads use CPU time too
     try:
-        return seconds(getattr(torch, half)), seconds(torch.float32)
+        single_s = seconds(torch.float32, math.inf)
+        return seconds(getattr(torch, half), max(_HOPELESS_S, _HOPELESS * single_s)), single_s
     finally:
         torch.set_num_threads(threads)
 
 
-def _best(call: Callable[[], object]) -> float:
-    call()  # the first call allocates and packs
+def _best(call: Callable[[], object], hopeless_s: float) -> float:
+    """CPU seconds of `CALLS` calls. A first call longer than `hopeless_s` is enough: an emulated type takes seconds."""
+    started = time.process_time()
+    call()  # allocates and packs
+    first_s = time.process_time() - started
+    if first_s > hopeless_s:
+        return first_s * CALLS
     found: list[float] = []
     for _ in range(REPEATS):
         started = time.process_time()
