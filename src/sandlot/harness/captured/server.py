@@ -50,6 +50,8 @@ class CapturedConversation:
         """The limit that was reached, or REFUSED if the last turn was refused."""
         self.error: SandlotError | None = None
         """An error on our side."""
+        self.acting = anyio.Lock()
+        """Held while a turn is taken or a tool runs: a turn that is given up removes what was added to the trace meanwhile."""
         self.num_abandoned = 0
         """Requests whose client disconnected before its turn was taken."""
         self._trace = trace
@@ -58,12 +60,11 @@ class CapturedConversation:
         self._limit: End | None = None
         self._num_overflows = 0
         self._kept_bytes = 0
-        self._taking = anyio.Lock()
         self._wishes: set[str] = set()
 
     async def turn(self, asked: TurnRequest) -> TurnReply:
         """Take the next turn of the conversation in a request."""
-        async with self._taking:
+        async with self.acting:
             if self._limit is not None:
                 self.finish(self._limit)
             if self.over.is_set():

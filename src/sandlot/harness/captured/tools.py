@@ -99,8 +99,9 @@ class ServedTools:
         """Run the calls one after the other until the stream ends."""
         async for waiting in waiting_calls:
             try:
-                if not (self.closed or self._conversation.over.is_set()):
-                    waiting.result = await self._answer(waiting)
+                async with self._conversation.acting:
+                    if not (self.closed or self._conversation.over.is_set()):
+                        waiting.result = await self._answer(waiting)
             except SandlotError as error:
                 self._conversation.fail(error)
             finally:

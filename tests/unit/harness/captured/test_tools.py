@@ -18,7 +18,7 @@ from sandlot.env.session import MAX_CALLS, open_session
 from sandlot.harness.captured import tools as served
 from sandlot.harness.captured.command import CommandAgent
 from sandlot.model.policy.tokens import token_policies
-from toy_tokens import ScriptedTokens, ToyRenderer
+from toy_tokens import ScriptedTokens, ToyRenderer, never
 
 TASK = Task("one", prompt="Add the numbers.")
 AGENT = """
@@ -83,14 +83,14 @@ class Left(NamedTuple):
     files: set
 
 
-async def played(script: str, env: Environment | None = None, turns: int = 1):
+async def played(script: str, env: Environment | None = None, turns: int = 1, then=()):
     trace = Trace(run="r", task="one", rollout=0, seed=0)
     harness = CommandAgent(f"/usr/bin/python3 -c {shlex.quote(AGENT + script)}")
     with anyio.fail_after(60):
         async with backend_of("root") as backend, open_session(env or office(), TASK, backend=backend) as session:
             calls = []
             session.on_call = lambda turn, name, _seconds, error: calls.append((turn, name, error))
-            policies = token_policies(ScriptedTokens(*["ok"] * turns), ToyRenderer(), Sampling(max_tokens=64))
+            policies = token_policies(ScriptedTokens(*["ok"] * turns, *then), ToyRenderer(), Sampling(max_tokens=64))
             async with policies.policy(TASK, 7) as policy:
                 end = await harness.play(session, policy, trace)
             evidence = await session.gather("")
@@ -261,6 +261,24 @@ tool("add", '{"a": 1}')
 """
     _, _, left = await played(script)
     assert left.state == {"added": [[1, 1]], "ended": 1}
+
+
+async def test_a_model_request_that_is_given_up_does_not_take_the_record_of_a_call_with_it():
+    script = """
+import socket
+body = json.dumps({"messages": [{"role": "user", "content": "go"}]})
+talk = socket.create_connection(BASE.removeprefix("http://").split(":"))
+talk.sendall(f"POST /v1/chat/completions HTTP/1.1\\r\\nHost: x\\r\\nContent-Length: {len(body)}\\r\\n\\r\\n{body}".encode())
+time.sleep(0.3)
+child = subprocess.Popen(["tool", "add", '{"a": 1}'])
+try: child.wait(timeout=2)
+except subprocess.TimeoutExpired: pass
+talk.close()
+child.wait()
+"""
+    _, trace, left = await played(script, then=(never,))
+    assert left.state["added"] == [[1, 1]]
+    assert [called["tool"] for called in of_kind(trace, "tool_called")] == ["add"]
 
 
 async def test_calls_are_not_messages_so_the_tokens_stay_the_models():
