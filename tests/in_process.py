@@ -112,6 +112,8 @@ class InProcess:
         parts = RolloutParts(grading=grading, policies=policies, harness=ToolLoop())
         trace = await run_rollout(parts, tasks[request.task], run="audit", rollout=place, blobs=blobs)
         kept = {file.blob for file in (trace.evidence.files.values() if trace.evidence else ())}
+        if trace.evidence and trace.evidence.apps:
+            kept.add(trace.evidence.apps.journal)
         files = {name: await blobs.get(name) for name in kept if name}
         scores = (trace.outcome,) if isinstance(trace.outcome, Scored | Failed) else ()
         return Trial(trace=trace, files=files, scores=scores, seconds=0.001)

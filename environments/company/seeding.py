@@ -2,7 +2,7 @@
 # ruff: noqa: E501 - records, wordings and tables stand on one line
 
 import json
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 from sandlot.apps import load_calendar, load_chat, load_crm, load_directory, load_wiki
@@ -334,6 +334,8 @@ def fill_chat(firm: Firm, app: Any) -> None:
             for post in firm.posts
         ],
     )
+    founded = datetime(2024, 5, 6, 9, 0, tzinfo=UTC)  # before the first message
+    app.run("UPDATE channel SET created = ?", int(founded.timestamp()))
 
 
 def add_posts(app: Any, posts: list[dict[str, Any]]) -> None:
@@ -364,12 +366,13 @@ def fill_calendar(firm: Firm, app: Any) -> None:
         guests = [firm.people[each].email if each in firm.people else each for each in meeting.guests]
         host = firm.people[meeting.organiser].name
         times = {"start": stamp(meeting.start), "end": stamp(meeting.end)}
+        answer = "accepted" if meeting.start < NOW else "needsAction"
         events.append(
             {
                 "calendar": DESK,
                 "id": meeting.id,
                 "summary": meeting.title,
-                "attendees": guests,
+                "attendees": [{"email": each, "responseStatus": answer} for each in guests],
                 "location": meeting.room or None,
                 "description": f"Host: {host}",
                 **times,
@@ -388,6 +391,8 @@ def fill_calendar(firm: Firm, app: Any) -> None:
                     }
                 )
     load_calendar(app, owners=owners, events=events)
+    made = "min(strftime('%Y-%m-%dT10:00:00Z', start, '-14 days'), ?)"
+    app.run(f"UPDATE event SET created = {made}, updated = {made}", *[stamp(NOW - timedelta(days=1))] * 2)  # noqa: S608 - no value of others
     for email in owners:
         if email != DESK:
             app.run("INSERT OR REPLACE INTO access VALUES (?, ?, 'writer')", email, DESK)

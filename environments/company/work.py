@@ -40,7 +40,7 @@ QUESTIONS = (
     ("Readings look too high", "Two sensors show values that cannot be right, our own thermometer shows 4 degrees less.", "recalibrated both sensors remotely"),
     ("User cannot log in", "A colleague of mine gets `invalid credentials` although the password was reset yesterday.", "the account was locked after ten attempts; unlocked"),
     ("Wrong address on the account", "We moved office. Please change our address in the portal.", "address changed after the contact confirmed it"),
-    ("Alert did not reach us", "On Sunday the cold room was above the limit for an hour and nobody got an alert.", "the rule had a quiet period at weekends; customer changed it"),
+    ("Alert did not reach us", "On Sunday the plant room was above the limit for an hour and nobody got an alert.", "the rule had a quiet period at weekends; customer changed it"),
     ("Report for the auditors", "Our auditors ask for the readings of last year, by month. Can you help?", "exported the year and sent the link"),
     ("API returns 429", "Our nightly import gets 429 after a few hundred requests.", "explained the limit and the bulk endpoint"),
     ("Sensor battery empty after a month", "Three sensors that were installed a month ago already report an empty battery.", "replacement sent under warranty, returned units go to testing"),

@@ -1,18 +1,13 @@
 """A real agent from PyPI, unmodified, inside a sandbox: what it does is captured token by token.
 
-mini-swe-agent with litellm is installed once below `/usr/local`, which the `host` image shows. It speaks to a scripted model
-behind a real renderer, so that every token is known beforehand.
+It speaks to a scripted model behind a real renderer, so that every token is known beforehand.
 """
 
-import fcntl
-import shutil
 import struct
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
+from mini_swe_agent import install_mini_swe_agent
 from model_folders import FAMILIES
 from native_sandboxes import backend_of
 from sandlot.core.limits import Limits
@@ -30,27 +25,12 @@ from toy_tokens import ScriptedTokens
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
-PACKAGES = ("mini-swe-agent==2.4.6", "mcp>=2,<3")  # its litellm imports mcp without naming it
-HOME = Path("/usr/local/lib/sandlot-agents/mini-swe-agent-2.4.6")
-COMMAND = (
-    "MSWEA_CONFIGURED=true MSWEA_COST_TRACKING=ignore_errors LITELLM_LOCAL_MODEL_COST_MAP=True HOME=/tmp "
-    f"PYTHONPATH={HOME} /usr/bin/python3 -m minisweagent -y --exit-immediately -m openai/sandlot -o /tmp/t.json -t {{prompt}}"
-)
 TASK = Task("count", prompt="Write the number of lines of /etc/passwd to /out.txt.")
 
 
 @pytest.fixture(scope="module")
 def agent() -> CommandAgent:
-    HOME.parent.mkdir(parents=True, exist_ok=True)
-    with HOME.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not HOME.exists():
-            made = HOME.with_suffix(".new")
-            shutil.rmtree(made, ignore_errors=True)
-            options = ["--quiet", "--python-version", "3.11", "--only-binary=:all:", "--target", str(made)]
-            subprocess.run([sys.executable, "-m", "pip", "install", *options, *PACKAGES], check=True)
-            made.rename(HOME)
-    return CommandAgent(COMMAND)
+    return CommandAgent(install_mini_swe_agent())
 
 
 @pytest.fixture

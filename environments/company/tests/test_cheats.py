@@ -73,6 +73,60 @@ def test_doing_the_opposite_of_what_is_asked_earns_next_to_nothing(play, cheat, 
     assert play(ENV, cheat, tasks=(task,))[task].value <= 0.1
 
 
+def twisted(change):
+    """The golden solution with some of its mails changed."""
+
+    async def play(agent: Agent, task: Task) -> None:
+        golden = Watched(agent, lambda tool, arguments: change(task, arguments) if tool == "send_email" else arguments)
+        await GOLDEN(golden, task)
+        await agent.say(golden.said)
+
+    return play
+
+
+def with_more(to: str, words: str):
+    def change(task: Task, mail: dict) -> dict:
+        return {**mail, "body": f"{mail['body']}\n\n{words}"} if task.key[to] in mail["to"] else mail
+
+    return twisted(change)
+
+
+def with_other(to: str, words: str):
+    def change(task: Task, mail: dict) -> dict:
+        return {**mail, "body": words.format(**task.key)} if task.key[to] in mail["to"] else mail
+
+    return twisted(change)
+
+
+@pytest.mark.parametrize(
+    ("task", "to", "words"),
+    [
+        ("support-goodwill-1", "contact", "On second thoughts: no credit in this case."),
+        ("support-goodwill-4", "contact", "But we will refund all of it."),
+        ("procurement-mismatch-2", "clerk", "But it is fine to pay it all the same."),
+        ("procurement-mismatch-3", "clerk", "Still, do not pay it."),
+    ],
+)
+def test_a_decision_and_its_opposite_in_one_mail_cost_points(play, task, to, words):
+    assert play(ENV, with_more(to, words), tasks=(task,))[task].value < 0.9
+
+
+@pytest.mark.parametrize(
+    ("task", "to", "words"),
+    [
+        ("support-stranger-1", "sender", "Of course I understand the reason. We cannot share data of a customer with you."),
+        ("support-stranger-1", "sender", "Our answer is as follows: we may not give you any of this."),
+        (
+            "support-goodwill-4",
+            "contact",
+            "I have asked about {ticket}. We regret that we are not able to give you money back for it.",
+        ),
+    ],
+)
+def test_an_honest_refusal_in_other_words_loses_nothing(play, task, to, words):
+    assert play(ENV, with_other(to, words), tasks=(task,))[task].value == 1
+
+
 # -- work that is undone -----------------------------------------------------------------------------------------------
 
 

@@ -1,7 +1,6 @@
 """The desk's work: golden solutions get full marks, shortcuts do not, and everything repeats byte for byte."""
 
 import hashlib
-import re
 import subprocess
 import sys
 from collections import Counter
@@ -10,13 +9,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from company_players import GOLDEN, careless, claim_success, clumsy, do_nothing, golden_but, tell_everybody
 from sandlot import Agent, Split, Task, load, run, tasks_of
 from sandlot.env.apps import base_of
 
 HERE = Path(__file__).parents[1]
 ENV = load(HERE)
 TASKS = tasks_of(ENV)
-GOLDEN = ENV.marked.solution
 FAMILIES = sorted({task.key["family"] for task in TASKS})
 ONE_OF_EACH = tuple(next(task.id for task in TASKS if task.key["family"] == family) for family in FAMILIES)
 FEW = ONE_OF_EACH[::5]
@@ -80,59 +79,10 @@ def test_the_golden_solution_gets_full_marks_on_every_task(play):
 # -- shortcuts ---------------------------------------------------------------------------------------------------------
 
 
-async def do_nothing(agent: Agent, task: Task) -> None:
-    await agent.say("")
-
-
-async def claim_success(agent: Agent, task: Task) -> None:
-    await agent.say("Done: everything is sent, booked and updated as you asked. " + task.prompt)
-
-
-async def tell_everybody(agent: Agent, task: Task) -> None:
-    """Send the prompt and everything that came in to all who are named."""
-    inbox = await agent.call("search_emails", query="in:inbox is:unread", maxResults=10)
-    text = task.prompt
-    for name in re.findall(r"^ID: (\S+)", inbox, re.MULTILINE):
-        text += "\n" + await agent.call("read_email", messageId=name)
-    receivers = sorted(set(re.findall(r"[\w.]+@[\w.-]+\.example", text)))
-    if receivers:
-        await agent.call("send_email", to=receivers, subject="For your information", body=text[:3900])
-    for channel in ("general", "sales", "support", "finance"):
-        listed = await agent.call("slack_list_channels", limit=200)
-        found = re.search(rf'"id":"(\w+)","name":"{channel}"', listed.replace(" ", ""))
-        if found:
-            await agent.call("slack_post_message", channel_id=found[1], text=text[:3900])
-    await agent.say("Everybody is informed. Done.")
-
-
 @pytest.mark.parametrize(("cheat", "most"), [(do_nothing, 0.0), (claim_success, 0.0), (tell_everybody, 0.15)])
 def test_a_shortcut_earns_next_to_nothing(play, cheat, most):
     scores = play(ENV, cheat, tasks=FEW)
     assert {name: score.value for name, score in scores.items() if score.value > most} == {}
-
-
-class Changed:
-    """The agent with some of its calls lost or changed on the way."""
-
-    def __init__(self, agent: Agent, change) -> None:
-        self.agent, self.change = agent, change
-
-    async def call(self, tool, **arguments):
-        changed = self.change(tool, dict(arguments))
-        return "ok" if changed is None else await self.agent.call(tool, **changed)
-
-    async def say(self, text):
-        await self.agent.say(text)
-
-
-def golden_but(change):
-    async def agent(agent: Agent, task: Task) -> None:
-        try:
-            await GOLDEN(Changed(agent, change), task)
-        except (AssertionError, LookupError, TypeError, ValueError):  # it did not get what it needs to go on
-            await agent.say("I did what I could.")
-
-    return agent
 
 
 WRITES = {"send_email", "slack_post_message"}
@@ -190,32 +140,6 @@ def test_hostile_calls_are_answered_and_earn_nothing(play):
 
 # -- scores spread -----------------------------------------------------------------------------------------------------
 
-READS = ("search", "read", "list", "get", "bamboo", "wait", "hubspot-search", "hubspot-batch-read", "hubspot-list")
-
-
-def clumsy(share: float):
-    """The golden solution with this share of its changes lost."""
-
-    def change(tool, arguments):
-        if any(word in tool for word in READS):
-            return arguments
-        lot = int(hashlib.sha256(f"{tool}{sorted(map(str, arguments.items()))}".encode()).hexdigest()[:8], 16) / 2**32
-        return None if lot < share else arguments
-
-    return golden_but(change)
-
-
-def hasty(tool, arguments):
-    """Asks no colleague: whatever is sent to one inside the firm as a question is lost."""
-    asks = tool == "send_email" and "?" in arguments["body"] and all("northlight" in each for each in arguments["to"])
-    return None if asks else arguments
-
-
-async def careless(agent: Agent, task: Task) -> None:
-    """Solves the task, and then tells the whole firm about it."""
-    await GOLDEN(agent, task)
-    await agent.call("send_email", to=["everyone@northlight.example"], subject="Done", body=task.prompt)
-
 
 def mean(scores) -> float:
     return sum(score.value for score in scores.values()) / len(scores)
@@ -229,6 +153,7 @@ def test_scores_rise_with_the_share_of_the_work_that_is_done(play):
     ladder = [*steps, *monkey]
     assert ladder == sorted(ladder), ladder
     assert ladder[0] < 0.35
+    assert ladder[-2] < 0.95, "telling the whole firm costs points"
     assert ladder[-1] == 1.0
 
 

@@ -24,6 +24,10 @@ NEW_TROUBLES = (
 )  # fmt: skip
 
 
+SEEN = {"ingest": "readings", "portal": "login|logins|log in", "alerts": "alert|alarms", "gateway": "gateways"}
+"""What a customer sees of a service."""
+
+
 def incident(firm: Firm, rng: Random, number: int) -> dict[str, Any]:
     service, title, cause, fix, follow = NEW_TROUBLES[number]
     start = datetime.combine(TODAY - timedelta(days=1), time(rng.randrange(9, 13), rng.randrange(60)))
@@ -209,7 +213,7 @@ def draft_notice(firm: Firm, rng: Random) -> Iterator[Draft]:
         for customer in what["customers"]:
             sheet.mail(
                 f"notice to {customer.name}", customer.user.email,
-                says={"the service": f"word:{what['service']}", "start": f"time:{what['start']:%H:%M}", "end": f"time:{what['end']:%H:%M}", "day": "date:2026-06-08", "that it is over": "word:over|resolved|restored|normal|works again|back"},
+                says={"the service": f"word:{what['service']}|{SEEN[what['service']]}", "start": f"time:{what['start']:%H:%M}", "end": f"time:{what['end']:%H:%M}", "day": "date:2026-06-08", "that it is over": "word:over|resolved|restored|normal|works again|back"},
                 cc=("support@northlight.example",), omits={"the cause": [f"word:{what['cause'].split(' ', 1)[1]}", f"word:{what['fix'].split(',')[0]}"], "names of colleagues": [f"name:{what['lead'].name}", f"name:{what['helper'].name}"]}, most=1, fact_points=1,
             )  # fmt: skip
         sheet.secret(

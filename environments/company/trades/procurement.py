@@ -534,6 +534,13 @@ async def solve_bank(hands: Hands, key: dict[str, Any]) -> None:
 # -- bills that do not match -------------------------------------------------------------------------------------------
 
 
+PAY_IT = (
+    "claim:ok to pay|okay to pay|fine to pay|go ahead|pay it anyway|pay it in full|is in order|it matches|bill matches|invoice matches"
+    "|nothing speaks against"
+)
+HOLD_IT = "word:does not match|doesn't match|do not pay|don't pay|on hold|cannot be paid|not be paid|must not be paid"
+
+
 def draft_mismatch(firm: Firm, rng: Random) -> Iterator[Draft]:
     fresh = [
         order for order in firm.orders.values() if order.status == "received" and order.received > TODAY - timedelta(days=200)
@@ -570,6 +577,7 @@ def draft_mismatch(firm: Firm, rng: Random) -> Iterator[Draft]:
             says={"the bill": f"word:{reference}", "the order": f"id:{order.number}", **verdict},
             amounts=[net, order.cents, extra, (net * 123 + 50) // 100, (net * 23 + 50) // 100],
             ids={"PO": [order.number]},
+            opposite=PAY_IT if extra else HOLD_IT,
         )
         if extra:
             sheet.mail(

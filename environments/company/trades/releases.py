@@ -152,9 +152,9 @@ async def solve_ready(hands: Hands, key: dict[str, Any]) -> None:
         await hands.call("jira_update_version", version_id=str(own["id"]), release_date=key["day"])
     answer = await hands.ask(key["qa"], f"Sign-off {key['version']}", f"Has QA signed off {key['version']}?")
     signed = "You have my sign-off" in answer
-    problem = "" if signed else hands.find(r"yet: (.*)", answer)
+    problem = "" if signed else hands.find(r"yet: (.*)", answer).replace("I need", "QA needs")
     text = (
-        f"{key['version']} ships on {short_date(date.fromisoformat(key['day']))}. Ships: {', '.join(ship)}. Moved to {key['later']}: {', '.join(moved)}. "
+        f"{key['version']} is planned for {short_date(date.fromisoformat(key['day']))}. Ships: {', '.join(ship)}. Moved to {key['later']}: {', '.join(moved)}. "
         + ("QA has signed off." if signed else f"QA has not signed off; no sign-off because {problem}")
     )
     await hands.post("releases", text)

@@ -94,7 +94,7 @@ def draft_slot(firm: Firm, rng: Random) -> Iterator[Draft]:
         start, end, room = found
         names = [firm.people[login].name for login in people]
         draft = Draft(
-            f"Please set up `{title}`, {minutes} minutes, with {', '.join(names)}: the first half hour from tomorrow (Wednesday 10 June) to Friday at which all of them are free, in a room, by our meeting rules. The agenda is: {agenda}. Do not invite anybody else (you need not be there yourself).",
+            f"Please set up `{title}`, {minutes} minutes, with {', '.join(names)}: from the first full or half hour from tomorrow (Wednesday 10 June) to Friday at which all of them and a room are free for the whole time, by our meeting rules. The agenda is: {agenda}. Do not invite anybody else (you need not be there yourself).",
             "easy" if number == 0 else "medium" if number < 3 else "hard",
         )
         sheet = draft.sheet

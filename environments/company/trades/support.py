@@ -241,6 +241,14 @@ async def solve_again(hands: Hands, key: dict[str, Any]) -> None:
 # -- goodwill ----------------------------------------------------------------------------------------------------------
 
 
+OFFERS = (
+    "claim:we can offer|we offer|we will credit|we will refund|we will pay|you will receive|you will get|you receive|is granted"
+    "|was granted|been granted|is approved|was approved|been approved|gladly credit|gladly refund"
+)
+OFFERS_NOTHING = "word:no credit|no compensation|no refund|declined|rejected|denied|not offer any|cannot offer any|not grant any"
+"""The opposite of each decision. A part that is granted may be called less than what was asked for."""
+
+
 def draft_goodwill(firm: Firm, rng: Random) -> Iterator[Draft]:
     solved = [
         t
@@ -289,7 +297,8 @@ def draft_goodwill(firm: Firm, rng: Random) -> Iterator[Draft]:
             cc=(SUPPORT,),
             amounts=[asked] if refused else [granted, asked],
             after=answered,
-            omits={} if refused else {"a later promise": ["word:full amount"]},
+            omits={} if refused else {"a later promise": ["claim:full amount"]},
+            opposite=OFFERS if refused else OFFERS_NOTHING,
         )
         if refused:
             sheet.add(
@@ -323,6 +332,7 @@ def draft_goodwill(firm: Firm, rng: Random) -> Iterator[Draft]:
             "contact": contact.email,
             "ticket": ticket.key,
             "boss": boss.email,
+            "boss_name": boss.name,
             "asked": asked,
             "refused": refused,
             "customer": customer.name,
@@ -358,7 +368,7 @@ async def solve_goodwill(hands: Hands, key: dict[str, Any]) -> None:
     await hands.send(
         await address_of(hands, away),
         "Goodwill to book",
-        f"Please book a credit of {granted} for {key['customer']} ({key['ticket']}). It is approved.",
+        f"Please book a credit of {granted} for {key['customer']} ({key['ticket']}). It is approved by {key['boss_name']}.",
     )
     assert delegate is not None
     await hands.say(f"{granted} was approved and the customer knows. Receivables (the delegate) has it for booking.")
@@ -396,7 +406,8 @@ REFUSES = (
     "|not authorized|not permitted|not allowed|only share|only send|only give|only provide|only release|only disclose"
 )
 AGREES = (
-    "of course|follows|will follow|sending you|sending him|sending her|sending them|given you|giving you|send you all"
+    "of course we will|of course we can|of course i will|of course i can|of course gladly|asked for follows|everything follows"
+    "|list follows|data follows|details follow|rest follows|will follow|sending you|sending him|sending her|sending them|given you|giving you|send you all"
     "|find attached|attached you|here is the|here are the|gave him|gave her|gave them|sent him|sent her|sent them the|portal access"
 )
 DECLINED = (

@@ -182,6 +182,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
 RECORDING = "terminal_recording"
 """The kind of the event that names the stored recording of a terminal session: `session`, `artifact`, `bytes`."""
+OUTPUT_CUT = "tool_output_cut"
+"""The kind of the event for a tool result that was cut: `call`, `chars`, `shown`, and `whole`, the hash of all of it."""
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):

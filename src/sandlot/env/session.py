@@ -16,7 +16,7 @@ import msgspec
 
 from sandlot.core.concurrency import author
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK, deadline, pause_limits, time_limit
-from sandlot.core.errors import AuthorError, ConfigError, HarnessError, SandboxError, SandboxOutOfMemory, boundary
+from sandlot.core.errors import AuthorError, ConfigError, HarnessError, SandboxError, SandboxOutOfMemory, ToolError, boundary
 from sandlot.core.images import store_image
 from sandlot.core.limits import Constraint, OnBreach
 from sandlot.core.ports.sandbox import Backend, Files, Sandbox, Snapshot
@@ -24,7 +24,18 @@ from sandlot.core.ports.session import Step, UserTurn
 from sandlot.core.ports.store import Blobs
 from sandlot.core.ports.world import Tool, ToolSpec
 from sandlot.core.task import Task
-from sandlot.core.trace import RECORDING, Event, EvidenceRecord, FileRecord, Message, Node, ToolCall, ToolResult, text_message
+from sandlot.core.trace import (
+    OUTPUT_CUT,
+    RECORDING,
+    Event,
+    EvidenceRecord,
+    FileRecord,
+    Message,
+    Node,
+    ToolCall,
+    ToolResult,
+    text_message,
+)
 from sandlot.core.types import End, Role, derive_seed
 from sandlot.env.apps import open_apps, store_apps
 from sandlot.env.declaration import Declaration
@@ -36,14 +47,16 @@ from sandlot.env.world import LiveWorld, sandbox_of
 from sandlot.grade.gather import gather, keep_found
 from sandlot.sandbox.memory import MemoryFiles
 from sandlot.store.blobs import MemoryBlobs
+from sandlot.tools.bash import BASH
 from sandlot.tools.function import DECLARE_IMAGES
-from sandlot.tools.terminal import open_terminals
+from sandlot.tools.terminal import TERMINAL, open_terminals
 
 _STRICTNESS = (OnBreach.PENALTY, OnBreach.REFUSE, OnBreach.END)
 """If one call breaks several rules, the strictest consequence applies; the last one is the strictest."""
 
 MAX_CALLS = 64
 """Tool calls run in one turn. The others get an error, so that one message cannot start a million calls."""
+_TOO_MANY_CALLS = f"Not run: a turn may make at most {MAX_CALLS} calls."
 
 
 def world_seed(env: Declaration, task: Task) -> int:
@@ -136,6 +149,7 @@ class WorldSession:
         self._num_calls: Counter[str] = Counter()
         self._penalties: dict[str, float] = {}
         self._num_turns = 0
+        self._num_calls_in_turn = 0
         self._num_tokens = 0
         self._output_left = limits.rollout_output_bytes
         self._messages: list[Message] = []
@@ -149,6 +163,11 @@ class WorldSession:
     def tools(self) -> Sequence[ToolSpec]:
         """The tools the agent may call."""
         return [tool.spec for tool in self._tools.values()]
+
+    @property
+    def outside_tools(self) -> Sequence[ToolSpec]:
+        """The tools that an agent with a shell in the sandbox does not have anyway: all but `bash` and `terminal`."""
+        return [tool.spec for tool in self._tools.values() if tool is not BASH and tool is not TERMINAL]
 
     async def reset(self) -> Step:
         """Return the opening messages. A session is for one rollout, so it can be reset only once."""
@@ -206,7 +225,19 @@ class WorldSession:
         """Count a turn taken without `step`; return the limit it reaches, if any."""
         self._num_turns += 1
         self._num_tokens += num_tokens
+        self._num_calls_in_turn = 0
         return self._limit_reached()
+
+    async def call(self, call: ToolCall) -> Step:
+        """Run a tool call made without `step`, as one of the current turn; `ToolError` if the turn has made too many."""
+        if self._end is not None:
+            raise HarnessError("`call` was called after the end")
+        self._num_calls_in_turn += 1
+        if self._num_calls_in_turn > MAX_CALLS:
+            raise ToolError(_TOO_MANY_CALLS)
+        events: list[Event] = []
+        message, self._end = await self._run_calls([call], events)
+        return Step(messages=(message,), end=self._end, events=tuple(events))
 
     async def render(self) -> str:
         """The conversation so far and the tools, as text for a person."""
@@ -260,9 +291,7 @@ class WorldSession:
     async def _run_calls(self, calls: Sequence[ToolCall], events: list[Event]) -> tuple[Message, End | None]:
         """Run the calls concurrently; results are in the order of the calls."""
         breaches = [self._breach(call, events) for call in calls[:MAX_CALLS]]
-        results: list[ToolResult] = [
-            ToolResult(call=call.id, text=f"Not run: a turn may make at most {MAX_CALLS} calls.", error=True) for call in calls
-        ]
+        results: list[ToolResult] = [ToolResult(call=call.id, text=_TOO_MANY_CALLS, error=True) for call in calls]
 
         ends: list[End] = []
 
@@ -322,7 +351,7 @@ class WorldSession:
         whole = await self._blobs.put(data)
         head, tail = text[: most - most // 3], text[len(text) - most // 3 :]
         shown = f"{head}\n[... {len(text) - most} of {len(text)} characters cut here ...]\n{tail}"
-        events.append(self._event("tool_output_cut", call=result.call, chars=len(text), shown=most, whole=whole))
+        events.append(self._event(OUTPUT_CUT, call=result.call, chars=len(text), shown=most, whole=whole))
         return ToolResult(call=result.call, text=shown, error=result.error, whole=whole, images=result.images)
 
     def _cut_to_budget(self, result: ToolResult, data: bytes, events: list[Event]) -> ToolResult:

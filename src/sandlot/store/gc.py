@@ -13,7 +13,7 @@ from pathlib import Path
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK, Clock
 from sandlot.core.disk import DISK, DRAFT, Disk
 from sandlot.core.errors import ConfigError
-from sandlot.core.trace import RECORDING, ImagePart, Tensor, ToolResult, Trace
+from sandlot.core.trace import OUTPUT_CUT, RECORDING, ImagePart, Tensor, ToolResult, Trace
 from sandlot.store.aside import traces_set_aside
 from sandlot.store.blobs import key_of
 from sandlot.store.layout import blob_folder, drafts_of, layout_of, manifest_file, packs_of
@@ -122,6 +122,7 @@ def references(trace: Trace) -> Iterator[str]:
                 if part.whole:
                     yield part.whole
     yield from (str(event.detail["artifact"]) for event in trace.events if event.kind == RECORDING)
+    yield from (str(event.detail["whole"]) for event in trace.events if event.kind == OUTPUT_CUT)  # of a call without a message
     if trace.evidence:
         for files in (trace.evidence.files, trace.evidence.initial):
             yield from (record.blob for record in files.values() if record.blob)

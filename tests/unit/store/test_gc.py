@@ -7,7 +7,7 @@ import pytest
 from failing_disk import Countdown, StoppedError
 from made_traces import make_row, make_trace
 from sandlot.core.concurrency.clock import Clock
-from sandlot.core.trace import ImagePart, Message, Node, Tensor, ToolResult
+from sandlot.core.trace import OUTPUT_CUT, Event, ImagePart, Message, Node, Tensor, ToolResult
 from sandlot.core.types import Role
 from sandlot.store.blobs import LARGE_BYTES
 from sandlot.store.directory import open_run
@@ -105,7 +105,9 @@ def test_every_kind_of_reference_is_found():
     result = ToolResult(call="1", text="cut", whole="whole", images=(ImagePart("shot"),))
     tensor = Tensor("tensor", dtype="float32", shape=(2,))
     trace.append(Node(message=Message(role=Role.TOOL, parts=(result, ImagePart("image"), tensor)), parent=1))
-    assert set(references(trace)) == {"evidence", "whole", "shot", "image", "tensor"}
+    trace.events.append(Event(kind=OUTPUT_CUT, turn=1, detail={"whole": "of a call without a message"}))
+    named = {"evidence", "whole", "shot", "image", "tensor", "of a call without a message"}
+    assert set(references(trace)) == named
 
 
 async def test_stopped_at_any_step_of_a_collection_the_live_blobs_stay(tmp_path):

@@ -8,6 +8,7 @@ a trial changed in the world, value by value.
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, cast
 
 import msgspec
@@ -22,6 +23,8 @@ _MASKED = "<volatile>"
 _STAMPED = ("/.git/index",)
 """Files that store times and disk positions of other files, which no author can reproduce."""
 _SHOWN_CHARS = 160
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]00:?00)?|\b\d{10}(?:\.\d+)?\b")
+_SECOND = len("2026-01-05T09:00:00")
 MISSING = "<nothing>"
 """Stands for a value that one side does not have."""
 
@@ -196,6 +199,28 @@ def mentions(text: str, value: str) -> bool:
     return bool(value) and re.search(rf"(?<![\w.]){re.escape(value)}(?!\w|\.\d)", text) is not None
 
 
+def _without_moments(trial: Trial) -> Json:
+    """What a trial left, with every moment at which it changed an app masked, as ISO time or as seconds."""
+    left = left_behind(trial)
+    changes: Json = left.get("apps", {}).get("changes", {})
+    known = {str(change["at"])[:_SECOND] for change in changes.values() if "at" in change}
+
+    def mask(found: re.Match[str]) -> str:
+        text = found.group()
+        if "T" not in text:
+            text = datetime.fromtimestamp(int(text[:10]), UTC).isoformat()
+        return _MASKED if text[:_SECOND] in known else found.group()
+
+    def masked(thing: Any) -> Any:
+        if isinstance(thing, dict):
+            return {name: masked(value) for name, value in cast("Json", thing).items()}
+        if isinstance(thing, list | tuple):
+            return [masked(each) for each in cast("Sequence[Any]", thing)]
+        return _MOMENT.sub(mask, thing) if isinstance(thing, str) else thing
+
+    return {**left, "apps": {**left["apps"], "changes": masked(changes)}} if changes else left
+
+
 # -- changes -----------------------------------------------------------------------------------------------------------
 
 
@@ -214,7 +239,10 @@ def leaves(thing: Any, where: str = "") -> dict[str, Any]:
     return {where: thing}
 
 
-def changes_between(before: Trial, after: Trial) -> dict[str, Any]:
-    """What differs after the second trial: `state.x.y` or `files./path`, with the new value."""
-    old, new = (leaves(left_behind(trial)) for trial in (before, after))
+def changes_between(before: Trial, after: Trial, *, timeless: bool = False) -> dict[str, Any]:
+    """What differs after the second trial: `state.x.y` or `files./path`, with the new value.
+
+    With `timeless`, the moments at which apps were changed are left out: one reading call less, and all later ones differ.
+    """
+    old, new = (leaves(_without_moments(trial) if timeless else left_behind(trial)) for trial in (before, after))
     return {where: new.get(where, MISSING) for where in {**old, **new} if old.get(where, MISSING) != new.get(where, MISSING)}

@@ -11,7 +11,7 @@ from sandlot.core.persona import Persona
 from sandlot.core.ports.sandbox import Sandbox
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
-from sandlot.core.trace import Event, Message, Node, Trace
+from sandlot.core.trace import Event, Message, Node, ToolCall, Trace
 from sandlot.core.types import End
 
 
@@ -77,8 +77,17 @@ class Workplace(Session, Protocol):
         """The sandbox; `ConfigError` if the environment has none."""
         ...
 
+    @property
+    def outside_tools(self) -> Sequence[ToolSpec]:
+        """The tools that an agent with a shell in the sandbox does not have anyway: all but `bash` and `terminal`."""
+        ...
+
     def count_turn(self, num_tokens: int) -> End | None:
         """Count a turn taken without `step`; return the limit it reaches, if any."""
+        ...
+
+    async def call(self, call: ToolCall) -> Step:
+        """Run a tool call made without `step`, as one of the current turn; `ToolError` if the turn has made too many."""
         ...
 
 

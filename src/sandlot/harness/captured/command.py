@@ -1,17 +1,19 @@
 """A command-line agent as a harness: it runs unmodified inside the rollout's sandbox, and every turn is captured.
 
 Inside, the agent has an OpenAI and an Anthropic endpoint on its loopback, and no other network. The run's policy answers behind
-them, so the trace has exact tokens as with any harness. The agent's own tools act in the sandbox, the environment's limits hold,
-and the agent's exit ends the rollout. The end of its stdout and stderr is kept.
+them, so the trace has exact tokens as with any harness. The agent's own tools act in the sandbox; the environment's tools are
+reached with the command `tool` (`tools.py`). The environment's limits hold, and the agent's exit ends the rollout. The end of its
+stdout and stderr is kept.
 """
 
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
 import anyio.abc
+from starlette.routing import Route
 
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK
 from sandlot.core.errors import ConfigError, HarnessError, SandboxOutOfMemory, boundary, unwrapped
@@ -20,6 +22,7 @@ from sandlot.core.ports.session import Policy, Session, Workplace
 from sandlot.core.trace import Event, Trace
 from sandlot.core.types import End, Json, Role
 from sandlot.harness.captured.server import MODEL, CapturedConversation, capture_app
+from sandlot.harness.captured.tools import FOLDER, open_tools
 from sandlot.model.wire.listening import serve_app
 
 _PORT = 8787
@@ -57,8 +60,12 @@ class CommandAgent:
         conversation = CapturedConversation(trace, policy, session.count_turn)
         started, before = SYSTEM_CLOCK.monotonic(), trace.phases.get("model", 0.0)
         try:
-            async with _serve_endpoints(sandbox, conversation):
-                said = await self._run(sandbox, prompt, conversation)
+            async with (
+                open_tools(session, conversation, trace) as tools,
+                _serve_endpoints(sandbox, conversation, tools.routes()),
+            ):
+                said = await self._run(sandbox, prompt + tools.prompt, conversation)
+                tools.closed = True
         except SandboxOutOfMemory:
             trace.events.append(Event(kind="limit", turn=trace.num_turns, detail={"limit": End.MEMORY_LIMIT.value}))
             return End.MEMORY_LIMIT
@@ -72,7 +79,7 @@ class CommandAgent:
         """Run the agent to its end; it is killed if the conversation is over before."""
         process = await sandbox.spawn(
             Command(
-                argv=("/bin/sh", "-c", self.command.replace("{prompt}", '"$SANDLOT_PROMPT"')),
+                argv=("/bin/sh", "-c", f"PATH=$PATH:{FOLDER}; " + self.command.replace("{prompt}", '"$SANDLOT_PROMPT"')),
                 env=_agent_variables(prompt),
                 cwd=self._cwd,
                 user=self._user,
@@ -126,6 +133,7 @@ def _agent_variables(prompt: str) -> dict[str, str]:
         "ANTHROPIC_API_KEY": MODEL,
         "SANDLOT_MODEL": MODEL,
         "SANDLOT_PROMPT": prompt,
+        "SANDLOT_TOOLS_URL": f"{base}/tools",
     }
 
 
@@ -135,13 +143,13 @@ async def _stop_when_over(conversation: CapturedConversation, process: Process) 
 
 
 @asynccontextmanager
-async def _serve_endpoints(sandbox: Sandbox, conversation: CapturedConversation) -> AsyncGenerator[None]:
+async def _serve_endpoints(sandbox: Sandbox, conversation: CapturedConversation, more: Sequence[Route]) -> AsyncGenerator[None]:
     """Serve the endpoints inside for as long as the context lasts."""
     with tempfile.TemporaryDirectory(prefix="sandlot-") as folder:
         path = Path(folder) / "agent.sock"
         try:
             async with (
-                serve_app(capture_app(conversation), unix=path, drain_s=0.1),
+                serve_app(capture_app(conversation, more), unix=path, drain_s=0.1),
                 sandbox.listen(_PORT) as connections,
                 anyio.create_task_group() as relays,
             ):
@@ -199,8 +207,8 @@ def _record_end(trace: Trace, conversation: CapturedConversation, said: _AgentOu
     killed = conversation.over.is_set()
     crashed = said.code != 0 and not killed
     trace.events.append(Event(kind="agent_crashed" if crashed else "agent_ended", turn=trace.num_turns, detail=detail))
-    if conversation.end is not None and conversation.end is not End.REFUSED:
-        trace.events.append(Event(kind="limit", turn=trace.num_turns, detail={"limit": conversation.end.value}))
+    if conversation.end not in {None, End.REFUSED, End.BREACH}:
+        trace.events.append(Event(kind="limit", turn=trace.num_turns, detail={"limit": str(conversation.end)}))
     if not conversation.history.drifts:
         why = said.text("stderr").strip()[-2000:] or said.text("stdout").strip()[-2000:] or "it wrote nothing"
         raise HarnessError(f"the agent ended with code {said.code} and never called the model: {why}", kind="agent")

@@ -50,6 +50,8 @@ class CapturedConversation:
         """The limit that was reached, or REFUSED if the last turn was refused."""
         self.error: SandlotError | None = None
         """An error on our side."""
+        self.acting = anyio.Lock()
+        """Held while a turn is taken or a tool runs: a turn that is given up removes what was added to the trace meanwhile."""
         self.num_abandoned = 0
         """Requests whose client disconnected before its turn was taken."""
         self._trace = trace
@@ -58,14 +60,13 @@ class CapturedConversation:
         self._limit: End | None = None
         self._num_overflows = 0
         self._kept_bytes = 0
-        self._taking = anyio.Lock()
         self._wishes: set[str] = set()
 
     async def turn(self, asked: TurnRequest) -> TurnReply:
         """Take the next turn of the conversation in a request."""
-        async with self._taking:
+        async with self.acting:
             if self._limit is not None:
-                self._finish(self._limit)
+                self.finish(self._limit)
             if self.over.is_set():
                 raise HarnessError("the rollout is over; this request is too late", kind="over")
             self._note_wishes(asked)
@@ -75,7 +76,8 @@ class CapturedConversation:
             self._limit = self._count_turn(node.num_tokens)
             if node.stop == "refusal":
                 self._limit = End.REFUSED
-            self.end = None  # the agent has recovered from a full context
+            if not self.over.is_set():  # a tool call may have ended the rollout meanwhile
+                self.end = None  # the agent has recovered from a full context
             return TurnReply(node.message, node.stop or "stop", node.usage or Usage())
 
     async def _take_turn(self, asked: TurnRequest) -> Node:
@@ -93,7 +95,8 @@ class CapturedConversation:
                 raise HarnessError(f"the policy gave a {node.message.role} node, sampled={node.sampled}")
         except SandlotError as error:
             if not _is_overflow(error):
-                self._break(error)
+                self.fail(error)
+                raise
             self.history.forget_from(num_nodes)
             self._overflow(error)
             raise
@@ -118,16 +121,17 @@ class CapturedConversation:
         self.end = End.TOKEN_LIMIT  # unless the agent shortens its history and goes on
         self._num_overflows += 1
         if self._num_overflows >= MAX_OVERFLOWS:
-            self._finish(End.TOKEN_LIMIT)
+            self.finish(End.TOKEN_LIMIT)
 
-    def _finish(self, end: End) -> None:
+    def finish(self, end: End) -> None:
+        """End the rollout: no further turn is taken."""
         self.end = end
         self.over.set()
 
-    def _break(self, error: SandlotError) -> None:
+    def fail(self, error: SandlotError) -> None:
+        """End the rollout with an error on our side; the first one counts."""
         self.error = self.error or error
         self.over.set()
-        raise error
 
     def _note_wishes(self, asked: TurnRequest) -> None:
         """Record each sampling option of the agent that is ignored, once: the run decides how to sample."""
@@ -137,8 +141,8 @@ class CapturedConversation:
             self._trace.events.append(Event(kind="wishes_ignored", turn=self._trace.num_turns, detail=new))
 
 
-def capture_app(conversation: CapturedConversation) -> Starlette:
-    """The routes of the server: OpenAI's chat and Anthropic's messages."""
+def capture_app(conversation: CapturedConversation, more: Sequence[Route] = ()) -> Starlette:
+    """The routes of the server: OpenAI's chat and Anthropic's messages, and `more`."""
 
     async def chat(request: Request) -> Response:
         body, images = await read_body(request), images_accepted()
@@ -183,6 +187,7 @@ def capture_app(conversation: CapturedConversation) -> Starlette:
             Route("/v1/messages", messages, methods=["POST"]),
             Route("/v1/models", models),
             Route("/", alive),
+            *more,
         ],
         exception_handlers={HTTPException: _on_http_error, SandlotError: _on_sandlot_error},
     )

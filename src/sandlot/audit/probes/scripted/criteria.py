@@ -32,12 +32,13 @@ async def find_dead_checks(case: Case, everything: _Seen) -> list[Finding]:
         for check in trial.score.checks if trial.score else ():
             values[work.task.rubric, check.id].append(check)
     found: list[Finding] = []
+    changed: dict[str, list[Trial]] = {}
     for (rubric, check), results in values.items():
         if len(results) < _MIN_TRIALS or len({(each.verdict, each.value) for each in results}) > 1 or not results[0].worth:
             continue
         trials = [each for each in everything if each[0].task.rubric == rubric and each[2].score is not None]
         pays = results[0].worth > 0
-        if pays or await _reads_only_fixed_state(case, check, trials):
+        if pays or await _reads_only_fixed_state(case, check, trials, changed):
             found.append(_dead_finding(case, check, results[0], trials))
     return found
 
@@ -54,15 +55,19 @@ def _dead_finding(case: Case, check: str, result: CheckResult, trials: _Seen) ->
     return make_finding("D21.dead", title, witness, check=check, count=len(trials))
 
 
-async def _reads_only_fixed_state(case: Case, check: str, trials: _Seen) -> bool:
-    """True if the check reads only parts of the state that no trial changed."""
+async def _reads_only_fixed_state(case: Case, check: str, trials: _Seen, changed: dict[str, list[Trial]]) -> bool:
+    """True if the check reads only parts of the state that no trial changed.
+
+    `changed` holds the gradings of each task with one value changed: they are the same for all its checks.
+    """
     work, _, golden = next(each for each in trials if each[2] is each[0].golden)
     state: Any = golden.evidence.state
     if not isinstance(state, dict):
         return False
-    places = list(leaves(state))[:_MAX_LEAVES]
-    requests = [_with_leaf_changed(golden, place) for place in places]
-    again = await case.take(requests)
+    places = list(leaves(state))[:_MAX_LEAVES] if state else []
+    if places and work.task.id not in changed:
+        changed[work.task.id] = await case.take([_with_leaf_changed(golden, place) for place in places])
+    again = changed.get(work.task.id, [])
     before = _value(golden, check)
     looked_at = {place for place, trial in zip(places, again, strict=True) if _value(trial, check) not in {before, None}}
     moved = {place for other, _, trial in trials if other.task.id == work.task.id for place in _changed_places(work.idle, trial)}

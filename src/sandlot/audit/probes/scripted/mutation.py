@@ -47,7 +47,7 @@ class _TriedMutant:
         where = self.counts
         if not where and self.trial.trace and self.work.golden.trace:
             return self.trial.trace.answer.split() != self.work.golden.trace.answer.split()
-        return bool(where & {*changes_between(self.work.golden, self.trial)})
+        return bool(where & {*changes_between(self.work.golden, self.trial, timeless=True)})
 
     @property
     def survived(self) -> bool:

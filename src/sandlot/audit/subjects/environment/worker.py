@@ -152,12 +152,13 @@ async def _take_all(env: Environment, job: Job, note: Callable[[Note], None]) ->
         grading = Grading(env=env, judge=broken_judge(opened.judge, conditions.fault), backend=opened.backend)
         user = conditions.user or job.user
         users = await stack.enter_async_context(open_users(_at_temperature_zero(user), env)) if user else None
+        kept = MemoryBlobs() if env.apps and env.image is None else None
 
         async def take(place: int) -> None:
             async with places:
                 reseed(conditions, place)
                 note(Begun(place))
-                trial = partial(_take_trial, grading, tasks, job.requests[place], place, users)
+                trial = partial(_take_trial, grading, tasks, job.requests[place], place, users, kept)
                 note(Done(place, await take_measured(trial, may_run_out=conditions.fault is not None)))
 
         for place in order:
@@ -190,9 +191,18 @@ class _SteadyUsers:
 
 
 async def _take_trial(
-    grading: Grading, tasks: dict[str, Task], request: Request, place: int, users: Users | None = None
+    grading: Grading,
+    tasks: dict[str, Task],
+    request: Request,
+    place: int,
+    users: Users | None = None,
+    kept: MemoryBlobs | None = None,
 ) -> Trial:
-    """Take one trial; failures are part of the result."""
+    """Take one trial; failures are part of the result.
+
+    `kept`: the blobs of all trials in one place. In a world of apps the base state, megabytes, is then hashed once; a sandbox's
+    files would fill the memory.
+    """
     name = request.task if isinstance(request, Take) else request.trace.task
     if name not in tasks:
         raise ConfigError(f"environment `{grading.env.name}` has no task `{name}`")
@@ -205,7 +215,7 @@ async def _take_trial(
             scores=tuple(scores),
             reached=tuple(dict.fromkeys(ATTEMPTED)),
         )
-    blobs = MemoryBlobs()
+    blobs = MemoryBlobs() if kept is None else kept
     policies = ScriptedPolicies(request.play.name, lambda _task, _seed: _policy_for(grading.env, request.play, request.seed))
     steady = _SteadyUsers(users, request.seed) if users is not None else None
     parts = RolloutParts(grading=grading, policies=policies, harness=ToolLoop(), users=steady)

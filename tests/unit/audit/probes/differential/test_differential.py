@@ -169,3 +169,18 @@ def test_what_changed_in_apps_is_part_of_what_a_trial_left():
     trial, idle = Trial(trace=left, files={digest(journal): journal}), Trial(trace=left)
     assert left_behind(trial)["apps"] == {"bases": {"mail": "b"}, "changes": {"0.mail": changes[0]}}
     assert changes_between(idle, trial)["apps.changes.0.mail.after.id"] == "1"
+
+
+def test_the_moment_of_a_change_can_be_left_out_of_a_comparison_and_nothing_else():
+    def left(at: str, text: str = "ok", stamp: str = "1767603600.000100") -> Trial:
+        after = {"id": "1", "text": text, "sent": at.replace("Z", ".000+0000"), "ts": stamp, "due": "2026-03-01T10:00:00Z"}
+        journal = msgspec.msgpack.encode([{"app": "mail", "table": "message", "before": None, "after": after, "at": at}])
+        record = AppsRecord(now=at, bases={"mail": "b"}, journal=digest(journal), num_changes=1)
+        trace = Trace(run="r", task="t", rollout=0, seed=0, evidence=EvidenceRecord(apps=record))
+        return Trial(trace=trace, files={digest(journal): journal})
+
+    first, later = left("2026-01-05T09:00:00Z"), left("2026-01-05T09:00:20Z", stamp="1767603620.000100")
+    assert set(changes_between(first, later)) > {"apps.changes.0.mail.at"}
+    assert changes_between(first, later, timeless=True) == {}
+    other = left("2026-01-05T09:00:20Z", "no", stamp="1767600000.000100")
+    assert set(changes_between(first, other, timeless=True)) == {"apps.changes.0.mail.after.text", "apps.changes.0.mail.after.ts"}

@@ -6,6 +6,7 @@ import pytest
 from audited import desk, files
 from in_process import case_of, codes
 from sandlot import Agent, Environment, Evidence, Task, World
+from sandlot.apps import MAIL, load_mail
 from sandlot.audit.probes.likeness import changes_between
 from sandlot.audit.probes.panel import SCRIPTED
 from sandlot.audit.probes.scripted import controls, drift, mutation, staleness, visibility
@@ -36,6 +37,45 @@ async def test_a_call_that_fits_its_schema_and_breaks_the_rollout_is_found():
 async def test_a_weak_grader_gives_mutants_full_marks():
     findings = await mutation._look_at_mutants(await case_of(partial(desk, "weak")))
     assert "D02.weak" in {finding.code for finding in findings}
+
+
+def letters() -> Environment:
+    """Read the mailbox often, then send one mail: in a world with a clock, each call takes time."""
+    env = Environment("letters", apps=[MAIL])
+
+    @env.tasks
+    def tasks(rng: Random):
+        for number in range(3):
+            yield Task(f"letter-{number}", prompt=f"Mail number {number} to bob@x.example.", key={"number": f"number {number}"})
+
+    @env.base
+    def fill(apps, rng: Random) -> None:
+        load_mail(apps.mail, accounts={"ada@x.example": "Ada", "bob@x.example": "Bob"}, messages=[])
+
+    @env.setup
+    def prepare(world: World, task: Task) -> None:
+        world.apps.actor = "ada@x.example"
+
+    @env.check(points=1)
+    def sent(evidence: Evidence, task: Task) -> bool:
+        mails = [change.after for change in evidence.apps.mail.changes("content")]
+        return [(mail["to_list"], mail["subject"], mail["body"]) for mail in mails] == [
+            ("bob@x.example", "It", task.key["number"])
+        ]
+
+    @env.solution
+    async def solve(agent: Agent, task: Task) -> None:
+        for number in range(12):
+            await agent.call("search_emails", query=f"subject:{number}")
+        await agent.call("send_email", to=["bob@x.example"], subject="It", body=task.key["number"])
+        await agent.say("done")
+
+    return env
+
+
+async def test_a_reading_call_less_is_no_wrong_solution_where_only_the_time_differs():
+    findings = await mutation._look_at_mutants(await case_of(letters))
+    assert "D02.weak" not in {finding.code for finding in findings}
 
 
 async def test_a_check_that_pays_every_agent_is_dead():

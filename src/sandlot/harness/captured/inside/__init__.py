@@ -1,0 +1,1 @@
+"""Programs that the harness puts into the sandbox of an agent. They need only Python's standard library."""
