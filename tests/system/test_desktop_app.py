@@ -106,7 +106,7 @@ async def test_a_tree_reader_that_is_killed_is_replaced_and_old_references_are_g
     async with opened() as call:
         await call("open", application="editor", path=NOTE)
         old = ref_of(await call("tree"), 'menu "File"')
-        await call.world.exec("kill -9 $(pgrep -f sys.stdin.readline | tail -1)", check=True)
+        await call.world.exec("kill -9 $(pgrep -u ada python3 | tail -1)", check=True)
         assert "does not answer" in await call("tree")
         new = ref_of(await call("tree"), 'menu "File"')
         assert int(new[1:]) > int(old[1:])
