@@ -29,8 +29,8 @@ _NAMED = {
     "menu": "Menu",
     "plus": "plus",
     "minus": "minus",
+    **{f"f{number}": f"F{number}" for number in range(1, 13)},
 }
-_NAMED |= {f"f{number}": f"F{number}" for number in range(1, 13)}
 MAX_TEXT = 2_000
 """Characters of one call."""
 

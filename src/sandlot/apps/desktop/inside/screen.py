@@ -1,4 +1,4 @@
-# pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
+# pyright: basic, reportMissingImports=false, reportMissingModuleSource=false, reportAttributeAccessIssue=false
 """Runs inside a sandbox, never on the host: the X server, the window manager, screenshots, the mouse, the keyboard, windows.
 
 One JSON request per line of standard input, one line as its answer.
