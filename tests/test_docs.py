@@ -145,6 +145,7 @@ OUR_TOOLING = {
     "environments/broken/sweep.py": "measures the audit itself",
     "environments/browser/tests/test_browser.py": "compares the bytes of two cold starts",
     "environments/company/tests/test_company.py": "as above",
+    "environments/desktop/tests/test_desktop.py": "as above",
 }
 """Files that may import deeper, and why: they make parts of Sandlot."""
 IMPORT = re.compile(r"^\s*(?:from|import) (sandlot[\w.]*)", re.MULTILINE)

@@ -12,6 +12,7 @@
     FILES                       files and folders, with the tools of the public filesystem server
     WAITING                     tools that let time pass
     Browser, BROWSER_IMAGE      a real Chromium, with the tools of the public Playwright server
+    Desktop, desktop_image      an X server, a window manager and real applications: screen, mouse, keyboard, accessibility tree
     SitePort                    the pages of apps, for a browser of your own
     load_NAME                   seed data for each of them: `load_mail`, `load_tickets`, ...
     load_mbox, load_slack_export, load_ics
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
     from sandlot.apps.crm import CRM as CRM
     from sandlot.apps.crm.loading import load_crm as load_crm
     from sandlot.apps.crm.loading import read_hubspot_csv as read_hubspot_csv
+    from sandlot.apps.desktop.desktop import Desktop as Desktop
+    from sandlot.apps.desktop.desktop import desktop_image as desktop_image
     from sandlot.apps.directory import DIRECTORY as DIRECTORY
     from sandlot.apps.directory import load_directory as load_directory
     from sandlot.apps.files import FILES as FILES
@@ -92,6 +95,7 @@ _FRONT_DOOR = {
     "BROWSER_IMAGE": "browser.browser",
     "Browser": "browser.browser",
     "Colleague": "colleague",
+    "Desktop": "desktop.desktop",
     "FinalApp": "final",
     "FinalApps": "final",
     "KnownFact": "colleague",
@@ -102,6 +106,7 @@ _FRONT_DOOR = {
     "RecordedServer": "recorded",
     "RowChange": "journal",
     "SitePort": "browser.browser",
+    "desktop_image": "desktop.desktop",
     "load_accounting": "accounting.loading",
     "checkout": "code.loading",
     "load_code": "code.loading",

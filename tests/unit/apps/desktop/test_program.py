@@ -1,0 +1,179 @@
+"""The programs inside, spoken to over a scripted process."""
+
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from sandlot.apps.desktop.program import InsideProgram
+from sandlot.apps.desktop.screen import DesktopScreen
+from sandlot.core.errors import SandboxError, ToolError
+
+
+class Scripted:
+    """A process that answers each request with what a function makes of it; None ends it, "" says nothing."""
+
+    dropped = 0
+
+    def __init__(self, answer: Callable[[dict[str, Any]], Any]) -> None:
+        self._answer = answer
+        self._sender, self._receiver = anyio.create_memory_object_stream[tuple[str, bytes]](100)
+        self.killed = False
+
+    async def send(self, data: bytes) -> None:
+        for line in data.splitlines():
+            found = self._answer(json.loads(line))
+            if found is None:
+                self._sender.close()
+            elif found != "":
+                text = found if isinstance(found, str) else json.dumps(found)
+                await self._sender.send(("stdout", text.encode() + b"\n"))
+
+    async def output(self) -> AsyncIterator[tuple[str, bytes]]:
+        async with self._receiver:
+            async for piece in self._receiver:
+                yield piece
+
+    async def wait(self) -> int:
+        return 3
+
+    async def kill(self) -> None:
+        self.killed = True
+        self._sender.close()
+
+
+async def read_during(program: InsideProgram, act: Callable[[], Any]) -> Any:
+    """What `act` gives, or its error as it is, not in a group."""
+    error: Exception | None = None
+    found = None
+    async with anyio.create_task_group() as group:
+        group.start_soon(program.read)
+        try:
+            found = await act()
+        except Exception as raised:  # noqa: BLE001 - raised again
+            error = raised
+        await program.close()
+    if error is not None:
+        raise error
+    return found
+
+
+async def ask(answer: Callable[[dict[str, Any]], Any], **more: Any) -> Any:
+    process = Scripted(answer)
+    program = InsideProgram("the screen", process)
+    try:
+        return await read_during(program, lambda: program.call("look", most_s=more.pop("most_s", 5.0), **more))
+    finally:
+        assert process.killed
+
+
+async def test_a_request_gets_its_answer():
+    assert await ask(lambda request: {"id": request["id"], "result": {"x": request["x"]}}, x=4) == {"x": 4}
+
+
+async def test_a_refusal_is_the_agents_error_of_limited_length():
+    with pytest.raises(ToolError, match="no such key") as refused:
+        await ask(lambda request: {"id": request["id"], "error": "no such key " + "x" * 9_000})
+    assert len(str(refused.value)) <= 1_000
+
+
+async def test_a_silent_program_runs_into_the_limit():
+    with pytest.raises(TimeoutError):
+        await ask(lambda _request: "", most_s=0.05)
+
+
+@pytest.mark.parametrize("answer", [None, "not json", "[1]", '"text"', "{" * 100])
+async def test_a_program_that_ends_or_talks_nonsense_has_ended(answer: str | None):
+    with pytest.raises((SandboxError, TimeoutError), match=r"the screen|^$"):
+        await ask(lambda _request: answer, most_s=1.0)
+
+
+async def test_a_forged_answer_without_a_result_is_an_error_for_the_agent():
+    with pytest.raises(ToolError, match="cannot be read"):
+        await ask(lambda request: {"id": request["id"], "result": [1]})
+
+
+# -- the screen on such a program --------------------------------------------------------------------------------------
+
+
+async def with_screen(answer: Callable[[dict[str, Any]], Any], act: Callable[[DesktopScreen], Any]) -> Any:
+    program = InsideProgram("the screen", Scripted(answer))
+
+    async def start_reader(_first: int) -> InsideProgram:
+        return program
+
+    screen = DesktopScreen(program, start_reader, (1024, 768), {"editor": ("mousepad",)})
+    return await read_during(program, lambda: act(screen))
+
+
+WINDOW = {"id": 7, "title": "a\nb\x1b", "pid": 3, "box": [1, 2, 30, 40], "active": True, "hidden": False}
+
+
+async def test_windows_are_listed_with_titles_on_one_line():
+    shown = await with_screen(
+        lambda request: {"id": request["id"], "result": {"windows": [WINDOW]}}, lambda screen: screen.describe()
+    )
+    assert shown.splitlines() == ["Windows, front first:", shown.splitlines()[1]]
+    assert '"a b' in shown
+    assert "\x1b" not in shown
+
+
+@pytest.mark.parametrize("windows", [None, [1], [{"id": 7}], [WINDOW | {"box": [1]}], [WINDOW | {"pid": "x"}]])
+async def test_a_forged_list_of_windows_is_an_error_for_the_agent(windows: Any):
+    with pytest.raises(ToolError, match="cannot be read"):
+        await with_screen(lambda request: {"id": request["id"], "result": {"windows": windows}}, lambda screen: screen.windows())
+
+
+@pytest.mark.parametrize("png", [None, 5, "***", "AAA"])
+async def test_a_forged_screenshot_is_an_error_for_the_agent(png: Any):
+    with pytest.raises(ToolError, match="cannot be read"):
+        await with_screen(lambda request: {"id": request["id"], "result": {"png": png}}, lambda screen: screen.shot())
+
+
+@pytest.mark.parametrize(
+    ("where", "reason"),
+    [
+        ((None, None, None), "say where"),
+        (("e1", 4, 5), "say where"),
+        ((None, 5000, 5), "not on the screen"),
+        ((None, -1, 5), "not on the screen"),
+        ((None, 5, None), "say where"),
+        (("button", None, None), "is not an element"),
+        (("e" + "9" * 50, None, None), "is not an element"),
+    ],
+)
+async def test_a_click_needs_one_place_on_the_screen(where: Any, reason: str):
+    with pytest.raises(ToolError, match=reason):
+        await with_screen(lambda request: {"id": request["id"], "result": {}}, lambda screen: screen.place(*where))
+
+
+@pytest.mark.parametrize(
+    ("found", "reason"),
+    [
+        ({"gone": True}, "is gone"),
+        ({"box": [0, 0, 10, 10], "pid": 1, "showing": False}, "not on the screen now"),
+        ({"box": [5000, 0, 10, 10], "pid": 1, "showing": True}, "outside the screen"),
+        ({"box": "x", "pid": 1, "showing": True}, "has no place"),
+        ({"box": [0, 0, 10, 10], "pid": 1, "showing": True}, "covered by"),
+    ],
+)
+async def test_an_element_that_cannot_be_clicked_says_why(found: Any, reason: str):
+    def answer(request: dict[str, Any]) -> Any:
+        return {"id": request["id"], "result": found if request["do"] == "where" else {"pid": 2, "title": "Other"}}
+
+    with pytest.raises(ToolError, match=reason):
+        await with_screen(answer, lambda screen: screen.place("e1", None, None))
+
+
+async def test_an_application_that_is_not_offered_cannot_be_started():
+    with pytest.raises(ToolError, match="there are: editor"):
+        await with_screen(lambda request: {"id": request["id"], "result": {}}, lambda screen: screen.open("bash", None))
+    with pytest.raises(ToolError, match="not a whole path"):
+        await with_screen(lambda request: {"id": request["id"], "result": {}}, lambda screen: screen.open("editor", "--help"))
+
+
+async def test_a_desktop_that_has_ended_is_an_error_for_the_agent():
+    with pytest.raises(ToolError, match="has ended"):
+        await with_screen(lambda _request: None, lambda screen: screen.windows())
