@@ -57,14 +57,14 @@ WORLDS = (
     WorldsRow(
         "office",
         at_once=20,
-        goldens=22,
+        goldens=11,
         what="LibreOffice converts a file",
         argv=("env", "HOME=/tmp", "sh", "-c", _CONVERT),
     ),
     WorldsRow(
         "browser",
         at_once=20,
-        goldens=14,
+        goldens=7,
         target="20 at once on 2 cores and 24 GiB",
         what="Chromium shows a page",
         argv=(*_SHOW, "data:text/html,<p>hello</p>"),

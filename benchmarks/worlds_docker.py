@@ -19,18 +19,18 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 import sandlot
 from docker_engine import IMAGE, docker
 from sandlot.core.ports.sandbox import Command
+from sandlot.env.image import image_of
 from sandlot.sandbox.command import run_command
 from sandlot.sandbox.images.spec import find_image
 from sandlot.wiring.parts import open_backend
 
 ROOT = Path(__file__).parents[1]
-ROUNDS = 5
+ROUNDS = 3
 
 
 def first_command(env: str, argv: tuple[str, ...], socket: str) -> dict[str, float]:
     """Seconds from nothing to the end of the command in the environment's image: `ours` and `docker`."""
-    spec = sandlot.load(ROOT / "environments" / env).image
-    assert spec is not None, f"`{env}` has no image"
+    spec = image_of(sandlot.load(ROOT / "environments" / env))
     return anyio.run(_in_turns, spec, argv, socket, _imported(spec, env, socket))
 
 
