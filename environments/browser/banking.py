@@ -6,9 +6,9 @@ from typing import Any
 from .bank import CATEGORIES, grouped
 from .case import Case, access, added, begin, changed
 from .records import Row
-from .seeds import TODAY, Start, add_entry, iban_of
+from .seeds import TODAY, Start, add_entry, iban_of, number_entries
 from .surf import Surfer
-from .web import day_text, days_after, money
+from .web import day_text, days_after, money, month_text
 
 _ACCOUNTS = {1: "Current account", 2: "Savings account", 3: "Household account"}
 
@@ -116,7 +116,7 @@ def pay_invoice(rng: Random, level: int) -> Case:
         pay = cents * 97 // 100
         text += ", 3 % cash discount if paid within seven days of today"
     if level == 3:
-        pay = cents // 200 * 100
+        pay = cents // 2
         text += ", or half of it now and half next month"
     how = {2: "Use the cash discount.", 5: "Use the cash discount.", 3: "Pay the first half today."}.get(level, "Pay it in full.")
     save = " Save them as a recipient too." if level == 5 else ""
@@ -266,19 +266,23 @@ def dispute_payment(rng: Random, level: int) -> Case:
         wrong = add_entry(start, day, name, cents, purpose, "Household")
         if level == 5:  # paid again on another day: a second purchase, not a double charge
             add_entry(start, days_after(day, 2), name, cents, f"Card payment {rng.randrange(10_000, 99_999)}", "Household")
-        what = f"{name} charged me twice for the same purchase in {day[:7]}; the second of the two entries is the wrong one"
+        what = f"{name} charged me twice for the same purchase in {month_text(day[:7])}"
+        what += "; of the two payments, the one with the higher number is wrong"
     elif reason == "I do not know this payment":
         wrong = add_entry(start, day, "QX Digital Ltd", cents, "SUBSCRIPTION 88-1", "Leisure")
-        what = f"there is a payment to a company abroad in {day[:7]} that I have never heard of, for some subscription"
+        what = (
+            f"there is a payment to a company abroad in {month_text(day[:7])} that I have never heard of, for some subscription"
+        )
         what += "; I know Streamline Video, that one is fine"
     elif reason == "The amount is wrong":
         wrong = add_entry(start, day, "City Taxi Berlin", -48_500, "Card payment 40117", "Travel")
-        what = f"a taxi ride in {day[:7]} was charged with ten times its price, it was under 50 euros"
+        what = f"a taxi ride in {month_text(day[:7])} was charged with ten times its price, it was under 50 euros"
     else:
         number = f"HH-{rng.randrange(1000, 9999)}"
         wrong = add_entry(start, day, "Haus & Hof", cents, f"Order {number}", "Household")
         add_entry(start, days_after(day, 1), "Haus & Hof", cents - 400, f"Order HH-{rng.randrange(1000, 9999)}", "Household")
         what = f"my order {number} from Haus & Hof was paid and never delivered"
+    number_entries(start)
     prompt = (
         f"Please look through my current account at Northbank: {what}. Dispute that payment, with the reason that fits, and no"
         f" other. File the errand with"
@@ -391,8 +395,8 @@ def prove_expenses(rng: Random, level: int) -> Case:
     largest = min(paid, key=lambda row: row["cents"])
     total = -sum(row["cents"] for row in rows)
     prompt = (
-        f"I need a proof of expenses from Northbank for {category} in {month}. Please take the figures from the statement of"
-        f" the current account and issue it"
+        f"I need a proof of expenses from Northbank for {category} in {month_text(month)}. Please take the figures"
+        f" from the statement of the current account and issue it"
         f" with the form; read what it says about pending payments and refunds. File the total as the amount. {access('bank')}"
     )
     want = added(

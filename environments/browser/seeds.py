@@ -8,7 +8,7 @@ from typing import Any
 
 from .bank import make_iban
 from .records import Row
-from .shop import CATEGORIES
+from .shop import CATEGORIES, bill
 from .travel import CITIES
 from .web import days_after
 
@@ -144,10 +144,9 @@ def _purchases(rng: Random, products: list[Row]) -> tuple[list[Row], list[Row]]:
     for number, (status, day) in enumerate(days, 1):
         placed = days_after(TODAY, day)
         chosen = rng.sample(products, rng.randrange(1, 4))
-        total = 0
-        for product in chosen:
-            quantity = rng.randrange(1, 4)
-            total += product["cents"] * quantity
+        bought = [(product, rng.randrange(1, 4)) for product in chosen]
+        choice = {"delivery": "standard", "insurance": 0, "wrap": 0}
+        for product, quantity in bought:
             items.append({"purchase": number, "product": product["id"], "quantity": quantity, "cents": product["cents"]})
         purchases.append(
             {
@@ -156,13 +155,11 @@ def _purchases(rng: Random, products: list[Row]) -> tuple[list[Row], list[Row]]:
                 "status": status,
                 "arrived": days_after(placed, 4) if status == "delivered" else "",
                 "address": 1,
-                "delivery": "standard",
                 "payment": "card",
-                "insurance": 0,
-                "wrap": 0,
                 "message": "",
                 "coupon": "",
-                "total": total,
+                "total": bill(bought, choice, None, placed)["total"],
+                **choice,
             }
         )
     return _numbered(purchases), _numbered(items)
@@ -275,6 +272,27 @@ def add_row(into: Start, site: str, table: str, /, **values: Any) -> Row:
 def add_entry(start: Start, day: str, name: str, cents: int, purpose: str, category: str, status: str = "booked") -> Row:
     """Add a payment of the current account."""
     return add_row(start, "bank", "entry", **_entry(day, name, cents, purpose, category, status))
+
+
+def add_item(start: Start, order: Row, product: Row, quantity: int) -> None:
+    """Add an item to an order of the shop, which then costs more."""
+    add_row(start, "shop", "item", purchase=order["id"], product=product["id"], quantity=quantity, cents=product["cents"])
+    items = [(row, row["quantity"]) for row in start["shop"]["item"] if row["purchase"] == order["id"]]
+    order["total"] = bill(items, order, None, order["placed"])["total"]
+
+
+def replace_items(start: Start, order: Row, product: Row, quantity: int) -> None:
+    """Let an order be about this product only."""
+    start["shop"]["item"] = [row for row in start["shop"]["item"] if row["purchase"] != order["id"]]
+    add_item(start, order, product, quantity)
+
+
+def number_entries(start: Start) -> None:
+    """Number the payments by their days, so that the number of one that was added does not stand out."""
+    rows = start["bank"]["entry"]
+    rows.sort(key=lambda row: row["day"])
+    for number, row in enumerate(rows, 1):
+        row["id"] = number
 
 
 # -- the travel desk ---------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from typing import Any
 
 from .case import Case, access, added, begin, changed, removed, same
 from .records import Row
-from .seeds import TODAY, Start, add_row
+from .seeds import TODAY, Start, add_item, add_row, replace_items
 from .shop import CATEGORIES, DELIVERIES, PAYMENTS, bill
 from .surf import Surfer
 from .web import money
@@ -321,7 +321,7 @@ def return_item(rng: Random, level: int) -> Case:
     if level >= 2:  # the same product is in another order too
         other = orders[2] if chosen["id"] == 2 else orders[1]
         if not any(row["purchase"] == other["id"] and row["product"] == product["id"] for row in start["shop"]["item"]):
-            add_row(start, "shop", "item", purchase=other["id"], product=product["id"], quantity=1, cents=product["cents"])
+            add_item(start, other, product, 1)
     quantity = rng.randrange(1, item["quantity"] + 1)
     reason = rng.choice(("Damaged on arrival", "Does not fit", "No longer needed"))
     why = {"Damaged on arrival": "arrived damaged", "Does not fit": "does not fit", "No longer needed": "is no longer needed"}[
@@ -442,9 +442,7 @@ def cancel_order(rng: Random, level: int) -> Case:
     again = level in {3, 5}
     product = rng.choice([row for row in _in_stock(start) if not row["sponsored"]])
     lines = [(product, 2)]
-    start["shop"]["item"] = [row for row in start["shop"]["item"] if row["purchase"] != chosen["id"]]
-    add_row(start, "shop", "item", purchase=chosen["id"], product=product["id"], quantity=3, cents=product["cents"])
-    chosen["total"] = product["cents"] * 3
+    replace_items(start, chosen, product, 3)
     more = (
         f" Then order 2 instead of 3 of the same product ({product['name']}), home address, standard delivery, card, no extras."
         if again

@@ -9,7 +9,7 @@ from typing import Any
 from .banking import send_transfer
 from .case import Case, access, added, begin, changed, same
 from .records import Row
-from .seeds import TODAY, Start, add_booking, add_entry, add_flights, add_row
+from .seeds import TODAY, Start, add_booking, add_entry, add_flights, add_row, replace_items
 from .surf import Surfer
 from .travel import BAG, CHANGE_FEE, CITIES
 from .web import day_text, days_after, money
@@ -495,9 +495,10 @@ def pay_order(rng: Random, level: int) -> Case:
     """An order of the shop that waits for a bank transfer: amount, IBAN and purpose stand on its page."""
     start = begin(rng)
     waiting = start["shop"]["purchase"][4:6]
-    for row in waiting[: 1 if level < 3 else 2]:
+    fits = [row for row in start["shop"]["product"] if 4_000 <= row["cents"] <= 19_000]
+    for row, product in zip(waiting[: 1 if level < 3 else 2], rng.sample(fits, 2), strict=False):
         row["payment"], row["status"] = "invoice", "awaiting payment"
-        row["total"] = rng.randrange(40, 190) * 100 + 90
+        replace_items(start, row, product, 1)
     chosen = waiting[0] if level < 5 else min(waiting, key=lambda row: row["total"])
     which = (
         "my order that waits for payment"

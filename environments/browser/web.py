@@ -39,6 +39,11 @@ def day_text(day: str) -> str:
     return f"{date.fromisoformat(day).day} {date.fromisoformat(day):%B %Y}"
 
 
+def month_text(month: str) -> str:
+    """`March 2026` for `2026-03`."""
+    return f"{date.fromisoformat(f'{month}-01'):%B %Y}"
+
+
 def parse_day(text: str) -> str:
     """The date if it is one, as YYYY-MM-DD; empty if not."""
     try:

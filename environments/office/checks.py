@@ -64,6 +64,22 @@ def _content(book: Workbook, at: Area) -> object:
     return (cell.value, cell.formula) if cell is not None else None
 
 
+def wording_kept(evidence: Evidence, task: Task, path: str, texts: list[str], renamed: list[str]) -> tuple[bool, str]:
+    """Every text that was given is still there, in a document or a deck: what formats a text must not lose any of it.
+
+    `renamed` is an old and a new name, or empty: for this question either will do.
+    """
+    if path.endswith(".pptx"):
+        slides = [slide for slide in read_presentation(evidence.read(path), path).slides if not slide.hidden]
+        found = "\n".join(line for slide in slides for shape in slide.shapes for line in shape.lines)
+    else:
+        found = read_document(evidence.read(path), path).text
+    named = (lambda text: text.replace(*map(_words, renamed))) if renamed else str
+    there = named(_words(found))
+    lost = [text for text in texts if named(_words(text)) not in there]
+    return not lost, f"{len(lost)} of {len(texts)} texts are lost: {lost[:3]}" if lost else "no text is lost"
+
+
 # -- documents ------------------------------------------------------------------------------------------------------------
 
 

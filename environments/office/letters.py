@@ -137,6 +137,7 @@ def style(rng: Random) -> Job:
         "items": items,
         "texts": texts,
         "dashes": [f"- {item}" for item in items],
+        "wording": [title, *[text for _, text in headings], *items, *texts],
         "rows": rows,
         "body": {"font": font, "size": size},
         "spacing": {"line_spacing": spacing},
@@ -156,6 +157,7 @@ def style(rng: Random) -> Job:
 
 
 STYLE_RUBRIC = [
+    check("nothing_lost", "checks:wording_kept", 0, gate=True, tag="care", path=STYLE, texts="$key.wording", renamed=[]),
     check("chapters", "doc_headings", 3, path=STYLE, headings="$key.chapters", exact=False),
     check("headings", "doc_headings", 5, path=STYLE, headings="$key.headings"),
     check("title", "doc_paragraph_style", 2, path=STYLE, text="$key.title", style="Title"),
@@ -437,6 +439,8 @@ def manual(rng: Random) -> Job:
         "steps": steps,
         "typed": [f"{n}. {step}" for n, step in enumerate(steps, 1)],
         "texts": texts,
+        "wording": [*texts, *steps, *[text for _, text in headings[:-1]]],
+        "renamed": [old, new],
         "first": names[0],
     }
     told = " and ".join(", ".join(row) for row in rows)
@@ -446,6 +450,9 @@ def manual(rng: Random) -> Job:
 
 
 MANUAL_RUBRIC = [
+    check(
+        "nothing_lost", "checks:wording_kept", 0, gate=True, tag="care", path=MANUAL, texts="$key.wording", renamed="$key.renamed"
+    ),
     check("contents_field", "doc_contents", 4, path=MANUAL),
     check("contents_levels", "doc_contents", 1, needs=("contents_field",), path=MANUAL, levels="1-2"),
     check("contents_shown", "doc_contents", 3, needs=("contents_field",), path=MANUAL, entries="$key.entries"),
@@ -596,7 +603,7 @@ MINUTES_PROMPT = """
 - Title (style Title): Minutes: {subject}. Below it one line: the date as in "{shown}", a comma, the place.
 - Heading 1 "Present": a bullet list of who was there, surnames in alphabetical order, name as "Surname, First"; those excused under Heading 1 "Excused", same form.
 - Heading 1 "Decisions": a numbered list of the decisions, in the order and in the words of the notes. Things that were only talked about are no decisions; a decision that was taken back later in the meeting is left out.
-- Heading 1 "Actions": a table with header Who, What, Until, sorted by date (as 2026-03-31), one row per action: full name, the words of the notes. Dates in the notes such as "next Friday" count from the day of the meeting, {weekday}.
+- Heading 1 "Actions": a table with header Who, What, Until, sorted by date (as 2026-03-31), one row per action: full name, the words of the notes. Dates in the notes count from the day of the meeting, a {weekday}; "by Friday" is the first Friday after it.
 - Heading 1 "Next meeting" with the date as above.
 """
 MINUTES_GOLDEN = """
@@ -624,6 +631,7 @@ def minutes(rng: Random) -> Job:
     from datetime import timedelta  # noqa: PLC0415 - only here
 
     day = date(2026, rng.randint(1, 11), rng.randint(1, 28))
+    day -= timedelta(days=max(0, day.weekday() - 3))  # offices meet on working days; on a Friday, "by Friday" would be unclear
     subject, place = rng.choice(["Office move", "Summer fair", "New website", "Works council"]), f"room {rng.randrange(100, 400)}"
     people = rng.sample(PEOPLE, 6)
     present, excused = people[:4], people[4:]
@@ -642,9 +650,9 @@ def minutes(rng: Random) -> Job:
     decisions = [text.format(town=rng.choice(TOWNS)) for text in decisions]
     back = decisions[2]
     talked = rng.sample(["a second printer", "longer opening hours", "a new logo", "the canteen prices"], 2)
-    friday = day + timedelta(days=(4 - day.weekday()) % 7 or 7)
+    friday = day + timedelta(days=4 - day.weekday())
     whens = [
-        ("by next Friday", friday),
+        ("by Friday", friday),
         (f"until {(day + timedelta(days=20)).strftime('%d.%m.%Y')}", day + timedelta(days=20)),
         ("within a week", day + timedelta(days=7)),
         ("by the end of the month after next", None),

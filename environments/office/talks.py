@@ -321,6 +321,8 @@ def broken_deck(rng: Random) -> Job:
         "boxed": [place[boxed], boxed],
         "lines": [[place[name], fixed[name]] for name in names],
         "notes": [[place[name], [slides[name].notes]] for name in names if slides[name].notes],
+        "wording": [line for name in names for line in lines[name]],
+        "renamed": [wrong, right],
         "wrong": [wrong],
         "tiny": ["1 Start 2 Middle 3 End 4 Questions"],
         "contact": [contact],
@@ -341,6 +343,9 @@ def broken_deck(rng: Random) -> Job:
 
 
 DECK_RUBRIC = [
+    check(
+        "nothing_lost", "checks:wording_kept", 0, gate=True, tag="care", path=DECK, texts="$key.wording", renamed="$key.renamed"
+    ),
     check("order", "slide_titles", 5, needs=("renamed",), path=DECK, titles="$key.titles"),
     check("renamed", "slides_lack_text", 3, path=DECK, texts="$key.wrong"),
     check("real_title", "checks:title_is_real", 3, path=DECK, boxed="$key.boxed"),

@@ -323,6 +323,8 @@ def repair(rng: Random) -> Job:
     )
 
 
+ALL_REPAIRED = tuple(f"damage_{n}_is_right" for n in range(1, 6))
+"""Most cells were never broken, so sums and months count only where every repair is right."""
 REPAIR_RUBRIC = [
     check("opens", "workbook_opens", 0, gate=True, path=REPAIR, scenarios="$key.changes"),
     *[
@@ -346,17 +348,17 @@ REPAIR_RUBRIC = [
         original="/inbox/forecast.xlsx",
         cells=[f"$key.cell_{n}" for n in range(1, 6)],
     ),
-    check("all_months", "cell_values", 3, needs=("no_errors",), path=REPAIR, cells="Forecast!B2:G13", values="$key.rows"),
+    check("all_months", "cell_values", 3, needs=ALL_REPAIRED, path=REPAIR, cells="Forecast!B2:G13", values="$key.rows"),
     check(
-        "summary", "cell_values", 3, needs=("no_errors",), path=REPAIR, cells="Summary!B1:B5", values="$key.sums", tolerance=0.006
+        "summary", "cell_values", 3, needs=ALL_REPAIRED, path=REPAIR, cells="Summary!B1:B5", values="$key.sums", tolerance=0.006
     ),
     check("no_errors", "no_error_values", 2, needs=("something_repaired",), path=REPAIR),
-    check("months_follow", "what_if", 4, needs=("no_errors",), path=REPAIR, changes="$key.changes.0", values="$key.rows_after"),
+    check("months_follow", "what_if", 4, needs=ALL_REPAIRED, path=REPAIR, changes="$key.changes.0", values="$key.rows_after"),
     check(
         "summary_follows",
         "what_if",
         3,
-        needs=("no_errors",),
+        needs=ALL_REPAIRED,
         path=REPAIR,
         changes="$key.changes.0",
         values="$key.sums_after",

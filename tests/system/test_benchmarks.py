@@ -31,6 +31,18 @@ def test_the_sandbox_benchmark_measures_docker_in_the_same_run():
 
 
 @pytest.mark.system
+@pytest.mark.timeout(300)
+def test_the_worlds_benchmark_measures_docker_in_the_same_run_and_leaves_the_table_alone():
+    table = (BENCHMARKS / "README.md").read_bytes()
+    argv = [sys.executable, BENCHMARKS / "worlds.py", "terminal"]
+    done = subprocess.run(argv, check=True, capture_output=True, text=True, timeout=280)
+    whole = json.loads(done.stdout.splitlines()[-1])
+    assert whole["ours"]["terminal"]["golden_mean"] == 1.0
+    assert set(whole["ratios"]) == {"terminal, first command"}
+    assert (BENCHMARKS / "README.md").read_bytes() == table
+
+
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("name", "figures"), [("telemetry", {"off", "metrics", "spans", "watch", "all"}), ("view", {"pages", "live"})]
 )

@@ -20,6 +20,9 @@ MODULE: Any = sys.modules[ENV.marked.solution.__module__]
 SAMPLE = ("buy-cheapest-3", "pay-known-4", "whole-trip-3", "find-refunds-3", "within-budget-2", "over-the-limit-1")
 """One errand or two of each site, one across sites, and one that is not possible."""
 
+ORDERED = ("return-item", "cancel-order", "move-house", "pay-order", "find-refunds")
+"""Families about orders that were there before."""
+
 
 class Records:
     """The sites of one task's world, without a browser."""
@@ -68,6 +71,29 @@ def test_there_are_140_errands_in_28_families_with_a_heldout_one_in_each():
     assert (len(TASKS), len(families)) == (140, 28)
     assert {task.data["family"] for task in TASKS if task.split is Split.HELDOUT} == families
     assert len({task.prompt for task in TASKS}) == 140
+
+
+@pytest.mark.parametrize("task", [f"{family}-{level}" for family in ORDERED for level in (2, 5)])
+def test_every_order_of_the_shop_costs_what_its_items_cost(task):
+    shop = Records(task).apps.shop
+    for order in shop.rows("SELECT * FROM purchase"):
+        items = shop.rows("SELECT cents, quantity FROM item WHERE purchase = ?", order["id"])
+        bill = MODULE.shop.bill([(item, item["quantity"]) for item in items], order, None, order["placed"])
+        assert order["total"] == bill["total"], order["number"]
+
+
+@pytest.mark.parametrize("level", [1, 2, 3, 4, 5])
+def test_the_payment_to_dispute_is_numbered_by_its_day(level):
+    records = Records(f"dispute-payment-{level}")
+    days = [row["day"] for row in records.apps.bank.rows("SELECT day FROM entry ORDER BY id")]
+    assert days == sorted(days)
+    assert int(records.task.key["outcome"]["reference"]) < len(days) - 3
+
+
+def test_half_of_an_invoice_is_half_of_its_cents():
+    task = next(task for task in TASKS if task.id == "pay-invoice-3")
+    euros = re.search(r"EUR ([\d,.]+)", task.prompt)[1].replace(",", "")
+    assert task.key["outcome"]["cents"] * 2 == round(float(euros) * 100)
 
 
 @pytest.mark.system

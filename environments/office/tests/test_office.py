@@ -75,6 +75,37 @@ for path in sorted(Path("/out").rglob("*")):
                 out.writestr(name, data)
 """
 
+SHORTEN = """
+import re, zipfile
+from pathlib import Path
+for path in sorted(Path("/out").rglob("*")):
+    if path.suffix == ".docx":
+        import docx
+        document = docx.Document(path)
+        for paragraph in document.paragraphs[::-1]:
+            if paragraph.style.name == "Normal" and len(paragraph.text.split()) > 6:
+                paragraph._p.getparent().remove(paragraph._p)
+                break
+        document.save(path)
+    elif path.suffix == ".pptx":
+        with zipfile.ZipFile(path) as source:
+            parts = {name: source.read(name).decode() for name in source.namelist()}
+        name = next(name for name in parts if name.startswith("ppt/slides/slide") and "week" in parts[name])
+        parts[name] = re.sub(r"<a:p>(?:(?!</a:p>).)*week.*?</a:p>", "", parts[name], count=1, flags=re.S)
+        with zipfile.ZipFile(path, "w") as out:
+            for name, data in parts.items():
+                out.writestr(name, data)
+"""
+ONE_REPAIR = """
+import openpyxl
+book = openpyxl.load_workbook("/inbox/forecast.xlsx")
+for row in book["Forecast"].iter_rows(min_row=2):
+    for cell in row:
+        if "#REF!" in str(cell.value):
+            cell.value = f"=C{cell.row}-D{cell.row}-E{cell.row}"
+book.save("/out/forecast.xlsx")
+"""
+
 
 def outputs(rubric_paths: list[str]) -> str:
     return repr(sorted(set(rubric_paths)))
@@ -97,6 +128,18 @@ async def look_right(agent: Agent, task: Task) -> None:
     await run_python(agent, task.key["golden"])
     await run_python(agent, FLAT)
     await agent.say("Done.")
+
+
+async def leave_a_text_out(agent: Agent, task: Task) -> None:
+    """Golden's results, with one paragraph or line of the given text deleted."""
+    await run_python(agent, task.key["golden"])
+    await run_python(agent, SHORTEN)
+    await agent.say("Done.")
+
+
+async def repair_one_of_five(agent: Agent, task: Task) -> None:
+    await run_python(agent, ONE_REPAIR)
+    await agent.say("The error value is gone, and the forecast works again.")
 
 
 async def claim_success(agent: Agent, task: Task) -> None:
@@ -177,6 +220,22 @@ def test_looks_without_structure_are_worth_less_than_the_work(play):
     values = [score.value for score in scores.values()]
     assert all(0.1 < value < 0.95 for value in values), values
     assert sum(values) / len(values) < 0.75
+
+
+@pytest.mark.system
+@pytest.mark.timeout(900)
+def test_formatting_that_loses_text_earns_nothing(play):
+    chosen = ["style-1", "manual-1", "deck-1"]
+    scores = play(ENV, leave_a_text_out, tasks=chosen)
+    assert {task: (score.value, score.gate) for task, score in scores.items()} == dict.fromkeys(chosen, (0.0, "nothing_lost"))
+
+
+@pytest.mark.system
+@pytest.mark.timeout(900)
+def test_one_repair_of_five_is_worth_less_than_a_third(play):
+    chosen = ["repair-1", "repair-2", "repair-3"]
+    scores = play(ENV, repair_one_of_five, tasks=chosen)
+    assert all(0 < score.value < 1 / 3 for score in scores.values()), scores
 
 
 @pytest.mark.system

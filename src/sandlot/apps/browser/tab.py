@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio
 
-from sandlot.apps.browser.devtools import DevTools, Fields
+from sandlot.apps.browser.devtools import DevTools, Fields, NoAnswerError
 from sandlot.apps.browser.keyboard import key_events, modifier_bits
 from sandlot.apps.browser.snapshot import Element, References, snapshot_text
 from sandlot.core.errors import ToolError
@@ -20,7 +20,8 @@ _WORLD = "sandlot"
 _REF = re.compile(r"e\d+\Z")
 _MAX_SETTLE_S = 10.0
 _ASK_AGAIN_S = 0.2
-_ANSWER_S = 3.0
+_ANSWER_S = 10.0
+"""How long the page is waited for when it is asked only whether it answers."""
 _NUM_TRIES = 3
 _MAX_ELEMENTS = 8_000
 """Elements of a page that is shown as a tree; a larger one would cost seconds and no agent could read it."""
@@ -151,13 +152,13 @@ class Tab:
 
     async def _state(self) -> str:
         """The state of the document, after the page has done what was due; empty if it is just being replaced."""
+        waited = "async function() { await new Promise(r => setTimeout(r, 20)); return document.readyState }"
         try:
-            return str(
-                await self._run("async function() { await new Promise(r => setTimeout(r, 20)); return document.readyState }")
-            )
+            with anyio.move_on_after(_ANSWER_S):
+                return str(await self._run(waited))
         except ToolError:
             self._devtools.require_open()
-            return ""
+        return ""
 
     # -- where it is ---------------------------------------------------------------------------------------------------
 
@@ -317,6 +318,8 @@ class Tab:
     async def _scroll_to(self, element: Element) -> None:
         try:
             await self.call("DOM.scrollIntoViewIfNeeded", backendNodeId=element.backend)
+        except NoAnswerError:
+            raise
         except ToolError as error:
             gone = "does not have a layout object" not in str(error)
             raise ToolError(
@@ -357,6 +360,8 @@ class Tab:
         """Call a function with the element as `this`."""
         try:
             node = await self.call("DOM.resolveNode", backendNodeId=element.backend, executionContextId=await self._context())
+        except NoAnswerError:
+            raise
         except ToolError as error:
             raise ToolError(_gone(element.ref)) from error
         result = await self.call(

@@ -8,7 +8,9 @@ from typing import Any
 import anyio
 import pytest
 
-from sandlot.apps.browser.devtools import open_devtools
+from sandlot.apps.browser import devtools as devtools_module
+from sandlot.apps.browser.devtools import NoAnswerError, open_devtools
+from sandlot.apps.browser.snapshot import Element
 from sandlot.apps.browser.tools import browser_tools
 from sandlot.apps.browser.window import Window
 from sandlot.core.errors import SandboxError
@@ -24,11 +26,12 @@ ATTACHED = {"method": "Target.attachedToTarget", "params": {"sessionId": "s", "t
 
 
 class MemoryProcess:
-    """Answers each request; with `says`, writes these bytes instead, and with None it ends."""
+    """Answers each request except `silent_on`; with `says`, writes these bytes instead, and with None it ends."""
 
     def __init__(self) -> None:
         self._write, self._read = anyio.create_memory_object_stream[bytes](1000)
         self.says: bytes | None = b""
+        self.silent_on = ""
 
     @property
     def dropped(self) -> int:
@@ -44,6 +47,8 @@ class MemoryProcess:
             self._write.close()
             raise SandboxError("the command has ended")
         request = json.loads(data[:-1])
+        if request["method"] == self.silent_on:
+            return
         if request["method"] == "Target.createTarget":
             await self._write.send(json.dumps(ATTACHED).encode() + b"\0")
         answer = {"id": request["id"], "result": RESULTS.get(request["method"], {})}
@@ -108,3 +113,18 @@ async def test_a_browser_that_does_not_start_is_a_failure_of_the_sandbox():
     async with open_devtools(process) as devtools:
         with pytest.raises(SandboxError, match="did not start"):
             await devtools.call("Browser.getVersion")
+
+
+@pytest.mark.parametrize("method", ["DOM.resolveNode", "DOM.scrollIntoViewIfNeeded"])
+async def test_a_page_that_does_not_answer_is_not_said_to_have_lost_the_element(method: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(devtools_module, "_MAX_CALL_S", 0.05)
+    process = MemoryProcess()
+    async with open_devtools(process) as devtools:
+        window = Window(devtools)
+        await window.open()
+        process.silent_on = method
+        (tab,) = window.tabs
+        field, button = Element("e1", 7, "textbox", "Name"), Element("e2", 8, "button", "Pay")
+        acting = tab.fill(field, "Ada") if method == "DOM.resolveNode" else tab.click(button)
+        with pytest.raises(NoAnswerError, match="did not answer"):
+            await acting

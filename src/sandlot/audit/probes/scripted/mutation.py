@@ -1,6 +1,7 @@
 """Mutation score: the share of wrong solutions that the grader notices.
 
-Mutants that leave the same result as golden do not count; all others must score less than golden. Over the same trials each
+Mutants that leave the same result as golden do not count; all others must score less than golden. Golden is played twice: what
+differs between the two, such as the time that an office program writes into a file, is no difference. Over the same trials each
 check must vary: a check with one verdict for golden, mutant, destructive and idle agents decides nothing.
 """
 
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 
 from sandlot.audit.case import IDLE, Case, Probe
 from sandlot.audit.finding import Finding, Layer, Severity, Witness, make_finding
-from sandlot.audit.probes.likeness import EPSILON, changes_between, observations
+from sandlot.audit.probes.likeness import EPSILON, observations
 from sandlot.audit.probes.plays import GOLDEN, MANY_TURNS, request_for, witness_of
 from sandlot.audit.probes.scripted.attacks import destructive_script
 from sandlot.audit.probes.scripted.criteria import find_dead_checks
@@ -19,6 +20,7 @@ from sandlot.audit.probes.scripted.floor import needs_golden
 from sandlot.audit.probes.scripted.graded import find_graded_changes
 from sandlot.audit.probes.scripted.mutants import Mutant, mutants
 from sandlot.audit.probes.scripted.reach import GoldenWork, find_works_to_do
+from sandlot.audit.probes.scripted.repeats import real_changes
 from sandlot.audit.subject import NamedPlay, Play, Trial
 
 _TASKS, _SANDBOXED = 16, 2
@@ -40,6 +42,8 @@ class _TriedMutant:
     trial: Trial
     counts: frozenset[str]
     """Places that golden changed and that the grade depends on."""
+    again: Trial
+    """Golden, played a second time."""
 
     @property
     def differs(self) -> bool:
@@ -47,7 +51,7 @@ class _TriedMutant:
         where = self.counts
         if not where and self.trial.trace and self.work.golden.trace:
             return self.trial.trace.answer.split() != self.work.golden.trace.answer.split()
-        return bool(where & {*changes_between(self.work.golden, self.trial, timeless=True)})
+        return bool(where & {*real_changes(self.work.golden, self.again, self.trial)})
 
     @property
     def survived(self) -> bool:
@@ -62,9 +66,12 @@ async def _look_at_mutants(case: Case) -> list[Finding]:
     strange: list[tuple[GoldenWork, Play]] = [(work, play) for work in found for play in _other_plays(case, work)]
     plays = [(work, mutant.script) for work, mutant in planned] + strange
     trials = await case.take([request_for(case, work.task, play) for work, play in plays], MANY_TURNS)
+    repeated = await case.take([request_for(case, work.task, work.script) for work in found], MANY_TURNS)
+    again = {work.task.id: trial for work, trial in zip(found, repeated, strict=True)}
     counts = {task: frozenset(places) for task, places in (await find_graded_changes(case, found)).items()}
     tried = [
-        _TriedMutant(work, mutant, trial, counts[work.task.id]) for (work, mutant), trial in zip(planned, trials, strict=False)
+        _TriedMutant(work, mutant, trial, counts[work.task.id], again[work.task.id])
+        for (work, mutant), trial in zip(planned, trials, strict=False)
     ]
     # A step done twice is often harmless; it is played only so that checks can vary.
     wrong = [each for each in tried if not each.mutant.what.endswith("twice")]

@@ -2,7 +2,8 @@
 
 Read are the literals that a check compares with the agent's text or files: parts of texts, file names, arguments of a rubric. A
 literal that is in no prompt, system prompt, tool, file or data of most tasks is a lead, because the agent would have to guess it.
-Text that tools and setup write counts as known, and so does what the author declares discoverable.
+The literals of a rubric are searched only in the tasks that it grades. Text that tools and setup write counts as known, and so
+does what the author declares discoverable.
 """
 
 import ast
@@ -38,6 +39,8 @@ class _Demand:
     check: str | None
     whole: bool = False
     """True if the check only returns whether the answer equals a text with this literal."""
+    rubric: str | None = None
+    """The rubric that the check is in; None for code, which may grade every task."""
 
 
 async def _look(case: Case) -> list[Finding]:
@@ -45,18 +48,31 @@ async def _look(case: Case) -> list[Finding]:
     said = case.description
     code = Code(said)
     known = _known_to_agents(said, code)
-    tasks = [f"{task.prompt}\n{task.data}".casefold()[:200_000] for task in said.tasks[:_SHOWN]]
+    texts = _texts_of_tasks(said)
     found: dict[str, Finding] = {}
     for asked in [*_in_code(code), *_in_rubrics(said)]:
         words = asked.literal.strip().casefold()
         if words in found or not _matters(words) or words in known or _declared(words, said):
             continue
+        tasks = texts.get(asked.rubric, [])
         blind = sum(words not in text for text in tasks)
         if blind * 2 <= len(tasks) and tasks:
             continue
         sure = asked.whole and blind == len(said.tasks) and not (said.tools or said.image or said.has_user)
         found[words] = _finding(asked, max(1, blind), sure=sure)
     return list(found.values())
+
+
+def _texts_of_tasks(said: Description) -> dict[str | None, list[str]]:
+    """What the agent is told, by rubric, for at most `_SHOWN` tasks each; under None, of all tasks."""
+    found: dict[str | None, list[str]] = {None: []}
+    for task in said.tasks:
+        short = [group for group in (found[None], found.setdefault(task.rubric, [])) if len(group) < _SHOWN]
+        if short:
+            text = f"{task.prompt}\n{task.data}".casefold()[:200_000]
+            for group in short:
+                group.append(text)
+    return found
 
 
 def _finding(asked: _Demand, blind: int, *, sure: bool) -> Finding:
@@ -163,7 +179,7 @@ def _in_rubrics(said: Description) -> Iterator[_Demand]:
                     pieces = [value] if "/" in value else re.split(r"[.\s]+", value)
                     for piece in pieces:
                         if not piece.isdecimal():
-                            yield _Demand(piece, f"the {argument}", f"rubric {name}", check.id)
+                            yield _Demand(piece, f"the {argument}", f"rubric {name}", check.id, rubric=name)
 
 
 PROBE = Probe("hidden-literals", Layer.STATIC, ("D15",), _look)

@@ -137,3 +137,15 @@ async def test_arguments_of_rubrics_are_requirements_too():
     assert finding.check == "a"
     told = Rubric(checks=(PythonCheck(id="a", ref="sandlot:file_exists", args={"path": "/out/total.txt"}),))
     assert await found(requirements.PROBE, case_of(rubrics={"default": told}, tasks=ASKED)) == []
+
+
+async def test_arguments_of_a_rubric_are_searched_in_the_tasks_that_it_grades():
+    rubrics = {
+        name: Rubric(checks=(PythonCheck(id=name, ref="sandlot:file_exists", args={"path": f"/out/{name}.txt"}),))
+        for name in ("letter", "total", "wages")
+    }
+    told = "Write /out/{}.txt. The wages are not in /out/wages.txt."
+    tasks = [Task(f"{name}-{at}", prompt=told.format(name), rubric=name) for name in ("letter", "total") for at in range(3)]
+    tasks.append(Task("wages-0", prompt="Add up the wages.", rubric="wages"))
+    (finding,) = await found(requirements.PROBE, case_of(rubrics=rubrics, tasks=tuple(tasks)))
+    assert (finding.check, finding.count) == ("wages", 1)
