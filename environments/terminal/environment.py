@@ -5,6 +5,7 @@ generator knows, byte by byte or hash by hash. What the agent prints or claims i
 """
 
 import re
+from contextlib import suppress
 from hashlib import sha256
 from random import Random
 
@@ -108,6 +109,23 @@ async def put_in_place(world: World, task: Task) -> None:
             break
         except OSError:
             await anyio.sleep(0.02)
+
+
+ANSWERING_S, LONGEST_ANSWER = 20, 10_000
+
+
+@env.finish
+async def ask_the_watcher(world: World, task: Task) -> None:
+    """What the watcher saw, while it is still there to be asked; nothing if the agent ended it."""
+    if "word" not in task.data:
+        return
+    answer = b""
+    with anyio.move_on_after(ANSWERING_S), suppress(OSError):
+        stream = await world.connect(task.data["port"])
+        await stream.send(task.data["word"].encode())
+        while len(answer) < LONGEST_ANSWER and (more := await stream.receive()):
+            answer += more
+    world.state["watched"] = answer.decode(errors="replace")
 
 
 @env.check(points=6)
