@@ -269,6 +269,23 @@ def test_a_worker_that_came_back_is_not_stopped(play):
     assert {str(score) for score in play(ENV, hasty, tasks=["runaway-1"]).values()} == {"4/10"}
 
 
+def test_a_service_that_was_left_running_costs_points(play):
+    async def forgetful(agent: Agent, task: Task) -> None:
+        [run, port] = task.data["executable"], task.data["closed"]
+        up = f"until grep -qi ' 0100007F:{port:04X} .* 0A ' /proc/net/tcp; do sleep 0.1; done"
+        await GOLDEN(Before(agent, f"{run} >/dev/null 2>&1 </dev/null & {up}"), task)
+
+    assert {str(score) for score in play(ENV, forgetful, tasks=["service-1"]).values()} == {"2/10"}
+
+
+def test_a_script_that_cannot_be_executed_is_not_right(play):
+    async def forgetful(agent: Agent, task: Task) -> None:
+        await GOLDEN(Before(agent, f"chmod 644 {task.data['executable']}"), task)
+
+    scores = play(ENV, forgetful, tasks=["service-1", "rotate-1", "quoting-1"])
+    assert {str(score) for score in scores.values()} == {"0/10"}
+
+
 # -- what reads what was left ------------------------------------------------------------------------------------------
 
 wanted = ENV.marked.functions["environment:results_are_right"].__globals__["is_there"].__globals__
