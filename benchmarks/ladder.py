@@ -2,10 +2,11 @@
 
 An agent of skill S plays the golden solution, but does each step only with probability S. A step is a tool call that clicks or
 fills in something, or a statement with an effect in a Python program that it runs: a cell is not filled in, a style not set, a
-button not pressed. It does not notice that it forgot something. If a page is not as expected, it gives up and says so.
+button not pressed. In `terminal` a step is any call. It does not notice that it forgot something. If a page is not as expected, it gives up and says so.
 
     python benchmarks/ladder.py office          plays one task of each family at each skill, and writes the table in its README.md
     python benchmarks/ladder.py browser --print
+    python benchmarks/ladder.py terminal --skills 0.95,0.75,0.5,0.25
 """
 
 import argparse
@@ -30,6 +31,7 @@ NAME = "ladder"
 SKILLS = "0.95,0.8,0.5,0.2"
 PROGRAM = re.compile(r"(<<'(?P<end>\w+)'\n)(?P<code>.*?)(\n(?P=end)\n)", re.DOTALL)
 FORGETTABLE = re.compile(r"click|fill|type|select|press|check|dialog")
+ANY_CALL = re.compile("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +88,11 @@ def one_of_each(tasks: list[str]) -> list[str]:
 
 def play(env: Environment, skill: float, tasks: list[str]) -> list[float]:
     golden: Any = env.marked.solution
+    steps = ANY_CALL if env.name == "terminal" else FORGETTABLE
 
     async def forgetful(agent: Agent, task: Task) -> None:
         try:
-            await golden(Forgetful(agent, skill, random.Random(f"{task.id} {skill}")), task)
+            await golden(Forgetful(agent, skill, random.Random(f"{task.id} {skill}"), steps), task)
         except (LookupError, AssertionError, ValueError, RuntimeError):  # what golden looked for is not on the page
             await agent.say("The page is not as I expected; I give up here.")
 
@@ -111,12 +114,12 @@ def play(env: Environment, skill: float, tasks: list[str]) -> list[float]:
 class Forgetful:
     """The agent, with steps left out."""
 
-    def __init__(self, agent: Agent, skill: float, rng: random.Random) -> None:
-        self._agent, self._skill, self._rng = agent, skill, rng
+    def __init__(self, agent: Agent, skill: float, rng: random.Random, steps: re.Pattern[str]) -> None:
+        self._agent, self._skill, self._rng, self._steps = agent, skill, rng, steps
         self._seen = ""
 
     async def call(self, tool: str, /, **arguments: Any) -> str:
-        if FORGETTABLE.search(tool) and self._rng.random() >= self._skill:
+        if self._steps.search(tool) and self._rng.random() >= self._skill:
             return self._seen
         command = arguments.get("command")
         if isinstance(command, str):

@@ -170,10 +170,13 @@ def guided_install(rng: Random) -> Job:
     return job(INSTALL.format(how=HOW.format(port=PORT), parts=chosen, size=size, zone=zone), machine, wants, steps)
 
 
+PAGE_ROWS = 18
+
+
 def hidden_log(rng: Random) -> Job:
     name, code = rng.choice(WORDS), f"E{rng.randrange(100, 999)}"
     rows: list[str] = []
-    where, found, operator = rng.randrange(200, 420), "", ""
+    where, found, operator, handed = rng.randrange(200, 420), "", "", 0
     for number in range(600):
         minute = f"{number // 60 + 6:02}:{number % 60:02}"
         who, batch = rng.choice(PEOPLE).split()[0], f"B-{token(rng, 6)}"
@@ -182,7 +185,7 @@ def hidden_log(rng: Random) -> Job:
             rows.append(f"{minute} fault {code} batch {batch} stopped")
         elif number % 45 == 7:
             rows.append(f"{minute} shift handed over to {who}")
-            operator = who if number > where and not operator else operator
+            operator, handed = (who, number) if number > where and not operator else (operator, handed)
         elif rng.random() < 0.03:
             rows.append(
                 f"{minute} fault E{rng.choice([each for each in range(100, 999) if f'E{each}' != code])} batch {batch} cleared"
@@ -193,7 +196,7 @@ def hidden_log(rng: Random) -> Job:
     steps: list[Any] = [
         typed(f"console {PORT}\n", "of 600"),
         typed(f"/fault {code}\n", f"fault {code} batch"),
-        typed("/handed over\n", "handed over to"),
+        typed("/handed over\n", "" if handed < where + PAGE_ROWS else "handed over to"),  # waits for a text that is not there yet
         typed("q", "/#"),
         {"write_from_screens": {"/out/answer.txt": [rf"fault {code} batch (\S+)", r"^\S+ shift handed over to (\w+)"]}},
     ]

@@ -5,6 +5,7 @@ generator knows, byte by byte or hash by hash. What the agent prints or claims i
 """
 
 import re
+from contextlib import suppress
 from hashlib import sha256
 from random import Random
 
@@ -110,11 +111,40 @@ async def put_in_place(world: World, task: Task) -> None:
             await anyio.sleep(0.02)
 
 
+ANSWERING_S, LONGEST_ANSWER = 20, 10_000
+
+
+@env.finish
+async def look_around(world: World, task: Task) -> None:
+    """What only a running machine shows: what the watcher saw, whether a port is open, whether a file can be executed."""
+    if "word" in task.data:
+        world.state["watched"] = await watcher_answer(world, task)
+    if "closed" in task.data:
+        with suppress(OSError):
+            await (await world.connect(task.data["closed"])).aclose()
+            world.state["open"] = f"port {task.data['closed']}"
+    if "executable" in task.data:
+        world.state["executable"] = (await world.exec(f"[ -x {task.data['executable']} ]")).code == 0
+
+
+async def watcher_answer(world: World, task: Task) -> str:
+    """What the watcher says; empty if the agent ended it."""
+    answer = b""
+    with anyio.move_on_after(ANSWERING_S), suppress(OSError):
+        stream = await world.connect(task.data["port"])
+        await stream.send(task.data["word"].encode())
+        while len(answer) < LONGEST_ANSWER and (more := await stream.receive()):
+            answer += more
+    return answer.decode(errors="replace")
+
+
 @env.check(points=6)
 async def results_are_right(evidence: Evidence, task: Task) -> tuple[float, str]:
     """The share of what was wanted that is there."""
     ran: dict[str, list[str]] = {}
     there = [await is_there(evidence, want, ran) for want in task.key["wants"]]
+    if evidence.state.get("executable") is False:
+        return 0.0, f"{task.data['executable']} is not executable"
     words = [f"{name_of(want)}: {'right' if met else 'not right'}" for want, met in zip(task.key["wants"], there, strict=True)]
     return sum(there) / len(there), ", ".join(words)
 
@@ -139,6 +169,7 @@ def spoiled(evidence: Evidence, task: Task) -> list[str]:
     ]
     changed = evidence.diff() if task.key.get("same") else {}
     files += [path for path in task.key.get("same", ()) if path in changed]
+    files += [evidence.state["open"]] if "open" in evidence.state else []  # asked to leave nothing running there
     return files + [ref for ref, hashed in task.key["refs"].items() if ref_hash(evidence, SITE, ref) != hashed]
 
 

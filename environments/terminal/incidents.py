@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -125,25 +126,25 @@ python3 /tmp/look.py && cat /out/incident.json"""
 
 
 WATCHER = Path(__file__).with_name("watcher.py").read_text()
-STATE, WATCHING = "/var/lib/watch/state", "/run/watching"
-WATCH = f"""mkdir -p /run /var/lib/watch; exec 3<&0; python3 - <&3 >/dev/null 2>&1 &
-until [ -e {WATCHING} ]; do sleep 0.01; done
-"""
-SEEN = f"until [ -s {STATE} ]; do sleep 0.1; done"
+PORT = 7070
+WATCH = "exec 3<&0; python3 - <&3 >/dev/null 2>&1 &\n"
 
 
-def watch(rng: Random, watched: dict[str, list[str]], ended: list[str], **config: Any) -> tuple[str, dict[str, Any]]:
+@dataclass(frozen=True)
+class Watch:
+    """A watcher: its program, the word that it answers to, and what it must answer."""
+
+    program: str
+    word: str
+    want: dict[str, Any]
+
+
+def watch(rng: Random, watched: dict[str, list[str]], ended: list[str], **config: Any) -> Watch:
     """The program that watches these command lines, and wanted: that the work is done and only these have `ended`."""
-    seal = token(rng, 32)
-    whole = {"seal": seal, "state": STATE, "ready": WATCHING, "watched": watched, **config}
-    want = {
-        "kind": "sealed",
-        "path": STATE,
-        "seal": seal,
-        "name": "what went on",
-        "value": {"done": True, "ended": sorted(ended)},
-    }
-    return f"{WATCHER}\nmain(json.loads({json.dumps(whole)!r}))\n", want
+    seal, word = token(rng, 32), token(rng, 32)
+    whole = {"seal": seal, "word": word, "port": PORT, "watched": watched, **config}
+    want = {"kind": "watched", "seal": seal, "name": "what went on", "value": {"done": True, "ended": sorted(ended)}}
+    return Watch(f"{WATCHER}\nmain(json.loads({json.dumps(whole)!r}))\n", word, want)
 
 
 KEEPER = """mkdir -p {folder}; head -c {size} /dev/zero > {folder}/{file}
@@ -165,7 +166,7 @@ def deleted_files(rng: Random) -> Job:
     listed = [f"{k['name']},{k['folder']}/{k['file']},{k['size']}" for k in keepers if k["size"] >= least]
     script = "bash <<'END'\n" + "".join(KEEPER.format(**keeper) for keeper in sorted(keepers, key=lambda k: k["name"]))
     ready = "".join(f"until grep -qz '^{k['name']}$' /proc/[0-9]*/cmdline 2>/dev/null; do sleep 0.01; done\n" for k in keepers)
-    stdin, want = watch(rng, {k["name"]: [k["name"], "86400"] for k in keepers}, [], holder=keepers[0]["name"])
+    watching = watch(rng, {k["name"]: [k["name"], "86400"] for k in keepers}, [], holder=keepers[0]["name"])
     solution = """mkdir -p /out; find /proc/[0-9]*/fd -lname '*(deleted)' 2>/dev/null | while read -r d; do
 p=${d%/fd/*}; t=$(readlink "$d"); n=$(tr '\\0' '\\n' < $p/cmdline | head -1)
 echo "${n##*/},${t% (deleted)},$(stat -Lc %s "$d"),$d"
@@ -175,13 +176,15 @@ done | sort -t, -k3 -nr | awk -F, '$3 >= LEAST' > /tmp/all; cut -d, -f1-3 /tmp/a
     return Job(
         prompt=FULL.format(least=least),
         script=f"{script}{ready}END\n{WATCH}",
-        stdin=stdin,
+        stdin=watching.program,
+        port=PORT,
+        word=watching.word,
         wants=[
             {"kind": "text", "path": "/out/holders.csv", "value": lines(listed)},
-            want,
+            watching.want,
         ],
         same=("/var/log/keepers.log",),
-        solution=[solution, f": > $(head -1 /tmp/all | cut -d, -f4); {SEEN}"],
+        solution=[solution, ": > $(head -1 /tmp/all | cut -d, -f4)"],
     )
 
 
@@ -215,24 +218,26 @@ cpu > /tmp/one; sleep 1.5; cpu > /tmp/two
 join /tmp/one /tmp/two | awk '{ print $3 - $2, $1 }' | sort -nr | head -1 | cut -d' ' -f2 > /tmp/pid
 name=$(tr '\\0' '\\n' < /proc/$(cat /tmp/pid)/cmdline | tail -1); echo $name > /out/runaway.txt; cat /out/runaway.txt
 pkill -f "keeper $name$"; kill $(cat /tmp/pid)
-until [ -s /var/spool/worker/$name ]; do sleep 0.1; done; ls /var/spool/worker
+while pgrep -f "(keeper|worker) $name$"; do sleep 0.1; done; ls /var/spool/worker
 """
     lasting = {f"{what} {name}": ["/bin/sh", f"/usr/local/bin/{what}", name] for what in ("keeper", "worker") for name in names}
     stopped = [f"keeper {busy}", f"worker {busy}"]
-    stdin, want = watch(rng, lasting, stopped, stopped=stopped)
+    watching = watch(rng, lasting, stopped, stopped=stopped)
     return Job(
         prompt=RUNAWAY,
         files={"/usr/local/bin/worker": WORKER, "/usr/local/bin/keeper": RUN_KEEPER},
         script="chmod 755 /usr/local/bin/worker /usr/local/bin/keeper; mkdir -p /var/spool/worker /run\n"
         f"echo {busy} > /etc/worker-busy\n{started}{WATCH}",
-        stdin=stdin,
+        stdin=watching.program,
+        port=PORT,
+        word=watching.word,
         wants=[
             {"kind": "text", "path": "/out/runaway.txt", "value": busy},
             {"kind": "files", "folder": "/var/spool/worker", "digests": {f"/var/spool/worker/{busy}": digest(tokens[busy])}},
-            want,
+            watching.want,
         ],
         kept=("/usr/local/bin/worker", "/usr/local/bin/keeper"),
-        solution=[solution + SEEN],
+        solution=[solution],
     )
 
 

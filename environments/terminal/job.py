@@ -30,6 +30,12 @@ class Job:
     """Files nobody was asked to change."""
     port: int = 0
     """A port that is open once what the script started is ready; 0 for none."""
+    word: str = ""
+    """What the program at the port is asked with when the agent has ended; empty if it is not asked."""
+    closed: int = 0
+    """A port on which nothing may listen when the agent has ended; 0 for none."""
+    executable: str = ""
+    """A file that must be executable when the agent has ended; empty for none."""
     same: tuple[str, ...] = ()
     """Files that setup made and nobody was asked to change."""
     refs: dict[str, str] = field(default_factory=dict)
@@ -40,7 +46,8 @@ class Job:
             name,
             prompt=self.prompt,
             data={"files": self.files, "archives": self.archives, "script": self.script, "stdin": self.stdin}
-            | ({"port": self.port} if self.port else {}),
+            | ({"port": self.port} if self.port else {})
+            | {name: value for name in ("word", "closed", "executable") if (value := getattr(self, name))},
             key={
                 "wants": self.wants,
                 "solution": self.solution,

@@ -72,7 +72,8 @@ done | LC_ALL=C sort
 exit 0
 END
 chmod 755 /out/rotate; mkdir -p /tmp/t && head -c 100 /dev/zero > '/tmp/t/a b.log' && /out/rotate /tmp/t && ls /tmp/t"""
-    return Job(prompt=ROTATE.format(least=least, keep=keep, beyond=keep + 1), wants=wants, solution=[script])
+    prompt = ROTATE.format(least=least, keep=keep, beyond=keep + 1)
+    return Job(prompt=prompt, wants=wants, executable="/out/rotate", solution=[script])
 
 
 def rotated(rng: Random, number: int, least: int, keep: int) -> tuple[str, str]:
@@ -131,6 +132,7 @@ def careless_script(rng: Random) -> Job:
         prompt=QUOTING.format(ending=ending, code=code),
         files={path: BROKEN.format(ending=ending)},
         script=f"chmod 755 {path}",
+        executable=path,
         wants=wants,
         solution=[f"cat {path}", f"cat > {path} <<'END'\n{REPAIRED.format(ending=ending, code=code)}END\nchmod 755 {path}"],
     )

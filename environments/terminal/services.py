@@ -226,6 +226,8 @@ chmod 755 {run}"""
         files=files,
         wants=wants,
         kept=(f"{root}/app.py", f"{root}/env"),
+        closed=port,
+        executable=run,
         solution=[f"cat {root}/app.py {root}/env", script],
     )
 

@@ -17,13 +17,17 @@ from .repository import read_chain, read_commit, ref_hash
 LARGEST = 2**20
 
 
-async def is_there(evidence: Evidence, want: dict[str, Any], ran: dict[str, list[str]]) -> bool:
+async def is_there(  # noqa: PLR0911 - one for each kind
+    evidence: Evidence, want: dict[str, Any], ran: dict[str, list[str]]
+) -> bool:
     """True if it is. `ran` holds what commands printed that several wants ask about."""
     if want["kind"] == "runs":
         key = json.dumps([want["paths"], want["commands"]])
         if key not in ran:
             ran[key] = await printed(evidence, want)
         return len(ran[key]) > want["part"] and tidy(ran[key][want["part"]]) == tidy(want["value"])
+    if want["kind"] == "watched":
+        return settled(evidence.state.get("watched", ""), want)
     if "path" in want:
         return evidence.exists(want["path"]) and same(evidence, want)
     if want["kind"] == "files":

@@ -1,8 +1,8 @@
 """Watches programs of the sandbox: which of them ended, and whether what was asked was done while the others went on.
 
 It runs inside the sandbox, from a pipe, as `appliance.py` does: the environment sends this text and a last line with `main`.
-From the moment at which the work is done, what it saw is in the file `state`, sealed with a key that only this process and the
-grader have. If it is killed before that, there is no such file.
+When the agent has ended, the environment asks it on its port, with a word that nobody in the sandbox knows. It answers what it
+saw, sealed with a key that only this process and the grader have. If it was killed by then, there is no such answer.
 """
 
 import ctypes
@@ -11,8 +11,9 @@ import hmac
 import json
 import os
 import select
+import socket
 
-LOOK_MS = 500
+ASKING_S = 5
 
 
 def command_lines():
@@ -41,22 +42,19 @@ def is_stopped(names, watched, ended):
     return ended.issuperset(names) and not any(words in [watched[name] for name in names] for words in command_lines().values())
 
 
-def save(config, state):
+def sealed(config, state):
     text = json.dumps(state, sort_keys=True)
     seal = hmac.new(config["seal"].encode(), text.encode(), hashlib.sha256).hexdigest()
-    whole = json.dumps({"state": state, "seal": seal})
+    return json.dumps({"state": state, "seal": seal})
+
+
+def asked(connection, word):
+    """True if whoever connected knows the word."""
+    connection.settimeout(ASKING_S)
     try:
-        with open(config["state"]) as left:
-            if left.read() == whole:
-                return
-    except (OSError, ValueError):
-        pass
-    try:
-        with open(config["state"] + ".new", "w") as out:
-            out.write(whole)
-        os.replace(config["state"] + ".new", config["state"])
+        return hmac.compare_digest(connection.recv(100), word.encode())
     except OSError:
-        pass  # what the agent put in its way is not the state
+        return False
 
 
 def main(config):
@@ -75,13 +73,17 @@ def main(config):
     if "holder" in config:
         file = os.stat(f"/proc/{pids[config['holder']]}/fd/7")
         holder = {"pid": pids[config["holder"]], "file": (file.st_dev, file.st_ino)}
-    open(config["ready"], "w").close()
-    ended, was_done = set(), False
+    door = socket.create_server(("127.0.0.1", config["port"]))
+    ended = set()
     while True:
-        for process, _ in looks.poll(LOOK_MS):
-            ended.add(names[process])
-            looks.unregister(process)
-        done = is_emptied(holder) if holder else is_stopped(config["stopped"], watched, ended)
-        was_done = was_done or done
-        if was_done:
-            save(config, {"done": done, "ended": sorted(ended)})
+        with door.accept()[0] as connection:
+            if not asked(connection, config["word"]):
+                continue
+            for process, _ in looks.poll(0):  # a process that has ended stays readable, whatever has its number now
+                ended.add(names[process])
+                looks.unregister(process)
+            done = is_emptied(holder) if holder else is_stopped(config["stopped"], watched, ended)
+            try:
+                connection.sendall(sealed(config, {"done": done, "ended": sorted(ended)}).encode())
+            except OSError:
+                continue

@@ -33,6 +33,8 @@ from sandlot.core.task import Task
 from sandlot.core.trace import Text
 from sandlot.core.types import Role, Side
 from sandlot.model.policy.faithful_user import FAITHFUL
+from sandlot.tools.bash import BASH
+from sandlot.tools.terminal import TERMINAL
 
 IDLE = Script(name="nop")
 """An agent that does nothing."""
@@ -100,6 +102,12 @@ class Case:
     taken: int = 0
     """Number of trials so far."""
     _once: anyio.Lock = field(default_factory=anyio.Lock)
+
+    @property
+    def shells(self) -> frozenset[str]:
+        """The sandbox's own tools, `bash` and `terminal`: they are not the author's, and what they show has process numbers."""
+        tools = self.description.tools if self.description.image is not None else ()
+        return frozenset(spec.name for spec in tools if spec.name == BASH.spec.name or spec == TERMINAL.spec)
 
     async def take(self, requests: Sequence[Request], conditions: Conditions = PLAIN) -> list[Trial]:
         """One trial for each request, in order. `HarnessError` if the user's model failed or the machine was too busy."""

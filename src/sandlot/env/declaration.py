@@ -53,6 +53,8 @@ class Marked:
     setup: Callable[..., Any] | None = None
     base: Callable[..., Any] | None = None
     """Fills the apps before any task."""
+    finish: Callable[..., Any] | None = None
+    """Looks at the world when the agent has ended, while programs still run."""
     tools: list[Tool] = field(default_factory=list[Tool])
     sources: list[ToolSource] = field(default_factory=list[ToolSource])
     checks: list[PythonCheck] = field(default_factory=list[PythonCheck])

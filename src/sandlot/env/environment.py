@@ -26,7 +26,22 @@ from sandlot.env.user import Replies
 from sandlot.tools.function import FunctionTool
 from sandlot.tools.mcp import McpServer
 
-_MARKS = ("tasks", "base", "setup", "tool", "check", "solution", "adversary", "control", "user", "persona", "mcp", "use", "hold")
+_MARKS = (
+    "tasks",
+    "base",
+    "setup",
+    "finish",
+    "tool",
+    "check",
+    "solution",
+    "adversary",
+    "control",
+    "user",
+    "persona",
+    "mcp",
+    "use",
+    "hold",
+)
 
 
 class Environment(Declaration):
@@ -129,6 +144,17 @@ class Environment(Declaration):
         """
         self._only_one("setup", self.marked.setup, function)
         self.marked.setup = function
+        return self._from(function)
+
+    def finish(self, function: F) -> F:
+        """Mark the function that looks at the world when the agent has ended: `def look(world, task)`. An environment has one.
+
+        Programs that the rollout started still run, and are ended after it. Checks see what it puts into `world.state`, for
+        example what a service answered. The agent may have changed every program and file there: do not believe an answer that
+        the agent could have written. `task.key` is empty. If it raises, the rollout fails and has no reward.
+        """
+        self._only_one("finish", self.marked.finish, function)
+        self.marked.finish = function
         return self._from(function)
 
     @overload

@@ -91,6 +91,8 @@ def load_folder(folder: Path) -> Environment:
         env.base(world.base)  # type: ignore[union-attr]
     if hasattr(world, "setup"):
         env.setup(world.setup)  # type: ignore[union-attr]
+    if hasattr(world, "finish"):
+        env.finish(world.finish)  # type: ignore[union-attr]
     for function in _tool_functions(folder, manifest.tools):
         env.tool(function)
     for server in manifest.mcp:

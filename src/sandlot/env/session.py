@@ -247,11 +247,22 @@ class WorldSession:
 
     async def gather(self, answer: str) -> EvidenceRecord:
         """Store the evidence for grading. Without files if the agent filled the sandbox's memory and they cannot be read."""
+        await self._finish()
         with deadline(self.limits.teardown_s, SandboxError, "gathering evidence"):
             try:
                 return await self._gather(await self.world.files.freeze(), answer)
             except SandboxOutOfMemory as error:
                 return await self._gather(None, answer, lost=str(error))
+
+    async def _finish(self) -> None:
+        """Let the author look at the world before its programs are ended. A sandbox out of memory has nothing to look at."""
+        if self._env.marked.finish is None:
+            return
+        with deadline(self.limits.setup_s, AuthorError, f"finish of task `{self.task.id}`"):
+            try:
+                await author.call(self._env.marked.finish, self.world, self.world.task)
+            except SandboxOutOfMemory:
+                return
 
     async def store_recordings(self) -> list[Event]:
         """Store what was shown in terminals; one event for each session names its recording."""

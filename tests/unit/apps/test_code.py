@@ -1,5 +1,6 @@
 import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 
 from app_worlds import AppWorld, dump
 from sandlot.apps import CODE, FinalApps, LiveApps, checkout, load_code
-from sandlot.apps.code.objects import QUIET_GIT, require_path, write_repository
+from sandlot.apps.code.objects import QUIET_GIT, put_files, require_path, write_repository
 from sandlot.apps.final import encode_journal
 from sandlot.core.errors import ConfigError, ToolError
 
@@ -194,6 +195,31 @@ async def test_branch_names_that_git_refuses_are_refused(world: AppWorld, name: 
 async def test_a_file_cannot_be_where_a_folder_is(world: AppWorld):
     assert "both a file and a folder" in await change(world, "main", "src", "x")
     assert "both a file and a folder" in await change(world, "main", "a.txt/b", "x")
+
+
+async def test_a_file_and_a_folder_of_one_push_cannot_have_one_name(world: AppWorld):
+    for paths in (["new", "new/x"], ["new/x", "new"]):
+        files = [{"path": path, "content": "x"} for path in paths]
+        assert "both a file and a folder" in await world.call("push_files", **SHOP, branch="main", files=files, message="m")
+
+
+def test_the_work_of_writing_files_grows_with_their_number_and_not_its_square(world: AppWorld):
+    def num_calls(count: int) -> int:
+        contents = {f"docs/{count}/{number}.md": b"x" for number in range(count)}
+        calls = 0
+
+        def tally(frame, event, argument) -> None:
+            nonlocal calls
+            calls += event in {"call", "c_call"}
+
+        sys.setprofile(tally)
+        try:
+            put_files(world.apps.code, {}, contents)
+        finally:
+            sys.setprofile(None)
+        return calls
+
+    assert num_calls(400) < 2.5 * num_calls(200)
 
 
 async def test_who_may_not_see_finds_nothing_and_who_may_read_writes_nothing(world: AppWorld):

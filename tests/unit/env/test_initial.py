@@ -104,6 +104,18 @@ async def test_what_setup_started_goes_on(backend):
     assert "/beat" in (await left(backend, setup, alive)).record.initial
 
 
+async def test_finish_sees_programs_that_still_run(backend):
+    env, blobs = Environment("files", image="host"), MemoryBlobs()
+
+    @env.finish
+    async def look(world, task):
+        world.state["alive"] = (await world.exec("kill -0 $(cat /pid)")).code == 0
+
+    async with open_session(env, TASK, backend=backend, blobs=blobs) as session:
+        await session.world.exec("sleep 1000 > /dev/null 2>&1 & echo $! > /pid")
+        assert (await session.gather("")).state == {"alive": True}
+
+
 async def test_a_path_through_a_link_of_the_image_is_known_by_its_real_name(backend):
     async def setup(world, task):
         await world.write("/usr/bin/once", "a")

@@ -216,6 +216,35 @@ async def test_setup_that_overruns_is_the_environments_timeout():
     assert caught.value.kind == "timeout"
 
 
+async def test_what_finish_saw_is_evidence_and_it_sees_no_key():
+    env = Environment("counter")
+
+    @env.finish
+    def look(world, task):
+        world.state["seen"] = [world.state.get("sum"), task.key, task.id]
+
+    async with open_session(env, Task("one", key={"answer": 42})) as session:
+        session.world.state["sum"] = 3
+        record = await session.gather("")
+    assert record.state == {"sum": 3, "seen": [3, {}, "one"]}
+
+
+@pytest.mark.parametrize("limits", [Limits(), Limits(setup_s=0.05)], ids=["raises", "overruns"])
+async def test_a_finish_that_fails_is_the_environments_failure(limits):
+    env = Environment("careless", limits=limits)
+
+    @env.finish
+    async def look(world, task):
+        if limits.setup_s == 0.05:
+            await anyio.sleep_forever()
+        raise ValueError("no such table")
+
+    async with open_session(env, TASK) as session:
+        with pytest.raises(AuthorError) as caught:
+            await session.gather("")
+    assert caught.value.kind == ("timeout" if limits.setup_s == 0.05 else "crash")
+
+
 async def test_the_environment_may_answer_plain_messages():
     env = Environment("talk")
 

@@ -118,13 +118,19 @@ def store_tree(app: LiveApp, files: Mapping[str, TreeEntry]) -> str:
 def put_files(app: LiveApp, files: Tree, contents: Mapping[str, bytes]) -> Tree:
     """The files with some written; `ToolError` if one is where a folder is, or a folder would be where a file is."""
     changed = dict(files)
+    folders = {folder for path in changed for folder in _folders_above(path)}
     for path, data in contents.items():
-        folders = [path[:place] for place, letter in enumerate(path) if letter == "/"]
-        if any(folder in changed for folder in folders) or any(each.startswith(f"{path}/") for each in changed):
+        above = _folders_above(path)
+        if path in folders or any(folder in changed for folder in above):
             raise ToolError(f"Validation Error: {path} is both a file and a folder")
+        folders.update(above)
         mode = changed[path].mode if path in changed else _FILE
         changed[path] = TreeEntry(mode, store_object(app, "blob", data))
     return changed
+
+
+def _folders_above(path: str) -> list[str]:
+    return [path[:place] for place, letter in enumerate(path) if letter == "/"]
 
 
 def require_path(path: str) -> str:

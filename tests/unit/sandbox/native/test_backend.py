@@ -1,6 +1,7 @@
 """The native backend: its pool, leaks, and its end with this process."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -137,6 +138,21 @@ async def test_two_backends_in_one_process_do_not_share_limits():
             assert set(one.machines.zygote.cgroups.folders).isdisjoint(two.machines.zygote.cgroups.folders)
             assert (await sh(second, "echo second")).stdout == "second\n"
         assert (await sh(first, "echo first")).stdout == "first\n"
+
+
+@pytest.mark.parametrize(("limit", "flag"), [(resource.RLIMIT_AS, "v"), (resource.RLIMIT_NOFILE, "n")])
+async def test_a_soft_limit_of_the_host_process_is_not_one_of_the_programs_inside(limit, flag):
+    """Browsers and provers reserve far more addresses than they use; what a sandbox may use has limits of its own."""
+    soft, hard = resource.getrlimit(limit)
+    lower = {resource.RLIMIT_AS: 2**44, resource.RLIMIT_NOFILE: 1000}[limit]  # no hindrance to this process
+    resource.setrlimit(limit, (lower, hard))
+    try:
+        async with open_native() as backend, backend.open("host") as sandbox:
+            (inside, most) = (await sh(sandbox, f"ulimit -S{flag}; ulimit -H{flag}")).stdout.split()
+    finally:
+        resource.setrlimit(limit, (soft, hard))
+    assert inside == most
+    assert inside not in {str(lower), str(lower // 1024)}
 
 
 async def test_an_error_of_the_caller_comes_out_as_it_was():

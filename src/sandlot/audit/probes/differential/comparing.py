@@ -29,7 +29,7 @@ def comparable_view(case: Case, trial: Trial) -> Json:
 
     Shell output, and files if the agent used a shell, are left out: process numbers, dates and repository data differ.
     """
-    shells = {"bash"} if case.description.image is not None else set[str]()
+    shells = case.shells
     volatile = case.description.declared.volatile
     remains = left_behind(trial, volatile)
     if any(shown.tool in shells for shown in observations(trial)):

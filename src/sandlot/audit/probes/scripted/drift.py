@@ -53,8 +53,8 @@ def in_turns(name: str, calls: Sequence[Call]) -> Script:
 
 
 def author_tools(case: Case) -> list[ToolSpec]:
-    """The author's tools: all but the sandbox's own shell."""
-    return [spec for spec in case.description.tools if not (spec.name == "bash" and case.description.image is not None)]
+    """The author's tools: all but the sandbox's own shell and terminal."""
+    return [spec for spec in case.description.tools if spec.name not in case.shells]
 
 
 async def _golden_calls(case: Case, tasks: Sequence[Task]) -> dict[str, list[Call]]:

@@ -1,6 +1,7 @@
 from functools import partial
 from random import Random
 
+import msgspec
 import pytest
 
 from audited import desk, files
@@ -32,6 +33,41 @@ async def test_a_call_that_fits_its_schema_and_breaks_the_rollout_is_found():
     assert finding.code == "D08.crash"
     assert finding.witness is not None
     assert "KeyError" in finding.witness.observed
+
+
+def machine(*, own_terminal: bool) -> Environment:
+    """An environment with the sandbox's `bash` and `terminal`, or with a tool of its own that is called `terminal`."""
+    env = Environment("machine", image="host", tools=["bash"] if own_terminal else ["bash", "terminal"])
+
+    @env.tasks
+    def tasks(rng: Random):
+        yield Task("one", prompt="Write 1 to /out/one.")
+
+    @env.check(points=1)
+    def is_there(evidence: Evidence, task: Task) -> bool:
+        return evidence.read_text("/out/one").strip() == "1"
+
+    @env.tool
+    def ring(world: World, times: int) -> str:
+        """Ring."""
+        return "ding" * times
+
+    if own_terminal:
+
+        @env.tool
+        def terminal(world: World, text: str) -> str:
+            """The terminal of the airport."""
+            return text
+
+    return env
+
+
+@pytest.mark.parametrize(("own_terminal", "names"), [(False, ["ring"]), (True, ["ring", "terminal"])])
+async def test_the_sandboxs_own_shell_and_terminal_are_not_tools_of_the_author(own_terminal, names):
+    """Calls of a terminal wait for what they ask for: playing all that its schema allows takes hours and shows nothing."""
+    case = await case_of(partial(machine, own_terminal=own_terminal))
+    case.description = msgspec.structs.replace(case.description, image="host")
+    assert [spec.name for spec in drift.author_tools(case)] == names
 
 
 async def test_a_weak_grader_gives_mutants_full_marks():

@@ -1,6 +1,7 @@
 """Environments as subjects: trials come back in order, whatever author code does to its process."""
 
 import os
+import resource
 import sys
 from pathlib import Path
 
@@ -164,6 +165,19 @@ async def test_a_grader_that_allocates_without_end_meets_its_own_limit(tmp_path)
     broken, fine = await subject.take([says("t0", "0"), says("t1", "1")])
     assert broken.reward is None
     assert fine.reward == 1.0
+
+
+async def test_the_limit_on_memory_of_a_worker_does_not_reach_into_its_sandboxes(tmp_path):
+    """A prover or a browser inside reserves more addresses than a grader may use."""
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    inside = "unlimited" if hard == resource.RLIM_INFINITY else str(hard // 1024)
+    text = HEAD.replace('description="d"', 'image="host"').replace(
+        'await world.write("/note", "hello")', "world.state['inside'] = (await world.exec('ulimit -Sv')).stdout.strip()"
+    )
+    limits = "import resource; assert resource.getrlimit(resource.RLIMIT_AS) == " + str((8 * 2**30, hard))
+    (tmp_path / "subject.py").write_text(text + CHECK.format(body=f"{limits}; assert evidence.state['inside'] == {inside!r}"))
+    (trial,) = await EnvironmentSubject(str(tmp_path / "subject.py")).take([says("t0", "0")])
+    assert trial.passed, trial
 
 
 async def test_what_author_code_prints_is_no_result(tmp_path):
