@@ -2,7 +2,8 @@
 
 An agent of skill S plays the golden solution, but does each step only with probability S. A step is a tool call that clicks or
 fills in something, or a statement with an effect in a Python program that it runs: a cell is not filled in, a style not set, a
-button not pressed. In `terminal` a step is any call. It does not notice that it forgot something. If a page is not as expected, it gives up and says so.
+button not pressed. In `terminal` a step is any call. It does not notice that it forgot something. If a page is not as expected,
+it gives up and says so.
 
     python benchmarks/ladder.py office          plays one task of each family at each skill, and writes the table in its README.md
     python benchmarks/ladder.py browser --print
