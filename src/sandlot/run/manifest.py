@@ -7,7 +7,7 @@ import platform
 import sys
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import anyio.to_thread
@@ -148,7 +148,7 @@ def public_config(config: RunConfig) -> RunConfig:
 def machine_facts() -> Json:
     """The machine and the software versions."""
     return {
-        "sandlot": version("sandlot"),
+        "sandlot": _own_version(),
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()}",
         "processor": processor_name(),
@@ -156,3 +156,10 @@ def machine_facts() -> Json:
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "argv0": os.path.basename(sys.argv[0]) if sys.argv else "",  # noqa: PTH119 - a name, not a path
     }
+
+
+def _own_version() -> str:
+    try:
+        return version("sandlot")
+    except PackageNotFoundError:
+        return "not installed"  # a machine that only trains may have the sources alone
