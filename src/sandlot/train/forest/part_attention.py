@@ -47,7 +47,7 @@ def part_attention(parts: Parts, count: int, device: torch.device) -> Attend:
     return attend
 
 
-class Batch(NamedTuple):
+class RowBatch(NamedTuple):
     """Rows that one kernel computes: `rows` x `length` places from `first` on."""
 
     first: int
@@ -60,7 +60,7 @@ class Batch(NamedTuple):
         return own.view(self.rows, self.length, *x.shape[1:]).transpose(1, 2)
 
 
-class Window(NamedTuple):
+class TrunkWindow(NamedTuple):
     """A trunk on the device: its keys, and its queries, padded at their end."""
 
     keys: Tensor
@@ -84,9 +84,11 @@ class Places:
 
     def __init__(self, parts: Parts, count: int, device: torch.device) -> None:
         self.count = count
-        self.batches: list[Batch] = []
+        self.batches: list[RowBatch] = []
         self.windows = [
-            Window(to_tensor(trunk.keys, device), trunk.first, trunk.last, _window_length(trunk.last - trunk.first, parts.step))
+            TrunkWindow(
+                to_tensor(trunk.keys, device), trunk.first, trunk.last, _window_length(trunk.last - trunk.first, parts.step)
+            )
             for trunk in parts.trunks
         ]
         places: list[np.ndarray] = []
@@ -94,7 +96,7 @@ class Places:
         for batch in parts.rows:
             length = parts.length(batch)
             places += [np.arange(len(row)) + size + number * length for number, row in enumerate(batch)]
-            self.batches.append(Batch(size, len(batch), length))
+            self.batches.append(RowBatch(size, len(batch), length))
             size += len(batch) * length
         tokens, at = (np.concatenate([np.empty(0, np.int64), *each]) for each in ([r for b in parts.rows for r in b], places))
         index = np.zeros(size, np.int64)
