@@ -68,6 +68,10 @@ def main() -> None:
     env = sandlot.load(folder)
     tasks = [task.id for task in sandlot.tasks_of(env)]
     chosen = one_of_each(tasks)[:: asked.every]
+    if not asked.print and f"<!-- {NAME} -->" not in (folder / "README.md").read_text():
+        parser.error(
+            f"{folder / 'README.md'} has no `<!-- {NAME} -->` and `<!-- /{NAME} -->` for the table; add them or use --print"
+        )
     load = machine()["load"][0]
     rungs = [Rung(skill, play(env, skill, chosen)) for skill in map(float, asked.skills.split(","))]
     table = table_of(rungs)
@@ -123,7 +127,7 @@ class Forgetful:
         if self._steps.search(tool) and self._rng.random() >= self._skill:
             return self._seen
         command = arguments.get("command")
-        if isinstance(command, str):
+        if isinstance(command, str) and self._steps is not ANY_CALL:
             arguments["command"] = PROGRAM.sub(self._shortened, command)
         self._seen = await self._agent.call(tool, **arguments)
         return self._seen

@@ -4,7 +4,7 @@ One row of `WORLDS` per environment; each figure is measured in a process of its
 
 - cold start: load the environment, make its tasks, open the first world, until the opening messages are there;
 - reset: another world of the same process, median;
-- golden: one rollout of the golden solution, graded and stored, without the start (median over tasks);
+- golden: one rollout of the golden solution, graded and stored, without the start (mean over tasks);
 - at once: so many worlds open at the same time; memory above the first world's, and CPU-seconds to open them all;
 - first command: the same application started in a sandbox and in Docker (`worlds_docker.py`), where there is an image.
 
@@ -83,13 +83,16 @@ def main() -> None:
     parser.add_argument("env", nargs="*", help="only these, without writing the table")
     parser.add_argument("--docker", default="own", choices=["own", "none"], help="`own` starts an engine (installed if need be)")
     asked = parser.parse_args()
+    unknown = {*asked.env} - {row.env for row in WORLDS}
+    if unknown:
+        parser.error(f"no such environment: {', '.join(sorted(unknown))}; there are {', '.join(row.env for row in WORLDS)}")
     chosen = [row for row in WORLDS if not asked.env or row.env in asked.env]
     where, figures = machine(), dict[str, Any]()
     for row in chosen:
         done = measure([sys.executable, __file__, "--child", json.dumps(asdict(row))], cwd=ROOT, timeout_s=1800)
         figures[row.env] = json.loads(done.stdout.splitlines()[-1])
         say(f"{row.env}: {figures[row.env]}")
-    first = in_docker(chosen) if asked.docker == "own" else {}
+    first = in_docker(chosen) if asked.docker == "own" and any(row.what for row in chosen) else {}
     rows = [line for row in chosen for line in rows_of(row, figures[row.env], first.get(row.env))]
     peers = {"docker": {env: {"first_command_s": found["docker"]} for env, found in first.items()}}
     ratios = {f"{env}, first command": round(found["docker"] / found["ours"], 2) for env, found in first.items()}
@@ -145,7 +148,7 @@ def child(row: WorldsRow) -> None:
         used = _cpu_s()
         golden = sandlot.run(env, "scripted:golden", tasks=chosen, runs=Path(folder), at_once=2)
         found["golden_cpu_s"] = round((_cpu_s() - used) / len(chosen), 3)
-        found["golden_mean"] = statistics.mean(trace.reward for trace in golden)
+        found["golden_mean"] = statistics.mean(trace.reward or 0.0 for trace in golden)
     print(json.dumps(found))
 
 

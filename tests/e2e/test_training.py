@@ -214,7 +214,6 @@ def test_the_report_is_one_file_and_the_summary_has_its_numbers(whole):
     assert found["skills"]["short"]["before"]["mean"] == found["heldout_before"]["mean"]
 
 
-@pytest.mark.system
 async def test_who_sees_that_a_training_has_ended_finds_its_result(folder, tmp_path):
     path, locked = tmp_path / "run", []
     await learn(letters.recipe(folder, steps=1), path, ignore_event, lambda _: locked.append(is_live(path)))
@@ -222,6 +221,7 @@ async def test_who_sees_that_a_training_has_ended_finds_its_result(folder, tmp_p
     assert not is_live(path)
 
 
+@pytest.mark.system
 def test_a_trained_model_knows_its_setting_and_is_measured_elsewhere_only_if_that_is_named(whole, tmp_path):
     weights = whole.path / "checkpoints" / "000004" / "model"
     trained = read_trained(weights)

@@ -6,9 +6,11 @@ the breaker stopped: failed rollouts are set aside and taken again, and the brea
 """
 
 import inspect
+import os
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +177,23 @@ def _spent(path: Path) -> Usage | None:
 
 
 def cpu_seconds() -> float:
-    """CPU seconds of this process and of the children it has waited for."""
+    """CPU seconds of this process and of all that it started, ended ones included."""
     usages = (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+    living = sum(map(_ticks, _started(os.getpid()))) / os.sysconf("SC_CLK_TCK")
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages) + living
+
+
+def _started(pid: int) -> Iterator[int]:
+    """The living processes below one."""
+    for file in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):  # it has ended meanwhile
+            for child in map(int, file.read_text().split()):
+                yield child
+                yield from _started(child)
+
+
+def _ticks(pid: int) -> int:
+    """CPU time of a process and of the children it has waited for."""
+    with suppress(OSError):
+        return sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]))
+    return 0

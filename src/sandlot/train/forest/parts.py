@@ -62,7 +62,7 @@ def cut_forest(forest: Forest, *, step: int = STEP, worth: int = WORTH) -> Parts
     shared = [_common(one, other) for one, other in itertools.pairwise(paths)]
     rows: list[Ints] = []
     trunks: list[Trunk] = []
-    left = [(0, len(paths), 0)]
+    left = [(0, len(paths), 0)] if paths else []
     while left:
         low, high, start = left.pop()
         if high - low == 1:

@@ -40,6 +40,7 @@ def run_state(asked: Asked) -> RunState:
 def run_page(asked: Asked) -> dict[str, Any]:
     """A run, with the tasks that the address asks for: `from`, `task`, `low`, `high`, `outcome`."""
     path = asked.run
+    live = is_live(path)  # first: what is read of a run that has ended is all of it
     run, memory = asked.opened, asked.site.memory
     summary = memory.recall(path, "summary", run.summary)
     wanted = _filter(asked)
@@ -50,7 +51,7 @@ def run_page(asked: Asked) -> dict[str, Any]:
     return {
         "title": asked.name or path.name,
         "name": path.name,
-        "live": is_live(path),
+        "live": live,
         "environment": run.manifest.environment,
         "model": run.manifest.config.model.shown,
         "training": run.is_training,

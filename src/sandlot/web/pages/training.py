@@ -57,7 +57,7 @@ def training_charts(asked: Asked) -> dict[str, Any]:
 def training_page(asked: Asked) -> dict[str, Any]:
     """A training; `step` asks for the rollouts of one step, `task` for one held-out task before and after."""
     path = asked.run
-    training, live = open_training(path), is_live(path)
+    live, training = is_live(path), open_training(path)
     steps, evaluations = training.steps, training.evaluations
     chosen = asked.number("step") or training.version
     last = steps[-1] if steps else None

@@ -8,7 +8,7 @@ repeat says nothing about another play.
 import io
 import zipfile
 
-from sandlot.audit.probes.likeness import changes_between
+from sandlot.audit.probes.likeness import MISSING, changes_between
 from sandlot.audit.subject import Trial
 
 _FILES = "files."
@@ -16,9 +16,15 @@ _FILES = "files."
 
 def real_changes(golden: Trial, again: Trial, trial: Trial) -> set[str]:
     """Places that differ from golden and that golden, played again, left the same."""
-    unsteady = {*changes_between(golden, again, timeless=True)} if again.reward is not None else set[str]()
-    changed = {*changes_between(golden, trial, timeless=True)}
-    return (changed - unsteady) | {place for place in changed & unsteady if _parts_differ(place, golden, again, trial)}
+    unsteady = changes_between(golden, again, timeless=True) if again.reward is not None else {}
+    changed = changes_between(golden, trial, timeless=True)
+    return {
+        place
+        for place, left in changed.items()
+        if place not in unsteady
+        or (left == MISSING) != (unsteady[place] == MISSING)  # however unsteady, golden leaves it
+        or _parts_differ(place, golden, again, trial)
+    }
 
 
 def _parts_differ(place: str, golden: Trial, again: Trial, trial: Trial) -> bool:
