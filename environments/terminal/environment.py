@@ -124,7 +124,9 @@ async def look_around(world: World, task: Task) -> None:
             await (await world.connect(task.data["closed"])).aclose()
             world.state["open"] = f"port {task.data['closed']}"
     if "executable" in task.data:
-        world.state["executable"] = (await world.exec(f"[ -x {task.data['executable']} ]")).code == 0
+        world.state["executable"] = False
+        with anyio.move_on_after(ANSWERING_S):  # an agent that is root may have put anything in the place of the shell
+            world.state["executable"] = (await world.exec(f"[ -x {task.data['executable']} ]")).code == 0
 
 
 async def watcher_answer(world: World, task: Task) -> str:

@@ -4,7 +4,7 @@ from typing import Any
 
 from sandlot.checks.found import Said, equal_values, shown
 from sandlot.core.ports.grading import Evidence
-from sandlot.core.trace import ToolCall
+from sandlot.core.trace import ToolCall, Trace
 
 
 def tool_called(evidence: Evidence, tool: str, *, where: dict[str, Any] | None = None, at_least: int = 1) -> Said:
@@ -38,12 +38,19 @@ def max_calls(evidence: Evidence, at_most: int, *, tool: str = "*") -> Said:
 
 
 def _calls(evidence: Evidence, tool: str, where: dict[str, Any] | None) -> list[ToolCall]:
-    calls = [call for node in evidence.trace.turns() for call in node.message.calls if tool in {"*", call.name}]
-    return [
-        call
-        for call in calls
-        if all(name in call.arguments and equal_values(call.arguments[name], value, 0.0) for name, value in (where or {}).items())
-    ]
+    def fits(call: ToolCall) -> bool:
+        wanted = (where or {}).items()
+        return all(name in call.arguments and equal_values(call.arguments[name], value, 0.0) for name, value in wanted)
+
+    return [call for call in _made(evidence.trace) if tool in {"*", call.name} and fits(call)]
+
+
+def _made(trace: Trace) -> list[ToolCall]:
+    """The calls that were made. A foreign agent's messages may name any tool: only what the environment ran counts."""
+    if not any(event.kind == "captured" for event in trace.events):
+        return [call for node in trace.turns() for call in node.message.calls]
+    details = [event.detail for event in trace.events if event.kind == "tool_called"]
+    return [ToolCall(each["call"], each["tool"], each["arguments"]) for each in details]
 
 
 def _where(where: dict[str, Any] | None) -> str:

@@ -77,6 +77,11 @@ def _entries(trace: Trace) -> Iterator[Json]:
             elif not isinstance(part, Reasoning):
                 shown = {"images": [image_line(image) for image in part.images]} if part.images else {}
                 yield {"role": role, "error" if part.error else "result": cut_middle(part.text, _TEXT_CHARS), **shown}
+    for event in trace.events:
+        if event.kind == "tool_called":  # by a foreign agent, from its shell: no message has it
+            made = event.detail
+            yield {"role": "shell", "turn": event.turn, "calls": made["tool"], "arguments": _fitting(made["arguments"])}
+            yield {"role": "tool", "error" if made["error"] else "result": cut_middle(str(made["text"]), _TEXT_CHARS)}
 
 
 def _ends(lines: list[str], most: int) -> tuple[int, int]:

@@ -35,6 +35,8 @@ FOLDER = "/dev/shm/sandlot"  # noqa: S108 - inside the sandbox, where it is no p
 MAX_ARGUMENT_BYTES = 16 * 2**20
 """Size limit of the arguments of all calls of a rollout: they are kept in the trace."""
 _MAX_BODY_BYTES = tool.MAX_BYTES
+_MAX_WAITING = 4
+"""Calls that may wait for each other: a body of 1 MiB can be 25 MB once it is read, and a client that goes away frees nothing."""
 _COMMAND = anyio.Path(tool.__file__)
 PROMPT = """
 
@@ -82,6 +84,7 @@ class ServedTools:
         self._send = send
         self._num_calls = 0
         self._num_refused = 0
+        self._num_waiting = 0
         self._bytes_left = MAX_ARGUMENT_BYTES
 
     @property
@@ -118,6 +121,10 @@ class ServedTools:
         try:
             with boundary(HarnessError, "a tool call of the agent"):
                 step = await self._session.call(call)
+        except anyio.get_cancelled_exc_class():
+            # The time limit ended it half-way; what it did by then, it did.
+            self._record("tool_called", call=call.id, tool=call.name, arguments=call.arguments, text="cut off", error=True)
+            raise
         except ToolError as error:
             self._num_refused += 1
             return ToolResult(call=call.id, text=str(error), error=True)
@@ -137,6 +144,15 @@ class ServedTools:
         return json_response({"tools": self.specs})
 
     async def _call(self, request: Request) -> Response:
+        if self._num_waiting >= _MAX_WAITING:
+            raise HTTPException(429, f"{_MAX_WAITING} calls are waiting already; make the next one when one of them has returned")
+        self._num_waiting += 1
+        try:
+            return await self._call_in_turn(request)
+        finally:
+            self._num_waiting -= 1
+
+    async def _call_in_turn(self, request: Request) -> Response:
         body = await read_body(request, _MAX_BODY_BYTES)
         asked = decode_body(body, _AskedCall)
         if not is_storable(asked.arguments):

@@ -83,7 +83,7 @@ class Left(NamedTuple):
     files: set
 
 
-async def played(script: str, env: Environment | None = None, turns: int = 1, then=()):
+async def played(script: str, env: Environment | None = None, turns: int = 1, then=(), within: float = 60):
     trace = Trace(run="r", task="one", rollout=0, seed=0)
     harness = CommandAgent(f"/usr/bin/python3 -c {shlex.quote(AGENT + script)}")
     with anyio.fail_after(60):
@@ -92,7 +92,9 @@ async def played(script: str, env: Environment | None = None, turns: int = 1, th
             session.on_call = lambda turn, name, _seconds, error: calls.append((turn, name, error))
             policies = token_policies(ScriptedTokens(*["ok"] * turns, *then), ToyRenderer(), Sampling(max_tokens=64))
             async with policies.policy(TASK, 7) as policy:
-                end = await harness.play(session, policy, trace)
+                end = None
+                with anyio.move_on_after(within):  # as the rollout's time limit does
+                    end = await harness.play(session, policy, trace)
             evidence = await session.gather("")
             return end, trace, Left(session.world.state, calls, set(evidence.files))
 
@@ -285,3 +287,23 @@ async def test_calls_are_not_messages_so_the_tokens_stay_the_models():
     _, trace, _ = await played("""tool("add", '{"a": 1}')""")
     assert [node.message.role for node in trace.nodes] == [Role.USER, Role.ASSISTANT]
     assert trace.trainable
+
+
+async def test_calls_that_wait_are_few_and_one_more_is_refused():
+    script = """CALL = json.dumps({"name": "slow", "arguments": {"seconds": 1}}).encode(); seen = []
+threads = [threading.Thread(target=lambda: seen.append(refused("/tools/call", CALL))) for _ in range(9)]
+for each in threads: each.start()
+for each in threads: each.join()
+print(seen.count("429"), flush=True)
+"""
+    _, trace, left = await played(script)
+    (refused,) = map(int, said(trace))
+    assert refused >= 1
+    assert left.state["ended"] == len(of_kind(trace, "tool_called")) == 9 - refused
+
+
+async def test_a_call_that_the_time_limit_ends_is_on_record():
+    _, trace, left = await played("""tool("slow", '{"seconds": 50}')""", within=3)
+    assert left.state["ended"] == 0
+    (called,) = of_kind(trace, "tool_called")
+    assert (called["tool"], called["error"]) == ("slow", True)
