@@ -75,21 +75,20 @@ async def run_config(
             while wanted is not None and collection.stopped is None:
                 await collector.collect(wanted)
                 wanted = more(collector.sink) if collection.stopped is None else None
+            loop = lag.report()
+            sitting = Sitting(
+                wall_s=time.monotonic() - started_s,
+                cpu_s=cpu_seconds() - cpu_s,
+                stopped=collection.stopped,
+                tripped=collection.tripped,
+                num_cancelled=collection.num_cancelled,
+                examples=collection.examples,
+                lag_p99_s=loop.p99_s,
+                blocked_by=loop.blocked_by(_WORTH_REPORTING_S),
+            )
+            note_sitting(path, sitting)  # before the lock is released: who sees that the run has ended finds how
     if not opened:
         raise KeyboardInterrupt(collection.stopped)  # stopped while opening, such as loading a model: nothing has been taken
-    # After everything is closed: what the sandboxes' processes used is known when they have been waited for.
-    loop = lag.report()
-    sitting = Sitting(
-        wall_s=time.monotonic() - started_s,
-        cpu_s=cpu_seconds() - cpu_s,
-        stopped=collection.stopped,
-        tripped=collection.tripped,
-        num_cancelled=collection.num_cancelled,
-        examples=collection.examples,
-        lag_p99_s=loop.p99_s,
-        blocked_by=loop.blocked_by(_WORTH_REPORTING_S),
-    )
-    note_sitting(path, sitting)
     return Run(path)
 
 
