@@ -4,12 +4,12 @@ from random import Random
 from typing import Any
 
 from .hands import Hands
-from .job import DOCUMENTS, PEOPLE, TOWNS, Family, Job, Want, background, gone, text_is
+from .job import DOCUMENTS, PEOPLE, TOWNS, Family, Job, Want, all_of, background, gone, text_is
 
 
-def _moved(source: str, target: str, text: str) -> list[Want]:
-    there = text_is(target, text)
-    return [there, {**gone(source), "then": there}]
+def _moved(source: str, target: str, text: str) -> Want:
+    """One want for each file: a copy is no move."""
+    return all_of(text_is(target, text), gone(source))
 
 
 async def _rename(hands: Hands, old: str, new: str) -> None:
@@ -48,7 +48,7 @@ def make_move(rng: Random, level: int) -> Job:
             files[f"{DOCUMENTS}/inbox/{name}"] = text
             if when == year and kind == "invoice":
                 names.append(name)
-                wants += _moved(f"{DOCUMENTS}/inbox/{name}", f"{target}/{name}", text)
+                wants.append(_moved(f"{DOCUMENTS}/inbox/{name}", f"{target}/{name}", text))
     if level > 2:
         files[f"{DOCUMENTS}/old/tax/{year}/readme.txt"] = "Closed. Nothing is added here.\n"
     return Job(
@@ -88,7 +88,7 @@ def make_rename(rng: Random, level: int) -> Job:
         files[f"{folder}/{old}"] = text
         if number <= level + 1:
             pairs.append([old, new])
-            wants += _moved(f"{folder}/{old}", f"{folder}/{new}", text)
+            wants.append(_moved(f"{folder}/{old}", f"{folder}/{new}", text))
     files[f"{DOCUMENTS}/old/surveys/scan001.txt"] = "Survey of another year\n"
     asked = ", ".join(f"{old} must be called {new}" for old, new in pairs)
     return Job(
@@ -116,7 +116,7 @@ def make_swap(rng: Random, level: int) -> Job:
     texts = [f"Plan of {second}\nsheet {rng.randrange(9)}\n", f"Plan of {first}\nsheet {rng.randrange(10, 19)}\n"]
     files: dict[str, str | bytes] = {**background(rng)}
     files |= {f"{folder}/{name}": text for name, text in zip(names, texts, strict=True)}
-    wants = [text_is(f"{folder}/{names[0]}", texts[1]), text_is(f"{folder}/{names[1]}", texts[0])]
+    wants = [all_of(text_is(f"{folder}/{names[0]}", texts[1]), text_is(f"{folder}/{names[1]}", texts[0]))]
     extra = ""
     if level > 1:
         files[f"{folder}/{names[0]}.bak"] = texts[1]

@@ -9,7 +9,9 @@ import zlib
 from xml.etree import ElementTree as ET
 
 MAX_BYTES = 4 * 2**20
+_MAX_COLUMNS = 16_384
 _NAMESPACE = re.compile(r"\{[^}]*\}")
+_REFERENCE = re.compile(r"(?<![\w$.])(\$?)([A-Z]{1,3})(\$?)([1-9]\d{0,6})(?![\w(.])")
 
 
 class Unreadable(Exception):  # noqa: N818 - a finding, not an error
@@ -20,7 +22,9 @@ def parse_xml(data: bytes) -> ET.Element:
     """XML without document types and entities."""
     if len(data) > MAX_BYTES:
         raise Unreadable(f"it has more than {MAX_BYTES} bytes")
-    if b"<!DOCTYPE" in data or b"<!ENTITY" in data or data[:2] in {b"\xff\xfe", b"\xfe\xff"}:
+    if b"\0" in data or data[:2] in {b"\xff\xfe", b"\xfe\xff"}:
+        raise Unreadable("it is not UTF-8")
+    if b"<!DOCTYPE" in data or b"<!ENTITY" in data:
         raise Unreadable("it declares a document type or entities")
     try:
         root = ET.fromstring(data)  # noqa: S314 - no entities, and of limited size
@@ -41,24 +45,47 @@ def gnumeric_cells(data: bytes) -> dict[str, dict[str, str]]:
         except (OSError, EOFError, zlib.error) as error:
             raise Unreadable(f"it cannot be unpacked: {error}") from None
     sheets: dict[str, dict[str, str]] = {}
-    shared: dict[str, str] = {}
+    shared: dict[str, tuple[str, int, int]] = {}
     for sheet in parse_xml(data).iter("Sheet"):
         cells = sheets.setdefault(sheet.findtext("Name") or "", {})
         for cell in sheet.iter("Cell"):
             try:
-                place = f"{_letters(int(cell.get('Col', '')))}{int(cell.get('Row', '')) + 1}"
+                column, row = int(cell.get("Col", "")), int(cell.get("Row", ""))
             except ValueError:
                 raise Unreadable("a cell has no place") from None
             text = cell.text or ""
-            expression = cell.get("ExprID")
-            if expression:
-                text = shared.setdefault(expression, text) if text else shared.get(expression, "")
-            cells[place] = text
+            if expression := cell.get("ExprID"):  # a copied formula: only the first cell has its text
+                if text:
+                    shared[expression] = text, column, row
+                elif expression in shared:
+                    first, first_column, first_row = shared[expression]
+                    text = _copied(first, column - first_column, row - first_row)
+            cells[f"{_letters(column)}{row + 1}"] = text
     return sheets
 
 
+def _copied(formula: str, right: int, down: int) -> str:
+    """A formula as it reads in a cell that it was copied to; references with `$` stay."""
+
+    def moved(found: re.Match[str]) -> str:
+        fixed_column, letters, fixed_row, digits = found.groups()
+        column = _column(letters) + (0 if fixed_column else right)
+        row = int(digits) + (0 if fixed_row else down)
+        in_sheet = 0 <= column < _MAX_COLUMNS and row > 0
+        return f"{fixed_column}{_letters(column)}{fixed_row}{row}" if in_sheet else "#REF!"
+
+    return _REFERENCE.sub(moved, formula)
+
+
+def _column(letters: str) -> int:
+    number = 0
+    for letter in letters:
+        number = number * 26 + ord(letter) - 64
+    return number - 1
+
+
 def _letters(column: int) -> str:
-    if not 0 <= column < 16_384:
+    if not 0 <= column < _MAX_COLUMNS:
         raise Unreadable("a cell has no place")
     letters, column = "", column + 1
     while column:

@@ -70,3 +70,8 @@ def text_is(path: str, text: str) -> Want:
 def gone(path: str) -> Want:
     """There is nothing at this path any more."""
     return {"kind": "gone", "path": path}
+
+
+def all_of(*wants: Want) -> Want:
+    """One want of several parts, which counts only when every part is met."""
+    return {"kind": "all", "wants": list(wants)}

@@ -25,16 +25,13 @@ _BOXES = {
 def make_editor(rng: Random, level: int) -> Job:
     boxes = rng.sample(sorted(_BOXES), level + 1)
     section = "org/xfce/mousepad/preferences/view"
-    wants: list[Want] = [
-        {"kind": "setting", "path": _EDITOR, "section": section, "key": _BOXES[box], "value": "true"} for box in boxes
-    ]
-    others = sorted(set(_BOXES.values()) - {_BOXES[box] for box in boxes})
-    wants.append({"kind": "untouched", "path": _EDITOR, "section": section, "keys": others, "then": list(wants)})
+    asked = [_BOXES[box] for box in boxes]
+    others = sorted(set(_BOXES.values()) - set(asked))
     told = ", ".join(f"'{box}'" for box in boxes)
     return Job(
         prompt=f"In the preferences of the text editor, turn on: {told}. Leave its other settings as they are.",
         files={**background(rng), f"{DOCUMENTS}/draft.txt": "A draft.\n"},
-        wants=wants,
+        wants=[{"kind": "switches", "path": _EDITOR, "section": section, "on": asked, "off": others}],
         plan={"boxes": boxes},
     )
 

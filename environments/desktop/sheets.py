@@ -112,7 +112,16 @@ def make_totals(rng: Random, level: int) -> Job:
             path: workbook("Costs", rows),
             f"{DOCUMENTS}/costs.gnumeric": workbook("Costs", rows[:3]),
         },
-        wants=[{"kind": "cells", "path": path, "sheet": "Costs", "cells": cells, "keep": _places(rows)}],
+        wants=[
+            {
+                "kind": "cells",
+                "path": path,
+                "sheet": "Costs",
+                "cells": cells,
+                "labels": [f"A{last + 1}"],
+                "keep": _places(rows),
+            }
+        ],
         plan={"path": path, "cells": cells},
     )
 

@@ -25,12 +25,22 @@ def shares(evidence: Evidence, wants: list[Want]) -> list[Found]:
 
 def other_changes(evidence: Evidence, wants: list[Want]) -> list[str]:
     """Files of the user that changed and that no want explains. Settings and caches of applications are not the user's files."""
-    explained = {want["path"] for want in wants}
+    explained = {path for want in wants for path in _paths(want)}
     return [path for path in sorted(evidence.diff()) if path not in explained and is_users(path)]
+
+
+def _paths(want: Want) -> list[str]:
+    return [path for part in want["wants"] for path in _paths(part)] if want["kind"] == "all" else [want["path"]]
 
 
 def is_users(path: str) -> bool:
     return path.startswith(f"{HOME}/") and not path.removeprefix(f"{HOME}/").startswith(".")
+
+
+def _all(evidence: Evidence, want: Want) -> Found:
+    """Several parts that only count together."""
+    found = shares(evidence, want["wants"])
+    return float(all(share == 1 for share, _ in found)), ", ".join(reason for _, reason in found)
 
 
 def _read(evidence: Evidence, want: Want) -> bytes:
@@ -49,19 +59,20 @@ def _text(evidence: Evidence, want: Want) -> Found:
 
 
 def _gone(evidence: Evidence, want: Want) -> Found:
-    """Only after its other half: what was moved must be where it should be; a file that is only deleted counts nothing."""
+    """With `then`, it counts only once the other want is met: what is to be deleted last is not deleted first."""
     left = evidence.kind(want["path"]) is not None
-    moved = "then" not in want or met(evidence, want["then"])[0] == 1
-    return float(
-        not left and moved
-    ), f"{want['path']} is {'still there' if left else 'gone' if moved else 'gone, and nowhere else'}"
+    in_turn = "then" not in want or met(evidence, want["then"])[0] == 1
+    return float(not left and in_turn), f"{want['path']} is {'still there' if left else 'gone' if in_turn else 'gone too early'}"
 
 
 def _cells(evidence: Evidence, want: Want) -> Found:
+    """The share of the cells that are right; headings (`labels`) count only beside another cell that is."""
     cells = gnumeric_cells(_read(evidence, want)).get(want["sheet"], {})
     right = [place for place, wanted in want["cells"].items() if _same(cells.get(place, ""), wanted)]
     kept = all(_same(cells.get(place, ""), wanted) for place, wanted in want["keep"].items())
     wrong = {place: cells.get(place, "") for place in want["cells"] if place not in right}
+    if set(right) <= set(want.get("labels", ())):
+        right = []
     reason = f"{want['path']}: wrong {wrong}" if wrong else f"{want['path']}: cells are right"
     return len(right) / len(want["cells"]) * kept, reason if kept else f"{want['path']}: cells that had to stay have changed"
 
@@ -86,17 +97,13 @@ def _zip(evidence: Evidence, want: Want) -> Found:
     return float(right), f"{want['path']} has {', '.join(sorted(members)[:12]) or 'nothing'}"
 
 
-def _setting(evidence: Evidence, want: Want) -> Found:
-    value = key_value(_read(evidence, want), want["section"], want["key"])
-    return float(value == want["value"]), f"{want['key']} is {value}"
-
-
-def _untouched(evidence: Evidence, want: Want) -> Found:
-    """Other settings are as they were; it counts once something else of the job is done."""
+def _switches(evidence: Evidence, want: Want) -> Found:
+    """The share of the switches that are on; nothing if one is on that had to stay off."""
     data = _read(evidence, want)
-    changed = [key for key in want["keys"] if key_value(data, want["section"], key) is not None]
-    done = any(met(evidence, other)[0] for other in want["then"])
-    return float(done and not changed), f"also changed: {', '.join(changed) or 'nothing'}"
+    missing = [key for key in want["on"] if key_value(data, want["section"], key) != "true"]
+    changed = [key for key in want["off"] if key_value(data, want["section"], key) not in {None, "false"}]
+    reason = f"not on: {', '.join(missing) or 'nothing'}; also changed: {', '.join(changed) or 'nothing'}"
+    return (1 - len(missing) / len(want["on"])) * (not changed), reason
 
 
 def _element(evidence: Evidence, want: Want) -> Found:
@@ -139,12 +146,12 @@ def _number(text: str | None) -> float | None:
 
 
 _KINDS: dict[str, Callable[[Evidence, dict[str, Any]], Found]] = {
+    "all": _all,
     "text": _text,
     "gone": _gone,
     "cells": _cells,
     "zip": _zip,
-    "setting": _setting,
-    "untouched": _untouched,
+    "switches": _switches,
     "element": _element,
     "page": _page,
     "entry": _entry,

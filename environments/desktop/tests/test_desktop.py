@@ -82,21 +82,49 @@ def test_every_family_can_be_made_at_every_level_from_other_seeds():
             assert job.files
 
 
-def test_a_file_that_is_deleted_and_nowhere_else_earns_nothing():
-    disk = Disk("move-invoices-1")
-    for want in disk.task.key["wants"]:
-        if want["kind"] == "gone":
-            del disk.files[want["path"]]
+def parts_of(disk: Disk, kind: str) -> list[dict[str, Any]]:
+    """The parts of this kind of a job whose wants have parts."""
+    return [part for want in disk.task.key["wants"] for part in want.get("wants", []) if part["kind"] == kind]
+
+
+@pytest.mark.parametrize("task", ["move-invoices-1", "rename-scans-2"])
+def test_a_file_that_is_deleted_and_nowhere_else_earns_nothing(task: str):
+    disk = Disk(task)
+    for want in parts_of(disk, "gone"):
+        del disk.files[want["path"]]
     assert disk.share() == 0
 
 
-def test_a_copy_is_half_a_move():
-    disk = Disk("move-invoices-1")
-    for want in disk.task.key["wants"]:
-        if want["kind"] == "text":
-            disk.files[want["path"]] = want["text"].encode()
-    assert disk.share() == 0.5
+@pytest.mark.parametrize("task", ["move-invoices-1", "rename-scans-2"])
+def test_a_copy_is_no_move(task: str):
+    disk = Disk(task)
+    for want in parts_of(disk, "text"):
+        disk.files[want["path"]] = want["text"].encode()
+    assert disk.share() == 0
     assert disk.others() == []
+    first, *others = parts_of(disk, "gone")
+    del disk.files[first["path"]]
+    assert disk.share() == 1 / (len(others) + 1)
+    for want in others:
+        del disk.files[want["path"]]
+    assert disk.share() == 1
+    assert disk.others() == []
+
+
+@pytest.mark.parametrize("task", ["swap-names-1", "swap-names-2", "swap-names-3"])
+def test_one_file_over_the_other_is_no_swap(task: str):
+    disk = Disk(task)
+    first, second = parts_of(disk, "text")
+    backup = f"{first['path']}.bak"
+    disk.files[first["path"]] = first["text"].encode()
+    disk.files.pop(backup, None)
+    assert disk.share() == 0
+    disk.files[second["path"]] = second["text"].encode()
+    assert disk.share() == 1
+    assert disk.others() == []
+    if backup in disk.start:
+        disk.files[backup] = disk.start[backup]
+        assert disk.share() == 0.5
 
 
 def test_the_right_text_in_a_folder_of_the_same_name_counts_as_a_side_effect():
@@ -139,6 +167,35 @@ def test_a_total_is_a_formula_and_not_a_number():
     assert workbook_with("add-totals-1", A1="another heading").share() == 0
 
 
+def test_the_heading_of_a_total_earns_nothing_alone():
+    cells = TASKS["add-totals-1"].key["wants"][0]["cells"]
+    label, *sums = cells
+    assert workbook_with("add-totals-1", **dict.fromkeys(sums, "1")).share() == 0
+    assert workbook_with("add-totals-1", **dict.fromkeys(sums[1:], "1")).share() == 2 / len(cells)
+    assert workbook_with("add-totals-1", **{label: "x"}).share() == len(sums) / len(cells)
+
+
+def cells_of(body: str) -> dict[str, str]:
+    sheet = f"<gnm:Sheet><gnm:Name>S</gnm:Name><gnm:Cells>{body}</gnm:Cells></gnm:Sheet>"
+    return FORMATS.gnumeric_cells(f'<gnm:Workbook xmlns:gnm="x">{sheet}</gnm:Workbook>'.encode())["S"]
+
+
+def test_a_formula_that_was_filled_to_the_right_is_read_as_each_cell_has_it():
+    body = (
+        '<gnm:Cell Row="4" Col="1" ExprID="1">=SUM(B2:B4)+$A$1+LOG10(B$2)</gnm:Cell><gnm:Cell Row="4" Col="2" ExprID="1"/>'
+        '<gnm:Cell Row="5" Col="3" ExprID="1"/><gnm:Cell Row="0" Col="0" ExprID="1"/><gnm:Cell Row="1" Col="0" ExprID="2"/>'
+        '<gnm:Cell Row="2" Col="0" ExprID="1">=B7</gnm:Cell>'
+    )
+    assert cells_of(body) == {
+        "B5": "=SUM(B2:B4)+$A$1+LOG10(B$2)",
+        "C5": "=SUM(C2:C4)+$A$1+LOG10(C$2)",
+        "D6": "=SUM(D3:D5)+$A$1+LOG10(D$2)",
+        "A1": "=SUM(#REF!:#REF!)+$A$1+LOG10(A$2)",
+        "A2": "",
+        "A3": "=B7",
+    }
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -146,6 +203,7 @@ def test_a_total_is_a_formula_and_not_a_number():
         b"\x1f\x8bxx",
         b"<a>",
         b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>',
+        *('<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>'.encode(encoding) for encoding in ("utf-16-le", "utf-16-be", "utf-16")),
         b"<Sheet><Cell Row='x' Col='1'>1</Cell></Sheet>",
         b"<Sheet><Cell Row='1' Col='99999999'>1</Cell></Sheet>",
         gzip.compress(b"<a>" + b" " * 5_000_000 + b"</a>"),
@@ -155,6 +213,13 @@ def test_a_damaged_or_hostile_workbook_is_not_met_and_no_error(data: bytes):
     disk = Disk("correct-cells-1")
     disk.files[disk.task.key["wants"][0]["path"]] = data
     assert disk.share() == 0
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le", "utf-16-be", "utf-16"])
+def test_a_document_type_is_refused_in_every_encoding(encoding: str):
+    text = f'<?xml version="1.0" encoding="{encoding[:6].rstrip("-")}"?><!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>'
+    with pytest.raises(FORMATS.Unreadable):
+        FORMATS.parse_xml(text.encode(encoding))
 
 
 def test_archives_are_read_within_limits():
@@ -179,17 +244,22 @@ def test_a_page_is_compared_without_its_header():
     assert disk.share() == 0
 
 
-def test_settings_that_were_not_asked_for_cost_a_part():
+def test_settings_that_were_not_asked_for_cost_everything():
     disk = Disk("editor-settings-1")
-    wants = disk.task.key["wants"]
-    keys = [want["key"] for want in wants[:-1]]
-    path, section = wants[0]["path"], wants[0]["section"]
-    disk.files[path] = (f"[{section}]\n" + "".join(f"{key}=true\n" for key in keys)).encode()
-    assert disk.share() == 1
-    disk.files[path] += f"{wants[-1]['keys'][0]}=true\n".encode()
-    assert 0.5 < disk.share() < 1
-    disk.files[path] = f"[{section}]\nwidth=3\n".encode()
-    assert disk.share() == 0
+    (want,) = disk.task.key["wants"]
+    path, section, keys, others = (want[name] for name in ("path", "section", "on", "off"))
+
+    def share(*lines: str) -> float:
+        disk.files[path] = "\n".join([f"[{section}]", *lines]).encode()
+        return disk.share()
+
+    asked = [f"{key}=true" for key in keys]
+    assert share(*asked) == 1
+    assert share(asked[0]) == 1 / len(asked)
+    assert share(*asked, f"{others[0]}=false") == 1  # turned on and off again
+    assert share(*asked, f"{others[0]}=true") == 0
+    assert share(*asked, *(f"{other}=true" for other in others)) == 0
+    assert share("width=3") == 0
 
 
 # -- on a real desktop -------------------------------------------------------------------------------------------------

@@ -34,6 +34,8 @@ class InsideProgram:
         self._answers: dict[int, Fields] = {}
         self._came = anyio.Event()
         self._tail = b""
+        self._unasked = 0
+        """Bytes that came since the last request, or since its answer was taken."""
         self.over = ""
         """Why it has ended; empty while it runs."""
 
@@ -43,6 +45,7 @@ class InsideProgram:
             self._count += 1
             number = self._count
             await self._require_open()
+            self._unasked = 0
             await self._process.send(json.dumps({"id": number, "do": do, **arguments}).encode() + b"\n")
             with anyio.fail_after(most_s):
                 while number not in self._answers:
@@ -50,6 +53,7 @@ class InsideProgram:
                     self._came = anyio.Event()
                     await self._came.wait()
             answer = self._answers.pop(number)
+            self._unasked = 0
         if (refused := answer.get("error")) is not None:
             raise ToolError(str(refused)[:_MAX_ERROR_CHARS])
         result = answer.get("result")
@@ -64,29 +68,36 @@ class InsideProgram:
             await self._process.kill()
 
     async def read(self) -> None:
-        """Receive answers until it ends."""
-        buffer = bytearray()
+        """Receive answers until it ends; one that sends too much or nonsense is killed."""
         try:
-            async for name, data in self._process.output():
-                if name == "stderr":
-                    self._tail = (self._tail + data)[-_TAIL_BYTES:]
-                    continue
-                buffer += data
-                if len(buffer) > _MAX_LINE_BYTES:
-                    self.over = f"it sent an answer of more than {_MAX_LINE_BYTES} bytes"
-                    return
-                if b"\n" in data:
-                    *whole, buffer = buffer.split(b"\n")
-                    for line in whole:
-                        self._take(bytes(line))
-            self.over = f"it ended with exit code {await self._process.wait()}"
+            self.over = await self._receive() or f"it ended with exit code {await self._process.wait()}"
         except SandboxError as error:
             self.over = str(error)
-        except (ValueError, LookupError, TypeError, RecursionError) as error:
+        except (ArithmeticError, ValueError, LookupError, TypeError, RecursionError) as error:
             self.over = f"it sent an answer that cannot be read ({type(error).__name__})"
         finally:
             self.over = self.over or "it was stopped"
             self._came.set()
+        await self.close()
+
+    async def _receive(self) -> str:
+        """Take lines until there are no more, or too much comes: then the words for it."""
+        buffer = bytearray()
+        async for name, data in self._process.output():
+            if name == "stderr":
+                self._tail = (self._tail + data)[-_TAIL_BYTES:]
+                continue
+            buffer += data
+            self._unasked += len(data)
+            if len(buffer) > _MAX_LINE_BYTES:
+                return f"it sent an answer of more than {_MAX_LINE_BYTES} bytes"
+            if self._unasked > _MAX_LINE_BYTES * (1 + self._turn.locked()):  # a request can wait behind one late answer
+                return f"it sent more than {_MAX_LINE_BYTES} bytes that nobody asked for"
+            if b"\n" in data:
+                *whole, buffer = buffer.split(b"\n")
+                for line in whole:
+                    self._take(bytes(line))
+        return ""
 
     def _take(self, line: bytes) -> None:
         answer = json.loads(line)

@@ -5,15 +5,16 @@ They are two because an application that hangs can hold up the second: it is the
 
 import base64
 import binascii
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, Literal, cast
 
 import anyio
 
 from sandlot.apps.desktop.keyboard import checked_keys, checked_modifiers, checked_text
 from sandlot.apps.desktop.program import Fields, InsideProgram
-from sandlot.apps.desktop.tree import tree_text
+from sandlot.apps.desktop.tree import MAX_NODES, MAX_NUMBER, tree_text
 from sandlot.core.errors import SandboxError, ToolError
 from sandlot.core.text import one_line
 
@@ -21,7 +22,10 @@ _CALL_S = 15.0
 _TYPE_S = 40.0
 _SETTLE_S = 4.0
 _TREE_S = 8.0
-_MAX_NODES = 1_500
+_MAX_WINDOWS = 60
+"""As many as the program inside lists; more of them are forged."""
+_MAX_KNOWN = 5_000
+"""Windows whose numbers are kept."""
 _POLL_S = 0.1
 MAX_WAIT_S = 30.0
 _TITLE_CHARS = 120
@@ -61,6 +65,7 @@ class DesktopScreen:
     size: tuple[int, int]
     applications: Mapping[str, tuple[str, ...]]
     _numbers: dict[int, int] = field(default_factory=dict[int, int])
+    _next_number: Iterator[int] = field(default_factory=lambda: count(1))
     _reader: InsideProgram | None = None
     _highest: int = 0
 
@@ -107,19 +112,27 @@ class DesktopScreen:
     async def windows(self) -> list[DesktopWindow]:
         """All windows of applications, the front one first."""
         found = (await self._do("windows")).get("windows")
+        if not isinstance(found, list) or len(cast("list[Any]", found)) > _MAX_WINDOWS:
+            raise ToolError("the list of windows cannot be read; try again")
         try:
             return [self._window(each) for each in cast("list[Any]", found)]
-        except (AttributeError, LookupError, TypeError, ValueError) as error:
+        except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
             raise ToolError("the list of windows cannot be read; try again") from error
 
     def _window(self, found: Fields) -> DesktopWindow:
         x_id = int(found["id"])
-        number = self._numbers.setdefault(x_id, len(self._numbers) + 1)
         x, y, width, height = map(int, found["box"])
         title = one_line(str(found["title"]), _TITLE_CHARS)
-        return DesktopWindow(
-            number, x_id, title, int(found["pid"]), (x, y, width, height), bool(found["active"]), bool(found["hidden"])
-        )
+        pid, active, hidden = int(found["pid"]), bool(found["active"]), bool(found["hidden"])
+        return DesktopWindow(self._number_of(x_id), x_id, title, pid, (x, y, width, height), active, hidden)
+
+    def _number_of(self, x_id: int) -> int:
+        """The agent's number for a window, never given twice; windows not seen for longest are forgotten first."""
+        number = self._numbers.pop(x_id, 0) or next(self._next_number)
+        self._numbers[x_id] = number
+        if len(self._numbers) > _MAX_KNOWN:
+            del self._numbers[next(iter(self._numbers))]
+        return number
 
     async def window(self, name: str) -> DesktopWindow:
         """A window by its number (`w2`) or a part of its title; the front one of several with that title."""
@@ -147,11 +160,11 @@ class DesktopScreen:
             windows = await self.windows()
             chosen = await self.window(window) if window else next((each for each in windows if each.active), None)
             pid = chosen.pid if chosen else 0
-        found = await self._read("tree", pid=pid, number=number, most_nodes=_MAX_NODES, most_s_inside=_TREE_S)
+        found = await self._read("tree", pid=pid, number=number, most_nodes=MAX_NODES, most_s_inside=_TREE_S)
         nodes = found.get("nodes")
         lines, left_out = tree_text(nodes, text)
         self._highest = max([self._highest, *(int(node["number"]) for node in cast("list[Any]", nodes))])
-        notes = [one_line(str(note), 200) for note in cast("list[Any]", found.get("notes") or [])[:20]]
+        notes = [one_line(note, 200) for note in _texts(found.get("notes"))[:20]]
         if left_out:
             notes.append(f"{left_out} more lines are not shown; give `text` or `element`")
         if not lines:
@@ -178,7 +191,7 @@ class DesktopScreen:
         try:
             left, top, width, height = map(int, found["box"])
             pid = int(found["pid"])
-        except (LookupError, TypeError, ValueError) as error:
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             raise ToolError(f"`{element}` has no place on the screen; point with x and y") from error
         if not found.get("showing") or width <= 0 or height <= 0:
             raise ToolError(f"`{element}` is not on the screen now; read the tree again with `desktop_tree`")
@@ -229,6 +242,8 @@ class DesktopScreen:
             raise ToolError(f"no application `{one_line(application, 60)}`; there are: {', '.join(self.applications)}")
         if path is not None and not path.startswith("/"):
             raise ToolError(f"`{one_line(path, 100)}` is not a whole path; begin with `/`")
+        if path is not None and "\0" in path:
+            raise ToolError("the path has a NUL character, which no file name can have")
         before = {(window.x_id, window.title) for window in await self.windows()}
         await self._do("open", argv=[*self.applications[application], *([path] if path else [])])
 
@@ -252,7 +267,12 @@ def _lines(windows: list[DesktopWindow]) -> str:
     return "\n".join(window.line() for window in windows) or "none"
 
 
+def _texts(found: object) -> list[str]:
+    """The texts of a list; what is no list or no text is left out."""
+    return [each for each in cast("list[Any]", found) if isinstance(each, str)] if isinstance(found, list) else []
+
+
 def _number(element: str) -> int:
-    if not (element[:1] == "e" and element[1:].isascii() and element[1:].isdigit() and len(element) < 10):
+    if not (element[:1] == "e" and element[1:].isascii() and element[1:].isdigit() and len(element) <= len(str(MAX_NUMBER))):
         raise ToolError(f"`{one_line(element, 40)}` is not an element; take one like `e12` from `desktop_tree`")
     return int(element[1:])

@@ -3,7 +3,8 @@
 Each acting tool waits until the applications have done what was due, and answers with the windows that are open then.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, Literal
 
@@ -174,6 +175,15 @@ def _signature(function: Callable[..., Awaitable[Any]]) -> ToolSignature:
     return signature_of(function, given="screen")
 
 
+@contextmanager
+def _hostile_answers() -> Generator[None]:
+    """Errors of reading what programs of the desktop answered are for the agent: such a program must not void the rollout."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise ToolError("the desktop gave an answer that cannot be read") from error
+
+
 class DesktopTool:
     """One tool of an open desktop."""
 
@@ -195,7 +205,7 @@ class DesktopTool:
         """Check the arguments and do it; errors come with the fix."""
         try:
             keywords = self._signature.check(checked_arguments(call))
-            with boundary(AuthorError, f"tool `{self.spec.name}`"):
+            with boundary(AuthorError, f"tool `{self.spec.name}`"), _hostile_answers():
                 result = await self._function(self._screen, **keywords)
             if isinstance(result, str):
                 return ToolResult(call=call.id, text=clean(result))

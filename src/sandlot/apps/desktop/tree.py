@@ -10,6 +10,10 @@ from sandlot.core.errors import ToolError
 from sandlot.core.text import one_line
 
 MAX_LINES = 700
+MAX_NODES = 1_500
+"""Elements that the reader inside is asked for at most; more of them are forged."""
+MAX_NUMBER = 10**9
+"""References of elements are below this."""
 _MAX_INDENT = 12
 _NAME_CHARS = 120
 _TEXT_CHARS = 1_500
@@ -45,25 +49,29 @@ def tree_text(nodes: object, text: str = "") -> tuple[str, int]:
 
 def _checked(nodes: object) -> list[dict[str, Any]]:
     """Nodes whose fields have their types; `ToolError` if an application has forged something else."""
-    if not isinstance(nodes, list):
+    found = cast("list[Any]", nodes) if isinstance(nodes, list) else None
+    if found is None or len(found) > MAX_NODES or not all(map(_is_node, found)):
         raise ToolError("the accessibility tree cannot be read; try again, or use `desktop_screenshot`")
-    found = cast("list[Any]", nodes)
-    for node in found:
-        fields = cast("dict[str, Any]", node) if isinstance(node, dict) else {}
-        kinds = (("depth", int), ("number", int), ("role", str), ("name", str), ("states", list))
-        if not all(isinstance(fields.get(key), kind) for key, kind in kinds) or not isinstance(fields.get("text", ""), str):
-            raise ToolError("the accessibility tree cannot be read; try again, or use `desktop_screenshot`")
     return found
+
+
+def _is_node(node: object) -> bool:
+    fields = cast("dict[str, Any]", node) if isinstance(node, dict) else {}
+    kinds = (("depth", int), ("number", int), ("role", str), ("name", str), ("states", list))
+    typed = all(isinstance(fields.get(key), kind) for key, kind in kinds) and isinstance(fields.get("text", ""), str)
+    return typed and 0 <= fields["number"] < MAX_NUMBER and all(isinstance(state, str) for state in fields["states"])
 
 
 def _line(node: dict[str, Any]) -> str:
     role = _WORDS.get(node["role"], one_line(node["role"], 40))
     name = f' "{_quoted(node["name"].strip(), _NAME_CHARS)}"' if node["name"].strip() else ""
-    states = "".join(f" [{one_line(str(state), 20)}]" for state in node["states"][:8])
+    states = "".join(f" [{one_line(state, 20)}]" for state in node["states"][:8])
     text = node.get("text", "")
     value = f': "{_quoted(text, _TEXT_CHARS)}"' if text else ""
     length = node.get("length", 0)
-    more = f" ({length} characters in all)" if isinstance(length, int) and length > min(len(text), _TEXT_CHARS) else ""
+    more = (
+        f" ({length} characters in all)" if isinstance(length, int) and MAX_NUMBER > length > min(len(text), _TEXT_CHARS) else ""
+    )
     return f"{role}{name} [e{node['number']}]{states}{value}{more}"
 
 
@@ -75,12 +83,12 @@ def _quoted(text: str, most: int) -> str:
 
 
 def _with_text(lines: Sequence[tuple[int, str]], text: str) -> list[tuple[int, str]]:
-    found: list[tuple[int, str]] = []
-    above: list[tuple[int, str]] = []
-    for indent, line in lines:
-        while above and above[-1][0] >= indent:
+    found: set[int] = set()
+    above: list[int] = []
+    for number, (indent, line) in enumerate(lines):
+        while above and lines[above[-1]][0] >= indent:
             above.pop()
-        above.append((indent, line))
+        above.append(number)
         if text in line.casefold():
-            found += [each for each in above if each not in found]
-    return found
+            found.update(above)
+    return [lines[number] for number in sorted(found)]

@@ -5,11 +5,15 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
+from sandlot.apps.desktop import program as program_module
 from sandlot.apps.desktop.program import InsideProgram
 from sandlot.apps.desktop.screen import DesktopScreen
+from sandlot.apps.desktop.tools import desktop_tools
 from sandlot.core.errors import SandboxError, ToolError
+from sandlot.core.trace import ToolCall, ToolResult
 
 
 class Scripted:
@@ -95,6 +99,59 @@ async def test_a_forged_answer_without_a_result_is_an_error_for_the_agent():
         await ask(lambda request: {"id": request["id"], "result": [1]})
 
 
+class Flooding(Scripted):
+    """Answers, and then sends a line again and again."""
+
+    def __init__(self, answer: Callable[[dict[str, Any]], Any], line: bytes) -> None:
+        super().__init__(answer)
+        self._line = line
+
+    async def output(self) -> AsyncIterator[tuple[str, bytes]]:
+        async for piece in super().output():
+            yield piece
+            while not self.killed:
+                await anyio.lowlevel.checkpoint()
+                yield "stdout", self._line
+
+
+@pytest.mark.parametrize("answer", [lambda request: {"id": request["id"], "result": {}}, lambda _request: {"id": 0}])
+async def test_a_program_that_sends_what_nobody_asked_for_is_ended_and_killed(
+    answer: Callable[[dict[str, Any]], Any], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(program_module, "_MAX_LINE_BYTES", 2_000)
+    process = Flooding(answer, b'{"id": 0}\n')
+    program = InsideProgram("the screen", process)
+
+    async def flooded() -> None:
+        try:
+            await program.call("look", most_s=5.0)
+        except SandboxError:
+            return
+        with anyio.fail_after(5):
+            while not process.killed:  # noqa: ASYNC110 - by the program itself
+                await anyio.sleep(0.01)
+        await program.call("look", most_s=5.0)
+
+    error: SandboxError | None = None
+    try:
+        await read_during(program, flooded)
+    except SandboxError as raised:
+        error = raised
+    assert process.killed
+    assert "nobody asked for" in program.over
+    assert error is None or "nobody asked for" in str(error)
+
+
+async def test_many_large_answers_that_were_asked_for_are_no_flood(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(program_module, "_MAX_LINE_BYTES", 2_000)
+    program = InsideProgram("the screen", Scripted(lambda request: {"id": request["id"], "result": {"x": "y" * 1_900}}))
+
+    async def ask_often() -> int:
+        return sum([len((await program.call("look", most_s=5.0))["x"]) for _ in range(5)])
+
+    assert await read_during(program, ask_often) == 5 * 1_900
+
+
 # -- the screen on such a program --------------------------------------------------------------------------------------
 
 
@@ -120,7 +177,10 @@ async def test_windows_are_listed_with_titles_on_one_line():
     assert "\x1b" not in shown
 
 
-@pytest.mark.parametrize("windows", [None, [1], [{"id": 7}], [WINDOW | {"box": [1]}], [WINDOW | {"pid": "x"}]])
+HOSTILE = [[WINDOW | {"pid": float("inf")}], [WINDOW | {"box": [float("nan")] * 4}], [WINDOW] * 61, {"a": WINDOW}]
+
+
+@pytest.mark.parametrize("windows", [None, [1], [{"id": 7}], [WINDOW | {"box": [1]}], [WINDOW | {"pid": "x"}], *HOSTILE])
 async def test_a_forged_list_of_windows_is_an_error_for_the_agent(windows: Any):
     with pytest.raises(ToolError, match="cannot be read"):
         await with_screen(lambda request: {"id": request["id"], "result": {"windows": windows}}, lambda screen: screen.windows())
@@ -156,6 +216,7 @@ async def test_a_click_needs_one_place_on_the_screen(where: Any, reason: str):
         ({"box": [0, 0, 10, 10], "pid": 1, "showing": False}, "not on the screen now"),
         ({"box": [5000, 0, 10, 10], "pid": 1, "showing": True}, "outside the screen"),
         ({"box": "x", "pid": 1, "showing": True}, "has no place"),
+        ({"box": [float("inf"), 0, 10, 10], "pid": 1, "showing": True}, "has no place"),
         ({"box": [0, 0, 10, 10], "pid": 1, "showing": True}, "covered by"),
     ],
 )
@@ -172,6 +233,86 @@ async def test_an_application_that_is_not_offered_cannot_be_started():
         await with_screen(lambda request: {"id": request["id"], "result": {}}, lambda screen: screen.open("bash", None))
     with pytest.raises(ToolError, match="not a whole path"):
         await with_screen(lambda request: {"id": request["id"], "result": {}}, lambda screen: screen.open("editor", "--help"))
+
+
+async def test_a_path_with_a_nul_character_is_refused():
+    with pytest.raises(ToolError, match="NUL"):
+        await with_screen(lambda request: {"id": request["id"], "result": {}}, lambda screen: screen.open("editor", "/a\0b"))
+
+
+async def test_windows_have_numbers_of_their_own_however_many_there_were():
+    seen = iter(range(100))
+
+    def answer(request: dict[str, Any]) -> Any:
+        first = 60 * next(seen)
+        windows = [WINDOW | {"id": 1}, *(WINDOW | {"id": 100 + first + number} for number in range(59))]
+        return {"id": request["id"], "result": {"windows": windows}}
+
+    async def look(screen: DesktopScreen) -> tuple[set[int], set[int], int]:
+        found = [window for _ in range(100) for window in await screen.windows()]
+        known = len(screen._numbers)
+        return {window.number for window in found if window.x_id == 1}, {window.number for window in found}, known
+
+    same, numbers, known = await with_screen(answer, look)
+    assert same == {1}
+    assert len(numbers) == 100 * 59 + 1
+    assert known == 5_000
+
+
+NODE = {"depth": 0, "number": 1, "role": "frame", "name": "A", "states": []}
+
+
+def nested(depth: int) -> Any:
+    found: Any = []
+    for _ in range(depth):
+        found = [found]
+    return found
+
+
+@pytest.mark.parametrize("notes", [5, "text", {"a": 1}, [5, nested(50)], None])
+async def test_forged_notes_of_a_tree_are_left_out(notes: Any):
+    answer = {"nodes": [NODE], "notes": notes}
+    shown = await with_screen(
+        lambda request: {"id": request["id"], "result": answer}, lambda screen: screen.tree("all", None, "")
+    )
+    assert shown == '- frame "A" [e1]'
+
+
+async def called(answer: Callable[[dict[str, Any]], Any], name: str, **arguments: Any) -> ToolResult:
+    """What the agent gets from a tool of a desktop that answers so."""
+    world: Any = None
+
+    async def use(screen: DesktopScreen) -> ToolResult:
+        tools = {tool.spec.name: tool for tool in desktop_tools(screen, screenshots=False)}
+        return await tools[name].call(world, ToolCall(id="c", name=name, arguments=arguments))
+
+    return await with_screen(answer, use)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        f'{{"nodes": [{{"depth": 0, "number": 1, "role": "frame", "name": "A", "states": [{"[" * 700 + "]" * 700}]}}]}}',
+        '{"nodes": [{"depth": 1e999, "number": 1, "role": "frame", "name": "A", "states": []}]}',
+        f'{{"nodes": [{{"depth": 0, "number": 1{"0" * 4_000}, "role": "frame", "name": "A", "states": []}}]}}',
+    ],
+)
+async def test_a_hostile_answer_is_an_error_for_the_agent_and_no_failure_of_the_environment(
+    result: str,
+):
+    found = await called(lambda request: f'{{"id": {request["id"]}, "result": {result}}}', "desktop_tree", window="all")
+    assert found.error
+    assert "cannot be read" in found.text
+
+
+@pytest.mark.parametrize("error", [OverflowError, KeyError, TypeError, ValueError, RecursionError, AttributeError])
+async def test_whatever_breaks_on_an_answer_is_an_error_for_the_agent(error: type[Exception], monkeypatch: pytest.MonkeyPatch):
+    async def broken(_screen: DesktopScreen) -> str:
+        raise error
+
+    monkeypatch.setattr(DesktopScreen, "describe", broken)
+    found = await called(lambda request: {"id": request["id"], "result": {}}, "desktop_windows")
+    assert (found.error, found.text) == (True, "the desktop gave an answer that cannot be read")
 
 
 async def test_a_desktop_that_has_ended_is_an_error_for_the_agent():

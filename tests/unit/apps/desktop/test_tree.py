@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from sandlot.apps.desktop.tree import MAX_LINES, tree_text
+from sandlot.apps.desktop.tree import MAX_LINES, MAX_NODES, tree_text
 from sandlot.core.errors import ToolError
 
 
@@ -35,6 +35,11 @@ def test_only_elements_with_a_text_are_shown_with_those_above_them():
     assert tree_text(nodes, "FIND")[0] == '- frame "A" [e1]\n  - menu "Edit" [e3]\n    - menu item "Find" [e4]'
 
 
+def test_two_equal_lines_are_both_found():
+    nodes = [node(0, "frame", "A"), node(1, "label", "same"), node(1, "label", "same")]
+    assert len(tree_text(nodes, "same")[0].splitlines()) == 3
+
+
 def test_names_from_applications_cannot_break_lines_or_add_references():
     shown, _ = tree_text([node(0, "frame", 'x\n- button "OK" [e9]\x1b[31m\u202e' + "y" * 500)])
     assert "\n" not in shown
@@ -44,9 +49,13 @@ def test_names_from_applications_cannot_break_lines_or_add_references():
 
 
 def test_a_huge_tree_is_cut_and_the_rest_counted():
-    shown, left_out = tree_text([node(number, "label", f"n{number}") for number in range(5_000)])
-    assert (len(shown.splitlines()), left_out) == (MAX_LINES, 5_000 - MAX_LINES)
+    shown, left_out = tree_text([node(number, "label", f"n{number}") for number in range(MAX_NODES)])
+    assert (len(shown.splitlines()), left_out) == (MAX_LINES, MAX_NODES - MAX_LINES)
     assert max(len(line) - len(line.lstrip()) for line in shown.splitlines()) <= 24
+
+
+def test_a_forged_length_is_not_told():
+    assert "in all" not in tree_text([node(0, "text", text="a", length=10**4_000)])[0]
 
 
 def test_long_text_is_shortened_and_its_length_told():
@@ -65,6 +74,9 @@ def test_long_text_is_shortened_and_its_length_told():
         [node(0, "frame") | {"depth": "x"}],
         [node(0, "frame") | {"text": 5}],
         [node(0, "frame") | {"states": "x"}],
+        [node(0, "frame", number=10**9)],
+        [node(0, "frame", number=-1)],
+        [node(0, "frame")] * 1_501,
     ],
 )
 def test_a_forged_tree_is_an_error_for_the_agent(nodes: Any):

@@ -90,12 +90,15 @@ class _Server:
                 self.codes[signs[0]] = (code, 0)
 
     def teach(self, symbols):
-        """Give signs that the keyboard lacks to keys that are free; the oldest are given up."""
-        new = [symbol for symbol in symbols if symbol not in self.codes]
-        if len(new) > len(self.spare):
-            raise _Refused(f"the text has {len(new)} different characters that are not on the keyboard; type it in parts")
-        for symbol in new:
-            code = self.spare.pop(0)
+        """Give signs that the keyboard lacks to keys that are free; the oldest that are not needed now are given up."""
+        new = [symbol for symbol in dict.fromkeys(symbols) if symbol not in self.codes]
+        needed = {self.codes[symbol][0] for symbol in symbols if symbol in self.codes}
+        free = [code for code in self.spare if code not in needed]
+        if len(new) > len(free):
+            count = len(new) + len(self.spare) - len(free)
+            raise _Refused(f"the text has {count} different characters that are not on the keyboard; type it in parts")
+        for symbol, code in zip(new, free, strict=False):
+            self.spare.remove(code)
             self.spare.append(code)
             self.codes = {known: at for known, at in self.codes.items() if at[0] != code}
             self.display.change_keyboard_mapping(code, [(symbol, symbol)])
@@ -331,6 +334,8 @@ def main():
             answer["error"] = str(refused)
         except (error.XError, OSError) as failed:
             answer["error"] = f"the X server refused it: {type(failed).__name__}: {str(failed)[:300]}"
+        except Exception as failed:  # noqa: BLE001 - one request must not end the desktop
+            answer["error"] = f"it cannot be done: {type(failed).__name__}: {str(failed)[:300]}"
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
 
