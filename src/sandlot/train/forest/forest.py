@@ -52,7 +52,7 @@ def forest_of(rows: Sequence[NDArray[np.int32]]) -> Forest:
     size, path, before = 0, np.empty(0, np.int64), np.empty(0, np.int32)
     for row in order:
         own = rows[row]
-        shared = _common(before, own)
+        shared = common_prefix(before, own)
         last[path[shared:]] = size  # this row leaves them: their subtrees end here
         fresh = np.arange(size, size + len(own) - shared)
         path = np.concatenate((path[:shared], fresh))
@@ -67,8 +67,8 @@ def forest_of(rows: Sequence[NDArray[np.int32]]) -> Forest:
     return Forest(ids=joined, depth=depth[:size], parent=parent[:size], last=last[:size], paths=tuple(paths))
 
 
-def _common(a: NDArray[np.int32], b: NDArray[np.int32]) -> int:
-    """Length of the common prefix of two rows."""
+def common_prefix(a: NDArray[np.int32] | Ints, b: NDArray[np.int32] | Ints) -> int:
+    """Length of the common prefix of two rows, of ids or of places."""
     length = min(len(a), len(b))
     differ = np.flatnonzero(a[:length] != b[:length])
     return int(differ[0]) if len(differ) else length
@@ -88,7 +88,7 @@ def cut_rows(rows: Sequence[NDArray[np.int32]], budget: int) -> list[Cut]:
     sizes: list[int] = []
     before = np.empty(0, np.int32)
     for row in _sorted(rows):
-        added = len(rows[row]) - _common(before, rows[row])
+        added = len(rows[row]) - common_prefix(before, rows[row])
         if not found or sizes[-1] + added > budget:
             found.append([])
             sizes.append(0)

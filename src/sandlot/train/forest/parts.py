@@ -8,9 +8,7 @@ each of these rows; only the first place of a token counts.
 import itertools
 from dataclasses import dataclass
 
-import numpy as np
-
-from sandlot.train.forest.forest import Forest, Ints
+from sandlot.train.forest.forest import Forest, Ints, common_prefix
 
 STEP = 256
 """Default: trunks are cut, and rows padded, to a multiple of this, since a kernel is prepared for every size."""
@@ -59,7 +57,7 @@ def _padded(length: int, step: int) -> int:
 def cut_forest(forest: Forest, *, step: int = STEP, worth: int = WORTH) -> Parts:
     """The parts of a forest. Every token is in some row, and sees the trunks above that row and what is before it in it."""
     paths = sorted(forest.paths, key=lambda path: (int(path[-1]) if len(path) else -1, len(path)))
-    shared = [_common(one, other) for one, other in itertools.pairwise(paths)]
+    shared = [common_prefix(one, other) for one, other in itertools.pairwise(paths)]
     rows: list[Ints] = []
     trunks: list[Trunk] = []
     left = [(0, len(paths), 0)] if paths else []
@@ -90,10 +88,3 @@ def _batches(rows: list[Ints], step: int) -> list[tuple[Ints, ...]]:
             found.append([])
         found[-1].append(row)
     return [tuple(batch) for batch in found]
-
-
-def _common(one: Ints, other: Ints) -> int:
-    """Number of tokens that two paths begin with together."""
-    length = min(len(one), len(other))
-    differ = np.flatnonzero(one[:length] != other[:length])
-    return int(differ[0]) if len(differ) else length
