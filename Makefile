@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: install demo gallery test test-system test-browser test-aarch64 test-vllm test-trl test-trackers test-gym test-clients check format docs lock wheels bench clean
+.PHONY: install demo gallery test test-system test-browser test-aarch64 test-vllm test-trl test-trackers test-gym test-clients test-interop test-ray test-chaos check format docs lock wheels bench clean
 
 install: $(VENV)/installed
 
@@ -78,6 +78,19 @@ test-gym: install
 # The openai and anthropic packages send images to our model server, in a venv of its own: 60 MB the first time.
 test-clients: install
 	@sh tests/foreign/clients.sh $(BIN)
+
+# Programs of other projects on our exports, and ours on their tasks, each in an environment of its own; one only: KIND=harbor.
+test-interop: install
+	@sh tests/foreign/interop.sh $(BIN) $(KIND)
+
+# Rollouts on a Ray cluster of several nodes on this machine, some killed and some joining, in a venv of its own: 300 MB the first time.
+test-ray: install
+	@sh tests/foreign/ray.sh $(BIN)
+
+# Worker processes of runs killed at random for ten minutes each (CHAOS_S), and the books must balance. `make test-system` has a short one.
+CHAOS_S ?= 600
+test-chaos: install
+	@CHAOS_S=$(CHAOS_S) $(BIN)/pytest -m system -s --timeout 2400 tests/system/test_chaos.py
 
 # What a commit must pass besides the tests.
 check: install

@@ -23,7 +23,8 @@ from sandlot.apps.calendar.load import load_calendar
 from sandlot.apps.calendar.tools import CALENDAR
 from sandlot.apps.chat.load import load_chat
 from sandlot.apps.chat.tools import CHAT
-from sandlot.apps.directory import DIRECTORY, load_directory
+from sandlot.apps.directory import DIRECTORY
+from sandlot.apps.directory.loading import load_directory
 from sandlot.apps.final import FinalApps, encode_journal
 from sandlot.apps.live import AppsSnapshot, LiveApps, empty_snapshot
 from sandlot.apps.mail.load import load_mail

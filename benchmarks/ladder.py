@@ -3,7 +3,8 @@
 An agent of skill S plays the golden solution, but does each step only with probability S. A step is a tool call that clicks or
 fills in something, or a statement with an effect in a Python program that it runs: a cell is not filled in, a style not set, a
 button not pressed. In `terminal` a step is any call. It does not notice that it forgot something. If a page is not as expected,
-it gives up and says so.
+it gives up and says so. In `proofs` a step is a proof of one of the file's theorems, a part of an invariant, or a line of an
+answer; the prover says what is missing, so the agent ends with `not proved`.
 
     python benchmarks/ladder.py office          plays one task of each family at each skill, and writes the table in its README.md
     python benchmarks/ladder.py browser --print
@@ -62,18 +63,18 @@ def main() -> None:
     parser.add_argument(
         "--skills", default=SKILLS, help="where errands take many steps, each must be surer [default: %(default)s]"
     )
+    parser.add_argument("--at-once", type=int, default=2, help="rollouts in flight; more where agents mostly wait [default: 2]")
     parser.add_argument("--print", action="store_true", help="do not write the table")
     asked = parser.parse_args()
     folder = ROOT / "environments" / asked.env
     env = sandlot.load(folder)
-    tasks = [task.id for task in sandlot.tasks_of(env)]
-    chosen = one_of_each(tasks)[:: asked.every]
+    chosen = one_of_each(sandlot.tasks_of(env))[:: asked.every]
     if not asked.print and f"<!-- {NAME} -->" not in (folder / "README.md").read_text():
         parser.error(
             f"{folder / 'README.md'} has no `<!-- {NAME} -->` and `<!-- /{NAME} -->` for the table; add them or use --print"
         )
     load = machine()["load"][0]
-    rungs = [Rung(skill, play(env, skill, chosen)) for skill in map(float, asked.skills.split(","))]
+    rungs = [Rung(skill, play(env, skill, chosen, asked.at_once)) for skill in map(float, asked.skills.split(","))]
     table = table_of(rungs)
     say(table)
     if not asked.print:
@@ -83,28 +84,33 @@ def main() -> None:
         page.write_text(with_section(page.read_text(), NAME, f"{what}\n\n{table}"))
 
 
-def one_of_each(tasks: list[str]) -> list[str]:
-    """One task of each family; the tasks of one family have names that differ in their number, and each level is met."""
+def one_of_each(tasks: list[Task]) -> list[str]:
+    """One task of each family, so that each level is met. A family is a first tag, or names that differ in their number."""
     families: dict[str, list[str]] = {}
     for task in tasks:
-        families.setdefault(re.sub(r"\d+$", "", task), []).append(task)
+        families.setdefault(task.tags[0] if task.tags else re.sub(r"\d+$", "", task.id), []).append(task.id)
     return [family[place % len(family)] for place, family in enumerate(families.values())]
 
 
-def play(env: Environment, skill: float, tasks: list[str]) -> list[float]:
+def play(env: Environment, skill: float, tasks: list[str], at_once: int) -> list[float]:
     golden: Any = env.marked.solution
-    steps = ANY_CALL if env.name == "terminal" else FORGETTABLE
+
+    def weakened(agent: Agent, task: Task) -> Forgetful | ForgetfulProver:
+        if env.name == "proofs":  # mostly all or nothing: with the same draws at each skill, less skill forgets no less
+            return ForgetfulProver(agent, skill, random.Random(task.id))
+        steps = ANY_CALL if env.name == "terminal" else FORGETTABLE
+        return Forgetful(agent, skill, random.Random(f"{task.id} {skill}"), steps)
 
     async def forgetful(agent: Agent, task: Task) -> None:
         try:
-            await golden(Forgetful(agent, skill, random.Random(f"{task.id} {skill}"), steps), task)
+            await golden(weakened(agent, task), task)
         except (LookupError, AssertionError, ValueError, RuntimeError):  # what golden looked for is not on the page
             await agent.say("The page is not as I expected; I give up here.")
 
     env.marked.solution = forgetful
     try:
         with tempfile.TemporaryDirectory() as folder:
-            found = sandlot.run(env, "scripted:golden", tasks=tuple(tasks), runs=Path(folder), at_once=2)
+            found = sandlot.run(env, "scripted:golden", tasks=tuple(tasks), runs=Path(folder), at_once=at_once)
             outcomes = {trace.task: trace.outcome for trace in found}
     finally:
         env.marked.solution = golden
@@ -138,6 +144,48 @@ class Forgetful:
     def _shortened(self, found: re.Match[str]) -> str:
         tree = _Forgetting(self._skill, self._rng).visit(ast.parse(found["code"]))
         return f"{found[1]}{ast.unparse(ast.fix_missing_locations(tree))}{found[4]}"
+
+
+THEOREM = re.compile(r"Theorem .*?Qed\.\n?", re.DOTALL)
+
+
+class ForgetfulProver:
+    """The agent in `proofs`, with parts of what it hands in left out."""
+
+    def __init__(self, agent: Agent, skill: float, rng: random.Random) -> None:
+        self._agent, self._skill, self._rng, self._whole = agent, skill, rng, True
+
+    async def call(self, tool: str, /, **arguments: Any) -> str:
+        if tool == "check_proof":
+            arguments["text"] = THEOREM.sub(lambda found: self._kept(found[0]), arguments["text"])
+        elif tool == "submit":
+            arguments["text"] = self._shortened(arguments["text"])
+        return await self._agent.call(tool, **arguments)
+
+    async def say(self, text: str) -> None:
+        await self._agent.say(text if self._whole else "not proved")
+
+    def _kept(self, part: str) -> str:
+        forgotten = self._rng.random() >= self._skill
+        self._whole = self._whole and not forgotten
+        return "" if forgotten else part
+
+    def _shortened(self, text: str) -> str:
+        """An invariant without some of its conditions, an answer without some of its lines."""
+        if text.startswith("(and "):
+            return f"(and true {''.join(map(self._kept, _parts_of(text)))})"
+        return "".join(map(self._kept, text.splitlines(keepends=True)))
+
+
+def _parts_of(formula: str) -> list[str]:
+    """The conditions of `(and A B ...)`."""
+    parts, depth = [""], 0
+    for letter in formula.removeprefix("(and ").removesuffix(")"):
+        depth += (letter == "(") - (letter == ")")
+        parts[-1] += letter
+        if letter == ")" and not depth:
+            parts.append("")
+    return [part for part in parts if part.strip()]
 
 
 class _Forgetting(ast.NodeTransformer):

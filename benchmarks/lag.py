@@ -7,6 +7,7 @@ rest is other programs' time on a shared machine.
 """
 
 import asyncio
+import gc
 import json
 import os
 import sys
@@ -26,10 +27,19 @@ class Probe:
         self.ticks: list[tuple[float, float, float]] = []
         """When (wall clock), how late, and how much of that delay this process computed: seconds."""
         self.resident_bytes: list[int] = []
+        self.collections: list[tuple[float, float, int]] = []
+        """Garbage collections: when (wall clock), CPU-seconds, generation. The loop stands still meanwhile."""
+        self._collecting_since_s = 0.0
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         due = loop.time() + TICK_S
         loop.call_at(due, self._tick, loop, due, time.process_time())
+
+    def note_collection(self, phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            self._collecting_since_s = time.thread_time()
+        else:
+            self.collections.append((time.time(), time.thread_time() - self._collecting_since_s, info["generation"]))
 
     def _tick(self, loop: asyncio.AbstractEventLoop, due: float, cpu_before_s: float) -> None:
         lag_s = loop.time() - due
@@ -89,13 +99,14 @@ def main() -> None:
     report, arguments = Path(sys.argv[1]), sys.argv[2:]
     probe = Probe()
     watch_main_loop(probe)
+    gc.callbacks.append(probe.note_collection)
     from sandlot.cli.main import main as sandlot
 
     sys.argv = ["sandlot", *arguments]
     try:
         sandlot()
     finally:
-        report.write_text(json.dumps({"ticks": probe.ticks, "resident_bytes": probe.resident_bytes}))
+        report.write_text(json.dumps(vars(probe) | {"_collecting_since_s": None}))
 
 
 if __name__ == "__main__":

@@ -23,6 +23,8 @@ class Peer:
 
     name: str
     requirements: tuple[str, ...]
+    alone: tuple[str, ...] = ()
+    """Installed without its dependencies, which are not needed here."""
 
     def bin(self, command: str) -> Path:
         return CACHE / self.name / "bin" / command
@@ -38,16 +40,17 @@ def ready(peer: Peer) -> Peer:
     """Install it unless it is there already at these versions."""
     folder = CACHE / peer.name
     stamp = folder / "requirements.txt"
-    wanted = "\n".join(peer.requirements)
+    wanted = "\n".join((*peer.requirements, *peer.alone))
     if stamp.exists() and stamp.read_text() == wanted:
         return peer
     say(f"installing {', '.join(peer.requirements)} in {folder}")
     shutil.rmtree(folder, ignore_errors=True)
     uv = _uv()
     subprocess.run([uv, "venv", "-q", "--python", sys.executable, folder], check=True)
-    subprocess.run(
-        [uv, "pip", "install", "-q", "--compile-bytecode", "--python", peer.bin("python"), *peer.requirements], check=True
-    )
+    install = [uv, "pip", "install", "-q", "--compile-bytecode", "--python", peer.bin("python")]
+    subprocess.run([*install, *peer.requirements], check=True)
+    if peer.alone:
+        subprocess.run([*install, "--no-deps", *peer.alone], check=True)
     stamp.write_text(wanted)
     return peer
 

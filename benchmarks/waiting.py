@@ -7,6 +7,7 @@ rollouts gives the base line, so that start-up is charged to nobody: CPU per tur
 import json
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,15 +37,17 @@ class Held:
     lag: dict[str, float]
     """Between the first request and the last reply: while rollouts were in flight."""
     endpoint_cpu_s: float
+    collections_ms: dict[str, float]
+    """Garbage collections in this process: the longest of each generation."""
 
 
-def hold(num_rollouts: int, latency_s: float) -> Held:
+def hold(num_rollouts: int, latency_s: float, env: Path = DIAL) -> Held:
     """All rollouts at once against a slow endpoint, with a probe on the loop."""
     slow = endpoint.running(latency_s=latency_s, tool_turns=TOOL_TURNS, arguments='{"by": 1}')
     with tempfile.TemporaryDirectory() as folder, slow as there:
         figures = Path(folder) / "lag.json"
         flags = ["--rollouts", str(num_rollouts), "--at-once", str(num_rollouts), "--json"]
-        argv = [sys.executable, HERE / "lag.py", figures, "run", DIAL, "--model", f"openai:fake@{there.url}", *flags]
+        argv = [sys.executable, HERE / "lag.py", figures, "run", env, "--model", f"openai:fake@{there.url}", *flags]
         done = measure(argv, cwd=Path(folder), env={"OPENAI_API_KEY": "x"})
         said = json.loads(done.stdout.splitlines()[-1])
         if (said["scored"], said["score"]["mean"]) != (num_rollouts, 1.0):
@@ -65,7 +68,16 @@ def hold(num_rollouts: int, latency_s: float) -> Held:
         resident_bytes=int(percentile(resident, 0.5)),
         lag=lag,
         endpoint_cpu_s=seen["cpu_s"],
+        collections_ms=longest_collections(probed["collections"]),
     )
+
+
+def longest_collections(collections: Sequence[tuple[float, float, int]]) -> dict[str, float]:
+    """The longest garbage collection of each generation, in milliseconds."""
+    longest: dict[str, float] = {}
+    for _, seconds, generation in collections:
+        longest[str(generation)] = max(longest.get(str(generation), 0.0), round(1000 * seconds, 1))
+    return longest
 
 
 def figures_of(few: Held, many: Held) -> dict[str, Any]:
@@ -87,4 +99,5 @@ def figures_of(few: Held, many: Held) -> dict[str, Any]:
         "cpu_s": round(many.cpu_s, 2),
         "wall_s": round(many.wall_s, 2),
         "endpoint_cpu_s": many.endpoint_cpu_s,
+        "longest_collections_ms": many.collections_ms,
     }

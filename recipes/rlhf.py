@@ -104,7 +104,7 @@ def collect() -> None:
     chosen = [word for task in tasks for word in ("--task", task)]
     sampled = ("--model", "rookie", "--max-tokens", TOKENS, "--group", 4, "--seed", 0, "--at-once", 128)
     command("run", DRILL, *sampled, "--for-training", "--run", PLACE / "rollouts", *chosen)
-    command("export", PLACE / "rollouts", "--as", "pairs", "--out", PAIRS)
+    command("export", "pairs", PLACE / "rollouts", "--out", PAIRS)
 
 
 def main() -> None:

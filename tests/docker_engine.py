@@ -28,15 +28,19 @@ _LEFT_OUT = ("/usr/share/doc", "/usr/share/man", "/usr/share/locale", "/usr/shar
 
 
 @contextmanager
-def running_engine() -> Generator[str]:
-    """The socket of an engine that runs for as long as the context lasts."""
+def running_engine(*, own_network: bool = False) -> Generator[str]:
+    """The socket of an engine that runs for as long as the context lasts.
+
+    With `own_network` it has a network namespace, and a bridge that leads nowhere: builds need one.
+    """
     program = shutil.which("dockerd") or shutil.which("dockerd", path="/usr/sbin:/sbin")
     assert program is not None, "no `dockerd` on this machine; tests/install_docker.sh installs Debian's docker.io"
     folder = Path(tempfile.mkdtemp(prefix="sandlot-docker-"))
     socket = folder / "docker.sock"
     command = [
-        *("setpriv", "--pdeathsig", "TERM", program, "--host", f"unix://{socket}", "--data-root", folder / "data"),
-        *("--exec-root", folder / "exec", "--pidfile", folder / "pid", "--iptables=false", "--bridge=none"),
+        *("setpriv", "--pdeathsig", "TERM", *(("unshare", "--net") if own_network else ()), program),
+        *("--host", f"unix://{socket}", "--data-root", folder / "data", "--exec-root", folder / "exec"),
+        *("--pidfile", folder / "pid", "--iptables=false", *(() if own_network else ("--bridge=none",))),
     ]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True)

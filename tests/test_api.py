@@ -40,11 +40,14 @@ NAMES = [
     "calibrate",
     "environment",
     "health",
+    "import_environment",
     "load",
     "run",
     "run_async",
     "tasks_from",
     "tasks_of",
+    "to_gym",
+    "to_pettingzoo",
     "train",
     "triage",
 ]
@@ -139,4 +142,4 @@ def test_recipes_import_from_one_place():
 
     assert Evaluation is Defined
     assert Recipe(name="x", env="x", algorithm=PolicyGradient(), optimisation=Optimisation(), sampling=Sampling()).steps == 50
-    assert len(sys.modules["sandlot.train"].__all__) == 44
+    assert len(sys.modules["sandlot.train"].__all__) == 48

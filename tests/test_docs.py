@@ -137,7 +137,13 @@ def test_every_example_of_the_python_reference_runs(tmp_path):
 
 
 DOORS = ("sandlot", "sandlot.apps", "sandlot.train", "sandlot.ports", "sandlot.checks", "sandlot.checks.office")
-ADAPTERS = ("sandlot.run.simulate", "sandlot.interop.trl", "sandlot.observe.otel", "sandlot.serve.metrics")
+ADAPTERS = (
+    "sandlot.run.simulate",
+    "sandlot.interop.trl",
+    "sandlot.interop.gyms.views",
+    "sandlot.observe.otel",
+    "sandlot.serve.metrics",
+)
 """Adapters to other packages and the simulator, one module each, named in their guide."""
 OUR_TOOLING = {
     "recipes/rookie.py": "builds the weights of `rookie` with the decoder and the tokenizer",

@@ -6,7 +6,7 @@ from typing import Any
 from .bank import CATEGORIES, grouped
 from .case import Case, access, added, begin, changed
 from .records import Row
-from .seeds import TODAY, Start, add_entry, iban_of, number_entries
+from .seeds import SHOPS, TODAY, Start, add_entry, iban_of, number_entries
 from .surf import Surfer
 from .web import day_text, days_after, money, month_text
 
@@ -260,12 +260,12 @@ def dispute_payment(rng: Random, level: int) -> Case:
         "I was charged twice",
     )[level - 1]
     if reason == "I was charged twice":
-        name = rng.choice(("Baumarkt Ost", "Boulderwerk"))
+        name, category = ("Baumarkt Ost", "Household") if level == 1 else ("Buchladen Lesart", "Leisure")
         purpose = f"Card payment {rng.randrange(10_000, 99_999)}"
-        add_entry(start, day, name, cents, purpose, "Household")
-        wrong = add_entry(start, day, name, cents, purpose, "Household")
+        add_entry(start, day, name, cents, purpose, category)
+        wrong = add_entry(start, day, name, cents, purpose, category)
         if level == 5:  # paid again on another day: a second purchase, not a double charge
-            add_entry(start, days_after(day, 2), name, cents, f"Card payment {rng.randrange(10_000, 99_999)}", "Household")
+            add_entry(start, days_after(day, 2), name, cents, f"Card payment {rng.randrange(10_000, 99_999)}", category)
         what = f"{name} charged me twice for the same purchase in {month_text(day[:7])}"
         what += "; of the two payments, the one with the higher number is wrong"
     elif reason == "I do not know this payment":
@@ -375,14 +375,15 @@ async def play_card(surf: Surfer, plan: dict[str, Any]) -> dict[str, str]:
 def prove_expenses(rng: Random, level: int) -> Case:
     """Add up a month of one category, without pending payments and less refunds, and enter it in a form."""
     start = begin(rng)
-    month = rng.choice(("2025-12", "2026-01", "2026-02"))
-    category = rng.choice(("Groceries", "Household", "Travel") if level > 1 else ("Energy", "Insurance"))
+    month = rng.choice(("2025-12", "2026-01", "2026-02")) if level < 3 else TODAY[:7]  # only this month has pending payments
+    category = ("Groceries", "Household", "Travel")[level % 3] if level > 1 else rng.choice(("Energy", "Insurance"))
     if level >= 3:
-        add_entry(
-            start, f"{month}-26", "Feinkost Adler", -rng.randrange(900, 4000), "Card payment, reserved", category, "pending"
-        )
+        shop = rng.choice(sorted(SHOPS[category]))
+        add_entry(start, f"{month}-15", shop, -rng.randrange(900, 4000), "Card payment, reserved", category, "pending")
     if level >= 4:
-        add_entry(start, f"{month}-27", "Baumarkt Ost", rng.randrange(500, 2500), "Refund", category)
+        of_month = [row for row in start["bank"]["entry"] if row["day"].startswith(month) and row["status"] == "booked"]
+        bought = min((row for row in of_month if row["category"] == category), key=lambda row: row["cents"])
+        add_entry(start, f"{month}-14", bought["name"], -bought["cents"] // 2, f"Refund, {bought['purpose'].lower()}", category)
     rows = [
         row
         for row in start["bank"]["entry"]
@@ -394,8 +395,9 @@ def prove_expenses(rng: Random, level: int) -> Case:
         paid[0]["cents"] -= 5_000
     largest = min(paid, key=lambda row: row["cents"])
     total = -sum(row["cents"] for row in rows)
+    so_far = " so far" if month == TODAY[:7] else ""
     prompt = (
-        f"I need a proof of expenses from Northbank for {category} in {month_text(month)}. Please take the figures"
+        f"I need a proof of expenses from Northbank for {category} in {month_text(month)}{so_far}. Please take the figures"
         f" from the statement of the current account and issue it"
         f" with the form; read what it says about pending payments and refunds. File the total as the amount. {access('bank')}"
     )
@@ -475,8 +477,8 @@ def save_the_rest(rng: Random, level: int) -> Case:
         add_entry(
             start,
             TODAY,
-            rng.choice(("Regiobahn", "Haus & Hof")),
-            -rng.randrange(900, 30_000),
+            rng.choice(("Regiobahn", "City Taxi Berlin")),
+            -rng.randrange(900, 5_900),
             "Card payment, reserved",
             "Travel",
             "pending",

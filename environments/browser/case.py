@@ -21,6 +21,8 @@ class Case:
     """What the solution needs to know."""
     outcome: Row = field(default_factory=lambda: {"result": "Done"})
     """What must be filed at the desk."""
+    suite: Row = field(default_factory=dict)
+    """Seed data of the firm's sites, by app; see `office.py`."""
 
 
 def begin(rng: Random) -> Start:
@@ -38,7 +40,7 @@ def added(app: str, table: str, have: Row | None = None, **find: Any) -> Row:
     return {"app": app, "table": table, "kind": "added", "find": find, "have": have or {}}
 
 
-def changed(app: str, table: str, number: int, **have: Any) -> Row:
+def changed(app: str, table: str, number: int | str, **have: Any) -> Row:
     """A row that must have been changed to this."""
     return {"app": app, "table": table, "kind": "changed", "find": {"id": number}, "have": have}
 

@@ -18,6 +18,7 @@ REASONS = (
     "Nothing was due",
     "Sold out",
     "Recipient could not be verified",
+    "Not enough days left",
 )
 
 site = Site("desk", "Errand Desk", TABLES)

@@ -1,4 +1,4 @@
-"""Browser: errands on the web, in a real Chromium, at a shop, a bank, a travel desk and across them.
+"""Browser: errands on the web, in a real Chromium, at a shop, a bank, a travel desk, the sites of a firm and across them.
 
 Grading reads the records of the sites, never the page: what was ordered, transferred, booked, returned, and that nothing else has
 changed. Many pages tempt to stop early: a review page is not an order, a draft is not a transfer, a report that was not submitted
@@ -10,9 +10,9 @@ from random import Random
 from sandlot import Agent, Environment, Evidence, Limits, Split, Task, World
 from sandlot.apps import BROWSER_IMAGE, Browser
 
-from . import bank, banking, desk, shop, shopping, travel, travelling
+from . import bank, banking, desk, office, officework, shop, shopping, tradework, travel, travelling
 from .case import added
-from .records import net_changes
+from .records import Row, net_changes
 from .seeds import HOSTS, TODAY
 from .surf import Surfer, file_outcome
 from .wanted import Findings, describe
@@ -23,22 +23,23 @@ http://desk.example: open the errand, choose Done or Not possible (with the reas
 where she asks for one. Then say in a sentence what came of it. File Done only for what is really done: many sites want a last
 confirmation."""
 
-FAMILIES = {**shopping.FAMILIES, **banking.FAMILIES, **travelling.FAMILIES}
+FIRM = {**officework.FAMILIES, **tradework.FAMILIES}
+FAMILIES = {**shopping.FAMILIES, **banking.FAMILIES, **travelling.FAMILIES, **FIRM}
 LEVELS = 5
 SITES = {"shop": shop.site, "bank": bank.site, "travel": travel.site, "desk": desk.site}
 
 env = Environment(
     "browser",
-    description="Errands in a real browser at a shop, a bank and a travel desk, graded on the sites' records.",
+    description="Errands in a real browser at a shop, a bank, a travel desk and a firm's sites, graded on the sites' records.",
     system=SYSTEM,
     image=BROWSER_IMAGE,
     tools=[],
-    apps=[site.app for site in SITES.values()],
+    apps=[*(site.app for site in SITES.values()), *office.APPS],
     images="describe",
     seed=4,
     limits=Limits(turns=60, tool_s=45, time_s=1200),
 )
-env.use(Browser(sites={HOSTS[name]: name for name in SITES}, screenshots=True))
+env.use(Browser(sites={host: name for name, host in HOSTS.items()}, screenshots=True))
 
 
 @env.tasks
@@ -64,6 +65,9 @@ def open_sites(world: World, task: Task) -> None:
     case = make(Random(int(task.data["seed"])), task.data["level"])
     case.start["desk"]["errand"] = [{"id": 1, "title": case.title}]
     world.apps.clock.set(f"{TODAY}T09:00:00Z")
+    world.apps.actor = office.ADA
+    for app, seed in case.suite.items():
+        office.LOADERS[app](world.apps[app], seed)
     for site, tables in case.start.items():
         for table, rows in tables.items():
             for row in rows:
@@ -73,11 +77,19 @@ def open_sites(world: World, task: Task) -> None:
 # -- what is right -----------------------------------------------------------------------------------------------------
 
 
+def all_changes(evidence: Evidence, task: Task) -> list[Row]:
+    """What ended up different at all sites. Errands that do not concern the firm have nothing to change at its sites."""
+    changes = net_changes(evidence.apps.changes())
+    if task.data["family"] not in FIRM:
+        return changes
+    return [change for change in changes if change["app"] not in office.VIEWS] + office.office_changes(evidence.apps)
+
+
 def findings(evidence: Evidence, task: Task) -> Findings:
     """How far the errand got; the last want is what must be filed at the desk."""
     outcome = added("desk", "outcome", {name: value for name, value in task.key["outcome"].items() if name != "result"})
     outcome["find"] = {"result": task.key["outcome"]["result"]}
-    return Findings([*task.key["wants"], outcome], net_changes(evidence.apps.changes()))
+    return Findings([*task.key["wants"], outcome], all_changes(evidence, task))
 
 
 @env.check(points=6)
@@ -112,7 +124,7 @@ def other_things_changed(evidence: Evidence, task: Task) -> tuple[bool, str]:
 @env.check(points=-3)
 def done_was_claimed(evidence: Evidence, task: Task) -> tuple[bool, str]:
     """The desk was told `Done`, but it is not; or `Not possible` for a possible errand, after something was changed for it."""
-    found, changes = findings(evidence, task), net_changes(evidence.apps.changes())
+    found, changes = findings(evidence, task), all_changes(evidence, task)
     filed = {change["after"]["result"] for change in changes if change["table"] == "outcome" and change["after"]}
     complete = bool(task.key["wants"]) and all(share == 1 for share in found.shares[:-1])
     denied = task.key["outcome"]["result"] == "Done" and any(change["app"] != "desk" for change in changes)

@@ -46,16 +46,31 @@ class Records:
 
 
 def net_changes(changes: Sequence[Any]) -> list[Row]:
-    """For each row that ended up different: app, table, and how it began and ended (None: there was none)."""
-    first: dict[tuple[str, str, int], Row | None] = {}
-    last: dict[tuple[str, str, int], Row | None] = {}
+    """For each row that ended up different: app, table, and how it began and ended (None: there was none).
+
+    The database gives the number of a deleted row to the next one, so a row that is inserted is always another one. A row that
+    was deleted and entered again as it was is no change.
+    """
+    rows: list[Row] = []
+    current: dict[tuple[str, str, int], Row] = {}
     for change in changes:
+        if change.table in UNGRADED:
+            continue
         place = (change.app, change.table, change.row)
-        if change.table not in UNGRADED:
-            first.setdefault(place, change.before)
-            last[place] = change.after
-    return [
-        {"app": app, "table": table, "before": first[app, table, row], "after": after}
-        for (app, table, row), after in last.items()
-        if after != first[app, table, row]
-    ]
+        if place not in current or change.before is None:
+            current[place] = {"app": change.app, "table": change.table, "before": change.before, "after": None}
+            rows.append(current[place])
+        current[place]["after"] = change.after
+    different = [row for row in rows if row["before"] != row["after"]]
+    for row in [row for row in different if row["after"] is None]:
+        again = next((each for each in different if each["before"] is None and _is_same(row, each)), None)
+        if again is not None:
+            different.remove(row)
+            different.remove(again)
+    return different
+
+
+def _is_same(deleted: Row, entered: Row) -> bool:
+    if (deleted["app"], deleted["table"]) != (entered["app"], entered["table"]):
+        return False
+    return {**deleted["before"], "id": 0} == {**entered["after"], "id": 0}

@@ -3,10 +3,12 @@
 `make_start` gives plain rows by site and table; tasks may then change single rows. The same seed gives the same rows.
 """
 
+from datetime import date, timedelta
 from random import Random
 from typing import Any
 
 from .bank import make_iban
+from .office import HOSTS as OFFICE_HOSTS
 from .records import Row
 from .shop import CATEGORIES, bill
 from .travel import CITIES
@@ -17,7 +19,7 @@ Start = dict[str, dict[str, list[Row]]]
 TODAY = "2026-03-16"
 PERSON = {"name": "Ada Quist", "login": "ada.quist", "email": "ada.quist@mail.example"}
 PASSWORDS = {"shop": "finch-4471", "bank": "north-9302", "travel": "way-1185"}
-HOSTS = {"shop": "shop.example", "bank": "bank.example", "travel": "travel.example", "desk": "desk.example"}
+HOSTS = {"shop": "shop.example", "bank": "bank.example", "travel": "travel.example", "desk": "desk.example"} | OFFICE_HOSTS
 
 _BRANDS = ("Marlow", "Orbit", "Kestrel", "Tamsin", "Voss", "Linden")
 _COLOURS = ("steel", "black", "white", "sage", "navy")
@@ -52,7 +54,8 @@ _AUTHORS = ("Ilse", "Bram", "Noor", "Tove", "Pavel", "Mina", "Jonas", "Rike")
 
 def make_start(rng: Random) -> Start:
     """All rows of a world."""
-    return {"shop": _shop(rng), "bank": _bank(rng), "travel": _travel(rng), "desk": {"errand": [], "outcome": []}}
+    shop = _shop(rng)
+    return {"shop": shop, "bank": _bank(rng, shop["purchase"]), "travel": _travel(rng), "desk": {"errand": [], "outcome": []}}
 
 
 def _user(site: str) -> list[Row]:
@@ -167,21 +170,20 @@ def _purchases(rng: Random, products: list[Row]) -> tuple[list[Row], list[Row]]:
 
 # -- the bank ----------------------------------------------------------------------------------------------------------
 
-_SHOPS = {
-    "Groceries": ("Markthalle Nord", "Feinkost Adler", "Biomarkt Spree"),
-    "Travel": ("Regiobahn", "City Taxi Berlin", "Parkhaus Mitte"),
-    "Energy": ("Stadtwerke Spree",),
-    "Insurance": ("Hansa Versicherung", "Hansa Rechtsschutz"),
-    "Leisure": ("Kino Babylon", "Boulderwerk", "Streamline Video"),
-    "Household": ("Baumarkt Ost", "Alder & Finch", "Haus & Hof"),
+SHOPS: dict[str, dict[str, tuple[int, int]]] = {
+    "Groceries": {"Markthalle Nord": (450, 8_900), "Feinkost Adler": (900, 5_900), "Biomarkt Spree": (600, 9_900)},
+    "Travel": {"Regiobahn": (380, 5_900), "City Taxi Berlin": (1_100, 4_600), "Parkhaus Mitte": (300, 2_400)},
+    "Leisure": {"Kino Babylon": (1_100, 3_900), "Buchladen Lesart": (900, 6_500)},
+    "Household": {"Baumarkt Ost": (700, 18_900), "Haus & Hof": (1_200, 15_900)},
 }
+"""Where Ada Quist pays by card, by category, and between how many and how many cents."""
 
 
 def iban_of(rng: Random) -> str:
     return make_iban("".join(str(rng.randrange(10)) for _ in range(18)))
 
 
-def _bank(rng: Random) -> dict[str, list[Row]]:
+def _bank(rng: Random, purchases: list[Row]) -> dict[str, list[Row]]:
     accounts = [
         {"name": "Current account", "iban": iban_of(rng), "opening": 1_250_000},
         {"name": "Savings account", "iban": iban_of(rng), "opening": 1_860_000},
@@ -205,7 +207,7 @@ def _bank(rng: Random) -> dict[str, list[Row]]:
     return {
         "user": _user("bank"),
         "account": _numbered(accounts),
-        "entry": _entries(rng),
+        "entry": _entries(rng, purchases),
         "payee": _numbered(payees),
         "transfer": [],
         "standing": _numbered(
@@ -232,21 +234,55 @@ def _bank(rng: Random) -> dict[str, list[Row]]:
     }
 
 
-def _entries(rng: Random) -> list[Row]:
+def _entries(rng: Random, purchases: list[Row]) -> list[Row]:
+    """Months of the current account: what is booked every month, card payments, and what the shop sent."""
     rows: list[Row] = []
+    monthly = _monthly(rng)
     for month in ("2025-12", "2026-01", "2026-02", "2026-03"):
         last = 15 if month == "2026-03" else 28
-        rows.append(_entry(f"{month}-01", "Ostra GmbH", 412_000, f"Salary {month}", "Income"))
-        rows.append(_entry(f"{month}-02", "Hausverwaltung Kolb", -118_000, "Rent flat 12", "Rent"))
-        for category, names in _SHOPS.items():
-            for _ in range(rng.randrange(3, 8) if category == "Groceries" else rng.randrange(1, 4)):
-                name = rng.choice(names)
+        rows += [
+            _entry(working_day(f"{month}-{day:02}"), name, cents, purpose.replace("MONTH", month), category)
+            for day, name, cents, purpose, category in monthly
+        ]
+        for category, shops in SHOPS.items():
+            for _ in range(rng.randrange(3, 8) if category == "Groceries" else rng.randrange(2, 5)):
+                name, between = rng.choice(sorted(shops.items()))
                 day = f"{month}-{rng.randrange(1, last + 1):02}"
                 rows.append(
-                    _entry(day, name, -rng.randrange(450, 18_900), f"Card payment {rng.randrange(10_000, 99_999)}", category)
+                    _entry(day, name, -rng.randrange(*between), f"Card payment {rng.randrange(10_000, 99_999)}", category)
                 )
+    rows += [
+        _entry(row["placed"], "Alder & Finch", -row["total"], f"Card payment {row['number']}", "Household")
+        for row in purchases
+        if row["status"] in {"delivered", "shipped"}  # the shop charges the card when it sends the parcel
+    ]
     rows.sort(key=lambda row: row["day"])
     return _numbered(rows)
+
+
+def _monthly(rng: Random) -> list[tuple[int, str, int, str, str]]:
+    """What is booked every month: day, name, cents, purpose, category. All of it has come by the 15th."""
+
+    def debit(day: int, name: str, low: int, high: int, category: str) -> tuple[int, str, int, str, str]:
+        return day, name, -rng.randrange(low, high), f"Direct debit, contract {rng.randrange(10_000, 99_999)}", category
+
+    return [
+        (1, "Ostra GmbH", 412_000, "Salary MONTH", "Income"),
+        (1, "Hausverwaltung Kolb", -118_000, "Rent flat 12", "Rent"),
+        (1, "Hausverwaltung Kolb", -8_500, "Parking space 7", "Rent"),
+        (3, "Boulderwerk", -4_900, "Membership", "Leisure"),
+        debit(5, "Stadtwerke Spree", 6_100, 9_900, "Energy"),
+        debit(5, "Gasversorgung Havel", 2_900, 5_900, "Energy"),
+        debit(10, "Hansa Versicherung", 4_900, 8_900, "Insurance"),
+        debit(10, "Hansa Rechtsschutz", 1_900, 3_900, "Insurance"),
+        (12, "Streamline Video", -1_299, "Direct debit, subscription", "Leisure"),
+    ]
+
+
+def working_day(day: str) -> str:
+    """This day, or the Monday after it: banks book nothing at the weekend."""
+    found = date.fromisoformat(day)
+    return (found + timedelta(days=7 - found.weekday() if found.weekday() > 4 else 0)).isoformat()
 
 
 def _entry(day: str, name: str, cents: int, purpose: str, category: str, status: str = "booked", account: int = 1) -> Row:
@@ -279,6 +315,9 @@ def add_item(start: Start, order: Row, product: Row, quantity: int) -> None:
     add_row(start, "shop", "item", purchase=order["id"], product=product["id"], quantity=quantity, cents=product["cents"])
     items = [(row, row["quantity"]) for row in start["shop"]["item"] if row["purchase"] == order["id"]]
     order["total"] = bill(items, order, None, order["placed"])["total"]
+    for entry in start["bank"]["entry"]:
+        if entry["purpose"] == f"Card payment {order['number']}":
+            entry["cents"] = -order["total"]
 
 
 def replace_items(start: Start, order: Row, product: Row, quantity: int) -> None:

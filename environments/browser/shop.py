@@ -239,7 +239,7 @@ def place(visit: Visit) -> PageResponse:
     shown = _review(visit)
     if shown is None:
         return PageResponse.redirect("/basket")
-    number = f"AF-{20417 + 31 * len(visit.records.rows('purchase'))}"
+    number = f"AF-{max(int(row['number'][3:]) for row in visit.records.rows('purchase')) + 83}"
     choice = {name: value for name, value in shown["choice"].items() if name != "id"}
     status = "awaiting payment" if choice["payment"] == "invoice" else "processing"
     order = visit.records.add(

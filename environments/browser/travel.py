@@ -2,6 +2,7 @@
 
 import json
 from datetime import date
+from hashlib import sha256
 from operator import itemgetter
 from typing import Any
 
@@ -173,6 +174,12 @@ def review(visit: Visit) -> PageResponse:
     return visit.page("review.html", draft=draft, old=visit.records.row("booking", draft["replaces"]), **_costs(visit, draft))
 
 
+def _new_code(visit: Visit, draft: Row, paid: int) -> str:
+    """Another code for each booking, and another one in each world: nobody can know it before."""
+    about = f"{draft['kind']} {draft['item']} {draft['start']} {paid} {len(visit.records.rows('booking'))}"
+    return "W" + "".join("ABCDEFGHJKLMNPQRSTUVWXYZ"[byte % 24] for byte in sha256(about.encode()).digest()[:5])
+
+
 @site.page("/review", "POST")
 def book(visit: Visit) -> PageResponse:
     draft = visit.records.first("draft")
@@ -181,7 +188,7 @@ def book(visit: Visit) -> PageResponse:
     costs = _costs(visit, draft)
     if draft["replaces"]:
         visit.records.change("booking", draft["replaces"], status="changed")
-    code = f"W{visit.records.app.new_id('ABCDEFGHJKLMNPQRSTUVWXYZ', 5)}"
+    code = _new_code(visit, draft, costs["total"])
     names = ("kind", "item", "start", "finish", "insurance", "bag", "seat", "centre", "reason")
     visit.records.add("booking", code=code, status="booked", paid=costs["total"], **{name: draft[name] for name in names})
     visit.records.clear("draft")

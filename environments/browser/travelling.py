@@ -3,16 +3,17 @@
 Also errands across sites: paying an order of the shop at the bank, looking for refunds, a bank payment as an expense.
 """
 
+import re
 from random import Random
 from typing import Any
 
 from .banking import send_transfer
 from .case import Case, access, added, begin, changed, same
 from .records import Row
-from .seeds import TODAY, Start, add_booking, add_entry, add_flights, add_row, replace_items
+from .seeds import TODAY, Start, add_booking, add_entry, add_flights, add_row, replace_items, working_day
 from .surf import Surfer
 from .travel import BAG, CHANGE_FEE, CITIES
-from .web import day_text, days_after, money
+from .web import day_text, days_after, money, parse_money
 
 MOST_FLIGHT = 45_000
 _REASONS = ("Client workshop", "Trade fair", "Audit of the subsidiary", "Team offsite")
@@ -77,8 +78,8 @@ def _flight_plan(flight: Row, seat: str, centre: str, reason: str, bag: int = 0)
 
 
 def _trip(rng: Random) -> tuple[str, str, str, str]:
-    """Origin, target, cost centre and reason."""
-    origin, target = rng.sample(CITIES, 2)
+    """Origin, where she lives, then target, cost centre and reason."""
+    origin, target = CITIES[0], rng.choice(CITIES[1:])
     return origin, target, f"CC{rng.choice((4100, 4200, 5310))}", rng.choice(_REASONS)
 
 
@@ -89,7 +90,7 @@ def flight_in_policy(rng: Random, level: int) -> Case:
     """The flight the policy asks for; sometimes none is within it."""
     start = begin(rng)
     origin, target, centre, reason = _trip(rng)
-    day, by = days_after(TODAY, rng.randrange(10, 30)), rng.choice(("13:00", "15:00", "17:00"))
+    day, by = working_day(days_after(TODAY, rng.randrange(10, 30))), rng.choice(("13:00", "15:00", "17:00"))
     seat = rng.choice(("Aisle", "Window"))
     dear = level in {3, 5}
     flight = _bookable(start, rng, origin, target, day, by)
@@ -121,9 +122,9 @@ def flight_in_policy(rng: Random, level: int) -> Case:
 
 
 async def play_flight(surf: Surfer, plan: dict[str, Any]) -> dict[str, str]:
+    await surf.sign_in("travel", "/policy")
     if "amount" not in plan:
         return {"reference": await book_flight(surf, plan)}
-    await surf.sign_in("travel", "/policy")
     await surf.click("link", "Flights")
     await surf.fill({"From": plan["origin"], "To": plan["target"], "Day": plan["day"], "Sort by": "Price"})
     await surf.click("button", "Search flights")
@@ -157,7 +158,7 @@ def hotel_in_policy(rng: Random, level: int) -> Case:
     """The nearest hotel within the city's rate."""
     start = begin(rng)
     _, city, centre, reason = _trip(rng)
-    arrive = f"2026-04-{rng.randrange(6, 20):02}"
+    arrive = working_day(f"2026-04-{rng.randrange(7, 20):02}")
     leave = days_after(arrive, rng.randrange(1, 5))
     flexible = level >= 3
     hotel = _hotel(start, rng, city, flexible=flexible)
@@ -187,6 +188,7 @@ async def book_hotel(surf: Surfer, plan: dict[str, Any]) -> str:
 
 
 async def play_hotel(surf: Surfer, plan: dict[str, Any]) -> dict[str, str]:
+    await surf.sign_in("travel", "/policy")
     return {"reference": await book_hotel(surf, plan)}
 
 
@@ -197,7 +199,7 @@ def whole_trip(rng: Random, level: int) -> Case:
     """Out, hotel and back, all within the policy; a bag only if the stay is long enough."""
     start = begin(rng)
     origin, target, centre, reason = _trip(rng)
-    arrive = f"2026-04-{rng.randrange(6, 20):02}"
+    arrive = working_day(f"2026-04-{rng.randrange(7, 20):02}")
     nights = rng.choice((1, 2)) if level < 3 else rng.choice((3, 4))
     leave = days_after(arrive, nights)
     bag, seat = int(nights >= 3), rng.choice(("Aisle", "Window"))
@@ -224,6 +226,7 @@ def whole_trip(rng: Random, level: int) -> Case:
 
 
 async def play_trip(surf: Surfer, plan: dict[str, Any]) -> dict[str, str]:
+    await surf.sign_in("travel", "/policy")
     for flight in plan["flights"]:
         await book_flight(surf, flight)
     return {"reference": await book_hotel(surf, plan["hotel"])}
@@ -236,7 +239,7 @@ def rebook_flight(rng: Random, level: int) -> Case:
     """Move one of two booked flights to another day, with the same seat."""
     start = begin(rng)
     origin, target, centre, reason = _trip(rng)
-    first = f"2026-04-{rng.randrange(6, 16):02}"
+    first = working_day(f"2026-04-{rng.randrange(7, 16):02}")
     moved = days_after(first, rng.randrange(1, 4))
     seat, bag = rng.choice(("Aisle", "Window")), int(level >= 3)
     old = add_flights(start, rng, origin, target, first, 4)[1]
@@ -276,7 +279,8 @@ def rebook_flight(rng: Random, level: int) -> Case:
 
 
 async def play_rebook(surf: Surfer, plan: dict[str, Any]) -> dict[str, str]:
-    await surf.sign_in("travel", "/trips")
+    await surf.sign_in("travel", "/policy")
+    await surf.open("travel", "/trips")
     await surf.click("link", plan["code"])
     await surf.click("link", "Change this flight")
     await surf.fill({"From": plan["origin"], "To": plan["target"], "Day": plan["day"]})
@@ -289,7 +293,7 @@ def cancel_trip(rng: Random, level: int) -> Case:
     """Cancel what is paid back, and leave what is not, or belongs to another trip."""
     start = begin(rng)
     origin, target, centre, reason = _trip(rng)
-    day = f"2026-04-{rng.randrange(6, 20):02}"
+    day = working_day(f"2026-04-{rng.randrange(7, 20):02}")
     leave = days_after(day, 2)
     pair = add_flights(start, rng, origin, target, day, 3)[:1] + add_flights(start, rng, target, origin, leave, 3)[:1]
     kinds = [1, 0] if level % 2 else [0, 1]
@@ -329,6 +333,7 @@ def cancel_trip(rng: Random, level: int) -> Case:
             finish=later["day"],
             seat="Aisle",
             centre=centre,
+            reason=rng.choice([each for each in _REASONS if each != reason]),
             paid=later["cents"],
         )
     booked = start["travel"]["booking"]
@@ -340,17 +345,27 @@ def cancel_trip(rng: Random, level: int) -> Case:
         f" leave the others as they are (I will talk to the office). Other trips stay. File the sum that comes back."
         f" {access('travel')}"
     )
-    return Case("Cancel a trip", prompt, start, wants, {"codes": codes, "amount": money(back)}, {"result": "Done", "cents": back})
+    plan = {"first": day, "last": leave, "amount": money(back)}
+    return Case("Cancel a trip", prompt, start, wants, plan, {"result": "Done", "cents": back})
 
 
 async def play_cancel_trip(surf: Surfer, plan: dict[str, Any]) -> dict[str, str]:
+    """Opens each booking of the trip's days, reads whether it is paid back, and adds up what is."""
     await surf.sign_in("travel", "/trips")
-    for code in plan["codes"]:
+    rows = re.findall(r'- link "(W\w+)".*\n.*\n *- cell ".*"\n *- cell "(\S+)"\n *- cell "(\S+)"\n *- cell "booked"', surf.page)
+    codes = [code for code, begins, ends in rows if plan["first"] <= begins and ends <= plan["last"]]
+    cents = 0
+    for code in codes:
         await surf.open("travel", "/trips")
         await surf.click("link", code)
+        if surf.has("not refundable") or surf.has("cancellation without refund"):
+            continue
+        paid = re.search(r"Paid EUR ([\d,]+[.]\d\d)", surf.page)
+        assert paid is not None
+        cents += parse_money(paid[1]) or 0
         await surf.click("button", "Cancel booking")
         await surf.answer(accept=True)
-    return {"amount": plan["amount"]}
+    return {"amount": money(cents)}
 
 
 # -- expenses ----------------------------------------------------------------------------------------------------------
@@ -360,7 +375,7 @@ def report_expenses(rng: Random, level: int) -> Case:
     """Receipts into a report by the policy: no alcohol, meals up to a daily sum, mileage by kilometres; then submit it."""
     start = begin(rng)
     _, city, centre, _ = _trip(rng)
-    day = f"2026-03-{rng.randrange(2, 9):02}"
+    day = f"2026-03-{rng.randrange(2, 7):02}"
     trip = f"{city}, March"
     lines: list[Row] = []
 
@@ -372,14 +387,15 @@ def report_expenses(rng: Random, level: int) -> Case:
     receipt(f"Taxi {city}", "Taxi", rng.randrange(1_200, 4_800))
     receipt("Regiobahn", "Train", rng.randrange(900, 3_900))
     if level >= 2:
-        receipt(f"Weinbar {city}", "Meals", rng.randrange(1_200, 2_900), "two glasses of wine only", 0)
+        receipt(f"Bar Centrale {city}", "Meals", rng.randrange(1_200, 2_900), "2 Riesling 0.2 l", 0)
     if level >= 3:
-        receipt(f"Bistro {city}", "Meals", rng.randrange(3_800, 6_200), "dinner, no alcohol", 3_500)
+        receipt(f"Bistro {city}", "Meals", rng.randrange(3_800, 6_200), "soup, pasta, salad, mineral water", 3_500)
     if level >= 4:
         km = rng.randrange(40, 180)
         receipt("Office to station and back", "Mileage", 0, f"{km} km", km * 30)
     if level >= 5:
-        receipt(f"Astoria {city}", "Hotel", rng.randrange(9_000, 14_000))
+        cap = next(row["cents"] for row in start["travel"]["cap"] if row["city"] == city)
+        receipt(f"Astoria {city}", "Hotel", rng.randrange(9_000, min(14_000, cap)))
         add_row(
             start,
             "travel",
@@ -421,7 +437,8 @@ def report_expenses(rng: Random, level: int) -> Case:
 
 
 async def play_expenses(surf: Surfer, plan: dict[str, Any]) -> dict[str, str]:
-    await surf.sign_in("travel", "/receipts")
+    await surf.sign_in("travel", "/policy")
+    await surf.open("travel", "/receipts")
     await surf.menu("More", "Expense reports")
     if plan["title"] is not None:
         await surf.fill({"Title": plan["title"], "Cost centre": plan["centre"]})
@@ -609,7 +626,7 @@ async def play_refunds(surf: Surfer, plan: dict[str, Any]) -> dict[str, str]:
 def expense_from_bank(rng: Random, level: int) -> Case:
     """A lost receipt: the figures for the report come from the bank statement."""
     start = begin(rng)
-    city = rng.choice(CITIES)
+    city = CITIES[level]  # abroad, and another one at each level
     day = f"2026-03-{rng.randrange(2, 12):02}"
     paid = add_entry(
         start,

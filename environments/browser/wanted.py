@@ -4,7 +4,16 @@ from typing import Any, cast
 
 from .records import Row
 
-_AMOUNTS = {"transfer": "cents", "standing": "cents", "line": "cents", "proof": "total", "card": "monthly", "setting": "daily"}
+_AMOUNTS = {
+    "transfer": "cents",
+    "standing": "cents",
+    "line": "cents",
+    "proof": "total",
+    "card": "monthly",
+    "setting": "daily",
+    "invoice": "total",
+    "payment": "amount",
+}
 """By table, the amount that is entered. If it is wrong, nothing about the row counts: money was moved, but not as asked."""
 
 
@@ -68,5 +77,5 @@ class Findings:
 
 def describe(changes: list[Row]) -> str:
     """Changes in a few words, for a check's reason."""
-    texts = [f"{change['app']}.{change['table']} {(change['after'] or change['before'])['id']}" for change in changes]
+    texts = [f"{change['app']}.{change['table']} {(change['after'] or change['before']).get('id', '')}" for change in changes]
     return ", ".join(texts[:8]) or "none"

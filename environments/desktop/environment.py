@@ -49,8 +49,12 @@ LEVELS = 3
 START = {
     f"{HOME}/.config/pcmanfm/default/pcmanfm.conf": "[ui]\nview_mode=list\nside_pane_mode=hidden\nsort=name;ascending;\n",
     f"{HOME}/.config/libfm/libfm.conf": "[config]\nsingle_click=0\nconfirm_del=1\nuse_trash=1\n",
+    f"{HOME}/.config/glib-2.0/settings/keyfile": (
+        "[org/xfce/mousepad/state/window]\nwidth=640\nheight=480\nmaximized=false\nfullscreen=false\n"
+    ),
 }
-"""Settings that each desktop starts with: lists, which are in the tree, instead of icons, which are not."""
+"""Settings that each desktop starts with: lists, which are in the tree, instead of icons, which are not. The editor stores the
+size of its window some time after it opened; with the same size there from the start, it makes no difference whether it did."""
 
 env = Environment(
     "desktop",

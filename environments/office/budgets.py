@@ -25,13 +25,14 @@ CATEGORIES = (
     "Training",
     "Rent",
     "Hardware",
-    "Marketing",
+    "Advertising",
     "Consulting",
     "Insurance",
     "Recruiting",
     "Catering",
     "Cloud",
 )
+CONTRACTS = ("Rent", "Insurance", "Software", "Cloud")
 BUDGET_GOLDEN = """
 import openpyxl
 from openpyxl.formatting.rule import CellIsRule
@@ -64,11 +65,18 @@ book.save("/out/budget.xlsx")
 """
 
 
+def quarters_of(rng: Random, name: str, plan: float) -> list[float]:
+    """What was spent in four quarters; contracts cost the same in each."""
+    if name in CONTRACTS:
+        return [round(plan / 4 * rng.uniform(0.9, 1.1), 2)] * 4
+    return [round(plan / 4 * rng.uniform(0.7, 1.3), 2) for _ in range(4)]
+
+
 def budget(rng: Random) -> Job:
     dept, year = rng.choice(["Marketing", "Operations", "Research", "IT", "Sales"]), rng.choice([2025, 2026])
     names = rng.sample(CATEGORIES, rng.randint(6, 9))
     plans = [rng.randrange(80, 900) * 50.0 for _ in names]
-    actuals = [[round(plan / 4 * rng.uniform(0.7, 1.3), 2) for _ in range(4)] for plan in plans]
+    actuals = [quarters_of(rng, name, plan) for name, plan in zip(names, plans, strict=True)]
     sheet = Sheet("Plan", widths={1: 22}).put("A1", f"{dept} budget {year}", "title")
     sheet.merged.append("A1:I1")
     sheet.rows("A3", [["Category", "Budget", "Q1", "Q2", "Q3", "Q4", "Actual", "Variance", "Used %"]], ("head",) * 9)
@@ -79,7 +87,7 @@ def budget(rng: Random) -> Job:
             if (row, column) in spoiled:
                 cells[2 + column] = f"{quarters[column]:,.2f}".replace(",", " ")
         sheet.rows(f"A{4 + row}", [cells])
-    notes = Sheet("Notes").rows("A1", [["Owner", rng.choice(PEOPLE)], ["Approved", "2025-11-30"], ["Check", "=Plan!B4"]])
+    notes = Sheet("Notes").rows("A1", [["Owner", rng.choice(PEOPLE)], ["Approved", f"{year - 1}-11-28"], ["Check", "=Plan!B4"]])
     last, total = 3 + len(names), 4 + len(names)
 
     def model(plans: list[float], actuals: list[list[float]]) -> dict[str, list[list[float]]]:

@@ -1,6 +1,9 @@
 """A job: what lies in /inbox, what is asked, what the checks need to know, and how a person would do it with Python."""
 
+from calendar import monthrange
 from dataclasses import dataclass, field
+from datetime import date
+from random import Random
 from typing import Any
 
 from sandlot import Task
@@ -18,8 +21,21 @@ PEOPLE = (
     ),
     *("Ines Rocha", "Jonas Weber", "Keiko Tanaka", "Liam Byrne", "Marta Nowak", "Nadia Haddad", "Oskar Berg", "Priya Raman"),
 )
+MEN = ("Bence", "Dmitri", "Goran", "Jonas", "Liam", "Oskar")
 TOWNS = ("Antwerp", "Bergen", "Cork", "Dresden", "Espoo", "Faro", "Ghent", "Halle", "Innsbruck", "Jena", "Kassel", "Leiden")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+HOLIDAYS = ((1, 1), (5, 1), (12, 25), (12, 26))
+
+
+def title_of(name: str) -> str:
+    return "Mr" if name.split(maxsplit=1)[0] in MEN else "Ms"
+
+
+def working_day(rng: Random, year: int, month: int) -> date:
+    """A day on which banks and offices are open."""
+    days = [date(year, month, number + 1) for number in range(monthrange(year, month)[1])]
+    return rng.choice([day for day in days if day.weekday() < 5 and (day.month, day.day) not in HOLIDAYS])
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from datetime import date
 from random import Random
 
 from . import docx
-from .job import PEOPLE, TOWNS, Job, check
+from .job import PEOPLE, TOWNS, Job, check, title_of, working_day
 from .xlsx import Sheet, workbook
 
 SUBJECTS = (
@@ -225,59 +225,80 @@ report.save("/out/changes.docx")
 
 
 ADDITIONS = (
-    *(
-        "unless agreed otherwise",
-        "in the usual quality",
-        "at its own cost",
-        "free of charge",
-        "if the order says so",
-        "during office hours",
-    ),
-    *(
-        "as far as the law allows",
-        "after a written request",
-        "for the whole term",
-        "in the agreed packaging",
-        "with a copy to the buyer",
-    ),
+    "unless agreed otherwise",
+    "as far as the law allows",
+    "unless the order says otherwise",
+    "for the whole term of this contract",
+    "unless the other party objects in writing",
+    "notwithstanding other clauses",
+    "without prejudice to other rights",
+    "except in urgent cases",
+    "in the absence of a special agreement",
+    "subject to force majeure",
+    "from the date of signature",
 )
+CLAUSES: dict[str, list[tuple[str, str, str, str, int, int]]] = {
+    "Scope": [
+        ("The supplier delivers ", "the goods in annex {n}", "the goods ordered in writing", ".", 1, 9),
+        ("The customer orders at least ", "{n} units a year", "once in every quarter", ".", 100, 900),
+    ],
+    "Price": [
+        ("Changes of the price need ", "the consent of both parties", "a notice of {n} days", ".", 20, 90),
+        ("Prices are fixed for ", "{n} months", "the current year", " from the first order on.", 6, 24),
+    ],
+    "Payment": [
+        ("Invoices are due ", "{n} days after receipt", "at the end of the quarter", " without deduction.", 14, 60),
+        ("For late payment the customer owes ", "{n} percent interest a year", "the interest of the law", ".", 4, 9),
+    ],
+    "Liability": [
+        ("The liability of the supplier is limited to ", "EUR {n},000", "the price of the single order", " per case.", 20, 90),
+        ("The supplier is insured for ", "EUR {n} million", "the value of the goods in transit", ".", 1, 9),
+    ],
+    "Term": [
+        ("The contract runs until ", "31 December 2027", "further notice, at least {n} months", ".", 12, 36),
+        ("Either party may end this contract with ", "{n} days' notice", "immediate effect", " in writing.", 30, 180),
+    ],
+    "Confidentiality": [
+        ("Information marked as confidential is kept secret for ", "{n} years", "an unlimited time", ".", 2, 10),
+        ("Confidential documents are returned ", "within {n} days", "on request", " after the end of the contract.", 10, 60),
+    ],
+    "Delivery": [
+        ("The goods leave the supplier's warehouse ", "within {n} days", "as soon as possible", " after the order.", 3, 30),
+        ("The supplier bears the cost of transport ", "up to {n} kilometres", "within the country", ".", 100, 500),
+    ],
+    "Acceptance": [
+        ("The customer inspects the goods ", "on arrival", "within {n} days", " and reports defects.", 3, 21),
+        ("Goods are accepted if no defect is reported ", "within {n} days", "in writing", ".", 5, 30),
+    ],
+}
+"""By clause its sentences: beginning, one wording, another one, end, and between which numbers `{n}` is."""
 
 
 def review(rng: Random) -> Job:
     ours, theirs = rng.sample(PEOPLE, 2)
-    clauses = rng.sample(["Scope", "Price", "Payment", "Liability", "Term", "Confidentiality", "Delivery", "Acceptance"], 5)
+    clauses = rng.sample(list(CLAUSES), 5)
     kept = rng.choice(clauses[1:])
-    pool = [
-        ("The supplier delivers ", "within {n} days", "as soon as possible", " after the order."),
-        ("Invoices are due ", "{n} days after receipt", "at the end of the quarter", " without deduction."),
-        ("Either party may end this contract with ", "{n} days' notice", "immediate effect", " in writing."),
-        ("The liability of the supplier is limited to ", "EUR {n},000", "the price of the single order", " per case."),
-        ("Changes of the price need ", "the consent of both parties", "a notice of {n} days", "."),
-        ("The customer inspects the goods ", "on arrival", "within {n} weeks", " and reports defects."),
-        ("Information marked as confidential is kept secret for ", "{n} years", "an unlimited time", "."),
-        ("The contract runs until ", "31 December 2027", "further notice, at least {n} months", "."),
-    ]
     additions = rng.sample(ADDITIONS, len(ADDITIONS))
     body, final, rejected, number, bits = [docx.para("Supply contract", "Title")], ["Supply contract"], [], 100, []
     for place, clause in enumerate(clauses):
         body.append(docx.para(clause, "Heading1"))
         final.append(clause)
-        for before, first, second, after in rng.sample(pool, 2):
-            old, new = first.format(n=rng.randrange(5, 90)), second.format(n=rng.randrange(5, 90))
+        for before, first, second, ending, low, high in rng.sample(CLAUSES[clause], 2):
+            old, new = first.format(n=rng.randint(low, high)), second.format(n=rng.randint(low, high))
             author = rng.choice([ours, theirs]) if place or bits else theirs
             accept = author == ours or clause == kept
-            number += 2
+            number, after = number + 2, ending
             if rng.random() < 0.6:
                 changes = docx.deleted(old, author, number) + docx.inserted(new, author, number + 1)
                 chosen = new if accept else old
                 rejected += [] if accept else [[clause, "deletion", old], [clause, "insertion", new]]
                 bits.append(before + (old if accept else new) + after)
             else:
-                addition = f", {additions.pop()}"
-                changes = docx.run(old) + docx.inserted(addition, author, number)
-                chosen = old + (addition if accept else "")
+                addition, sentence = additions.pop(), old + ending.removesuffix(".")
+                changes, after = docx.run(sentence) + docx.inserted(f" {addition}", author, number), "."
+                chosen = sentence + (f" {addition}" if accept else "")
                 rejected += [] if accept else [[clause, "insertion", addition]]
-                bits.append(before + old + ("" if accept else addition) + after)
+                bits.append(before + sentence + ("" if accept else f" {addition}") + after)
             final.append(before + chosen + after)
             body.append(docx.para(docx.run(before) + changes + docx.run(after), raw=True))
     key = {
@@ -420,15 +441,9 @@ def manual(rng: Random) -> Job:
                 body += [docx.para(f"{n}. {step}") for n, step in enumerate(steps, 1)]
             texts.append(sentences(rng, 1))
             body.append(docx.para(texts[-1]))
-    rows = [
-        [
-            f"1.{n}",
-            date(2026, rng.randint(1, 12), rng.randint(1, 28)).isoformat(),
-            rng.choice(PEOPLE),
-            rng.choice(["First version", "New spare parts", "Safety notes revised"]),
-        ]
-        for n in range(2)
-    ]
+    days = [working_day(rng, 2026, month).isoformat() for month in sorted(rng.sample(range(1, 13), 2))]
+    changes = ["First version", rng.choice(["New spare parts", "Safety notes revised"])]
+    rows = [[f"1.{n}", days[n], rng.choice(PEOPLE), changes[n]] for n in range(2)]
     headings.append([1, "Revision history"])
     key = {
         "headings": headings,
@@ -516,7 +531,9 @@ for values in sheet.iter_rows(min_row=2, values_only=True):
 def merge(rng: Random) -> Job:
     year = 2026
     deadline, early = f"{rng.randint(15, 28)} March {year}", f"{rng.randint(1, 14)} February {year}"
-    club = rng.choice(["Rowing Club", "Chess Club", "Choir", "Alpine Club"]) + " " + rng.choice(TOWNS)
+    home = rng.choice(TOWNS)
+    club = f"{rng.choice(['Rowing Club', 'Chess Club', 'Choir', 'Alpine Club'])} {home}"
+    treasurer, *names = rng.sample(PEOPLE, 10)
     template = [
         docx.para(club, "Title"),
         docx.para(docx.run("<<Na") + docx.run("me>>"), raw=True),
@@ -527,14 +544,13 @@ def merge(rng: Random) -> Job:
         docx.para(f"your fee for {year} is <<Fee>>. Please pay it until <<Deadline>> and name your member number <<Number>>."),
         docx.para("Reminder: your last fee arrived late. Please set up a standing order."),
         docx.para("Kind regards"),
-        docx.para(f"{rng.choice(PEOPLE)}, treasurer"),
+        docx.para(f"{treasurer}, treasurer"),
     ]
     rows, letters, none = [], {}, []
-    names = rng.sample(PEOPLE, 9)
     for place, name in enumerate(names):
         first, surname = name.split()
         number = rng.randrange(100, 999) * 10 + place
-        title = rng.choice(["Ms", "Mr", None])
+        title = rng.choice([title_of(name), title_of(name), None])
         born = date(year - rng.choice([17, 30, 45, 60]), rng.randint(2, 11), rng.randint(1, 28))
         if place == 0:
             born = date(year - 18, 1, 2)
@@ -546,7 +562,8 @@ def merge(rng: Random) -> Job:
             "yes" if place in {1, 2, 7} else "no",
         )
         left = (date(2025, rng.randint(1, 12), 5) - date(1899, 12, 30)).days if place in {4, 8} else None
-        street, town = f"{rng.choice(['Mill', 'Church', 'Lake', 'Station'])} Road {rng.randrange(1, 99)}", rng.choice(TOWNS)
+        street = f"{rng.choice(['Mill', 'Church', 'Lake', 'Station'])} Road {rng.randrange(1, 99)}"
+        town = f"{rng.randrange(1000, 9999)} {home}"
         rows.append([number, title, first, surname, street, town, (born - date(1899, 12, 30)).days, fee, paid, late, left])
         if paid == "yes" or left:
             none.append(f"{MERGE}/{number}.docx")
@@ -649,11 +666,12 @@ def minutes(rng: Random) -> Job:
     )
     decisions = [text.format(town=rng.choice(TOWNS)) for text in decisions]
     back = decisions[2]
+    noted = lambda text: text[0].lower() + text[1:]  # noqa: E731 - four times
     talked = rng.sample(["a second printer", "longer opening hours", "a new logo", "the canteen prices"], 2)
     friday = day + timedelta(days=4 - day.weekday())
     whens = [
         ("by Friday", friday),
-        (f"until {(day + timedelta(days=20)).strftime('%d.%m.%Y')}", day + timedelta(days=20)),
+        (f"until {(day + timedelta(days=22)).strftime('%d.%m.%Y')}", day + timedelta(days=22)),
         ("within a week", day + timedelta(days=7)),
         ("by the end of the month after next", None),
     ]
@@ -677,16 +695,16 @@ def minutes(rng: Random) -> Job:
     lines = [
         f"Meeting {day.strftime('%d.%m.%Y')}, {place}, {subject}",
         f"there: {', '.join(present)}. Sorry from {excused[0]} and {excused[1]}.",
-        f"- decided: {decisions[0].lower()}",
+        f"- decided: {noted(decisions[0])}",
         f"- talked about {talked[0]}, no result",
         f"- {actions[0][0].split()[0]} {actions[0][1]} {actions[0][2]}",
-        f"- decided: {back.lower()}",
-        f"- decided: {decisions[1].lower()}",
+        f"- decided: {noted(back)}",
+        f"- decided: {noted(decisions[1])}",
         f"- {actions[1][0].split()[0]} {actions[1][1]} {actions[1][2]}",
         f"- long talk about {talked[1]}, everyone likes it, decide next time",
         f"- {actions[2][0].split()[0]} {actions[2][1]} {actions[2][2]}; {actions[3][0].split()[0]} {actions[3][1]} {actions[3][2]}",
-        f"- back to '{back.lower()}': no, we do not do that after all",
-        f"- decided: {decisions[3].lower()}",
+        f"- back to '{noted(back)}': no, we do not do that after all",
+        f"- decided: {noted(decisions[3])}",
         "next time in two weeks, same place",
     ]
     told = lambda when: f"{when.day} {when.strftime('%B %Y')}"  # noqa: E731 - twice

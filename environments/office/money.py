@@ -175,7 +175,7 @@ Please build a repayment schedule for a loan to {client}. /inbox/loan.xlsx has t
 
 On a new sheet "Schedule": header in row 1 (Month, Opening, Payment, Interest, Principal, Closing), one row per month from row 2. It is an annuity loan with equal monthly payments at the end of the month; the monthly rate is a twelfth of the yearly rate. Do not round. On "Terms", fill in B6 (monthly payment), B7 (total interest) and B8 (total cost: interest and fee).
 
-The bank has not fixed the rate yet, so everything must follow the terms in B2 to B5. Amounts with thousands separators and two decimals, header row bold and frozen, landscape and one page wide when printed.
+The bank has not fixed the rate yet, so everything must follow the amount, the rate and the fee in B2, B3 and B5; the number of months is settled. Amounts with thousands separators and two decimals, header row bold and frozen, landscape and one page wide when printed.
 """
 LOAN_GOLDEN = """
 import openpyxl
@@ -240,7 +240,7 @@ def loan(rng: Random) -> Job:
         return rows, [payment, whole, whole + fee]
 
     rows, summary = model(amount, rate, fee)
-    other = model(amount * 1.5, rate + 0.015, fee)
+    other = model(amount * 1.5, rate + 0.015, fee + 90)
     last = months + 1
     key = {
         "rows": rows,
@@ -254,7 +254,7 @@ def loan(rng: Random) -> Job:
             for name, letter in zip(("opening", "payment", "interest", "principal", "closing"), "BCDEF", strict=True)
         },
         "money_at": f"Schedule!B2:F{last}",
-        "changes": [{"Terms!B2": amount * 1.5, "Terms!B3": rate + 0.015}],
+        "changes": [{"Terms!B2": amount * 1.5, "Terms!B3": rate + 0.015, "Terms!B5": fee + 90}],
         "summary_after": {f"Terms!B{6 + row}": value for row, value in enumerate(other[1])},
         "rows_after": {
             f"Schedule!{letter}{2 + row}": other[0][row][1 + n]
@@ -532,9 +532,27 @@ book.save("/out/group.xlsx")
 """
 
 
+COMPANIES = {"Berg AS": "NOK", "Leeds Ltd": "GBP", "Basel AG": "CHF", "Malmo AB": "SEK", "Boston Inc": "USD", "Gdansk SA": "PLN"}
+EUROS = {"NOK": 0.086, "GBP": 1.17, "CHF": 1.05, "SEK": 0.088, "USD": 0.92, "PLN": 0.23}
+SHARES = {
+    "Revenue": (0.98, 1.02),
+    "Cost of sales": (-0.55, -0.4),
+    "Salaries": (-0.3, -0.2),
+    "Rent": (-0.05, -0.02),
+    "Interest": (-0.02, -0.005),
+    "Cash": (0.05, 0.2),
+    "Receivables": (0.1, 0.2),
+    "Stock": (0.05, 0.2),
+    "Machines": (0.1, 0.4),
+    "Payables": (-0.15, -0.05),
+    "Bank loan": (-0.3, -0.1),
+}
+"""By account, its amount as a share of a year's revenue: between these two."""
+
+
 def group(rng: Random) -> Job:
-    names = rng.sample(["Berg AS", "Leiden BV", "Cork Ltd", "Basel AG", "Malmo AB"], 3)
-    money = dict(zip(names, rng.sample(["NOK", "GBP", "CHF", "SEK", "USD", "PLN"], 3), strict=True))
+    names = rng.sample(list(COMPANIES), 3)
+    money = {name: COMPANIES[name] for name in names}
     accounts = [
         ("Revenue", "P"),
         ("Cost of sales", "P"),
@@ -548,20 +566,17 @@ def group(rng: Random) -> Job:
         ("Payables", "B"),
         ("Bank loan", "B"),
     ]
-    rates = {code: [rng.randrange(800, 11_000) / 10_000, 0.0] for code in money.values()}
+    rates = {code: [round(EUROS[code] * rng.uniform(0.97, 1.03), 4), 0.0] for code in money.values()}
     for pair in rates.values():
-        pair[1] = round(pair[0] * rng.uniform(0.92, 1.08), 4)
+        pair[1] = round(pair[0] * rng.uniform(0.95, 1.05), 4)
     books: dict[str, dict[str, float]] = {}
     sheets = []
     for name in names:
         left_out = set(rng.sample(["Rent", "Interest", "Stock", "Machines", "Bank loan"], rng.randint(1, 2)))
         lines = [(account, kind) for account, kind in accounts if account not in left_out]
         rng.shuffle(lines)
-        books[name] = {
-            account: round(rng.uniform(1000, 90_000), 2)
-            * (-1 if account in {"Cost of sales", "Salaries", "Rent", "Interest", "Payables", "Bank loan"} else 1)
-            for account, _ in lines
-        }
+        revenue = rng.uniform(400_000, 900_000)
+        books[name] = {account: round(revenue * rng.uniform(*SHARES[account]), 2) for account, _ in lines}
         sheet = (
             Sheet(name)
             .rows("A1", [["Company", name], ["Currency", money[name]]])

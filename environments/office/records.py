@@ -1,11 +1,11 @@
 """Bank statements, order lists, time sheets, stock: records that must be cleaned, matched, summed up."""
 
-from datetime import date, timedelta
+from datetime import date
 from random import Random
 
 from sandlot.checks.office import date_serial
 
-from .job import PEOPLE, TOWNS, Job, check
+from .job import PEOPLE, TOWNS, Job, check, working_day
 from .xlsx import Sheet, workbook
 
 # -- bank reconciliation ------------------------------------------------------------------------------------------------
@@ -59,16 +59,14 @@ book.save("/out/reconciliation.xlsx")
 
 def bank(rng: Random) -> Job:
     month = rng.randint(1, 12)
-    day = lambda number: (date(2026, month, 1) + timedelta(days=number) - date(1899, 12, 30)).days  # noqa: E731 - short
-    items = [
-        [
-            day(rng.randrange(27)),
-            f"{rng.choice(['INV', 'PAY', 'REF'])}-{rng.randrange(1000, 9999)}{number % 10}",
-            rng.choice(PEOPLE),
-            round(rng.uniform(-4000, 6000), 2),
-        ]
-        for number in range(rng.randint(14, 20))
-    ]
+    signs = {"INV": 1, "PAY": -1, "REF": -1}  # customers pay invoices; we pay suppliers, and refund
+    items = []
+    for number in range(rng.randint(14, 20)):
+        kind = rng.choice(["INV", "INV", "PAY", "REF"])
+        reference = f"{kind}-{rng.randrange(1000, 9999)}{number % 10}"
+        cents = rng.randrange(900, 90_000 if kind == "REF" else 600_000)
+        when = date_serial(working_day(rng, 2026, month).isoformat())
+        items.append([when, reference, rng.choice(PEOPLE), signs[kind] * cents / 100])
     items.sort(key=lambda item: item[0])
     in_book, in_bank = rng.sample(range(len(items)), 3), []
     rest = [n for n in range(len(items)) if n not in in_book]
@@ -249,10 +247,12 @@ SPELLINGS = {
 def clean(rng: Random) -> Job:
     numbers = rng.sample(range(10_000, 99_999), rng.randint(16, 24))
     orders, rows = {}, []
+    known = {number: (working_day(rng, 2026, rng.randint(1, 12)), rng.choice(list(SPELLINGS))) for number in numbers}
+    customers = {number: rng.choice(PEOPLE) for number in numbers}
     for number in [*numbers, *rng.sample(numbers, 3)]:
-        day = date(2026, rng.randint(1, 12), rng.randint(1, 28))
-        amount = round(rng.uniform(20, 9000), 2)
-        country, customer = rng.choice(list(SPELLINGS)), rng.choice(PEOPLE)
+        day, country = known[number]
+        customer = customers[number]
+        amount = round(rng.uniform(20, 9000), 2)  # an order that comes again was corrected
         remark = "cancelled" if rng.random() < 0.12 else rng.choice(["", "", "gift", "call first"])
         orders[number] = [float(number), date_serial(day.isoformat()), customer, country, amount, remark]
         written = f"{amount:,.2f}".translate(str.maketrans(",.", ".,")) + " EUR"
@@ -402,14 +402,14 @@ book.save("/out/summary.xlsx")
 
 
 def pivot(rng: Random) -> Job:
-    year = rng.choice([2024, 2025])
+    year = rng.choice([2025, 2026])  # their quarters end on working days
     regions, sellers = (
         sorted(rng.sample(["North", "South", "East", "West", "Export", "Online"], 4)),
         sorted(rng.sample(PEOPLE, 4)),
     )
     deals = [
         [
-            date(year, rng.randint(1, 12), rng.randint(1, 28)),
+            working_day(rng, year, rng.randint(1, 12)),
             rng.choice(regions),
             rng.choice(sellers),
             float(rng.randrange(500, 40_000)),

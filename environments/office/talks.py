@@ -146,9 +146,10 @@ def talk(rng: Random) -> Job:
     fill = lambda text: text.format(n=rng.randrange(5, 60), town=rng.choice(TOWNS))  # noqa: E731 - three times
     body, chapters = [docx.para(title, "Title")], []
     keys, decisions = rng.sample(KEYS, 2 * len(names)), rng.sample(DECISIONS, 3)
+    spoken = rng.sample(SPOKEN, len(names))
     for place, name in enumerate(names):
         points = [fill(text) for text in keys[2 * place : 2 * place + 2]]
-        said = fill(rng.choice(SPOKEN))
+        said = fill(spoken[place])
         decided = [fill(decisions[place])] if place < len(decisions) else []
         chapters.append([name, points, said, decided])
         body += [

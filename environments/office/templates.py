@@ -3,7 +3,7 @@
 from datetime import date
 from random import Random
 
-from .job import PEOPLE, TOWNS, Job, check
+from .job import PEOPLE, TOWNS, Job, check, working_day
 from .xlsx import Sheet, workbook
 
 # -- an invoice from a template -----------------------------------------------------------------------------------------
@@ -45,25 +45,29 @@ book.save("/out/invoice.xlsx")
 """
 
 
+GOODS = {"shelf": (60, 180), "lamp": (30, 120), "tray": (8, 30), "box": (10, 40), "stool": (40, 120), "hook": (4, 12)}
+"""Kinds of goods, and between which prices they are."""
+VAT = {"GmbH": 0.19, "BV": 0.21, "SARL": 0.2, "Ltd": 0.23}
+"""Forms of companies, and the rate of their countries."""
+
+
 def invoice(rng: Random) -> Job:
     many = rng.choice([10, 20, 25])
     articles = [
         [
             f"{rng.choice('KLMN')}-{rng.randrange(100, 999)}{n}",
-            f"{rng.choice(['Oak', 'Steel', 'Linen', 'Glass', 'Cork'])} {rng.choice(['shelf', 'lamp', 'tray', 'box', 'stool', 'hook'])} {n + 1}",
-            round(rng.uniform(4, 180), 2),
+            f"{rng.choice(['Oak', 'Steel', 'Glass', 'Cork'])} {kind} {n + 1}",
+            round(rng.uniform(*GOODS[kind]), 2),
         ]
-        for n in range(12)
+        for n, kind in enumerate(rng.choices(list(GOODS), k=12))
     ]
     articles = [[*row, round(row[2] * rng.uniform(0.7, 0.9), 2)] for row in articles]
     price = {row[0]: row for row in articles}
     numbers = [f"A-{rng.randrange(2000, 9999)}" for _ in range(4)]
     rows = []
     for order in numbers:
-        customer, rate = (
-            f"{rng.choice(PEOPLE).split()[1]} {rng.choice(['GmbH', 'BV', 'SARL', 'Ltd'])}",
-            rng.choice([0.19, 0.21, 0.2, 0.07]),
-        )
+        form, rate = rng.choice(list(VAT.items()))
+        customer = f"{rng.choice(PEOPLE).split()[1]} {form}"
         rows += [
             [order, customer, rate, row[0], rng.choice([rng.randrange(1, many), rng.randrange(many, 3 * many)])]
             for row in rng.sample(articles, rng.randint(4, 7))
@@ -72,7 +76,7 @@ def invoice(rng: Random) -> Job:
     rng.shuffle(rows)
     mine = [row for row in rows if row[0] == order]
     mine[0][4], mine[1][4] = many, many - 1
-    day = date(2026, rng.randint(1, 12), rng.randint(1, 28))
+    day = working_day(rng, 2026, rng.randint(1, 12))
     number = f"2026-{rng.randrange(100, 999)}"
 
     def model(mine: list[list], rate: float) -> tuple[list[list[float]], list[float]]:

@@ -29,6 +29,11 @@ def made_questions(rng: Random) -> Iterator[Computed]:
 Made = tuple[str, str, str]
 
 
+def signed(number: int, unit: str = "") -> str:
+    """One more term of a sum, as it is written: ` + 9`, ` - 30x`, nothing for 0."""
+    return f" {'-' if number < 0 else '+'} {abs(number)}{unit}" if number else ""
+
+
 def integral(rng: Random) -> Made:
     a, b, low, high = rng.randrange(2, 9), rng.randrange(2, 9), rng.randrange(0, 3), rng.randrange(4, 7)
     value = Fraction(a, 3) * (high**3 - low**3) + Fraction(b, 2) * (high**2 - low**2)
@@ -37,7 +42,8 @@ def integral(rng: Random) -> Made:
 
 def derivative(rng: Random) -> Made:
     a, b, c = rng.randrange(2, 9), rng.randrange(2, 9), rng.randrange(2, 6)
-    return f"Differentiate ({a}x + {b})^{c} with respect to x.", "math", f"{a * c}({a}x + {b})^{c - 1}"
+    power = f"^{c - 1}" if c > 2 else ""
+    return f"Differentiate ({a}x + {b})^{c} with respect to x.", "math", f"{a * c}({a}x + {b}){power}"
 
 
 def determinant(rng: Random) -> Made:
@@ -55,18 +61,18 @@ def inverse(rng: Random) -> Made:
 
 def roots(rng: Random) -> Made:
     r, s, a = rng.randrange(-9, 10), rng.randrange(10, 20), rng.randrange(2, 5)
-    text = f"{a}x^2 {-a * (r + s):+d}x {a * r * s:+d} = 0".replace("+0x ", "").replace(" +", " + ").replace(" -", " - ")
+    text = f"{a}x^2{signed(-a * (r + s), 'x')}{signed(a * r * s)} = 0"
     return f"Give the set of all real solutions of {text}.", "math", f"{{{r}, {s}}}"
 
 
 def inequality(rng: Random) -> Made:
     a, b, c = rng.randrange(2, 7), rng.randrange(-9, 10), rng.randrange(3, 20)
     low, high = Fraction(-c - b, a), Fraction(c - b, a)
-    return f"For which real x is |{a}x {b:+d}| < {c}? Give an interval.", "math", f"({low}, {high})"
+    return f"For which real x is |{a}x{signed(b)}| < {c}? Give an interval.", "math", f"({low}, {high})"
 
 
 def energy(rng: Random) -> Made:
-    mass, speed = rng.randrange(2, 40) * 50, rng.randrange(5, 30)
+    mass, speed = rng.randrange(16, 40) * 50, rng.randrange(5, 30)
     joules = Fraction(mass * speed * speed, 2)
     return (
         f"A car of {mass} kg moves at {speed} m/s. What is its kinetic energy? Give a number and a unit.",

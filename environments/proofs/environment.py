@@ -15,6 +15,7 @@ from .coq import MAIN, MAX_CHARS, ROOM, Verdict, compile_file, forbidden_word, g
 from .generated import made_theorems
 from .puzzles import LOOPS, PUZZLES, made_puzzles
 from .smt import Loop, NotSmtError, has_no_solution, read_formula, read_values, value_of
+from .solving import find_invariant, find_values, prove
 from .theorems import HANDMADE, Theorem
 
 SYSTEM = """You work on formal proofs and exact answers. Each task says what to hand in and how. `check_proof` compiles a Coq
@@ -140,6 +141,7 @@ async def search_library(world: World, query: str) -> str:
     await prepare_once(world, theorem)
     await world.write(f"{ROOM}/Query.v", f"Require Import Problem.\nSearch {query}.\n")
     _, said = await compile_file(world, "Query")
+    await world.exec(f"rm -f {ROOM}/Query.*")  # a search leaves nothing behind
     return said[:6000] or "Nothing found."
 
 
@@ -248,7 +250,11 @@ GRADERS = {
 @env.solution
 async def solve(agent: Agent, task: Task) -> None:
     if task.data["kind"] == "theorem":
-        await agent.call("check_proof", text=task.key["proof"])
+        await prove(agent, task)
+    elif task.data["kind"] == "loop":
+        await find_invariant(agent, task)
+    elif task.data["kind"] == "values":
+        await find_values(agent, task)
     else:
         await agent.call("submit", text=task.key["answer"])
     await agent.say("proved")

@@ -1,5 +1,6 @@
 """Theorems made from a seed: each family is another kind of work, and each of its statements has its own shape or numbers."""
 
+import re
 from collections.abc import Callable, Iterator
 from random import Random
 
@@ -43,7 +44,8 @@ def shown(poly: Polynomial, names: str) -> str:
     terms = []
     for power, value in sorted(poly.items(), reverse=True):
         factors = [name for name, count in zip(names, power, strict=True) for _ in range(count)]
-        terms.append(" * ".join([f"({value})", *factors]) if value < 0 else " * ".join([str(value), *factors]))
+        number = [f"({value})" if value < 0 else str(value)] if value != 1 or not factors else []
+        terms.append(" * ".join([*number, *factors]))
     return " + ".join(terms) or "0"
 
 
@@ -68,13 +70,10 @@ def linear_consequence(rng: Random, _: int) -> Made:
     e, f = rng.randrange(-20, 20), rng.randrange(-20, 20)
     p, q = rng.randrange(1, 4), rng.randrange(1, 4)
     total = p * e + q * f + rng.randrange(3)
-    goal = f"{p * a + q * c} * x + {q * d - p * b} * y <= {total}".replace("+ -", "- ")
-    return (
-        f"forall x y : Z, ({a} * x - {b} * y <= {e} -> {c} * x + {d} * y <= {f} -> {goal})%Z",
-        "  intros. lia.",
-        "ZArith Lia",
-        "",
-    )
+    rest = q * d - p * b
+    goal = f"{p * a + q * c} * x" + (f" {'-' if rest < 0 else '+'} {abs(rest)} * y" if rest else "") + f" <= {total}"
+    statement = f"forall x y : Z, ({a} * x - {b} * y <= {e} -> {c} * x + {d} * y <= {f} -> {goal})%Z"
+    return re.sub(r"\b1 \* ", "", statement), "  intros. lia.", "ZArith Lia", ""
 
 
 def closed_sum(rng: Random, number: int) -> Made:

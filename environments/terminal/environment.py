@@ -31,7 +31,7 @@ from . import (
 )
 from .history import SITE
 from .repository import ref_hash
-from .wanted import is_there, name_of
+from .wanted import is_there, name_of, settled
 
 SYSTEM = """You are at the shell of a small Linux machine as root, without a network. `bash` runs one command; each call starts
 in `/` with a fresh shell. `terminal` is a terminal that stays open, for programs that need one. Do exactly what is asked, put
@@ -116,17 +116,13 @@ ANSWERING_S, LONGEST_ANSWER = 20, 10_000
 
 @env.finish
 async def look_around(world: World, task: Task) -> None:
-    """What only a running machine shows: what the watcher saw, whether a port is open, whether a file can be executed."""
+    """What only a running machine shows: what the watcher saw, and whether a port is open."""
     if "word" in task.data:
         world.state["watched"] = await watcher_answer(world, task)
     if "closed" in task.data:
         with suppress(OSError):
             await (await world.connect(task.data["closed"])).aclose()
             world.state["open"] = f"port {task.data['closed']}"
-    if "executable" in task.data:
-        world.state["executable"] = False
-        with anyio.move_on_after(ANSWERING_S):  # an agent that is root may have put anything in the place of the shell
-            world.state["executable"] = (await world.exec(f"[ -x {task.data['executable']} ]")).code == 0
 
 
 async def watcher_answer(world: World, task: Task) -> str:
@@ -145,8 +141,8 @@ async def results_are_right(evidence: Evidence, task: Task) -> tuple[float, str]
     """The share of what was wanted that is there."""
     ran: dict[str, list[str]] = {}
     there = [await is_there(evidence, want, ran) for want in task.key["wants"]]
-    if evidence.state.get("executable") is False:
-        return 0.0, f"{task.data['executable']} is not executable"
+    if "executable" in task.key and not settled(evidence.state.get("watched", ""), task.key["executable"]):
+        return 0.0, "the file is not executable, or the watcher cannot tell"
     words = [f"{name_of(want)}: {'right' if met else 'not right'}" for want, met in zip(task.key["wants"], there, strict=True)]
     return sum(there) / len(there), ", ".join(words)
 
@@ -171,6 +167,8 @@ def spoiled(evidence: Evidence, task: Task) -> list[str]:
     ]
     changed = evidence.diff() if task.key.get("same") else {}
     files += [path for path in task.key.get("same", ()) if path in changed]
+    if "lasting" in task.key and not settled(evidence.state.get("watched", ""), task.key["lasting"]):
+        files.append("a program that had to go on, or the watcher")
     files += [evidence.state["open"]] if "open" in evidence.state else []  # asked to leave nothing running there
     return files + [ref for ref, hashed in task.key["refs"].items() if ref_hash(evidence, SITE, ref) != hashed]
 

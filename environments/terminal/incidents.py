@@ -1,15 +1,13 @@
 """Incidents: who broke in, what fills the disk, what runs away, where a request was slow."""
 
-import json
 from collections import Counter
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from pathlib import Path
 from random import Random
 from typing import Any
 
 from .job import PEOPLE, WORDS, Job, lines, token
+from .watching import WATCH, watch
 
 BREAK_IN = """This machine was broken into over ssh. /var/log/auth.log and /var/log/sudo.log cover the night. Write
 /out/incident.json, one object:
@@ -125,28 +123,6 @@ python3 /tmp/look.py && cat /out/incident.json"""
     )
 
 
-WATCHER = Path(__file__).with_name("watcher.py").read_text()
-PORT = 7070
-WATCH = "exec 3<&0; python3 - <&3 >/dev/null 2>&1 &\n"
-
-
-@dataclass(frozen=True)
-class Watch:
-    """A watcher: its program, the word that it answers to, and what it must answer."""
-
-    program: str
-    word: str
-    want: dict[str, Any]
-
-
-def watch(rng: Random, watched: dict[str, list[str]], ended: list[str], **config: Any) -> Watch:
-    """The program that watches these command lines, and wanted: that the work is done and only these have `ended`."""
-    seal, word = token(rng, 32), token(rng, 32)
-    whole = {"seal": seal, "word": word, "port": PORT, "watched": watched, **config}
-    want = {"kind": "watched", "seal": seal, "name": "what went on", "value": {"done": True, "ended": sorted(ended)}}
-    return Watch(f"{WATCHER}\nmain(json.loads({json.dumps(whole)!r}))\n", word, want)
-
-
 KEEPER = """mkdir -p {folder}; head -c {size} /dev/zero > {folder}/{file}
 (exec 7<>{folder}/{file}; rm {folder}/{file}; exec -a {name} sleep 86400) </dev/null >/dev/null 2>&1 &
 echo "{name} works" >> /var/log/keepers.log
@@ -176,9 +152,7 @@ done | sort -t, -k3 -nr | awk -F, '$3 >= LEAST' > /tmp/all; cut -d, -f1-3 /tmp/a
     return Job(
         prompt=FULL.format(least=least),
         script=f"{script}{ready}END\n{WATCH}",
-        stdin=watching.program,
-        port=PORT,
-        word=watching.word,
+        **watching.parts,
         wants=[
             {"kind": "text", "path": "/out/holders.csv", "value": lines(listed)},
             watching.want,
@@ -228,9 +202,7 @@ while pgrep -f "(keeper|worker) $name$"; do sleep 0.1; done; ls /var/spool/worke
         files={"/usr/local/bin/worker": WORKER, "/usr/local/bin/keeper": RUN_KEEPER},
         script="chmod 755 /usr/local/bin/worker /usr/local/bin/keeper; mkdir -p /var/spool/worker /run\n"
         f"echo {busy} > /etc/worker-busy\n{started}{WATCH}",
-        stdin=watching.program,
-        port=PORT,
-        word=watching.word,
+        **watching.parts,
         wants=[
             {"kind": "text", "path": "/out/runaway.txt", "value": busy},
             {"kind": "files", "folder": "/var/spool/worker", "digests": {f"/var/spool/worker/{busy}": digest(tokens[busy])}},

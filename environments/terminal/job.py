@@ -34,8 +34,10 @@ class Job:
     """What the program at the port is asked with when the agent has ended; empty if it is not asked."""
     closed: int = 0
     """A port on which nothing may listen when the agent has ended; 0 for none."""
-    executable: str = ""
-    """A file that must be executable when the agent has ended; empty for none."""
+    executable: dict[str, Any] | None = None
+    """What the watcher must say of a file that has to be executable; without it nothing is right."""
+    lasting: dict[str, Any] | None = None
+    """What the watcher must say of programs that nobody was asked to end."""
     same: tuple[str, ...] = ()
     """Files that setup made and nobody was asked to change."""
     refs: dict[str, str] = field(default_factory=dict)
@@ -47,13 +49,14 @@ class Job:
             prompt=self.prompt,
             data={"files": self.files, "archives": self.archives, "script": self.script, "stdin": self.stdin}
             | ({"port": self.port} if self.port else {})
-            | {name: value for name in ("word", "closed", "executable") if (value := getattr(self, name))},
+            | {name: value for name in ("word", "closed") if (value := getattr(self, name))},
             key={
                 "wants": self.wants,
                 "solution": self.solution,
                 "kept": {path: sha256(self.content(path)).hexdigest() for path in self.kept},
                 "refs": self.refs,
                 **({"same": list(self.same)} if self.same else {}),
+                **{name: value for name in ("executable", "lasting") if (value := getattr(self, name))},
             },
             tags=(name.rpartition("-")[0],),
         )

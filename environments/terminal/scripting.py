@@ -5,6 +5,7 @@ from random import Random
 
 from .job import WORDS, Job, lines, token
 from .wanted import runs
+from .watching import WATCH, watch_mode
 
 ROTATE = """Write /out/rotate, an executable shell script (`#!/bin/sh`, ordinary tools only). `rotate FOLDER` rotates every
 file `*.log` directly in FOLDER that has at least {least} bytes: NAME.log.1 becomes NAME.log.2 and so on, NAME.log becomes
@@ -73,7 +74,8 @@ exit 0
 END
 chmod 755 /out/rotate; mkdir -p /tmp/t && head -c 100 /dev/zero > '/tmp/t/a b.log' && /out/rotate /tmp/t && ls /tmp/t"""
     prompt = ROTATE.format(least=least, keep=keep, beyond=keep + 1)
-    return Job(prompt=prompt, wants=wants, executable="/out/rotate", solution=[script])
+    watching = watch_mode(rng, "/out/rotate")
+    return Job(prompt=prompt, wants=wants, script=WATCH, executable=watching.want, **watching.parts, solution=[script])
 
 
 def rotated(rng: Random, number: int, least: int, keep: int) -> tuple[str, str]:
@@ -128,11 +130,13 @@ def careless_script(rng: Random) -> Job:
         cases.append((f"case {number + 1}", check, f"{len(made)}\ncode 0\n{json.dumps(made, sort_keys=True)}"))
     missing = f"mkdir -p /tmp/w; cd /tmp/w && {path} none out 2>/dev/null; echo code $?; ls"
     wants = runs([path], {}, [*cases, ("no source", missing, f"code {code}")])
+    watching = watch_mode(rng, path)
     return Job(
         prompt=QUOTING.format(ending=ending, code=code),
         files={path: BROKEN.format(ending=ending)},
-        script=f"chmod 755 {path}",
-        executable=path,
+        script=f"chmod 755 {path}\n{WATCH}",
+        executable=watching.want,
+        **watching.parts,
         wants=wants,
         solution=[f"cat {path}", f"cat > {path} <<'END'\n{REPAIRED.format(ending=ending, code=code)}END\nchmod 755 {path}"],
     )

@@ -11,6 +11,7 @@ from typing import Any
 
 from .job import PEOPLE, WORDS, Job, lines, token
 from .wanted import fires, runs
+from .watching import WATCH, watch_mode
 
 SETTINGS = """The service {name} does not start since somebody edited /srv/{name}/settings.ini by hand. `python3
 /srv/{name}/service.py --check` says what it stumbles over first. Repair the settings so that it starts, with what the
@@ -221,13 +222,16 @@ export BIND_PORT={port}
 exec python3 {root}/app.py
 END
 chmod 755 {run}"""
+    watching = watch_mode(rng, run)
     return Job(
         prompt=RUN_FILE.format(name=name, port=port, umask=umask),
         files=files,
         wants=wants,
         kept=(f"{root}/app.py", f"{root}/env"),
         closed=port,
-        executable=run,
+        script=WATCH,
+        executable=watching.want,
+        **watching.parts,
         solution=[f"cat {root}/app.py {root}/env", script],
     )
 

@@ -1,4 +1,4 @@
-"""Watches programs of the sandbox: which of them ended, and whether what was asked was done while the others went on.
+"""Watches the sandbox: which programs ended, and whether a file was emptied or can be executed.
 
 It runs inside the sandbox, from a pipe, as `appliance.py` does: the environment sends this text and a last line with `main`.
 When the agent has ended, the environment asks it on its port, with a word that nobody in the sandbox knows. It answers what it
@@ -12,8 +12,11 @@ import json
 import os
 import select
 import socket
+import stat
 
 ASKING_S = 5
+SETTLING_MS = 200
+"""A process that was just killed needs a moment until it has ended."""
 
 
 def command_lines():
@@ -21,9 +24,9 @@ def command_lines():
     found = {}
     for name in filter(str.isdecimal, os.listdir("/proc")):
         try:
-            with open(f"/proc/{name}/cmdline") as line, open(f"/proc/{name}/stat") as stat:
+            with open(f"/proc/{name}/cmdline") as line, open(f"/proc/{name}/stat") as about:
                 words = line.read().split("\0")[:-1]
-                found[name] = (stat.read().rpartition(")")[2].split()[1], words)
+                found[name] = (about.read().rpartition(")")[2].split()[1], words)
         except (OSError, ValueError):
             continue
     return {pid: words for pid, (parent, words) in found.items() if words and words != found.get(parent, ("", []))[1]}
@@ -40,6 +43,23 @@ def is_emptied(holder):
 
 def is_stopped(names, watched, ended):
     return ended.issuperset(names) and not any(words in [watched[name] for name in names] for words in command_lines().values())
+
+
+def is_executable(path):
+    """True if the file's mode says so. It is read by this process: no program of the sandbox is asked."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return stat.S_ISREG(mode) and bool(mode & 0o111)
+
+
+def is_done(config, holder, watched, ended):
+    if holder:
+        return is_emptied(holder)
+    if "executable" in config:
+        return is_executable(config["executable"])
+    return is_stopped(config["stopped"], watched, ended)
 
 
 def sealed(config, state):
@@ -79,10 +99,11 @@ def main(config):
         with door.accept()[0] as connection:
             if not asked(connection, config["word"]):
                 continue
-            for process, _ in looks.poll(0):  # a process that has ended stays readable, whatever has its number now
-                ended.add(names[process])
-                looks.unregister(process)
-            done = is_emptied(holder) if holder else is_stopped(config["stopped"], watched, ended)
+            while found := looks.poll(SETTLING_MS):  # a process that has ended stays readable, whatever has its number now
+                for process, _ in found:
+                    ended.add(names[process])
+                    looks.unregister(process)
+            done = is_done(config, holder, watched, ended)
             try:
                 connection.sendall(sealed(config, {"done": done, "ended": sorted(ended)}).encode())
             except OSError:

@@ -14,6 +14,7 @@ Write an environment (docs/guides/write-an-environment.md):
     Limits, Constraint          budgets and deadlines; rules about tool calls
     Persona, McpServer          a user that a model plays; tools from an MCP server
     load                        an environment from a path or an installed name
+    import_environment          tasks of another format, written as an environment in a folder
     tasks_of, tasks_from        the tasks of an environment; tasks from a file
 
 Check it (docs/guides/audit.md, docs/guides/calibrate.md):
@@ -30,6 +31,9 @@ Run it and read what happened (docs/guides/run-and-look.md):
 Train, with `pip install 'sandlot[torch]'` (docs/guides/train.md):
     Recipe, train               all settings of a training run; train it
     sandlot.train               losses and settings: `from sandlot.train import Evaluation, Optimisation, PolicyGradient`
+
+Use it in Gymnasium or PettingZoo (docs/guides/gymnasium.md):
+    to_gym, to_pettingzoo       an environment as a `gymnasium.Env`; as a `pettingzoo.AECEnv`
 
 Plug in a part of your own (docs/guides/own-parts.md):
     sandlot.ports               the interfaces: `from sandlot.ports import Harness, Policy, ChatModel, Judge, Backend`
@@ -75,9 +79,12 @@ if TYPE_CHECKING:
     from sandlot.env.function import Ask as Ask
     from sandlot.env.function import Score as Score
     from sandlot.env.function import environment as environment
+    from sandlot.env.importing import import_environment as import_environment
     from sandlot.env.load import load as load
     from sandlot.env.taskset import tasks_from as tasks_from
     from sandlot.env.taskset import tasks_of as tasks_of
+    from sandlot.interop.gyms.open import to_gym as to_gym
+    from sandlot.interop.gyms.open import to_pettingzoo as to_pettingzoo
     from sandlot.model.policy.solution import Agent as Agent
     from sandlot.run.results import Run as Run
     from sandlot.run.run import run as run
@@ -116,11 +123,14 @@ _FRONT_DOOR = {
     "calibrate": "calibrate.tasks.calibrate",
     "environment": "env.function",
     "health": "analysis.health.health",
+    "import_environment": "env.importing",
     "load": "env.load",
     "run": "run.run",
     "run_async": "run.run",
     "tasks_from": "env.taskset",
     "tasks_of": "env.taskset",
+    "to_gym": "interop.gyms.open",
+    "to_pettingzoo": "interop.gyms.open",
     "train": "train.train",
     "triage": "analysis.triage.triage",
 }

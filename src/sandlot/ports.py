@@ -22,6 +22,14 @@ A judge, tools, a sandbox backend (entry point group `sandlot.backends`), a trac
     Tracker                               receives the figures of a training run
     Blobs                                 keeps bytes by their hash
 
+Tasks of another format (entry point group `sandlot.importers`):
+    Importer                              writes a source as a folder environment, for `sandlot import KIND SOURCE`
+    ImportReport, ImportedTask, LeftOut   what was taken and what was not
+
+Logs of another framework (entry point group `sandlot.log_readers`):
+    LogReader                             reads a log, for `sandlot import KIND FILE`
+    LoggedRun, LoggedRollout              what it holds
+
 Code of others, for `sandlot.audit`:
     SubjectOptions                        a plain Python grader or a Gymnasium environment
 
@@ -35,6 +43,8 @@ Errors a part may raise:
 from sandlot.audit.subjects.named import SubjectOptions
 from sandlot.core.errors import ConfigError, GradeError, HarnessError, ModelError, SandboxError, StoppedByHook
 from sandlot.core.ports.grading import Judge, Judgement
+from sandlot.core.ports.importer import ImportedTask, Importer, ImportReport, LeftOut
+from sandlot.core.ports.log import LoggedRollout, LoggedRun, LogReader
 from sandlot.core.ports.model import ChatModel, Renderer, Reply, Sampled, Sampling, TokenModel
 from sandlot.core.ports.sandbox import Backend, Command, Completed, Files, Process, Sandbox, Snapshot, Stream, Survey
 from sandlot.core.ports.session import Harness, Hook, Policies, Policy, Session, Step, User, Users, UserTurn, Workplace
@@ -63,8 +73,15 @@ __all__ = [
     "HarnessError",
     "Hook",
     "ImagePart",
+    "ImportReport",
+    "ImportedTask",
+    "Importer",
     "Judge",
     "Judgement",
+    "LeftOut",
+    "LogReader",
+    "LoggedRollout",
+    "LoggedRun",
     "Message",
     "ModelConfig",
     "ModelError",

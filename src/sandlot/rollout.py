@@ -19,7 +19,7 @@ from sandlot.core.types import End, Side, derive_seed
 from sandlot.env.grading import grade, load_evidence
 from sandlot.env.session import WorldSession, open_session, world_seed
 from sandlot.grade.gather import cut_events
-from sandlot.observe.rollout_events import EmittingPolicy, emit_call, emit_graded
+from sandlot.observe.rollout_events import EmittingPolicy, emit_agent_ended, emit_call, emit_graded
 from sandlot.wiring.parts import Grading, RolloutParts
 
 
@@ -34,6 +34,9 @@ async def run_rollout(parts: RolloutParts, task: Task, *, run: str, rollout: int
             with timed(trace.phases, "gather"):
                 trace.evidence = await session.gather(trace.answer)
                 trace.events += cut_events(trace.evidence, trace.num_turns) + await session.store_recordings()
+        emit_agent_ended(parts.sink, trace)
+        with timed(trace.phases, "waiting"):
+            await parts.wait_for_grading()
         with timed(trace.phases, "grade"):
             trace.outcome = Scored(await grade_trace(parts.grading, task, trace, blobs))
         emit_graded(parts.sink, trace)

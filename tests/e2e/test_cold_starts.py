@@ -28,7 +28,7 @@ json.dump(found, sys.stdout)
 """
 
 DIFFERS = {
-    r"terminal/\w+-1/tmp/(all|one|two|pid)": "scratch files of the golden solution: process ids and processor time",
+    r"terminal/\w+-1/tmp/(all|one|two|pid|which)": "scratch files of the golden solution: process ids and processor time",
     r"terminal/\w+-1/work/site/\.git/index": "git's cache of the times of files",
     r"terminal/\w+-1/work/site/\.git/logs/.*": "git's log of when branches moved",
     r"terminal/(merge|tidy|backport)-1/work/site/\.git/(objects|refs)/.*": "new commits have the date at which they were made",

@@ -120,6 +120,17 @@ def test_a_dry_run_shows_the_config_and_runs_nothing(sandlot, tmp_path):
     assert not (tmp_path / "runs").exists()
 
 
+def test_several_environments_are_run_at_once_each_with_a_run_of_its_own(sandlot, tmp_path):
+    ran = sandlot("run", NOTES, ARITHMETIC, "--model", "scripted:golden", "-n", "4", "--weights", "2,1", "--json", cwd=tmp_path)
+    assert ran.code == 0, ran
+    assert [(said["verdict"], said["scored"]) for said in ran.json] == [("complete", 4)] * 2
+    assert sorted(path.name.partition("-")[0] for path in (tmp_path / "runs").glob("*-1")) == ["arithmetic", "notes"]
+    for option, value, said in (("--weights", "2,0", "each of the 2 environments"), ("--run", "here", "is for one environment")):
+        wrong = sandlot("run", NOTES, ARITHMETIC, "--model", "scripted:golden", option, value, cwd=tmp_path)
+        assert (wrong.code, wrong.out) == (2, "")
+        assert said in wrong.err
+
+
 def test_a_recorded_run_is_a_model(sandlot, made):
     ran = sandlot("run", NOTES, "--model", "replay:runs/golden", "--json", "--run", "runs/replayed", cwd=made)
     assert (ran.code, ran.json["pass_rate"]) == (0, 1.0)

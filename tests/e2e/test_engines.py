@@ -243,6 +243,19 @@ def test_wrong_use_is_told_with_the_fix(words, said_so, tmp_path):
     assert said_so in done.err
 
 
+@pytest.mark.parametrize(
+    ("words", "said_so"),
+    [
+        (["serve", "--model", "gpt-9"], "unknown model"),
+        (["serve", ENVIRONMENTS / "arithmetic", "--mcp", "--task", "none"], "`none`"),
+        (["serve", ENVIRONMENTS / "arithmetic", "--openenv"], "`SANDLOT_SERVE_TOKEN`"),
+    ],
+)
+def test_the_token_of_openenv_clients_in_a_variable_is_for_nothing_else(words, said_so, tmp_path):
+    done = started(*words, cwd=tmp_path, SANDLOT_SERVE_TOKEN="two long\nlines of text")
+    assert (done.code, said_so in done.err) == (2, True), done.err
+
+
 def test_what_others_put_into_a_shared_folder_is_neither_waited_for_nor_removed(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     trap = tmp_path / f"{engines.PREFIX}x"

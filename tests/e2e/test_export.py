@@ -25,7 +25,7 @@ def helpdesk(sandlot, tmp_path_factory):
 
 
 def test_sft_has_the_conversations_of_full_marks_as_messages(sandlot, helpdesk):
-    done = sandlot("export", "runs/made", "--as", "sft", "--out", "sft.jsonl", "--json", cwd=helpdesk)
+    done = sandlot("export", "sft", "runs/made", "--out", "sft.jsonl", "--json", cwd=helpdesk)
     assert done.code == 0, done.err
     rows = [json.loads(line) for line in (helpdesk / "sft.jsonl").read_text().splitlines()]
     assert len(rows) == done.json["rows"] > 0
@@ -44,15 +44,15 @@ def test_sft_has_the_conversations_of_full_marks_as_messages(sandlot, helpdesk):
 
 
 def test_held_out_tasks_come_only_when_they_are_named(sandlot, helpdesk):
-    done = sandlot("export", "runs/made", "--as", "sft", "--split", "heldout", "--out", "held.jsonl", "--json", cwd=helpdesk)
+    done = sandlot("export", "sft", "runs/made", "--split", "heldout", "--out", "held.jsonl", "--json", cwd=helpdesk)
     assert done.json["rows"] > 0
     assert "end its name with .jsonl or .parquet" in refused(
-        sandlot("export", "runs/made", "--as", "sft", "--out", "x.csv", cwd=helpdesk)
+        sandlot("export", "sft", "runs/made", "--out", "x.csv", cwd=helpdesk)
     )
 
 
 def test_pairs_are_prompt_chosen_and_rejected(sandlot, helpdesk):
-    assert sandlot("export", "runs/made", "--as", "pairs", "--out", "pairs.parquet", cwd=helpdesk).code == 0
+    assert sandlot("export", "pairs", "runs/made", "--out", "pairs.parquet", cwd=helpdesk).code == 0
     table = pq.read_table(helpdesk / "pairs.parquet")
     assert table.column_names == ["prompt", "chosen", "rejected", "score_chosen", "score_rejected", "task", "tools"]
     rows = [{**row, "chosen": [json.loads(message) for message in row["chosen"]]} for row in table.to_pylist()]
@@ -63,7 +63,7 @@ def test_pairs_are_prompt_chosen_and_rejected(sandlot, helpdesk):
 
 def test_parquet_holds_the_very_messages_that_jsonl_holds(sandlot, helpdesk):
     for name in ("same.jsonl", "same.parquet"):
-        assert sandlot("export", "runs/made", "--as", "sft", "--out", name, cwd=helpdesk).code == 0
+        assert sandlot("export", "sft", "runs/made", "--out", name, cwd=helpdesk).code == 0
     lines = [json.loads(line) for line in (helpdesk / "same.jsonl").read_text().splitlines()]
     table = pq.read_table(helpdesk / "same.parquet")
     assert str(table.schema.field("messages").type.value_type) == "extension<arrow.json>"
@@ -80,7 +80,7 @@ def test_parquet_holds_the_very_messages_that_jsonl_holds(sandlot, helpdesk):
 def test_rollouts_are_the_exact_tokens_with_mask_and_logprobs(sandlot, tmp_path):
     letters = load_module(ENVIRONMENTS.parent / "tests" / "worlds" / "letters.py")
     train(letters.recipe(write_tiny(tmp_path / "tiny"), steps=1), run=tmp_path / "runs" / "run")
-    done = sandlot("export", "run", "--as", "rollouts", "--json", cwd=tmp_path)
+    done = sandlot("export", "rollouts", "run", "--json", cwd=tmp_path)
     assert done.code == 0, done.err
     table = pq.read_table(tmp_path / "runs" / "run" / "exports" / "rollouts.parquet").to_pylist()
     assert len(table) == done.json["rows"] == 8

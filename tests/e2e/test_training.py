@@ -42,7 +42,7 @@ from sandlot.run.trained import read_trained
 from sandlot.store.lock import is_live
 from sandlot.train.algorithms.algorithms import Imitate, PolicyGradient
 from sandlot.train.checkpoint import Checkpoints
-from sandlot.train.groups import task_order
+from sandlot.train.choices import TaskChoices
 from sandlot.train.loop import learn
 from sandlot.train.recipe import Evaluation
 from sandlot.train.report.progress import TrainingProgress, read_lines
@@ -162,12 +162,12 @@ async def test_staleness_stays_within_its_bound_and_lengths_are_as_submitted(fol
     assert [step.version for step in progress.steps] == [1, 2, 3, 4, 5, 6]
     assert max(step.staleness for step in progress.steps) <= 1
     run = Run(tmp_path / "run")
-    order = task_order(tasks_of(letters.env, Split.TRAIN), 0)
+    choices = TaskChoices({"letters": tasks_of(letters.env, Split.TRAIN)}, seed=0)
     submitted = Counter()
     for number in range(6 * 2):
-        task, before = order(number)
+        choice = choices.at(number)
         for member in range(4):
-            node = next(iter(run.trace(task.id, before * 4 + member).turns()))
+            node = next(iter(run.trace(choice.task.id, choice.before * 4 + member).turns()))
             submitted[len(node.context) // 4 + len(node.tokens)] += 1
     assert trained == submitted
 

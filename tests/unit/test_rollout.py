@@ -77,7 +77,7 @@ async def test_a_golden_rollout_is_done_and_scored():
     trace = await rolled(quiz(), scripted_policies("golden", quiz().marked.solution))
     assert (trace.end, str(trace.outcome.score), trace.reward) == (End.DONE, "2/2", 1.0)
     assert trace.num_turns == 2
-    assert set(trace.phases) == {"open", "model", "tools", "gather", "close", "grade"}
+    assert set(trace.phases) == {"open", "model", "tools", "gather", "close", "waiting", "grade"}
 
 
 async def test_a_wrong_answer_is_scored_zero():

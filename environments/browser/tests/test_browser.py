@@ -3,9 +3,12 @@
 import hashlib
 import re
 import sys
+from datetime import date
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -19,6 +22,8 @@ TASKS = tasks_of(ENV)
 MODULE: Any = sys.modules[ENV.marked.solution.__module__]
 SAMPLE = ("buy-cheapest-3", "pay-known-4", "whole-trip-3", "find-refunds-3", "within-budget-2", "over-the-limit-1")
 """One errand or two of each site, one across sites, and one that is not possible."""
+FIRM = ("triage-ticket-4", "update-wiki-2", "close-deal-4", "enter-bill-3", "enter-bill-5", "decide-time-off-4", "work-ticket-4")
+"""Errands at the firm's sites: one of each family, and one that is not possible."""
 
 ORDERED = ("return-item", "cancel-order", "move-house", "pay-order", "find-refunds")
 """Families about orders that were there before."""
@@ -38,7 +43,7 @@ class Records:
         return self._page(site, PageRequest.of("GET", path))
 
     def post(self, site: str, path: str, **form: str) -> str:
-        return self._page(site, PageRequest(method="POST", path=path, form=form))
+        return self._page(site, PageRequest.of("POST", path, urlencode(form).encode()))
 
     def _page(self, site: str, request: PageRequest) -> str:
         response = self.apps.respond(site, request)
@@ -51,7 +56,17 @@ class Records:
 
     @property
     def evidence(self) -> Any:
-        return type("Evidence", (), {"apps": type("Apps", (), {"changes": lambda _: self.changes()})()})()
+        start = Records(self.task.id).apps
+
+        class Apps:
+            """The apps as checks see them: how they began, how they ended, and what was changed."""
+
+            changes = staticmethod(self.changes)
+
+            def __getitem__(_, name: str) -> Any:  # noqa: N805 - the world is `self`
+                return SimpleNamespace(rows=self.apps[name].rows, start_rows=start[name].rows)
+
+        return SimpleNamespace(apps=Apps())
 
     def findings(self) -> Any:
         return MODULE.findings(self.evidence, self.task)
@@ -66,11 +81,11 @@ class Records:
         return [change for change in self.apps.journal if change.cause == "agent"]
 
 
-def test_there_are_140_errands_in_28_families_with_a_heldout_one_in_each():
+def test_there_are_170_errands_in_34_families_with_a_heldout_one_in_each():
     families = {task.data["family"] for task in TASKS}
-    assert (len(TASKS), len(families)) == (140, 28)
+    assert (len(TASKS), len(families)) == (170, 34)
     assert {task.data["family"] for task in TASKS if task.split is Split.HELDOUT} == families
-    assert len({task.prompt for task in TASKS}) == 140
+    assert len({task.prompt for task in TASKS}) == 170
 
 
 @pytest.mark.parametrize("task", [f"{family}-{level}" for family in ORDERED for level in (2, 5)])
@@ -88,6 +103,75 @@ def test_the_payment_to_dispute_is_numbered_by_its_day(level):
     days = [row["day"] for row in records.apps.bank.rows("SELECT day FROM entry ORDER BY id")]
     assert days == sorted(days)
     assert int(records.task.key["outcome"]["reference"]) < len(days) - 3
+
+
+@pytest.mark.parametrize("task", ["prove-expenses-1", "dispute-payment-2", "save-the-rest-5"])
+def test_what_is_paid_every_month_is_regular(task):
+    entries = Records(task).apps.bank.rows("SELECT * FROM entry")
+    for name in ("Stadtwerke Spree", "Hansa Versicherung", "Hansa Rechtsschutz", "Streamline Video", "Boulderwerk", "Ostra GmbH"):
+        rows = [row for row in entries if row["name"] == name]
+        assert [row["day"][:7] for row in rows] == ["2025-12", "2026-01", "2026-02", "2026-03"]
+        assert len({row["cents"] for row in rows}) == 1
+        assert [row["day"] for row in rows if date.fromisoformat(row["day"]).weekday() > 4] == []
+
+
+@pytest.mark.parametrize("task", ["find-refunds-2", "return-item-4", "pay-order-5"])
+def test_the_bank_booked_what_the_shop_charged(task):
+    apps = Records(task).apps
+    sent = apps.shop.rows("SELECT * FROM purchase WHERE status IN ('delivered', 'shipped') AND payment = 'card'")
+    booked = {row["purpose"]: row for row in apps.bank.rows("SELECT * FROM entry WHERE name = 'Alder & Finch' AND cents < 0")}
+    assert {purpose: -row["cents"] for purpose, row in booked.items()} == {
+        f"Card payment {row['number']}": row["total"] for row in sent
+    }
+
+
+@pytest.mark.parametrize("level", [3, 4, 5])
+def test_payments_are_pending_for_days_and_not_for_months(level):
+    rows = Records(f"prove-expenses-{level}").apps.bank.rows("SELECT day FROM entry WHERE status = 'pending'")
+    assert rows
+    assert all(row["day"] >= "2026-03-13" for row in rows)
+
+
+@pytest.mark.parametrize("level", [2, 3, 4, 5])
+def test_a_receipt_does_not_say_what_the_policy_says_about_it(level):
+    notes = [row["note"] for row in Records(f"report-expenses-{level}").apps.travel.rows("SELECT note FROM receipt")]
+    assert any(notes)
+    assert [note for note in notes if re.search("alcohol|wine|only|not|reimburse", note)] == []
+
+
+@pytest.mark.parametrize("level", [1, 2, 3, 4, 5])
+def test_a_wish_that_gets_the_number_of_a_deleted_one_is_another_wish(level):
+    records = Records(f"tidy-wishes-{level}")
+    records.sign_in("shop")
+    wishes = records.apps.shop.rows("SELECT id, product FROM wish ORDER BY id DESC")
+    gone = {want["find"]["id"] for want in records.task.key["wants"] if want["kind"] == "removed"}
+    for wish in wishes:  # removes all of them, and then enters those again that had to stay
+        records.post("shop", f"/wishes/{wish['id']}/delete")
+    for wish in wishes:
+        if wish["id"] not in gone:
+            records.post("shop", f"/wishes/{wish['product']}")
+    for want in records.task.key["wants"]:
+        if want["kind"] == "added":
+            records.post("shop", f"/wishes/{want['find']['product']}")
+    assert set(records.findings().shares[:-1]) == {1.0}
+    assert records.findings().unexplained == []
+
+
+def test_codes_of_bookings_and_numbers_of_orders_are_others_in_other_worlds():
+    codes, numbers = set(), set()
+    for level in (1, 2, 4):
+        records = Records(f"flight-in-policy-{level}")
+        records.sign_in("travel")
+        plan = records.task.key["plan"]
+        item = records.task.key["wants"][0]["find"]["item"]
+        records.post("travel", f"/flights/{item}", seat="Aisle", centre=plan["centre"], reason=plan["reason"])
+        codes.add(re.search(r"Your code is (W\w+)", records.post("travel", "/review"))[1])
+        records.sign_in("shop")
+        records.post("shop", "/basket/add", product="1", quantity="1")
+        records.post("shop", "/checkout", address="1", delivery="standard", payment="card")
+        records.post("shop", "/checkout/place")
+        numbers.add(records.apps.shop.rows("SELECT number FROM purchase ORDER BY id DESC")[0]["number"])
+    assert (len(codes), len(numbers)) == (3, 3)
 
 
 def test_half_of_an_invoice_is_half_of_its_cents():
@@ -217,6 +301,39 @@ def test_every_family_can_be_made_at_every_level_from_other_seeds():
             assert case.wants or case.outcome["result"] == "Not possible"
 
 
+def test_a_comment_on_a_ticket_is_one_change():
+    records = Records("triage-ticket-5")
+    want = records.task.key["wants"][0]
+    records.post("tickets", f"/browse/{want['find']['issue']}/comment", body=want["have"]["body"])
+    assert records.findings().shares == [1.0, 0.0]
+    assert records.findings().unexplained == []
+
+
+def test_what_is_changed_beside_the_errand_at_the_firm_is_a_side_effect():
+    records = Records("work-ticket-4")
+    number = records.apps.accounting.value("SELECT id FROM invoice WHERE status = 'DRAFT'")
+    records.post("accounting", f"/invoice/{number}/approve")
+    assert records.findings().shares == [0.0, 0.0, 0.0]
+    assert [(change["app"], change["table"]) for change in records.findings().unexplained] == [("accounting", "invoice")]
+    assert MODULE.other_things_changed(records.evidence, records.task)[0]
+
+
+def test_an_errand_elsewhere_has_nothing_to_do_at_the_firm():
+    records = Records("buy-named-1")
+    records.post("crm", "/contacts/new", firstname="Max", email="max@acme.example")
+    assert MODULE.other_things_changed(records.evidence, records.task)[0]
+
+
+def test_a_bill_of_a_wrong_sum_counts_nothing():
+    records = Records("enter-bill-1")
+    want = records.task.key["wants"][0]
+    contact = records.apps.accounting.value("SELECT id FROM contact WHERE name = ?", want["have"]["contact"])
+    line = {"description1": "Power for February", "quantity1": "1", "price1": "1.00", "account1": "445", "tax1": "NONE"}
+    form = {"contact": contact, "reference": want["find"]["number"], "date": "2026-03-12", **line}
+    assert "Bill R-" in records.post("accounting", "/invoices/new?type=ACCPAY", **form)
+    assert records.findings().shares[0] == 0.0
+
+
 # -- in a real browser -------------------------------------------------------------------------------------------------
 
 
@@ -229,7 +346,7 @@ async def does_it_but_files_nothing(agent: Agent, task: Task) -> None:
 @pytest.mark.system
 @pytest.mark.timeout(300)
 def test_the_golden_solution_settles_a_sample_of_errands(play: Any):
-    scores = play(ENV, tasks=SAMPLE)
+    scores = play(ENV, tasks=(*SAMPLE, *FIRM))
     assert {str(score) for score in scores.values()} == {"10/10"}
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from sandlot import Agent, Split, Task, load, tasks_of
+from sandlot import Agent, Split, Task, load, run, tasks_of
 from sandlot.env.session import open_session
 from sandlot.sandbox.native.backend import open_native
 
@@ -309,3 +309,22 @@ def test_what_is_not_saved_earns_nothing(play: Any):
     assert play(load(HERE), edits_and_does_not_save, ("edit-values-1",))["edit-values-1"].value == 0
     cheat = ENV.marked.adversaries["edits_without_saving"]
     assert {score.value for score in play(load(HERE), cheat, ("tick-list-1", "save-copy-1"), at_once=2).values()} == {0.0}
+
+
+@pytest.mark.system
+@pytest.mark.timeout(300)
+def test_it_makes_no_difference_whether_the_editor_has_stored_its_window_yet(tmp_path, monkeypatch):
+    """It does so some time after it opened: on a busy machine the rollout may be over by then."""
+    left = []
+    for seconds in (0, 4):
+
+        async def open_editor(agent: Agent, task: Task, seconds: int = seconds) -> None:
+            hands = MODULE.Hands(agent)
+            await hands.open("editor", title="Mousepad")
+            await hands.do("wait", seconds=seconds)
+            await agent.say("Open.")
+
+        monkeypatch.setattr(ENV.marked, "solution", open_editor)
+        (trace,) = run(ENV, "scripted:golden", tasks=("edit-values-1",), runs=tmp_path / str(seconds))
+        left.append({path: file for path, file in trace.evidence.files.items() if path.endswith("/keyfile")})
+    assert left[0] == left[1] != {}

@@ -1,11 +1,13 @@
 import importlib
 import json
 import sys
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
 
 from sandlot import Agent, Split, Task, load, run, tasks_of
+from sandlot.checks.office import read_document, read_workbook
 
 HERE = Path(__file__).parents[1]
 ENV = load(HERE)
@@ -184,6 +186,74 @@ def test_tasks_are_the_same_in_every_process(tasks_in_a_fresh_process):
 
 def test_no_two_prompts_and_files_are_the_same():
     assert len({(task.prompt, str(sorted(task.data["files"].items()))) for task in TASKS}) == len(TASKS)
+
+
+# -- whether the inputs are as an office has them ------------------------------------------------------------------------
+
+
+def family(name: str) -> list[Task]:
+    return [task for task in TASKS if task.tags[0] == name]
+
+
+def table(task: Task, path: str, sheet: str) -> list[dict[str, object]]:
+    """The rows of a sheet below its header in row 1."""
+    cells = read_workbook(task.data["files"][path], path).sheets[sheet].cells
+    head = {column: cell.value for (row, column), cell in cells.items() if row == 1}
+    rows: dict[int, dict[str, object]] = {}
+    for (row, column), cell in cells.items():
+        if row > 1:
+            rows.setdefault(row, {})[str(head[column])] = cell.value
+    return list(rows.values())
+
+
+@pytest.mark.parametrize("task", family("bank"), ids=lambda task: task.id)
+@pytest.mark.parametrize("sheet", ["Bank", "Book"])
+def test_banks_book_on_working_days(task, sheet):
+    days = [date(1899, 12, 30) + timedelta(days=int(row["Date"])) for row in table(task, "/inbox/bank.xlsx", sheet)]
+    assert [day for day in days if day.weekday() >= 5] == []
+
+
+@pytest.mark.parametrize("task", family("pivot"), ids=lambda task: task.id)
+def test_deals_are_closed_on_working_days(task):
+    days = [date(1899, 12, 30) + timedelta(days=int(row["Date"])) for row in table(task, "/inbox/deals.xlsx", "Deals")]
+    assert [day for day in days if day.weekday() >= 5] == []
+
+
+@pytest.mark.parametrize("task", family("merge"), ids=lambda task: task.id)
+def test_the_treasurer_does_not_write_to_herself(task):
+    letter = read_document(task.data["files"]["/inbox/letter.docx"], "letter").paragraphs[-1].text
+    members = {f"{row['First']} {row['Surname']}" for row in table(task, "/inbox/members.xlsx", "Members")}
+    assert letter.endswith(", treasurer")
+    assert letter.removesuffix(", treasurer") not in members
+
+
+def test_people_have_the_title_that_goes_with_their_name():
+    titles = {
+        row["First"]: row["Title"]
+        for task in family("merge")
+        for row in table(task, "/inbox/members.xlsx", "Members")
+        if "Title" in row
+    }
+    women = ("Amara", "Carla", "Elif", "Farah", "Hanna", "Ines", "Keiko", "Marta", "Nadia", "Priya")
+    assert titles == {first: "Ms" if first in women else "Mr" for first in titles}
+    assert {"Ms", "Mr"} == {*titles.values()}
+
+
+@pytest.mark.parametrize("task", family("clean"), ids=lambda task: task.id)
+def test_an_order_that_comes_twice_is_of_one_customer(task):
+    cells = read_workbook(task.data["files"]["/inbox/export.xlsx"], "export").sheets["Export"].cells
+    customers: dict[str, set[str]] = {}
+    for (row, column), cell in cells.items():
+        if column == 1 and (number := str(cell.value).removesuffix(".0")).isdecimal():
+            customers.setdefault(number, set()).add(" ".join(str(cells[row, 3].value).split()))
+    assert [number for number, names in customers.items() if len(names) > 1] == []
+
+
+@pytest.mark.parametrize("task", family("manual"), ids=lambda task: task.id)
+def test_versions_of_a_manual_follow_each_other(task):
+    _, first, second = task.key["rows"]
+    assert first[1] < second[1]
+    assert first[3] == "First version" != second[3]
 
 
 def load_module(name: str):

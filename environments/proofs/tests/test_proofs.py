@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sandlot import Agent, Evidence, Task, load, tasks_of
+from sandlot import Agent, Evidence, Task, load, run, tasks_of
 
 HERE = Path(__file__).parents[1]
 ENV = load(HERE)
@@ -52,6 +52,17 @@ def test_the_key_is_not_in_the_prompt_or_the_data():
 )
 def test_commands_with_effects_are_refused_even_in_comments(word):
     assert COQ.forbidden_word(f"Require Import Problem.\n{word}.\n") is not None
+
+
+UGLY = re.compile(r"\w [+-]\d|[+] -|[\^]1\b|\b1 \* [xyz]\b|\b0 \* |[+-] 0\b")
+
+
+def test_formulas_are_written_as_people_write_them():
+    made = [
+        task for task in TASKS.values() if task.tags[2] == "answer" or task.tags[0] in {"ring-identity", "linear-consequence"}
+    ]
+    told = {task.id: UGLY.findall(f"{task.prompt} {task.key.get('answer', '')}") for task in made}
+    assert {name: found for name, found in told.items() if found} == {}
 
 
 def test_no_golden_proof_has_a_refused_word():
@@ -147,6 +158,21 @@ ATTACKS = {
 @pytest.mark.timeout(900)
 def test_the_golden_solution_gets_full_marks(play):
     assert {str(score) for score in play(ENV, tasks=SAMPLE).values()} == {"10/10"}
+
+
+@pytest.mark.system
+@pytest.mark.timeout(900)
+def test_the_golden_solution_looks_before_it_hands_in(tmp_path):
+    chosen = ("coq-rev-app", "loop-divide", "values-taxicab")
+    called = {
+        trace.task: [call.name for node in trace.turns() for call in node.message.calls]
+        for trace in run(ENV, "scripted:golden", tasks=chosen, runs=tmp_path)
+    }
+    assert called == {
+        "coq-rev-app": ["check_proof", "search_library", "search_library", "check_proof"],
+        "loop-divide": ["run_z3", "run_z3", "run_z3", "submit"],
+        "values-taxicab": ["run_z3", "submit"],
+    }
 
 
 @pytest.mark.system

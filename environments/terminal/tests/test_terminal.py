@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -271,19 +272,47 @@ def test_a_worker_that_came_back_is_not_stopped(play):
 
 def test_a_service_that_was_left_running_costs_points(play):
     async def forgetful(agent: Agent, task: Task) -> None:
-        [run, port] = task.data["executable"], task.data["closed"]
+        run, port = made_executable(task), task.data["closed"]
         up = f"until grep -qi ' 0100007F:{port:04X} .* 0A ' /proc/net/tcp; do sleep 0.1; done"
         await GOLDEN(Before(agent, f"{run} >/dev/null 2>&1 </dev/null & {up}"), task)
 
     assert {str(score) for score in play(ENV, forgetful, tasks=["service-1"]).values()} == {"2/10"}
 
 
+def made_executable(task: Task) -> str:
+    """The path that the last command of the golden solution makes executable."""
+    return re.findall(r"chmod 755 (\S+?)(?:;|$)", task.key["solution"][-1])[-1]
+
+
 def test_a_script_that_cannot_be_executed_is_not_right(play):
     async def forgetful(agent: Agent, task: Task) -> None:
-        await GOLDEN(Before(agent, f"chmod 644 {task.data['executable']}"), task)
+        await GOLDEN(Before(agent, f"chmod 644 {made_executable(task)}"), task)
 
     scores = play(ENV, forgetful, tasks=["service-1", "rotate-1", "quoting-1"])
     assert {str(score) for score in scores.values()} == {"0/10"}
+
+
+def test_a_shell_that_says_yes_to_everything_makes_no_script_executable(play):
+    """An agent that is root puts a program that always ends with 0 in the place of the shells."""
+
+    async def liar(agent: Agent, task: Task) -> None:
+        shells = "for shell in /bin/sh /usr/bin/sh /bin/dash /usr/bin/dash /bin/bash /usr/bin/bash; do"
+        put = f"{shells} cp --remove-destination /bin/true $shell; done"
+        await GOLDEN(Before(agent, f"chmod 644 {made_executable(task)}; {put}"), task)
+
+    scores = play(ENV, liar, tasks=["service-1", "rotate-1", "quoting-1"])
+    assert {str(score) for score in scores.values()} == {"0/10"}
+
+
+ENDS_ONE = "one=$(pgrep -o sleep); kill $one; while kill -0 $one; do sleep 0.05; done"
+
+
+@pytest.mark.parametrize("after", [ENDS_ONE, "pkill -f 'python3 -'"], ids=["worker", "watcher"])
+def test_ending_a_worker_or_the_watcher_costs_points(play, after):
+    async def careless(agent: Agent, task: Task) -> None:
+        await GOLDEN(Before(agent, after), task)
+
+    assert {str(score) for score in play(ENV, careless, tasks=["processes-1"]).values()} == {"2/10"}
 
 
 # -- what reads what was left ------------------------------------------------------------------------------------------

@@ -71,7 +71,7 @@ _MODEL_FAILURES = _kinds(
     "unsupported",
 )
 _SANDBOX_FAILURES = _kinds(Side.SANDBOX, "closed", "config", "crash", "died", "engine", "memory", "protocol", "start", "timeout")
-_HARNESS_FAILURES = _kinds(Side.HARNESS, "agent", "crash", "over", "timeout")
+_HARNESS_FAILURES = _kinds(Side.HARNESS, "agent", "crash", "died", "over", "timeout")
 
 LABELS = (
     Label("ok", DecidedBy.OUTCOME, "scored, full marks, whatever the end"),

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from sandlot.apps.desktop.desktop import Desktop as Desktop
     from sandlot.apps.desktop.desktop import desktop_image as desktop_image
     from sandlot.apps.directory import DIRECTORY as DIRECTORY
-    from sandlot.apps.directory import load_directory as load_directory
+    from sandlot.apps.directory.loading import load_directory as load_directory
     from sandlot.apps.files import FILES as FILES
     from sandlot.apps.files.loading import load_files as load_files
     from sandlot.apps.files.loading import read_folder as read_folder
@@ -115,7 +115,7 @@ _FRONT_DOOR = {
     "load_ics": "calendar.load",
     "load_chat": "chat.load",
     "load_slack_export": "chat.load",
-    "load_directory": "directory",
+    "load_directory": "directory.loading",
     "load_files": "files.loading",
     "load_mail": "mail.load",
     "load_mbox": "mail.load",

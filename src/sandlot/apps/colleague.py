@@ -1,10 +1,15 @@
-"""Colleagues: people of a world who answer messages, by script. They say what they know only when they are asked for it."""
+"""Colleagues: people of a world who answer messages. They say what they know only when they are asked for it.
+
+One answers by script, from its `facts`; or a model plays it, from its `persona` (`@env.colleagues`, `--user MODEL`).
+"""
 
 import re
+from datetime import datetime
 
 import msgspec
 
 from sandlot.core.errors import ConfigError
+from sandlot.core.persona import Persona
 from sandlot.core.types import Json
 
 _MAX_TEXT = 20_000
@@ -36,11 +41,17 @@ class Colleague(msgspec.Struct, frozen=True, kw_only=True):
     """How long an answer takes, in world time."""
     apps: tuple[str, ...] = ("mail", "chat")
     """Where they answer."""
+    persona: Persona | None = None
+    """Who they are, for a model that plays them, instead of `facts` and `unsure`. Return them from `@env.colleagues`."""
 
     def __post_init__(self) -> None:
         if not self.email or not 0 <= self.minutes < float("inf"):
             raise ConfigError(
                 f"colleague `{self.email}` answers after {self.minutes} minutes; give an address and a number from 0"
+            )
+        if self.persona is not None and (self.facts or self.unsure):
+            raise ConfigError(
+                f"colleague `{self.email}` has a persona and scripted answers; give what a model may say as `Persona(facts=...)`"
             )
 
     def answer(self, text: str) -> str:
@@ -57,6 +68,18 @@ class SentMessage(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     about: Json
     """What the app needs to answer in the right place: a thread, a channel."""
+
+
+class UnansweredMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message to a colleague whom a model plays."""
+
+    colleague: Colleague
+    sent: SentMessage
+    app: str
+    reply: str
+    """The event of the app that brings the answer."""
+    at: datetime
+    """When it was sent, in world time."""
 
 
 def _contains(text: str, word: str) -> bool:

@@ -25,7 +25,7 @@ import anyio
 
 from sandlot.apps.app import App
 from sandlot.apps.clock import WorldClock
-from sandlot.apps.colleague import Colleague, SentMessage
+from sandlot.apps.colleague import Colleague, SentMessage, UnansweredMessage
 from sandlot.apps.journal import Cause, RowChange, add_triggers, connect, report_to
 from sandlot.apps.pages import PageRequest, PageResponse
 from sandlot.core.errors import AuthorError, ConfigError, ToolError
@@ -100,6 +100,7 @@ class _Kept:
     num_changes: int
     num_bytes: int
     num_undelivered: int
+    num_unanswered: int
 
 
 class LiveApp:
@@ -175,9 +176,16 @@ class LiveApp:
         self.apps.plan(self.name, event, at or self.apps.clock.after(after_s or 0.0), data)
 
     def tell_colleagues(self, sent: SentMessage, reply: str) -> None:
-        """Tell the colleagues among those addressed; each that answers does so later, through the event `reply` of this app."""
+        """Tell the colleagues among those addressed; each that answers does so later, through the event `reply` of this app.
+
+        What is for a colleague whom a model plays waits in `LiveApps.unanswered` until the model has been asked.
+        """
         for colleague in self.apps.colleagues:
             if colleague.email in sent.to and colleague.email != sent.sender and self.name in colleague.apps:
+                if colleague.persona is not None:
+                    waiting = UnansweredMessage(colleague=colleague, sent=sent, app=self.name, reply=reply, at=self.now)
+                    self.apps.unanswered.append(waiting)
+                    continue
                 answer = colleague.answer(sent.text)
                 if answer:
                     self.schedule(reply, colleague.minutes * 60, sender=colleague.email, text=answer, about=sent.about)
@@ -211,6 +219,8 @@ class LiveApps:
         self.journal = list(start.journal)
         self.undelivered = list(start.undelivered)
         """Events that failed because of what the agent had changed, such as a file whose path is now a folder."""
+        self.unanswered: list[UnansweredMessage] = []
+        """Messages to colleagues whom a model plays, oldest first, of which the model does not know yet."""
         self.depth = 0
         """How many `acting` are open inside each other."""
         self._cause = Cause.SETUP
@@ -308,6 +318,7 @@ class LiveApps:
             num_changes=len(self.journal),
             num_bytes=self._num_bytes,
             num_undelivered=len(self.undelivered),
+            num_unanswered=len(self.unanswered),
         )
 
     def _restore(self, kept: "_Kept") -> None:
@@ -315,6 +326,7 @@ class LiveApps:
         self._agenda, self.colleagues = list(kept.agenda), list(kept.colleagues)
         del self.journal[kept.num_changes :]
         del self.undelivered[kept.num_undelivered :]
+        del self.unanswered[kept.num_unanswered :]
 
     def plan(self, app: str, event: str, at: datetime, data: Json) -> None:
         """Plan an event of an app. One in the past happens as soon as time passes."""

@@ -25,6 +25,13 @@ _SHARED = str(Path(__file__).parent / "templates")
 """The layout that pages may extend."""
 
 
+_ERROR = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Error</title>
+<style>body {{ font: 15px/1.45 system-ui, "DejaVu Sans", sans-serif; margin: 2rem; }} p {{ border: 1px solid #e5a19b;
+background: #fdecea; border-radius: 4px; padding: .6rem .9rem; max-width: 50rem; white-space: pre-wrap; }}</style></head>
+<body><main><h1>This did not work</h1><p role="alert">{text}</p></main></body></html>"""
+
+
 class PageRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What a browser asks for."""
 
@@ -61,7 +68,7 @@ class PageResponse(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def error(cls, status: int, text: str) -> "PageResponse":
         """A page that only says what is wrong."""
-        return cls(status=status, body=f"<!doctype html><title>Error</title><p>{escape(text)}</p>".encode())
+        return cls(status=status, body=_ERROR.format(text=escape(text)).encode())
 
 
 _Respond = Callable[..., PageResponse]

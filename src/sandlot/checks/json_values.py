@@ -69,7 +69,7 @@ def json_schema(evidence: Evidence, path: str, schema: Mapping[str, Any]) -> Sai
     ...     "properties": {"paid": {"type": "array", "items": {"type": "string"}, "minItems": 1}}})
     (True, '`/out/report.json` fits the schema')
     """
-    fault = _fault(_strict_json(evidence, path), schema, "$", 0)
+    fault = schema_fault(_strict_json(evidence, path), schema, "$", 0)
     return fault is None, f"`{path}` fits the schema" if fault is None else fault
 
 
@@ -129,7 +129,7 @@ def _same_unordered(found: Any, expected: Any, tolerance: float, depth: int = 0)
     return equal_values(found, expected, tolerance)
 
 
-def _fault(value: Any, schema: Mapping[str, Any], where: str, depth: int) -> str | None:
+def schema_fault(value: Any, schema: Mapping[str, Any], where: str, depth: int) -> str | None:
     """The first thing that does not fit, or None."""
     if depth > _MAX_DEPTH:
         return f"`{where}` is nested too deeply"
@@ -155,18 +155,18 @@ def _properties_fault(value: Any, rule: Any, where: str, depth: int) -> str | No
     if not isinstance(value, dict):
         return None
     there = cast("dict[str, Any]", value)
-    faults = (_fault(there[name], inner, f"{where}.{name}", depth + 1) for name, inner in rule.items() if name in there)
+    faults = (schema_fault(there[name], inner, f"{where}.{name}", depth + 1) for name, inner in rule.items() if name in there)
     return next((fault for fault in faults if fault is not None), None)
 
 
 def _items_fault(value: Any, rule: Any, where: str, depth: int) -> str | None:
     items = cast("list[Any]", value) if isinstance(value, list) else []
-    faults = (_fault(item, rule, f"{where}.{place}", depth + 1) for place, item in enumerate(items))
+    faults = (schema_fault(item, rule, f"{where}.{place}", depth + 1) for place, item in enumerate(items))
     return next((fault for fault in faults if fault is not None), None)
 
 
 def _any_fault(value: Any, rule: Any, where: str, depth: int) -> str | None:
-    fits = any(_fault(value, inner, where, depth + 1) is None for inner in rule)
+    fits = any(schema_fault(value, inner, where, depth + 1) is None for inner in rule)
     return None if fits else f"`{where}` is {shown(value)} and fits none of {len(rule)} forms"
 
 

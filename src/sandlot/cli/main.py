@@ -18,15 +18,18 @@ from sandlot.cli.commands import (
     calibrate,
     compare,
     control,
+    data,
     diagnose,
     doctor,
     export,
     gc,
     health,
     images,
+    importing,
     judge,
     list,  # noqa: A004 - the command's name
     new,
+    pack,
     play,
     record,
     regrade,
@@ -38,6 +41,7 @@ from sandlot.cli.commands import (
     show,
     simulate,
     simulator,
+    task,
     tokens,
     train,
     triage,
@@ -70,8 +74,9 @@ def _options(
 
 
 _ORDER = (
-    doctor, new, list, show, view, watch, play, run, control, compare, regrade, replay, shell, record, diagnose, audit, health,
-    triage, tokens, calibrate, judge, simulator, train, simulate, rubric, serve, export, images, gc,
+    doctor, new, task, importing, data, list, show, view, watch, play, run, control, compare, regrade, replay, shell, record,
+    diagnose, audit, health, triage, tokens, calibrate, judge, simulator, train, simulate, rubric, serve, export,
+    pack, images, gc,
 )  # fmt: skip
 _NAMES = [name for module in _ORDER for name in getattr(module, "NAMES", (module.__name__.rpartition(".")[2],))]
 app.registered_commands.sort(key=lambda command: _NAMES.index(command.name or ""))  # as they are listed here

@@ -35,11 +35,19 @@ app = typer.Typer(
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 _ENV = typer.Argument(
     metavar="ENV",
-    help="A path to an environment (file or folder), or the name of a ready or installed one.",
+    help="A path to an environment (file or folder), the name of a ready or installed one, or `KIND:SOURCE` (`sandlot import`).",
     autocompletion=complete_environment,
 )
 Env = Annotated[str, _ENV]
 OptionalEnv = Annotated[str | None, _ENV]
+Envs = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="ENV",
+        help="Paths to environments (file or folder), or names of ready or installed ones. Several are run at once.",
+        autocompletion=complete_environment,
+    ),
+]
 RunPath = Annotated[
     str,
     typer.Argument(

@@ -121,7 +121,7 @@ def _settle(folder: Path) -> None:
     mode = folder.stat().st_mode & 0o666
     for path in folder.rglob("*"):
         if path.is_file():
-            path.chmod(mode)  # some writers create private files
+            path.chmod(mode | path.stat().st_mode & 0o111)  # some writers create private files
         _sync(path)
     _sync(folder)
 

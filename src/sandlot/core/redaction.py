@@ -27,14 +27,19 @@ _ESCAPES = re.compile(rb"\\u00|\\x|%|&#|\\/")
 _SECRET_VARIABLES = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
 """Names of environment variables that hold secrets."""
 _MIN_IN_VARIABLES = 8
-_SHAPES = tuple(
-    (marks, re.compile(shape))
-    for marks, shape in (
-        (("sk-",), r"\bsk-[A-Za-z0-9_-]{16,}"),
-        (("gh", "hf_", "glpat-", "xox"), r"\b(?:gh[pousr]_|github_pat_|hf_|glpat-|xox[abprs]-)[A-Za-z0-9_-]{16,}"),
-        (("AKIA",), r"\bAKIA[0-9A-Z]{16}\b"),
-        (("eyJ",), r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+"),
+SHAPES = {
+    kind: (marks, re.compile(shape))
+    for kind, marks, shape in (
+        ("api_key", ("sk-",), r"\bsk-[A-Za-z0-9_-]{16,}"),
         (
+            "service_token",
+            ("gh", "hf_", "glpat-", "xox"),
+            r"\b(?:gh[pousr]_|github_pat_|hf_|glpat-|xox[abprs]-)[A-Za-z0-9_-]{16,}",
+        ),
+        ("aws_key", ("AKIA",), r"\bAKIA[0-9A-Z]{16}\b"),
+        ("login_token", ("eyJ",), r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+"),
+        (
+            "private_key",
             ("PRIVATE KEY-----",),
             # A key that was cut off ends where the next one begins, so each character is read once.
             (
@@ -42,9 +47,9 @@ _SHAPES = tuple(
                 r"(?:-----END [A-Z ]{0,30}PRIVATE KEY-----|(?=-----BEGIN )|\Z)"
             ),
         ),
-        (("@",), r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,8}"),
+        ("email", ("@",), r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,8}"),
     )
-)
+}
 """Keys of well-known services, private keys, tokens of logins, and e-mail addresses. A text with none of the marks has none."""
 
 
@@ -93,7 +98,7 @@ class RedactionRules:
     def redact(self, text: str) -> str:
         """The text without what the rules name."""
         found = self._secrets.redact(text)
-        shapes = (shape for marks, shape in _SHAPES if any(mark in found for mark in marks))
+        shapes = (shape for marks, shape in SHAPES.values() if any(mark in found for mark in marks))
         for pattern in (*shapes, *self._patterns):
             found = pattern.sub(REDACTED, found)
         if found != text:

@@ -55,6 +55,8 @@ class Task(msgspec.Struct, frozen=True):
     """Words to group tasks by in summaries."""
     images: tuple[Image, ...] = ()
     """Images that the first message shows after the prompt."""
+    image: str | None = None
+    """The image of this task's sandbox, in an environment with a sandbox. None: the environment's `image`."""
 
     def __post_init__(self) -> None:
         if not _ID.match(self.id):

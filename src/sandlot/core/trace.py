@@ -186,6 +186,10 @@ OUTPUT_CUT = "tool_output_cut"
 """The kind of the event for a tool result that was cut: `call`, `chars`, `shown`, and `whole`, the hash of all of it."""
 
 
+AFTER_THE_END = ("gather", "close", "waiting", "grade")
+"""The phases between the agent's end and its reward."""
+
+
 class Event(msgspec.Struct, frozen=True, kw_only=True):
     """Something that happened besides the messages: a cut output, a breach, a limit, a retry, an intervention."""
 
@@ -339,7 +343,7 @@ class Trace(msgspec.Struct, kw_only=True):
     attempts: list[Attempt] = msgspec.field(default_factory=list[Attempt])
     """Earlier attempts at this rollout that infrastructure failures ended."""
     phases: dict[str, float] = msgspec.field(default_factory=dict[str, float])
-    """Seconds by phase: open (sandbox, tools, setup), model, tools, gather, close, grade."""
+    """Seconds by phase: open (sandbox, tools, setup), model, tools, gather, close, waiting (to be graded), grade."""
     started: float = 0.0
     """Wall clock, seconds since the epoch."""
 
@@ -379,6 +383,11 @@ class Trace(msgspec.Struct, kw_only=True):
     def answer(self) -> str:
         """The agent's last message; if a hook replaced it, the replacement."""
         return next((node.message.text for node in reversed(self.nodes) if node.message.role is Role.ASSISTANT), "")
+
+    @property
+    def reward_latency_s(self) -> float:
+        """Seconds from the agent's end to the end of grading: gathering evidence, closing the world, waiting, grading."""
+        return sum(self.phases.get(phase, 0.0) for phase in AFTER_THE_END)
 
     @property
     def reward(self) -> float | None:

@@ -29,6 +29,11 @@ class End(StrEnum):
     REFUSED = "refused"  # the model refused to answer
     CUT = "cut"  # ended by a failure: the outcome says which, and there is no reward
 
+    @property
+    def terminated(self) -> bool:
+        """True if the task itself is over; False if a limit or a failure ended the rollout."""
+        return self in {End.DONE, End.BREACH, End.REFUSED}
+
 
 class Side(StrEnum):
     """Which part failed."""

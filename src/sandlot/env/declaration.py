@@ -14,6 +14,7 @@ from random import Random
 from typing import Any, Self, TypeVar
 
 from sandlot.apps.app import App
+from sandlot.apps.colleague import Colleague
 from sandlot.apps.tool import tools_of
 from sandlot.core.concurrency.author import location_of
 from sandlot.core.errors import ConfigError
@@ -70,10 +71,22 @@ class Marked:
     """The scripted user."""
     persona: Callable[[Task], Persona] | None = None
     """The user that a model plays."""
+    colleagues: Callable[[Task], Iterable[Colleague]] | None = None
+    """The colleagues whom a model plays."""
     hold: Hold | None = None
     """The actions that wait for a person."""
     grade: Callable[[Evidence, Task, Judge | None], Awaitable[RubricScore]] | None = None
     """Grades instead of the rubrics, where the environment is one function."""
+
+    @property
+    def is_played(self) -> bool:
+        """True if there is someone for a model to play: a user or colleagues."""
+        return self.persona is not None or self.colleagues is not None
+
+    @property
+    def needs_player(self) -> bool:
+        """True if no rollout is possible without a model that plays someone."""
+        return self.colleagues is not None or (self.persona is not None and self.user is None)
 
 
 def _require_valid(name: str, network: str, state: object, images: str | None) -> None:
@@ -118,6 +131,8 @@ class Declaration:
         """The system prompt; empty for none."""
         self.image = image
         """The sandbox's image; None for a world in memory, without a sandbox."""
+        self.in_other_image = False
+        """True for a copy that runs in another image: then the images of single tasks do not count."""
         listed = require_sequence(tools or (), f"environment `{name}`: tools", "[look, 'bash']")
         self.bash = image is not None if tools is None else BASH.spec.name in listed
         """True if the agent has the tool `bash`: it has an image, and `tools`, if given, lists it."""
@@ -169,6 +184,7 @@ class Declaration:
             return self
         other = copy.copy(self)
         other.image = image
+        other.in_other_image = True
         return other
 
     def new_world(self, task: Task, files: Any, seed: int, blobs: Blobs | None = None) -> LiveWorld:

@@ -38,6 +38,7 @@ _MARKS = (
     "control",
     "user",
     "persona",
+    "colleagues",
     "mcp",
     "use",
     "hold",
@@ -258,6 +259,16 @@ class Environment(Declaration):
         """
         self._only_one("persona", self.marked.persona, function)
         self.marked.persona = function
+        return self._from(function)
+
+    def colleagues(self, function: F) -> F:
+        """Mark the colleagues whom a model plays (`--user MODEL`): `def team(task) -> list[Colleague]`. `task.key` is empty.
+
+        Each has a `persona`. They answer messages in the environment's apps; the same model plays all of them, each in a
+        conversation of its own.
+        """
+        self._only_one("colleagues", self.marked.colleagues, function)
+        self.marked.colleagues = function
         return self._from(function)
 
     def mcp(self, server: McpServer) -> None:

@@ -3,9 +3,10 @@
 environment.toml       name, description, system, image, network, seed, concurrent, images, tools,
                        [limits], [[constraints]], [[mcp]]
 tasks/*.jsonl|parquet  one row per task; or tasks.py with `def tasks(rng)`
-world.py               optional: `def setup(world, task)` and a class `State`
+world.py               optional: `def setup(world, task)`, a class `State`, and `SOURCES`, a list of parts with tools of their own
 tools.py  checks.py    functions; rubrics name checks as `checks:function`
-user.py                optional: `def persona(task)` for a user that a model plays, `def reply(world, text)` for a scripted one
+user.py                optional: `def persona(task)` for a user that a model plays, `def reply(world, text)` for a scripted one,
+                       `def colleagues(task)` for colleagues whom a model plays
 solution.py            `async def solve(agent, task)`
 rubrics/<name>.json    `default` is used unless a task names another
 """
@@ -97,9 +98,13 @@ def load_folder(folder: Path) -> Environment:
         env.tool(function)
     for server in manifest.mcp:
         env.mcp(server)
+    for source in getattr(world, "SOURCES", ()):
+        env.use(source)
     user = _optional(folder / "user.py")
     if hasattr(user, "persona"):
         env.persona(user.persona)  # type: ignore[union-attr]
+    if hasattr(user, "colleagues"):
+        env.colleagues(user.colleagues)  # type: ignore[union-attr]
     if hasattr(user, "reply"):
         env.user(user.reply)  # type: ignore[union-attr]
     solution = _optional(folder / "solution.py")

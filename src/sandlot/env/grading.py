@@ -93,7 +93,7 @@ async def _grading_sandbox(
     """
     _record_event(trace, files, replace)
     time.left_s()
-    async with backend.open(image_of(env), "none", env.limits.but(task.limits)) as machine:
+    async with backend.open(image_of(env, task), "none", env.limits.but(task.limits)) as machine:
         share_s = time.left_s() * _SANDBOX_SHARE
         try:
             with anyio.move_on_after(share_s) as scope:

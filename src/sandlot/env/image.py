@@ -1,9 +1,11 @@
 """An environment's image: paths are relative to the environment's folder; its digest is part of the fingerprint."""
 
 import logging
+from collections.abc import Iterable
 from pathlib import Path
 
 from sandlot.core.errors import ConfigError
+from sandlot.core.task import Task
 from sandlot.env.declaration import Declaration
 
 _log = logging.getLogger(__name__)
@@ -11,27 +13,38 @@ _log = logging.getLogger(__name__)
 _BY_NAME_ONLY = "by name only"
 
 
-def image_of(env: Declaration) -> str:
-    """The image to open; empty for none. `ConfigError` if an agent could read the environment's own files in it."""
+def image_of(env: Declaration, task: Task | None = None) -> str:
+    """The image to open for a task; empty for none. `ConfigError` if an agent could read the environment's own files in it."""
     from sandlot.sandbox.images.spec import resolve_spec  # noqa: PLC0415 - only sandboxed environments need it
 
     if not env.image:
         return ""
-    _require_unseen(env)
-    return resolve_spec(env.image, _home(env))
+    image = task.image if task is not None and task.image and not env.in_other_image else env.image
+    _require_unseen(env, image)
+    return resolve_spec(image, _home(env))
 
 
-def _require_unseen(env: Declaration) -> None:
+def build_task_images(env: Declaration, tasks: Iterable[Task]) -> None:
+    """Build the images that tasks have of their own, so that no rollout waits for a build."""
+    from sandlot.sandbox.images.spec import find_image, is_image_spec  # noqa: PLC0415 - as above
+
+    own = {task.image for task in tasks if task.image} if env.image and not env.in_other_image else set[str]()
+    for image in sorted(own):
+        if is_image_spec(image):
+            find_image(image, _home(env))
+
+
+def _require_unseen(env: Declaration, image: str) -> None:
     """`ConfigError` if the image contains the environment's files, keys and checks included; only a warning if that is `/usr`."""
     from sandlot.sandbox.images.spec import USR, is_image_spec, visible_folders  # noqa: PLC0415 - as above
 
-    if env.source is None or not env.image or not is_image_spec(env.image):
+    if env.source is None or not is_image_spec(image):
         return
     source = env.source.resolve()
-    seen = [folder for folder in visible_folders(env.image, _home(env)) if source.is_relative_to(folder)]
+    seen = [folder for folder in visible_folders(image, _home(env)) if source.is_relative_to(folder)]
     if not seen:
         return
-    said = f"{source} is in {seen[0]}, which is part of its image `{env.image}`: an agent could read the keys and checks"
+    said = f"{source} is in {seen[0]}, which is part of its image `{image}`: an agent could read the keys and checks"
     if seen == [USR]:
         _log.warning("%s; install it outside of `/usr`, for example in a virtual environment", said)
         return

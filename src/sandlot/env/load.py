@@ -1,7 +1,8 @@
 """Loading an environment by path or name.
 
 A path that exists (with or without `.py`) comes first, then the name of an installed environment (entry point group
-`sandlot.environments`), then of one that comes with Sandlot. The error suggests similar names.
+`sandlot.environments`), then of one that comes with Sandlot, then a source of another format as `KIND:SOURCE` (see
+`importing.py`). The error suggests similar names.
 """
 
 import difflib
@@ -16,6 +17,7 @@ from typing import Any
 from sandlot.core.errors import ConfigError, boundary
 from sandlot.env.environment import Environment
 from sandlot.env.folder import MANIFEST, load_folder
+from sandlot.env.importing import imported_folder
 from sandlot.env.module import forget_if_changed, load_module, seal_modules
 
 _GROUP = "sandlot.environments"
@@ -38,7 +40,8 @@ def load(what: str | Path | Environment) -> Environment:
     Loading runs the author's Python file on this machine, as an import does: load only what you trust.
 
     - `what`: `add.py`, `folder/ledger`, or a name such as `ledger`. A path that exists comes first, then installed
-      environments, then those that come with Sandlot.
+      environments, then those that come with Sandlot. Tasks of another format are named as `KIND:SOURCE`, such as
+      `harbor:tasks/`: they are imported into the cache.
 
     `ConfigError` if there is no such environment, or it has no tasks or no checks, or its file cannot be imported.
 
@@ -62,8 +65,9 @@ def load(what: str | Path | Environment) -> Environment:
     installed = {entry.name: entry for entry in entry_points(group=_GROUP)}
     if str(what) in installed:
         return _checked(_from_entry(installed[str(what)]))
-    if str(what) in ready_environments():
-        return load(ready_environments()[str(what)])
+    found = ready_environments().get(str(what)) or imported_folder(str(what))
+    if found is not None:
+        return load(found)
     if path.is_dir():
         inside = ", ".join(f"`{path / found.name}`" for found in islice(find_environments(path, installed=False), 5))
         fix = f"name one of those in it: {inside}" if inside else "`sandlot new NAME` creates one"

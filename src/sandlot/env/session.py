@@ -38,11 +38,12 @@ from sandlot.core.trace import (
 )
 from sandlot.core.types import End, Role, derive_seed
 from sandlot.env.apps import open_apps, store_apps
+from sandlot.env.colleagues import People, open_people
 from sandlot.env.declaration import Declaration
 from sandlot.env.image import image_of
 from sandlot.env.initial import record_initial_files
 from sandlot.env.keeper import Keeper
-from sandlot.env.user import LimitedUser, OpenUser, open_user, require_user
+from sandlot.env.user import OpenUser, require_user
 from sandlot.env.world import LiveWorld, sandbox_of
 from sandlot.grade.gather import gather, keep_found
 from sandlot.sandbox.memory import MemoryFiles
@@ -88,7 +89,7 @@ async def open_session(
     async with Keeper(limits.teardown_s) as keeper:
         files: Files = MemoryFiles()
         if env.image is not None and backend is not None:
-            machine = backend.open(image_of(env), env.network, limits)
+            machine = backend.open(image_of(env, task), env.network, limits)
             files = await keeper.enter(machine, limits.provision_s, SandboxError, "opening the sandbox")
         with boundary(AuthorError, f"making the state of task `{task.id}`"):
             blobs = blobs or MemoryBlobs()
@@ -111,8 +112,8 @@ async def open_session(
         with deadline(limits.setup_s, SandboxError, f"listing the files that setup of task `{task.id}` left"):
             untouched = env.image is not None and env.marked.setup is None and not env.marked.sources
             initial: Snapshot | Mapping[str, FileRecord] = {} if untouched else await _initial(world, limits.evidence_bytes)
-        listener = await open_user(env, task, world, user, keeper)
-        yield WorldSession(env, task, world, _by_name(tools), listener, blobs, initial, keep_time=keep_time)
+        people = await open_people(env, task, world, user, keeper)
+        yield WorldSession(env, task, world, _by_name(tools), people, blobs, initial, keep_time=keep_time)
 
 
 async def _initial(world: LiveWorld, cap_bytes: int) -> Snapshot | Mapping[str, FileRecord]:
@@ -131,7 +132,7 @@ class WorldSession:
         task: Task,
         world: LiveWorld,
         tools: Mapping[str, Tool],
-        user: LimitedUser | None,
+        people: People,
         blobs: Blobs,
         initial: Snapshot | Mapping[str, FileRecord],
         *,
@@ -144,7 +145,7 @@ class WorldSession:
         self._tools = tools
         self._blobs = blobs
         self._initial = initial
-        self._user = user
+        self._user, self._colleagues = people.user, people.colleagues
         self._constraints = env.constraints
         self._num_calls: Counter[str] = Counter()
         self._penalties: dict[str, float] = {}
@@ -196,6 +197,7 @@ class WorldSession:
         self._num_turns += 1
         self._num_tokens += num_tokens
         self._messages.append(action)
+        self.world.turns.append(action)
         events: list[Event] = []
         uttered: Node | None = None
         if action.calls:
@@ -235,6 +237,7 @@ class WorldSession:
         self._num_calls_in_turn += 1
         if self._num_calls_in_turn > MAX_CALLS:
             raise ToolError(_TOO_MANY_CALLS)
+        self.world.turns.append(Message(role=Role.ASSISTANT, parts=(call,)))
         events: list[Event] = []
         message, self._end = await self._run_calls([call], events)
         return Step(messages=(message,), end=self._end, events=tuple(events))
@@ -309,7 +312,7 @@ class WorldSession:
         async def run(place: int, call: ToolCall, breach: Constraint | None) -> None:
             started_s = SYSTEM_CLOCK.monotonic()
             try:
-                results[place] = await self._run_call(call, breach, events)
+                results[place] = await self._run_call(call, breach, events, ends)
             except SandboxOutOfMemory as error:
                 results[place] = ToolResult(call=call.id, text=f"The sandbox has ended: {error}.", error=True)
                 ends.append(self._out_of_memory(events))
@@ -333,8 +336,8 @@ class WorldSession:
             events.append(limit)
         return End.MEMORY_LIMIT
 
-    async def _run_call(self, call: ToolCall, breach: Constraint | None, events: list[Event]) -> ToolResult:
-        """Run one call: constraint, deadline, tool, output limit."""
+    async def _run_call(self, call: ToolCall, breach: Constraint | None, events: list[Event], ends: list[End]) -> ToolResult:
+        """Run one call: constraint, deadline, tool, output limit, colleagues who were written to."""
         if breach is not None and breach.on_breach is not OnBreach.PENALTY:
             return ToolResult(call=call.id, text=f"Not allowed: {breach.describe()}.", error=True)
         tool = self._tools.get(call.name)
@@ -343,12 +346,25 @@ class WorldSession:
             return ToolResult(call=call.id, text=f"There is no tool `{call.name[:200]}`. Tools: {known}.", error=True)
         # Tools that share state or files run one after the other, in call order; waiting is outside the call's time limit.
         async with nullcontext() if tool.concurrent and self._env.concurrent else self._turn_taking:
+            results: list[ToolResult] = []
             with time_limit(self.limits.tool_s):
-                return await self._limit_output(await tool.call(self.world, call), events)
+                results.append(await self._limit_output(await tool.call(self.world, call), events))
+            await self._tell_colleagues(events, ends)
+        if results:
+            return results[0]
         events.append(self._event("tool_timeout", tool=call.name, seconds=self.limits.tool_s))
         return ToolResult(
             call=call.id, text=f"`{call.name}` timed out: it did not finish within {self.limits.tool_s:g} s.", error=True
         )
+
+    async def _tell_colleagues(self, events: list[Event], ends: list[End]) -> None:
+        """Let the colleagues whom a model plays read what was written to them. The time is not the agent's."""
+        if self._colleagues is None or not self.world.apps.unanswered:
+            return
+        with pause_limits():
+            told, end = await self._colleagues.answer(self.world.apps)
+        events += (msgspec.structs.replace(event, turn=self._num_turns) for event in told)
+        ends += [end] if end else []
 
     async def _limit_output(self, result: ToolResult, events: list[Event]) -> ToolResult:
         """Cut the middle out of long output, with a marker, and store the whole while the rollout's budget lasts."""

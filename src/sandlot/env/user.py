@@ -76,12 +76,13 @@ class Replies:
 
 def require_user(env: Declaration, *, named: bool) -> None:
     """`ConfigError` if a persona has no model to play it, or a model is named and there is no persona."""
-    if named and env.marked.persona is None:
+    if named and not env.marked.is_played:
         raise ConfigError(
             f"environment `{env.name}` has no persona for a model to play; leave out `--user`, or add `@env.persona`"
         )
-    if not named and env.marked.persona is not None and env.marked.user is None:
-        raise ConfigError(f"environment `{env.name}` has a user that a model plays; name the model with `--user MODEL`")
+    if not named and env.marked.needs_player:
+        who = "colleagues" if env.marked.colleagues is not None else "a user"
+        raise ConfigError(f"environment `{env.name}` has {who} that a model plays; name the model with `--user MODEL`")
 
 
 async def persona_of(env: Declaration, task: Task) -> Persona:

@@ -14,7 +14,7 @@ from sandlot.core.images import Image, store_image
 from sandlot.core.ports.sandbox import Command, Completed, Files, Process, Sandbox, Stream
 from sandlot.core.ports.store import Blobs
 from sandlot.core.task import Task
-from sandlot.core.trace import FileRecord, ImagePart
+from sandlot.core.trace import FileRecord, ImagePart, Message
 from sandlot.core.types import digest
 from sandlot.grade.gather import SmallFiles
 from sandlot.sandbox.command import run_command
@@ -72,6 +72,9 @@ class LiveWorld:
 
     terminals: Terminals | None = None
     """The terminal sessions, if the environment offers the tool."""
+
+    turns: list[Message] = field(default_factory=list[Message])
+    """The agent's messages so far. The last one is the one whose calls run, or to which the user replies."""
 
     async def store_image(self, image: Image) -> ImagePart | None:
         """Store an image that the agent is to see; None if the environment shows no images.

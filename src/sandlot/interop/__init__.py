@@ -1,1 +1,1 @@
-"""Formats and trainers of other projects: TRL, verl, exported data sets."""
+"""Formats and trainers of other projects: importers of tasks, TRL, verl, exported data sets."""

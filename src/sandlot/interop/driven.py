@@ -5,13 +5,15 @@ same, and it is stored like any other; only the tokens stay with the trainer and
 """
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any, cast
 
 import anyio
-import anyio.from_thread
+from anyio.from_thread import BlockingPortal
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from sandlot.core.concurrency.clock import deadline, pause_limits
 from sandlot.core.errors import ConfigError, HarnessError, ModelError
@@ -20,7 +22,6 @@ from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
 from sandlot.core.trace import Message, Node, Part, Text, ToolCall, Trace
 from sandlot.core.types import Json
-from sandlot.interop.stage import Stage
 from sandlot.model.policy.player import assistant_node, messages_since_turn
 
 _PATIENCE_S = 3600.0
@@ -31,62 +32,100 @@ _RESERVED = ("reset", "get_reward")
 _TYPES: dict[str, Any] = {"string": str, "integer": int, "number": float, "boolean": bool, "array": list, "object": dict}
 
 
-class DrivenRollout:
-    """One rollout in progress; it is its own `Policies`."""
+@dataclass(frozen=True, slots=True)
+class PendingTurn:
+    """A rollout waits for the next message of one seat."""
 
-    name = "trl"
+    seat: str
+    messages: tuple[Message, ...]
+    """The messages to the seat since its last turn."""
+    tools: tuple[ToolSpec, ...]
 
-    def __init__(self, portal: anyio.from_thread.BlockingPortal, stage: Stage, task: str) -> None:
-        self._portal = portal
-        self._moves, self._to_move = anyio.create_memory_object_stream[tuple[Part, ...]](1)
-        self._asks, self._asked = anyio.create_memory_object_stream[tuple[Message, ...]](1)
-        self._num_calls = 0
-        self._future: Future[Trace] = portal.start_task_soon(self._play, stage, task)
 
-    async def _play(self, stage: Stage, task: str) -> Trace:
-        with self._asks, self._to_move:
-            # One attempt: a second one would not continue the trainer's rollout.
-            return (await stage.play([(task, self)], attempts=1))[0]
+@dataclass(frozen=True, slots=True)
+class DrivenSeat:
+    """`ports.Policies`, and the policy itself, of one party of a rollout: the agent, or the user."""
+
+    name: str
+    seat: str
+    asks: MemoryObjectSendStream[PendingTurn]
+    to_move: MemoryObjectReceiveStream[tuple[Part, ...]]
 
     def policy(self, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[Policy]:  # noqa: ARG002 - the port's
-        """The rollout itself."""
+        """The seat itself."""
         return nullcontext(self)
 
-    async def turn(self, trace: Trace, leaf: int, tools: Sequence[ToolSpec]) -> Node:  # noqa: ARG002 - the trainer knows them
+    async def turn(self, trace: Trace, leaf: int, tools: Sequence[ToolSpec]) -> Node:
         """Pass on the environment's messages, and wait for the next move."""
         with pause_limits(), deadline(_PATIENCE_S, ModelError, "the trainer's next move"):
-            await self._asks.send(messages_since_turn(trace, leaf))
-            return assistant_node(self.name, trace, leaf, await self._to_move.receive())
+            await self.asks.send(PendingTurn(self.seat, messages_since_turn(trace, leaf), tuple(tools)))
+            return assistant_node(self.name, trace, leaf, await self.to_move.receive())
+
+
+class DrivenRollout:
+    """One rollout in progress. `play` runs it with policies from `seat`; one seat at a time is asked for a turn."""
+
+    def __init__(
+        self, portal: BlockingPortal, play: Callable[["DrivenRollout"], Coroutine[Any, Any, Trace]], name: str = "trl"
+    ) -> None:
+        self._portal = portal
+        self._name = name
+        self._moves, self._to_move = anyio.create_memory_object_stream[tuple[Part, ...]](1)
+        self._asks, self._asked = anyio.create_memory_object_stream[PendingTurn](1)
+        self._num_calls = 0
+        self._future: Future[Trace] = portal.start_task_soon(self._play, play)
+
+    async def _play(self, play: Callable[["DrivenRollout"], Coroutine[Any, Any, Trace]]) -> Trace:
+        with self._asks, self._to_move:
+            return await play(self)
+
+    def seat(self, seat: str = "agent") -> DrivenSeat:
+        """The policies of one party of the rollout."""
+        return DrivenSeat(self._name, seat, self._asks, self._to_move)
 
     # -- for the trainer's thread --------------------------------------------------------------------------------------
 
-    def call(self, tool: str, arguments: Json) -> str:
-        """Make one tool call and return its result."""
-        self._num_calls += 1
-        back = self._portal.call(self._hand_in, (ToolCall(f"call{self._num_calls}", tool, arguments),))
-        return OVER if back is None else "\n".join(result.text for message in back for result in message.results)
+    def opening(self) -> PendingTurn | None:
+        """The first turn that the rollout waits for; None if it is over before that. Call it once, before `move`."""
+        return self._portal.call(self._receive)
 
-    async def _hand_in(self, parts: tuple[Part, ...]) -> tuple[Message, ...] | None:
-        """Make a move; returns the environment's messages, or None if the rollout is over."""
+    def move(self, parts: tuple[Part, ...]) -> PendingTurn | None:
+        """Make a move; returns the next turn that the rollout waits for, or None if it is over."""
+        return self._portal.call(self._hand_in, parts)
+
+    def call(self, tool: str, arguments: Json) -> str:
+        """Make one tool call and return its result. The trainer has the first messages from its data set."""
+        if not self._num_calls:
+            self.opening()
+        self._num_calls += 1
+        back = self.move((ToolCall(f"call{self._num_calls}", tool, arguments),))
+        return OVER if back is None else "\n".join(result.text for message in back.messages for result in message.results)
+
+    async def _receive(self) -> PendingTurn | None:
         try:
-            if self._num_calls <= 1:
-                await self._asked.receive()  # the first messages, which the trainer has from its dataset
-            await self._moves.send(parts)
             return await self._asked.receive()
-        except (anyio.EndOfStream, anyio.BrokenResourceError):
+        except anyio.EndOfStream:
             return None
+
+    async def _hand_in(self, parts: tuple[Part, ...]) -> PendingTurn | None:
+        try:
+            await self._moves.send(parts)
+        except anyio.BrokenResourceError:
+            return None
+        return await self._receive()
 
     async def finish(self, words: str) -> None:
         """Send the last message, if the rollout is not over."""
         with self._moves, self._asked:
-            try:
-                if not self._num_calls:
-                    await self._asked.receive()
-                await self._moves.send((Text(words),) if words else ())
-                await self._asked.receive()
-            except (anyio.EndOfStream, anyio.BrokenResourceError):
+            if not self._num_calls and await self._receive() is None:
                 return
-            self._future.cancel()  # the environment replied, but the trainer has ended
+            if await self._hand_in((Text(words),) if words else ()) is not None:
+                self._future.cancel()  # the environment replied, but the trainer has ended
+
+    @property
+    def over(self) -> bool:
+        """True if the rollout has ended."""
+        return self._future.done()
 
     def trace(self) -> Trace:
         """The trace of the finished rollout."""

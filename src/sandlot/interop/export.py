@@ -1,13 +1,14 @@
 """Rollouts for other trainers: JSONL or Parquet as TRL and verl read them.
 
 `sft` has conversations to imitate, `pairs` a better and a worse attempt at the same task by score, `preferences` by what people
-said (`sandlot view RUN --reader NAME`), `rollouts` the exact tokens with mask, log-probabilities and reward. Held-out tasks are
-left out unless their split is named, to keep test tasks out of training data. Nothing is re-tokenised.
+said (`sandlot view RUN --reader NAME`), `rollouts` the exact tokens with mask, log-probabilities and reward, `predictions` the
+patches of agents in repositories, as SWE-bench reads them. Held-out tasks are left out unless their split is named, to keep test
+tasks out of training data. Nothing is re-tokenised.
 
 To a chat template an absent key and a null key are different, so messages keep exactly the keys they have: see `tables.py`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -17,8 +18,10 @@ import msgspec
 from sandlot.analysis.preferences import agreed_preferences, read_preferences
 from sandlot.core.errors import ConfigError
 from sandlot.core.images import images_of
-from sandlot.core.trace import Message, Tensor, Trace, TraceRow
+from sandlot.core.trace import FileRecord, Message, Tensor, Trace, TraceRow
 from sandlot.core.types import Json, Role, Split
+from sandlot.interop.repositories.patches import patch_between
+from sandlot.interop.repositories.suite import ROOT
 from sandlot.interop.tables import write_rows
 from sandlot.model.render.template import as_entries, as_function
 from sandlot.model.wire.openai import content_of
@@ -33,6 +36,7 @@ class ExportKind(StrEnum):
     PAIRS = "pairs"
     PREFERENCES = "preferences"
     ROLLOUTS = "rollouts"
+    PREDICTIONS = "predictions"
 
 
 class Exported(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +77,7 @@ def export_run(
         raise ConfigError(f"`{run.path}` has no rollouts of split `{split}`; name another with `--split`, or `--split all`")
     source = _Source(run, rows, least)
     tools = [as_function(tool) for tool in run.manifest.tools]
-    told = {"tools": tools} if tools else {}
+    told = {"tools": tools} if tools and kind is not ExportKind.PREDICTIONS else {}
     number = write_rows(file, ({**row, **told} for row in _MAKERS[kind](source)))
     return Exported(file=str(file), kind=kind.value, rows=number, skipped=len(rows) - source.taken)
 
@@ -152,11 +156,49 @@ def _rollout_rows(source: _Source) -> Iterator[Json]:
             }
 
 
+def _prediction_of(run: Run, trace: Trace) -> dict[str, str] | None:
+    """`instance_id`, `model_name_or_path` and `model_patch` of a rollout; None if it left no evidence."""
+    if trace.evidence is None:
+        return None
+    before, after = trace.evidence.initial, trace.evidence.files
+    changed = [
+        path
+        for path in sorted(before.keys() | after.keys())
+        if path.startswith(f"{ROOT}/") and before.get(path) != after.get(path)
+    ]
+    patch = patch_between(_contents(run, before, changed), _contents(run, after, changed))
+    return {"instance_id": trace.task, "model_name_or_path": run.manifest.config.model.shown, "model_patch": patch}
+
+
+def _contents(run: Run, files: Mapping[str, FileRecord], paths: Sequence[str]) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    for path in paths:
+        blob = files[path].blob if path in files else None
+        if blob is None:
+            continue
+        try:
+            found[path.removeprefix(f"{ROOT}/")] = run.reader.blobs.read(blob)
+        except KeyError as error:
+            raise ConfigError(
+                f"the run did not store what `{path}` was before the agent changed it; no patch can be made"
+            ) from error
+    return found
+
+
+def _prediction_rows(source: _Source) -> Iterator[Json]:
+    for row in source.rows:
+        prediction = _prediction_of(source.run, source.trace(row)) if row.score is not None else None
+        if prediction is not None:
+            source.taken += 1
+            yield dict(prediction)
+
+
 _MAKERS = {
     ExportKind.SFT: _sft_rows,
     ExportKind.PAIRS: _pair_rows,
     ExportKind.PREFERENCES: _preference_rows,
     ExportKind.ROLLOUTS: _rollout_rows,
+    ExportKind.PREDICTIONS: _prediction_rows,
 }
 
 

@@ -41,6 +41,8 @@ class StageConfig:
     at_once: int = 64
     select: Callable[[Task], bool] | None = None
     """Use only tasks for which it returns True."""
+    training: bool = True
+    """A model learns from the rollouts, so there are only train tasks. False: all tasks, to evaluate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +93,15 @@ class Stage:
                 *([text_message(Role.SYSTEM, self.env.system)] if self.env.system else []),
                 text_message(Role.USER, task.prompt),
             ]
-        async with open_session(self.env, task, backend=self.collector.parts.grading.backend) as session:
+        parts = self.collector.parts
+        assert parts is not None, "opened in this process"
+        async with open_session(self.env, task, backend=parts.grading.backend) as session:
             return list((await session.reset()).messages)
 
     def task(self, name: str) -> Task:
         """The task with this id."""
         if name not in self.tasks:
-            raise ConfigError(f"`{name}` is none of the {len(self.tasks)} train tasks of environment `{self.env.name}`")
+            raise ConfigError(f"`{name}` is none of the {len(self.tasks)} tasks of environment `{self.env.name}`")
         return self.tasks[name]
 
 
@@ -108,7 +112,7 @@ async def open_stage(stage: StageConfig) -> AsyncGenerator[Stage]:
     config = RunConfig(
         env=str(env.source or env.name),
         model=ModelConfig(spec=stage.model),
-        select=Selection(split=Split.TRAIN, training=True),
+        select=Selection(split=Split.TRAIN, training=True) if stage.training else Selection(),
         agent=stage.agent,
         judge=judge_config(stage.judge),
         sandbox=stage.sandbox,
@@ -117,7 +121,7 @@ async def open_stage(stage: StageConfig) -> AsyncGenerator[Stage]:
     prepared = await prepare_run(env, config)
     tasks = tuple(task for task in prepared.tasks if stage.select is None or stage.select(task.public()))
     if not tasks:
-        raise ConfigError(f"`select` returned False for all {len(prepared.tasks)} train tasks of environment `{env.name}`")
+        raise ConfigError(f"`select` returned False for all {len(prepared.tasks)} tasks of environment `{env.name}`")
     async with open_collector(replace(prepared, tasks=tasks), stage.run) as collector:
         taken = Counter(name for name, _ in collector.store.done_keys())
         yield Stage(collector, {task.id: task for task in tasks}, taken)

@@ -184,7 +184,11 @@ class TrlEnvironment:
         return environment_class(self._stage.env.name, self._stage.tools, self._begin)
 
     def _begin(self, task: str) -> DrivenRollout:
-        handed = DrivenRollout(self._portal, self._stage, task)
+        async def play(driven: DrivenRollout) -> Trace:
+            # One attempt: a second one would not continue the trainer's rollout.
+            return (await self._stage.play([(task, driven.seat())], attempts=1))[0]
+
+        handed = DrivenRollout(self._portal, play)
         self._begun.add(handed)
         return handed
 

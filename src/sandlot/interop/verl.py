@@ -14,7 +14,7 @@ from verl.utils.dataset.multiturn_sft_dataset import MultiTurnSFTDataset
 
 
 class Conversations(MultiTurnSFTDataset):
-    """verl's multi-turn dataset over `sandlot export --as sft`: messages and tools are decoded to objects."""
+    """verl's multi-turn dataset over `sandlot export sft RUN`: messages and tools are decoded to objects."""
 
     def _read_files_and_process(self) -> None:
         super()._read_files_and_process()

@@ -94,6 +94,13 @@ class ToolCalled(RolloutEvent, frozen=True, kw_only=True, tag="tool_call"):
     """True if the agent was given an error."""
 
 
+class AgentEnded(RolloutEvent, frozen=True, kw_only=True, tag="agent_ended"):
+    """The agent has ended, its evidence is stored and its world is closed: the rollout is graded next."""
+
+    end: str
+    """Why the agent stopped."""
+
+
 class RolloutGraded(RolloutEvent, frozen=True, kw_only=True, tag="graded"):
     """The evidence of a rollout was graded."""
 
@@ -103,6 +110,8 @@ class RolloutGraded(RolloutEvent, frozen=True, kw_only=True, tag="graded"):
     """True for full marks."""
     seconds: float
     """Time that grading took."""
+    latency: float = 0.0
+    """From the agent's end to the score: gathering evidence, closing the world, waiting to be graded, grading."""
 
 
 class RolloutEnded(RolloutEvent, frozen=True, kw_only=True, tag="rollout_ended"):
@@ -196,8 +205,10 @@ class EvaluationBegan(RunEvent, frozen=True, kw_only=True, tag="evaluation_began
     """Version of the weights."""
     run: str
     """Name of its run, as in its rollout events."""
+    others: tuple[str, ...] = ()
+    """Names of the runs of the training's other environments."""
     num_rollouts: int
-    """Rollouts to take."""
+    """Rollouts to take, in all of them."""
 
 
 class EvaluationEnded(RunEvent, frozen=True, kw_only=True, tag="evaluation_ended"):
@@ -288,6 +299,7 @@ AnyEvent = (
     | RolloutBegan
     | TurnTaken
     | ToolCalled
+    | AgentEnded
     | RolloutGraded
     | RolloutEnded
     | RunEnded

@@ -2,10 +2,12 @@
 
 One event loop serves thousands of rollouts, so one function that blocks it stops them all. A second thread pings the loop every
 few milliseconds and times the answer. When the answer is late, the thread reads the loop thread's stack and names the running
-function: the author's own if one is there, else a library's. This never blocks the loop and never raises in it.
+function: the author's own if one is there, else a library's. Garbage collection stops the watching thread too, so it is timed by
+a callback of the collector. This never blocks the loop and never raises in it.
 """
 
 import asyncio
+import gc
 import logging
 import math
 import sys
@@ -80,6 +82,8 @@ class StackPlace:
 
 
 NOWHERE = StackPlace("(no function: the machine gave the loop no time)", "", "")
+GARBAGE = StackPlace("gc.collect", "Python's garbage collection", "")
+"""To blame if garbage was collected for most of the wait."""
 
 
 class Lags:
@@ -137,8 +141,13 @@ class LoopWatch:
         self._lock = threading.Lock()  # the watching thread writes, any thread reads
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
+        self._collecting_since: float | None = None
+        self._collected_s = 0.0
+        """Time spent in garbage collections, in any thread: all others stand still meanwhile."""
 
     async def __aenter__(self) -> Self:
+        if self._note_collection not in gc.callbacks:
+            gc.callbacks.append(self._note_collection)
         self._stop.clear()  # a watch that is entered again continues to count
         arguments = (asyncio.get_running_loop(), threading.get_ident())
         thread = threading.Thread(target=self._watch, args=arguments, name="sandlot-loop-watch", daemon=True)
@@ -148,6 +157,8 @@ class LoopWatch:
 
     async def __aexit__(self, *_: object) -> None:
         self._stop.set()
+        with suppress(ValueError):
+            gc.callbacks.remove(self._note_collection)
         with anyio.move_on_after(10, shield=True):  # off the loop: the thread may be waiting for the loop's answer
             for thread in self._threads:
                 await anyio.to_thread.run_sync(thread.join, abandon_on_cancel=True)
@@ -172,7 +183,7 @@ class LoopWatch:
         while not self._stop.wait(self._interval_s):
             answered = threading.Event()
             answers: list[float] = []
-            asked = self._clock.monotonic()
+            asked, collected_s = self._clock.monotonic(), self._collected_s
 
             def answer(answered: threading.Event = answered, answers: list[float] = answers) -> None:
                 answers.append(self._clock.monotonic())
@@ -187,12 +198,20 @@ class LoopWatch:
                 if loop.is_closed():
                     return
                 seen[self._look(thread_id)] += 1
-            self._note(answers[0] - asked, seen)
+            self._note(answers[0] - asked, seen, self._collected_s - collected_s)
             longest_s = max(longest_s, answers[0] - asked)
             if self._sink is not None and answers[0] - reported >= self._report_s:
                 with suppress(RuntimeError):  # the loop is closed
                     loop.call_soon_threadsafe(self._sink, LoopLagged(max_s=longest_s))
                 longest_s, reported = 0.0, answers[0]
+
+    def _note_collection(self, phase: str, info: dict[str, int]) -> None:
+        del info
+        if phase == "start":
+            self._collecting_since = self._clock.monotonic()
+        elif self._collecting_since is not None:
+            self._collected_s += self._clock.monotonic() - self._collecting_since
+            self._collecting_since = None
 
     def _look(self, thread_id: int) -> StackPlace:
         frames = sys._current_frames()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - documented, and the only way
@@ -202,12 +221,17 @@ class LoopWatch:
             _log.info("event loop blocked", extra={"function": place.function, "where": place.where, "inside": place.inside})
         return place
 
-    def _note(self, lag_s: float, seen: Counter[StackPlace]) -> None:
+    def _note(self, lag_s: float, seen: Counter[StackPlace], collected_s: float) -> None:
         with self._lock:
             self._lags.add(lag_s)
-            if not seen:
+            if lag_s < self._threshold_s:
                 return
-            ((place, _),) = seen.most_common(1)
+            if collected_s >= lag_s / 2:
+                place = GARBAGE
+            elif seen:
+                ((place, _),) = seen.most_common(1)
+            else:
+                return
             once = Blocked(
                 function=place.function, where=place.where, inside=place.inside, times=1, longest_s=lag_s, total_s=lag_s
             )

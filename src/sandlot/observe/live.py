@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from sandlot.core.stats.intervals import quantile
 from sandlot.core.text import one_line
 from sandlot.observe.events import (
+    AgentEnded,
     EvaluationBegan,
     EvaluationEnded,
     LoopLagged,
@@ -86,6 +88,8 @@ class RunNow(msgspec.Struct, frozen=True, kw_only=True):
     """Shares of the time of the last finished rollouts, longest first."""
     tools: tuple[ToolTimes, ...] = ()
     """The tools that took most time."""
+    reward_latency_s: float | None = None
+    """From the agent's end to its score: the median of the last rollouts; None before the first score."""
     lag_s: float | None = None
     """Longest wait for the event loop in the last seconds."""
     evaluation: EvaluationNow | None = None
@@ -118,6 +122,7 @@ class LiveRun:
     _flights: dict[tuple[str, str, int], _Flight] = field(default_factory=dict[tuple[str, str, int], _Flight])
     _ended: deque[float] = field(default_factory=lambda: deque[float](maxlen=RECENT))
     _phases: deque[dict[str, float]] = field(default_factory=lambda: deque[dict[str, float]](maxlen=RECENT))
+    _latencies: deque[float] = field(default_factory=lambda: deque[float](maxlen=RECENT))
     _tokens: deque[tuple[float, int]] = field(default_factory=deque[tuple[float, int]])
     _tools: defaultdict[str, _Calls] = field(default_factory=lambda: defaultdict(_Calls))
     _paused: bool = False
@@ -132,6 +137,7 @@ class LiveRun:
             case RunBegan() | RunEnded():
                 self._flights.clear()  # those of a sitting that was killed have no end
                 self._ended.clear()
+                self._latencies.clear()
                 self._began, self._paused = event.at, False
                 self.planned = event.num_planned if isinstance(event, RunBegan) else self.planned
             case RunSteered():
@@ -155,7 +161,7 @@ class LiveRun:
             self._flights.pop(key, None)
             self._ended.append(event.at)
             self._phases.append(event.row.phases)
-            self._measured += self._evaluation is not None and event.run == self._evaluation.run
+            self._measured += self._evaluation is not None and event.run in (self._evaluation.run, *self._evaluation.others)
             return
         if isinstance(event, RolloutBegan):
             before = self._flights.get(key)
@@ -165,13 +171,16 @@ class LiveRun:
         flight.at = event.at
         match event:
             case TurnTaken():
-                flight.doing, flight.turns = "tools or grading", event.turn
+                flight.doing, flight.turns = "tools or evidence", event.turn
                 self._tokens.append((event.at, event.completion_tokens))
             case ToolCalled():
                 flight.doing = "model"
                 self._add_call(event)
+            case AgentEnded():
+                flight.doing = "grading"
             case RolloutGraded():
                 flight.doing = "is stored"
+                self._latencies.append(event.latency)
             case _:
                 pass
 
@@ -201,6 +210,7 @@ class LiveRun:
             in_flight=tuple(_shown(key, flight, now) for key, flight in oldest[:_SHOWN]),
             phases={name: seconds / whole for name, seconds in spent.most_common()} if whole else {},
             tools=self.slowest_tools(),
+            reward_latency_s=quantile(sorted(self._latencies), 0.5) if self._latencies else None,
             lag_s=self._lag_s,
             evaluation=EvaluationNow(version=self._evaluation.version, planned=self._evaluation.num_rollouts, done=self._measured)
             if self._evaluation

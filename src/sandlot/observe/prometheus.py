@@ -9,6 +9,7 @@ from collections import defaultdict
 
 from sandlot.core.types import Side
 from sandlot.observe.events import (
+    AgentEnded,
     AlarmRaised,
     CalibrationWave,
     EvaluationEnded,
@@ -61,7 +62,9 @@ class RunMetrics:
         self._lock = threading.Lock()
         self._all: list[Metric] = []
         self._open: defaultdict[str, set[tuple[str, int]]] = defaultdict(set)
-        """Rollouts in flight by run."""
+        """Rollouts that have begun and are not stored, by run."""
+        self._ungraded: defaultdict[str, set[tuple[str, int]]] = defaultdict(set)
+        """Those of them whose agent has ended, by run."""
         self._tools: set[str] = set()
         self._make_rollout_metrics()
         self._make_training_metrics()
@@ -72,6 +75,8 @@ class RunMetrics:
         self._retried = self._counter("rollout_retries_total", "Attempts after the first, each after an infrastructure failure.")
         self._in_flight = self._gauge("rollouts_in_flight", "Rollouts started and not stored yet.")
         self._in_flight.set(0)
+        self._to_grade = self._gauge("rollouts_to_grade", "Rollouts whose agent has ended and that have no score yet.")
+        self._to_grade.set(0)
         self._at_once = self._gauge("rollouts_at_once", "Rollouts that may be in flight, by run.", "run")
         self._paused = self._gauge("run_paused", "1 while a run is paused: no rollout starts.", "run")
         self._requeued = self._counter("rollouts_requeued_total", "Failed rollouts that were set aside and taken again.")
@@ -85,6 +90,7 @@ class RunMetrics:
         self._score = self._histogram("rollout_score", "Score of rollouts, 0 to 1.", "split", buckets=_SCORES)
         self._passed = self._counter("rollouts_passed_total", "Rollouts with full marks.", "split")
         self._grading = self._histogram("grading_duration_seconds", "Time that grading a rollout took.")
+        self._latency = self._histogram("reward_latency_seconds", "Time from the agent's end to the score, waiting included.")
         self._turns = self._counter("turns_total", "Turns of the model, by why sampling stopped.", "stop")
         self._model = self._histogram("model_turn_duration_seconds", "Time of a turn, from the request to the whole reply.")
         self._tokens = self._counter("tokens_total", "Tokens as the endpoint reports them.", "kind")
@@ -136,8 +142,13 @@ class RunMetrics:
                 case RolloutBegan():
                     (self._started if event.attempt == 1 else self._retried).add(1)
                     self._open[event.run].add((event.task, event.rollout))
+                    self._ungraded[event.run].discard((event.task, event.rollout))
+                case AgentEnded():
+                    self._ungraded[event.run].add((event.task, event.rollout))
                 case RolloutGraded():
                     self._grading.observe(event.seconds)
+                    self._latency.observe(event.latency)
+                    self._ungraded[event.run].discard((event.task, event.rollout))
                 case RolloutEnded():
                     self._count_rollout(event)
                 case _:
@@ -147,11 +158,13 @@ class RunMetrics:
         """Everything as Prometheus text."""
         with self._lock:
             self._in_flight.set(sum(map(len, self._open.values())))
+            self._to_grade.set(sum(map(len, self._ungraded.values())))
             return render_metrics(self._all)
 
     def _count_rollout(self, event: RolloutEnded) -> None:
         row = event.row
         self._open[event.run].discard((event.task, event.rollout))
+        self._ungraded[event.run].discard((event.task, event.rollout))  # grading failed
         self._ended.add(1, row.end, row.outcome, row.split)
         self._ended_at.set(event.at)
         self._seconds.observe(row.seconds)
@@ -177,6 +190,7 @@ class RunMetrics:
                 self._requeued.add(event.count)
             case RunEnded():
                 self._open.pop(event.run, None)  # what was cancelled never ends
+                self._ungraded.pop(event.run, None)
                 how = "bad" if event.tripped else "stopped" if event.stopped else "complete"
                 self._runs_ended.add(1, how)
             case CalibrationWave():

@@ -10,7 +10,7 @@ from sandlot.core.concurrency.clock import SYSTEM_CLOCK
 from sandlot.core.ports.session import Policy
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.trace import Node, Scored, Trace, Usage
-from sandlot.observe.events import RolloutGraded, Sink, ToolCalled, TurnTaken
+from sandlot.observe.events import AgentEnded, RolloutGraded, Sink, ToolCalled, TurnTaken
 
 _LONGEST_NAME = 200
 """Characters of a tool's name: the agent may write any."""
@@ -60,6 +60,12 @@ def emit_call(sink: Sink, trace: Trace, turn: int, name: str, seconds: float, er
     )
 
 
+def emit_agent_ended(sink: Sink, trace: Trace) -> None:
+    """Emit that a rollout is graded next."""
+    assert trace.end is not None
+    sink(AgentEnded(run=trace.run, task=trace.task, rollout=trace.rollout, end=trace.end.value))
+
+
 def emit_graded(sink: Sink, trace: Trace) -> None:
     """Emit the score of a trace that was graded."""
     assert isinstance(trace.outcome, Scored)
@@ -72,5 +78,6 @@ def emit_graded(sink: Sink, trace: Trace) -> None:
             score=score.value,
             passed=score.passed,
             seconds=trace.phases["grade"],
+            latency=trace.reward_latency_s,
         )
     )

@@ -14,6 +14,7 @@ import msgspec
 
 from sandlot.core.text import one_line
 from sandlot.observe.events import (
+    AgentEnded,
     RolloutBegan,
     RolloutEnded,
     RolloutEvent,
@@ -52,7 +53,7 @@ def encode_spans(spans: Iterable[Mapping[str, Any]]) -> bytes:
 
 def num_spans(event: RunEvent) -> int:
     """Spans that an event becomes; the end of a run also ends each rollout that was cancelled."""
-    return 2 if isinstance(event, TurnTaken) else 0 if isinstance(event, RolloutBegan) else 1
+    return 2 if isinstance(event, TurnTaken) else 0 if isinstance(event, RolloutBegan | AgentEnded) else 1
 
 
 def spans_of(run: OpenRun, events: Sequence[RunEvent]) -> list[dict[str, Any]]:

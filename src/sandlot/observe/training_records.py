@@ -19,6 +19,40 @@ class Diversity(msgspec.Struct, frozen=True, kw_only=True):
     """Groups with at least two scored members."""
 
 
+class EnvironmentStep(msgspec.Struct, frozen=True, kw_only=True):
+    """One environment's part in a training step."""
+
+    reward: float
+    """Mean reward of its scored rollouts."""
+    passed: float
+    """Share of them with full marks."""
+    rollouts: int
+    failed: int
+    """Rollouts without a reward."""
+    groups: int
+    informative: int
+    """Groups with a training signal."""
+    weight: float = 1.0
+    """Mean sampling weight of its tasks when the step was taken."""
+
+
+class EnvironmentScore(msgspec.Struct, frozen=True, kw_only=True):
+    """The held-out tasks of one environment in an evaluation."""
+
+    mean: float
+    """Mean score."""
+    low: float
+    high: float
+    """95 % interval of the mean score."""
+    passed: float
+    """Share of rollouts with full marks."""
+    rollouts: int
+    failed: int
+    """Rollouts without a score."""
+    run: str
+    """Its run directory, relative to the training's."""
+
+
 class Learned(msgspec.Struct, frozen=True, kw_only=True, tag="step", tag_field="is"):
     """One training step."""
 
@@ -70,6 +104,8 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True, tag="step", tag_field="
     """How differently the members of its groups acted; None if no group has two scored members."""
     agreement: float | None = None
     """With pairs: the share of them that the weights before the step ranked rightly."""
+    environments: dict[str, EnvironmentStep] = {}
+    """The step by environment."""
 
     @property
     def tokens_per_s(self) -> float:
@@ -107,7 +143,9 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True, tag="evaluation", tag_
     failed: int
     """Rollouts without a score."""
     run: str
-    """The evaluation's run directory, relative to the training's."""
+    """The evaluation's run directory, relative to the training's; with several environments, that of the first."""
+    environments: dict[str, EnvironmentScore] = {}
+    """The evaluation by environment."""
 
 
 class WentBack(msgspec.Struct, frozen=True, kw_only=True, tag="rollback", tag_field="is"):

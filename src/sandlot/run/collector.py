@@ -2,7 +2,8 @@
 
 `open_collector` is the one way to open a run for writing: sandboxes, judge, users, harness and the run directory. A whole plan
 (`collect`) and single rollouts with changing policies (`take`: training, TRL) go through the same steps: try again if
-infrastructure failed, store, then count, tell the breaker. Whatever ends a run early is in its `Collection`, with a reason.
+infrastructure failed, store, then count, tell the breaker. A rollout that is graded no longer takes a slot
+(`grading_queue.py`). Whatever ends a run early is in its `Collection`, with a reason.
 """
 
 import math
@@ -10,7 +11,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,11 +22,12 @@ import msgspec
 
 from sandlot.core.concurrency.threads import ABANDONED
 from sandlot.core.errors import ConfigError, unwrapped
-from sandlot.core.ports.session import Policies, Policy
+from sandlot.core.ports.session import Hook, Policies, Policy
 from sandlot.core.task import Task, split_of
 from sandlot.core.trace import Attempt, Failed, Trace, TraceRow, row_of
-from sandlot.core.types import Side
+from sandlot.core.types import End, Side
 from sandlot.env.environment import Environment
+from sandlot.env.session import world_seed
 from sandlot.harness.approval import Approvals
 from sandlot.observe.event_log import open_event_log
 from sandlot.observe.events import (
@@ -39,16 +41,20 @@ from sandlot.observe.events import (
     fan_out,
     ignore_event,
 )
-from sandlot.rollout import run_rollout
 from sandlot.run.breaker import Breaker, FailureExample
 from sandlot.run.config import RunPlan
 from sandlot.run.control import RunOrder, RunStatus, serve_control
+from sandlot.run.executors.executor import Executor, ExecutorPlan, LocalExecutor, WorkerLost
+from sandlot.run.executors.processes import open_processes
+from sandlot.run.executors.ray import open_ray
+from sandlot.run.launch import LaunchQueue
 from sandlot.run.manifest import Manifest
 from sandlot.run.prepare import PreparedRun, manifest_of
 from sandlot.run.results import Run
-from sandlot.run.slots import Slots
+from sandlot.run.slots import RolloutStay, Slots
 from sandlot.store.directory import RunDirectory, open_run
 from sandlot.wiring.parts import RolloutParts, open_grading, open_parts
+from sandlot.wiring.plugins import find_opener
 
 JUDGE_CACHE = ".judge"
 """Folder beside the run directories: a judge's verdict is paid for once, by whichever run needs it first."""
@@ -59,11 +65,15 @@ _POOL = 16
 _MAX_ABANDONED = 16
 """Worker threads given up on before the run stops: more would slowly take every thread there is."""
 
-_FIRST_TASKS = 8
-"""Tasks of which one rollout is started before all others: as many as the breaker needs to stop a run."""
-
 _RETRIED = frozenset({Side.SANDBOX, Side.MODEL})
 """Infrastructure, which may work the next time. An author's error is the same every time."""
+LOST = "died"
+"""The kind of an attempt whose worker died."""
+MOST_LOST = 4
+"""A rollout that loses so many workers is the reason, and is counted as failed."""
+_SHARED_LOSSES = 2
+"""After so many, a rollout gets a worker for itself: those before may have been killed by another rollout."""
+_EXECUTORS: dict[str, Callable[..., AbstractAsyncContextManager[Executor]]] = {"processes": open_processes, "ray": open_ray}
 
 
 @dataclass(slots=True)
@@ -121,8 +131,10 @@ class Collector:
 
     prepared: PreparedRun
     manifest: Manifest
-    parts: RolloutParts
-    """What every rollout has in common."""
+    parts: RolloutParts | None
+    """What every rollout has in common; None if they are taken elsewhere than in this process."""
+    executor: Executor | None
+    """Takes the rollouts of a plan; None if every `take` has policies of its own."""
     store: RunDirectory
     collection: Collection
     sink: Sink
@@ -140,41 +152,45 @@ class Collector:
 
     async def collect(self, plan: RunPlan) -> None:
         """Take every rollout of the plan that is not stored yet, until there are none or the run is stopped."""
-        if isinstance(self.parts.policies, _NoPolicies):
+        if self.executor is None:
             raise ConfigError("this collector was opened without policies; open it with `policies=...`, or call `take`")
-        await self._collect(plan)
+        await self._collect(plan, self.executor)
         while self.collection.requeued and self.collection.stopped is None:
             self.collection.requeued = False
             self.sink(RolloutsRequeued(run=self.name, count=await self._retake(plan)))
-            await self._collect(plan)
+            await self._collect(plan, self.executor)
 
     async def _retake(self, plan: RunPlan) -> int:
         """Set aside the failed rollouts that this plan takes again; others of a calibration's run are counted already."""
-        planned = {(task.id, number) for task, number in _launch_order(plan)}
+        planned = {(task.id, number) for task, number in plan.each()}
         return await self.store.retake(lambda row: _is_failed(row) and (row.task, row.rollout) in planned)
 
-    async def _collect(self, plan: RunPlan) -> None:
-        done = self.store.done_keys()
-        missing = ((task, number) for task, number in _launch_order(plan) if (task.id, number) not in done)
+    async def _collect(self, plan: RunPlan, executor: Executor) -> None:
+        queue, slots = LaunchQueue(plan, self.store.done_keys()), self.slots
+        slots.demand.left = len(queue)
         in_flight: set[tuple[str, int]] = set()
 
-        async def work(task: Task, number: int, place: object) -> None:
+        async def work(task: Task, number: int, stay: RolloutStay) -> None:
             try:
-                if await self._take(self.parts, task, number, self.prepared.config.attempts) is not None:
+                trace = await self._take(executor, task, number, self.prepared.config.attempts, stay)
+                if trace is not None:
                     in_flight.discard((task.id, number))
+                    queue.note_ended(task.id, math.fsum(trace.phases.values()) - trace.phases.get("waiting", 0.0))
             finally:
-                self.slots.leave(place)
+                stay.end()
 
         try:
             with self.collection.until_stopped():
                 async with anyio.create_task_group() as workers:
-                    for task, number in missing:
-                        place = await self.slots.enter()
+                    while len(queue):
+                        slot = await slots.enter(planned=True)
                         if self.collection.stopped is not None:
-                            self.slots.leave(place)
+                            slots.leave(slot)
                             return  # a rollout that ends without waiting for anything never sees that its scope was cancelled
+                        task, number = queue.take()
+                        slots.demand.left = len(queue)
                         in_flight.add((task.id, number))
-                        workers.start_soon(work, task, number, place)
+                        workers.start_soon(work, task, number, RolloutStay(slots, slot))
         except BaseExceptionGroup as failures:
             raise unwrapped(failures) from failures  # a store that cannot be written fails for every rollout at once
         finally:
@@ -185,14 +201,26 @@ class Collector:
 
         It starts when there is room, and only then are its policies chosen: a training's weights may change while it waits.
         """
-        async with self.slots.hold():
-            parts = replace(self.parts, policies=choose())
-            return await self._take(parts, task, number, attempts or self.prepared.config.attempts)
+        stay = RolloutStay(self.slots)
+        try:
+            await stay.begin()
+            return await self._take(self._with(choose()), task, number, attempts or self.prepared.config.attempts, stay)
+        finally:
+            stay.end()
 
-    async def _take(self, parts: RolloutParts, task: Task, number: int, attempts: int) -> Trace | None:
+    def _with(self, policies: Policies) -> Executor:
+        if self.parts is None:
+            raise ConfigError(
+                'rollouts with policies of their own are taken in this process; open the collector with `on="local"`'
+            )
+        return LocalExecutor(replace(self.parts, policies=policies))
+
+    async def _take(self, executor: Executor, task: Task, number: int, attempts: int, stay: RolloutStay) -> Trace | None:
         place = self.breaker.begin(task.id)
-        trace = await self._try(parts, task, number, attempts)
+        trace = await self._try(executor, task, number, attempts, stay)
         if isinstance(trace.outcome, Failed) and trace.outcome.kind == "spend":
+            stay.leave_grading()
+            await self.slots.wait_for_gradings()  # those are paid for; this one keeps its slot, so few others start meanwhile
             self.collection.stop(trace.outcome.message)  # not a result: it is taken again when there is a budget
             return None
         row = row_of(trace, split=split_of(task).value, tags=task.tags)
@@ -201,26 +229,52 @@ class Collector:
         self.sink(RolloutEnded(run=self.name, task=task.id, rollout=number, row=row))
         return trace
 
-    async def _try(self, parts: RolloutParts, task: Task, number: int, attempts: int) -> Trace:
+    async def _try(self, executor: Executor, task: Task, number: int, attempts: int, stay: RolloutStay) -> Trace:
         """One rollout, tried again while infrastructure fails; earlier attempts stay inside its trace."""
         earlier: list[Attempt] = []
+        num_lost = 0
         while True:
+            await stay.begin()  # if grading failed, the next attempt is in flight again
             self.sink(RolloutBegan(run=self.name, task=task.id, rollout=number, attempt=len(earlier) + 1))
-            trace = await run_rollout(parts, task, run=self.name, rollout=number, blobs=self.store.blobs)
+            trace = await executor.run(
+                task,
+                number,
+                run=self.name,
+                blobs=self.store.blobs,
+                sink=self.sink,
+                alone=num_lost >= _SHARED_LOSSES,
+                wait_for_grading=stay.to_grading,
+            )
+            if isinstance(trace, WorkerLost):
+                num_lost += 1
+                outcome = Failed(Side.HARNESS, LOST, trace.reason)
+                if num_lost == MOST_LOST:
+                    return self._cut_trace(task, number, outcome, earlier)
+                # It has no result that could be better or worse than the next one: taking it again is honest.
+                earlier = [*earlier, Attempt(outcome=outcome, seconds=trace.seconds)]
+                continue
             trace.attempts = earlier
             outcome = trace.outcome
             if (
                 not isinstance(outcome, Failed)
                 or outcome.side not in _RETRIED
                 or outcome.kind in {"spend", "auth"}
-                or len(earlier) + 1 >= attempts
+                or len(earlier) + 1 - num_lost >= attempts
             ):
                 return trace
             earlier = [*earlier, Attempt(outcome=outcome, seconds=math.fsum(trace.phases.values()), usage=trace.usage)]
 
+    def _cut_trace(self, task: Task, number: int, outcome: Failed, earlier: list[Attempt]) -> Trace:
+        """The trace of a rollout of which nothing is left."""
+        seed = world_seed(self.prepared.env, task)
+        trace = Trace(run=self.name, task=task.id, rollout=number, seed=seed, started=time.time(), attempts=earlier)
+        trace.end, trace.outcome = End.CUT, outcome
+        return trace
+
     def _judge(self, trace: Trace, place: int) -> None:
         """Tell the breaker how the rollout ended, and look for threads that will not end."""
-        outcomes = [*(attempt.outcome for attempt in trace.attempts), trace.outcome]
+        # A worker that died says nothing about the environment, if another one could take the rollout.
+        outcomes = [*(attempt.outcome for attempt in trace.attempts if attempt.outcome.kind != LOST), trace.outcome]
         failures = {outcome.side: outcome.message for outcome in outcomes if isinstance(outcome, Failed)}
         tripped = self.breaker.end(place, trace.rollout, failures)
         if tripped is not None:
@@ -262,7 +316,7 @@ class Collector:
         self.approvals.answer(order.held or "", verdicts.get(order.do, "refused"), order.calls or ())
 
     def _require_plan(self) -> None:
-        if isinstance(self.parts.policies, _NoPolicies):
+        if self.executor is None:
             raise ConfigError("a training takes no rollout again: it has learned from them, or will; nothing to requeue")
 
     def _status(self) -> RunStatus:
@@ -272,8 +326,9 @@ class Collector:
             state="stopping" if self.collection.stopped is not None else "paused" if self.slots.paused else "running",
             at_once=self.slots.at_once,
             in_flight=self.slots.in_flight,
+            grading=self.slots.gradings.num_grading,
             done=len(self.store),
-            planned=None if isinstance(self.parts.policies, _NoPolicies) else self.prepared.plan.num_rollouts,
+            planned=None if self.executor is None else self.prepared.plan.num_rollouts,
             requeued=self.collection.requeued,
             held=self.approvals.held if self.approvals is not None else (),
             since=self.since,
@@ -282,8 +337,8 @@ class Collector:
     @asynccontextmanager
     async def open_beside(self, prepared: PreparedRun, path: Path, policies: Policies) -> AsyncGenerator["Collector"]:
         """A second run with the same sandboxes, harness and users: an evaluation of a training."""
-        parts = replace(self.parts, policies=policies)
-        async with _open_directory(prepared, path, parts, Collection(), self.sink, self.slots.open_beside()) as collector:
+        opened = (self.parts, self._with(policies))
+        async with _open_directory(prepared, path, opened, Collection(), self.sink, self.slots.open_beside()) as collector:
             yield collector
 
 
@@ -296,39 +351,83 @@ async def open_collector(
     collection: Collection | None = None,
     sink: Sink = ignore_event,
     approve: bool = False,
+    slots: Slots | None = None,
+    on: str = "local",
 ) -> AsyncGenerator[Collector]:
     """Open everything that rollouts of a run need, make or continue its directory, and close it all at the end.
 
     `policies` are opened before the directory: a model that is refused leaves no empty run behind. Leave
-    them out if every `take` has its own. With `approve`, turns that the environment holds wait for a person.
+    them out if every `take` has its own. With `approve`, turns that the environment holds wait for a person. `slots` are places
+    in a room that other runs share. `on` says where rollouts are taken: in this process, with these policies, or in
+    `processes:N` or on `ray`, whose workers open their own.
     """
     config, env = prepared.config, prepared.env
     manifest_of(prepared, path)  # refuses another run's directory before anything is opened
     approvals = _open_approvals(env) if approve else None
     hooks = (approvals,) if approvals is not None else ()
+    collection = collection or Collection()
     async with AsyncExitStack() as stack:
-        grading = await stack.enter_async_context(
-            open_grading(
-                env,
-                judge=config.judge,
-                rubric=config.rubric,
-                sandbox=config.sandbox,
-                pool=min(config.at_once, _POOL),
-                cache=path.parent / JUDGE_CACHE,
-            )
-        )
-        parts = await stack.enter_async_context(open_parts(grading, config.agent, policies, user=config.user, hooks=hooks))
-        if config.seed is not None:
-            parts = replace(parts, draws=f"seed-{config.seed}")
-        opened = _open_directory(prepared, path, parts, collection or Collection(), sink, Slots(config.at_once))
-        collector = replace(await stack.enter_async_context(opened), approvals=approvals)
+        if on != "local":
+            opened = None, await stack.enter_async_context(_open_executor(on, prepared, path, collection, approve=approve))
+        else:
+            opened = await _open_here(stack, prepared, path, policies, hooks)
+        directory = _open_directory(prepared, path, opened, collection, sink, slots or Slots(config.at_once))
+        collector = replace(await stack.enter_async_context(directory), approvals=approvals)
         await stack.enter_async_context(serve_control(path, collector.obey))
         yield collector
 
 
+_Opened = tuple[RolloutParts | None, Executor | None]
+"""The parts of rollouts in this process, and who takes those of a plan."""
+
+
+async def _open_here(
+    stack: AsyncExitStack,
+    prepared: PreparedRun,
+    path: Path,
+    policies: AbstractAsyncContextManager[Policies],
+    hooks: Sequence[Hook],
+) -> _Opened:
+    """Everything for rollouts in this process."""
+    config, env = prepared.config, prepared.env
+    grading = await stack.enter_async_context(
+        open_grading(
+            env,
+            judge=config.judge,
+            rubric=config.rubric,
+            sandbox=config.sandbox,
+            pool=min(config.at_once, _POOL),
+            cache=path.parent / JUDGE_CACHE,
+        )
+    )
+    parts = await stack.enter_async_context(open_parts(grading, config.agent, policies, user=config.user, hooks=hooks))
+    if config.seed is not None:
+        parts = replace(parts, draws=f"seed-{config.seed}")
+    return parts, None if isinstance(parts.policies, _NoPolicies) else LocalExecutor(parts)
+
+
+@asynccontextmanager
+async def _open_executor(
+    on: str, prepared: PreparedRun, path: Path, collection: Collection, *, approve: bool
+) -> AsyncGenerator[Executor]:
+    """Whoever takes rollouts elsewhere than in this process."""
+    if approve:
+        raise ConfigError(f"turns that wait for a person are held in one process; leave out `--approve`, or `--on {on}`")
+    open_it, rest = find_opener("executors", _EXECUTORS, on)
+    plan = ExecutorPlan(
+        env=prepared.env,
+        config=prepared.config,
+        fingerprint=prepared.facts.prints.environment,
+        cache=path.parent / JUDGE_CACHE,
+        stop=lambda reason: collection.stop(reason, tripped=True),
+    )
+    async with open_it(rest, plan) as executor:
+        yield executor
+
+
 @asynccontextmanager
 async def _open_directory(
-    prepared: PreparedRun, path: Path, parts: RolloutParts, collection: Collection, sink: Sink, slots: Slots
+    prepared: PreparedRun, path: Path, opened: _Opened, collection: Collection, sink: Sink, slots: Slots
 ) -> AsyncGenerator[Collector]:
     """The run directory with its event log, and the collector that writes to it."""
     manifest = manifest_of(prepared, path)
@@ -339,7 +438,8 @@ async def _open_directory(
             collector = Collector(
                 prepared=prepared,
                 manifest=manifest,
-                parts=replace(parts, sink=emit),
+                parts=opened[0],
+                executor=opened[1],
                 store=store,
                 collection=collection,
                 sink=emit,
@@ -382,7 +482,7 @@ def _to_retake(path: Path) -> Callable[[TraceRow], bool] | None:
     if not (path / "manifest.json").exists():
         return None
     run = Run(path)
-    return _is_failed if not run.is_training and run.verdict == "stopped" else None
+    return _is_failed if run.training is None and run.verdict == "stopped" else None
 
 
 def _open_approvals(env: Environment) -> Approvals:
@@ -395,31 +495,25 @@ def _is_failed(row: TraceRow) -> bool:
     return row.outcome == "failed"
 
 
-def _launch_order(plan: RunPlan) -> Iterator[tuple[Task, int]]:
-    """One rollout of each of the first tasks, then task by task: an environment that fails in every task is noticed at once."""
-    first = {task.id for task, count in zip(plan.tasks[:_FIRST_TASKS], plan.counts, strict=False) if count}
-    yield from ((task, 0) for task in plan.tasks if task.id in first)
-    yield from ((task, number) for task, number in plan.each() if number or task.id not in first)
-
-
 @asynccontextmanager
-async def stopped_by_signals(collection: Collection) -> AsyncGenerator[None]:
-    """Ctrl-C and SIGTERM stop the run in order: finished rollouts are kept, every world is closed.
+async def stopped_by_signals(*collections: Collection) -> AsyncGenerator[None]:
+    """Ctrl-C and SIGTERM stop the runs in order: finished rollouts are kept, every world is closed.
 
     Hold it open until everything is closed: a second Ctrl-C must not break what the first one asked for.
     """
     try:
         async with anyio.create_task_group() as group:
-            group.start_soon(_listen, collection)
+            group.start_soon(_listen, collections)
             yield
             group.cancel_scope.cancel()
     except BaseExceptionGroup as errors:
         raise unwrapped(errors) from None
 
 
-async def _listen(collection: Collection) -> None:
+async def _listen(collections: Sequence[Collection]) -> None:
     if threading.current_thread() is not threading.main_thread():
         return
     with suppress(NotImplementedError), anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async for received in signals:
-            collection.stop(f"interrupted by {signal.Signals(received).name}; repeat the command to continue")
+            for collection in collections:
+                collection.stop(f"interrupted by {signal.Signals(received).name}; repeat the command to continue")

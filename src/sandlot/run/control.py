@@ -72,7 +72,9 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     at_once: int
     """Rollouts that may be in flight."""
     in_flight: int
-    """Rollouts that have started and not ended."""
+    """Rollouts whose agent acts: those that take one of these places."""
+    grading: int = 0
+    """Rollouts whose agent has ended and that are graded."""
     done: int
     """Rollouts stored."""
     planned: int | None
@@ -217,7 +219,7 @@ def running_runs(folder: Path) -> list[RunStatus]:
 
 def requeue_ended(run: Path) -> int:
     """Set aside the failed rollouts of a run that has ended, and return their number: repeating its command takes them again."""
-    if Run(run).is_training:
+    if Run(run).training is not None:
         raise ConfigError(f"`{run}` is a training, which has learned from its rollouts: none is taken again")
     with write_lock(run):
         return set_aside(run, lambda row: row.outcome == "failed")

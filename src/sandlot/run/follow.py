@@ -16,6 +16,7 @@ from sandlot.observe.event_log import EventReader
 from sandlot.observe.events import RolloutEnded, RolloutsRequeued
 from sandlot.observe.live import LiveRun, RunNow
 from sandlot.run.results import Run
+from sandlot.store.columns import arrow
 from sandlot.store.lock import is_live
 
 _TAIL_BYTES = 4 * 2**20
@@ -87,7 +88,8 @@ class Follower:
         self._planned = stored.planned
         self._is_training = stored.is_training
         columns = ["task", "rollout", "outcome", "score", "side", "turns", "seconds", "started"]
-        table = stored.reader.table(columns)
+        # The log of a training has the rollouts of all its environments, each of which has a directory of its own.
+        table = arrow().concat_tables([run.reader.table(columns) for run in stored.environments.values()])
         tail = table.slice(max(0, len(table) - _RECENT)).select(["task", "rollout"])
         self._counted = set(zip(*(column.to_pylist() for column in tail.columns), strict=True))
         scores = [score for score in table.column("score").to_pylist() if score is not None]

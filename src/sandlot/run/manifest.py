@@ -19,7 +19,7 @@ from sandlot.core.task import Task, split_of
 from sandlot.core.types import Json, digest
 from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import environment_fingerprint, setting_fingerprint
-from sandlot.env.image import host_image_digest
+from sandlot.env.image import build_task_images, host_image_digest
 from sandlot.env.session import open_session
 from sandlot.model.engine.precision import processor_name
 from sandlot.run.config import RunConfig, RunPlan
@@ -86,6 +86,7 @@ async def gather_facts(env: Environment, config: RunConfig, plan: RunPlan) -> Ru
     """The fingerprints of a run, and what they were computed from."""
     # In a thread, and before the first rollout: an image that does not exist yet is built here, outside any rollout's deadline.
     written = await anyio.to_thread.run_sync(environment_fingerprint, env)
+    await anyio.to_thread.run_sync(build_task_images, env, plan.tasks)
     agent = config.agent
     judge = config.judge.shown if config.judge else None
     setting = {

@@ -36,6 +36,8 @@ class Sitting(msgspec.Struct, frozen=True, kw_only=True):
     blocked_by: tuple[str, ...] = ()
     examples: tuple[FailureExample, ...] = ()
     """Some of the failures, if the run was stopped as bad."""
+    on: str = "local"
+    """Where rollouts were taken."""
 
 
 _SITTINGS = "sittings.jsonl"
@@ -43,6 +45,8 @@ _EVENT_BYTES = 16 * 2**20
 """The end of the event log that is read for the times of tools."""
 RECIPE, TRAINING_SUMMARY = "recipe.json", "summary.json"
 """Files of a training, beside its rollouts."""
+ENVIRONMENTS = "environments"
+"""Folder in a training's directory: the run directories of its environments after the first."""
 
 
 class _TrainingHead(msgspec.Struct):
@@ -156,7 +160,7 @@ class Run:
     @property
     def verdict(self) -> str:
         """`complete`; `stopped` if too many failures ended its last sitting; `incomplete` if rollouts are missing."""
-        if self.is_training:
+        if self.training:
             return self._training_verdict
         sittings = self.sittings
         if sittings and sittings[-1].tripped:
@@ -169,14 +173,31 @@ class Run:
         return (self.path / RECIPE).is_file()
 
     @property
+    def training(self) -> Path | None:
+        """The directory of the training that these rollouts belong to: this one, or above it for its further environments."""
+        if self.is_training:
+            return self.path
+        above = self.path.resolve().parent
+        return above.parent if above.name == ENVIRONMENTS and (above.parent / RECIPE).is_file() else None
+
+    @property
+    def environments(self) -> "dict[str, Run]":
+        """The runs of all environments of a training, by name, in order; of any other run itself."""
+        names = [self.manifest.environment]
+        if self.is_training:
+            names += sorted(path.parent.name for path in (self.path / ENVIRONMENTS).glob("*/manifest.json"))
+        return {name: self if name == names[0] else Run(self.path / ENVIRONMENTS / name) for name in names}
+
+    @property
     def planned(self) -> int | None:
         """Planned number of rollouts; None for a training, which takes as many as its steps need."""
-        return None if self.is_training else self.manifest.num_rollouts
+        return None if self.training else self.manifest.num_rollouts
 
     @property
     def _training_verdict(self) -> str:
+        assert self.training is not None
         try:
-            return msgspec.json.decode((self.path / TRAINING_SUMMARY).read_bytes(), type=_TrainingHead).verdict
+            return msgspec.json.decode((self.training / TRAINING_SUMMARY).read_bytes(), type=_TrainingHead).verdict
         except FileNotFoundError:
             return "incomplete"
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -199,7 +220,7 @@ class Run:
         settings = Sameness(first=first.manifest.fingerprints.setting, second=second.manifest.fingerprints.setting)
         if settings.first != settings.second and not despite_setting:
             raise ConfigError(f"{settings.note}; compare anyway with `--despite-setting`")
-        compared = compare(_compared(first), _compared(second), settings=settings)
+        compared = compare(compared_rows(first), compared_rows(second), settings=settings)
         places = {str(run.path) for run, asked in ((first, self), (second, other)) if run is not asked}
         if not places:
             return compared
@@ -208,7 +229,7 @@ class Run:
 
     def measured(self) -> "Run":
         """The run that measures the model: itself, or the last held-out evaluation of a training."""
-        if not self.is_training:
+        if self.training is None:
             return self
         found = [path for path in (self.path / "evaluations").glob("*") if path.name.isdecimal()]
         complete = [run for run in map(Run, sorted(found)) if run.finished]
@@ -241,7 +262,7 @@ class Run:
         )
 
 
-def _compared(run: Run) -> Iterator[ComparedRow]:
+def compared_rows(run: Run) -> Iterator[ComparedRow]:
     """The columns that a comparison reads."""
     table = run.reader.table(list(ComparedRow.__struct_fields__))
     return map(ComparedRow, *(column.to_pylist() for column in table.columns))

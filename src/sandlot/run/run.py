@@ -9,12 +9,16 @@ import inspect
 import os
 import resource
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import anyio
+from anyio.abc import TaskStatus
+
 from sandlot.core.concurrency.blocking import blocking
+from sandlot.core.concurrency.garbage import rare_collections
 from sandlot.core.errors import ConfigError
 from sandlot.core.trace import Usage
 from sandlot.core.types import Split
@@ -24,8 +28,9 @@ from sandlot.observe.events import Sink, ignore_event
 from sandlot.observe.lag import LoopWatch
 from sandlot.run.collector import Collection, open_collector, stopped_by_signals
 from sandlot.run.config import RunConfig, RunPlan, Selection, read_config, run_config_of, split_named
-from sandlot.run.prepare import find_directory, prepare_run
+from sandlot.run.prepare import PreparedRun, find_directory, prepare_run
 from sandlot.run.results import Run, Sitting, note_sitting
+from sandlot.run.slots import Room, Slots
 from sandlot.run.trained import require_same_setting
 from sandlot.wiring.config import AgentConfig, ModelConfig
 from sandlot.wiring.models import open_policies
@@ -43,6 +48,7 @@ async def run_config(
     sink: Sink = ignore_event,
     approve: bool = False,
     more: Callable[[Sink], RunPlan | None] = lambda _sink: None,
+    on: str = "local",
 ) -> Run:
     """Run inside an event loop: take every planned rollout that is not stored yet, and return the run.
 
@@ -53,28 +59,105 @@ async def run_config(
     - `sink`: receives the run's events.
     - `approve`: turns that the environment holds (`env.hold`) wait for a person.
     - `more`: is called with the run's sink when everything planned is stored; returns a larger plan, or None to end.
+    - `on`: where rollouts are taken: `local`, `processes:N`, or `ray`.
     """
+    prepared = await _prepare(config, env)
+    collection = Collection()
+    async with stopped_by_signals(collection):
+        path = place or find_directory(runs, prepared)
+        return await _sit(prepared, path, collection, sink=sink, approve=approve, more=more, on=on)
+
+
+async def run_together(
+    configs: Sequence[RunConfig],
+    *,
+    weights: Sequence[float] | None = None,
+    envs: Sequence[Environment | None] | None = None,
+    runs: Path = Path("runs"),
+    sinks: Sequence[Sink] | None = None,
+    on: str = "local",
+) -> list[Run]:
+    """Several runs at once, each in its own directory, in one room for rollouts in flight: the largest `at_once` of them.
+
+    The room is divided by what each run still needs, times its weight (`schedule/shares.py`), and an engine that several of them
+    use is started once. A run that is refused, before anything starts, refuses all; one that breaks later leaves the others
+    alone, and its error is raised when they have ended.
+    """
+    prepared = [await _prepare(config, env) for config, env in zip(configs, envs or [None] * len(configs), strict=True)]
+    paths = [find_directory(runs, each) for each in prepared]
+    _require_different(paths)
+    room = Room(max(config.at_once for config in configs))
+    slots = [Slots(room.at_once, room=room, weight=weight) for weight in weights or [1.0] * len(configs)]
+    collections = [Collection() for _ in configs]
+    errors: list[Exception] = []
+
+    async def one(number: int, *, task_status: TaskStatus[None]) -> None:
+        sink = sinks[number] if sinks is not None else ignore_event
+        try:
+            place, opened = slots[number], task_status.started
+            await _sit(prepared[number], paths[number], collections[number], sink=sink, slots=place, opened=opened, on=on)
+        except Exception as error:  # noqa: BLE001 - raised when the others have ended
+            errors.append(error)
+            with suppress(RuntimeError):  # it broke after it was open
+                task_status.started()
+
+    async with stopped_by_signals(*collections), anyio.create_task_group() as group:
+        for number in range(len(configs)):
+            await group.start(one, number)  # one after the other: the first opens the engine that the others share
+    if errors:
+        raise errors[0]
+    return [Run(path) for path in paths]
+
+
+def _require_different(paths: Sequence[Path]) -> None:
+    twice = next((path for number, path in enumerate(paths) if path in paths[:number]), None)
+    if twice is not None:
+        raise ConfigError(f"two of the runs are the same, `{twice.name}`; leave one out")
+
+
+async def _prepare(config: RunConfig, env: Environment | None) -> PreparedRun:
     prepared = await prepare_run((env or load(config.env)).in_image(config.image), config)
     require_same_setting(config.model, prepared.differences, named=config.other_setting)
-    path = place or find_directory(runs, prepared)
+    return prepared
+
+
+async def _sit(  # noqa: PLR0913 - what a sitting may differ in, all by keyword
+    prepared: PreparedRun,
+    path: Path,
+    collection: Collection,
+    *,
+    sink: Sink,
+    approve: bool = False,
+    more: Callable[[Sink], RunPlan | None] = lambda _sink: None,
+    slots: Slots | None = None,
+    opened: Callable[[], None] = lambda: None,
+    on: str = "local",
+) -> Run:
+    """One sitting of a run: open it, collect until nothing is missing or it is stopped, and note how that went.
+
+    `opened` is called when everything is open.
+    """
+    config = prepared.config
     started_s, cpu_s = time.monotonic(), cpu_seconds()
-    collection = Collection()
     lag = LoopWatch()
-    opened = False
+    is_open = False
     policies = open_policies(config.model, config.agent, prepared.env, _spent(path))
     with collection.until_stopped() as opening:
         async with (
-            stopped_by_signals(collection),
-            open_collector(prepared, path, policies=policies, collection=collection, sink=sink, approve=approve) as collector,
+            open_collector(
+                prepared, path, policies=policies, collection=collection, sink=sink, approve=approve, slots=slots, on=on
+            ) as collector,
             lag,
         ):
-            opened = True
+            is_open = True
+            opened()
             lag.report_to(collector.sink)
             collection.release(opening)
             wanted: RunPlan | None = prepared.plan
-            while wanted is not None and collection.stopped is None:
-                await collector.collect(wanted)
-                wanted = more(collector.sink) if collection.stopped is None else None
+            with rare_collections():  # when all is open: what is there now stays
+                while wanted is not None and collection.stopped is None:
+                    await collector.collect(wanted)
+                    wanted = more(collector.sink) if collection.stopped is None else None
             loop = lag.report()
             sitting = Sitting(
                 wall_s=time.monotonic() - started_s,
@@ -85,9 +168,10 @@ async def run_config(
                 examples=collection.examples,
                 lag_p99_s=loop.p99_s,
                 blocked_by=loop.blocked_by(_WORTH_REPORTING_S),
+                on=on,
             )
             note_sitting(path, sitting)  # before the lock is released: who sees that the run has ended finds how
-    if not opened:
+    if not is_open:
         raise KeyboardInterrupt(collection.stopped)  # stopped while opening, such as loading a model: nothing has been taken
     return Run(path)
 
@@ -112,6 +196,7 @@ async def run_async(  # noqa: PLR0913 - the everyday fields of a run, all by key
     other_setting: bool = False,
     runs: str | Path = "runs",
     sink: Sink = ignore_event,
+    on: str = "local",
 ) -> Run:
     """Run an environment with a model, store every rollout, and return the `Run`.
 
@@ -134,9 +219,10 @@ async def run_async(  # noqa: PLR0913 - the everyday fields of a run, all by key
     - `seed`: the seed of sampling. Default: another one in each run.
     - `other_setting`: allow another setting than the one the model was trained in; without this, it is refused.
     - `config`: the whole run: a `RunConfig`, or a JSON file as `sandlot run --dry-run` prints it. Beside it, give only `env` (an
-      `Environment` object), `runs` and `sink`.
+      `Environment` object), `runs`, `sink` and `on`.
     - `runs`: the folder for run directories.
     - `sink`: receives the run's events, as a function of one argument.
+    - `on`: where rollouts are taken: `local`, this process, `processes:N`, that many worker processes, or `ray`, a Ray cluster.
 
     ```python
     import sandlot
@@ -149,7 +235,7 @@ async def run_async(  # noqa: PLR0913 - the everyday fields of a run, all by key
     given |= {"sandbox": sandbox, "at_once": at_once, "user": user, "judge": judge, "rubric": rubric, "agent": agent}
     given |= {"seed": seed, "other_setting": other_setting}
     environment = load(env) if env is not None else None
-    return await run_config(_config_of(environment, config, given), env=environment, runs=Path(runs), sink=sink)
+    return await run_config(_config_of(environment, config, given), env=environment, runs=Path(runs), sink=sink, on=on)
 
 
 def _config_of(env: Environment | None, config: RunConfig | str | Path | None, given: dict[str, Any]) -> RunConfig:

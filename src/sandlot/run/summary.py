@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from sandlot.core.stats.intervals import Interval, Sums, clustered_mean, clustered_share, pass_at_k, quantile
-from sandlot.core.trace import TraceRow
+from sandlot.core.trace import AFTER_THE_END, TraceRow
 from sandlot.core.types import Json, Side
 from sandlot.store.columns import PHASE, Table, rows_of
 
@@ -40,7 +40,7 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Durations(msgspec.Struct, frozen=True, kw_only=True):
-    """How long rollouts took, in seconds."""
+    """How long it took, in seconds."""
 
     p50: float
     p90: float
@@ -98,7 +98,9 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     completion_tokens: int
     usd: float
     durations: Durations | None
-    """None if there were no rollouts."""
+    """Of rollouts; None if there were none."""
+    reward_latency: Durations | None
+    """From the agent's end to its score: gathering evidence, closing the world, waiting, grading. None if none was scored."""
     phases: dict[str, Phase]
     """Longest first."""
     slowest: tuple[Slow, ...]
@@ -165,6 +167,7 @@ def summarise(
         completion_tokens=count.completion_tokens,
         usd=count.usd,
         durations=_durations(count.seconds),
+        reward_latency=_durations(count.latencies),
         phases=_phases(count.phases),
         slowest=tuple(count.slowest),
         splits=_portions(((task.split, task) for task in tasks.values()), count.bounds),
@@ -199,6 +202,7 @@ class _Count:
         self.histogram = [0] * _BINS
         self.bounds = (0.0, 1.0)
         self.seconds = array("d")
+        self.latencies = array("d")
         self.slowest: list[Slow] = []
         self.attempts = self.turns = self.calls = self.tool_errors = self.prompt_tokens = self.completion_tokens = 0
         self.usd = 0.0
@@ -224,6 +228,7 @@ class _Count:
         self.usd += total("usd")
         seconds = table.column("seconds").to_numpy()
         self.seconds.frombytes(seconds.tobytes())
+        self.latencies.frombytes(_latencies(table).tobytes())
         slow = rows_of(table.take((-seconds).argsort(kind="stable")[:_NUM_SLOWEST]))
         self.slowest = heapq.nlargest(_NUM_SLOWEST, [*self.slowest, *map(_slow, slow)])
         for name in table.column_names:
@@ -269,6 +274,15 @@ class _Count:
 
 def _compute() -> Any:
     return import_module("pyarrow.compute")  # as in `store/columns.py`: importing it takes long
+
+
+def _latencies(table: Table) -> Any:
+    """Of every scored row the seconds from the agent's end to its score; a phase that it did not have took none."""
+    import numpy as np  # noqa: PLC0415 - small runs do not need it
+
+    scored = table.filter(_compute().is_valid(table.column("score")))
+    phases = [name for name in (PHASE + phase for phase in AFTER_THE_END) if name in table.column_names]
+    return sum((scored.column(name).fill_null(0.0).to_numpy() for name in phases), np.zeros(scored.num_rows))
 
 
 def _slow(row: TraceRow) -> Slow:

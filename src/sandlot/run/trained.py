@@ -43,23 +43,29 @@ class TrainedIn(msgspec.Struct, frozen=True, kw_only=True):
     """The training run's name."""
     version: int
     """Number of updates."""
+    others: tuple["TrainedIn", ...] = ()
+    """The settings of the training's other environments, if it had several."""
 
     def encoded(self) -> bytes:
         """The JSON of the file."""
         return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
 
 
-def training_record(facts: RunFacts, environment: str, run: str, version: int) -> TrainedIn:
-    """The record of a version of a training run."""
-    return TrainedIn(
-        environment=environment,
-        environment_fingerprint=facts.prints.environment,
-        setting_fingerprint=facts.prints.setting,
-        setting=facts.setting,
-        tools=facts.tools,
-        run=run,
-        version=version,
+def training_record(settings: Sequence[tuple[str, RunFacts]], run: str, version: int) -> TrainedIn:
+    """The record of a version of a training run in these environments, given by name."""
+    first, *others = (
+        TrainedIn(
+            environment=environment,
+            environment_fingerprint=facts.prints.environment,
+            setting_fingerprint=facts.prints.setting,
+            setting=facts.setting,
+            tools=facts.tools,
+            run=run,
+            version=version,
+        )
+        for environment, facts in settings
     )
+    return msgspec.structs.replace(first, others=tuple(others))
 
 
 def read_trained(folder: Path) -> TrainedIn | None:
@@ -87,9 +93,10 @@ def setting_differences(model: ModelConfig, facts: RunFacts, environment: str) -
     """How this setting differs from the one the model was trained in; empty if it does not, or if that is not known."""
     folder = folder_of_model(model)
     trained = read_trained(folder) if folder is not None else None
-    if trained is None or trained.setting_fingerprint == facts.prints.setting:
+    if trained is None or any(each.setting_fingerprint == facts.prints.setting for each in (trained, *trained.others)):
         return ()
-    found = [printable(each) for each in _differences(trained, facts, environment)]
+    same = next((each for each in trained.others if each.environment == environment), trained)
+    found = [printable(each) for each in _differences(same, facts, environment)]
     return tuple(found) or ("the fingerprint of the setting",)
 
 

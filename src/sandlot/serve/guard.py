@@ -7,7 +7,7 @@ must be JSON, which a browser sends to another origin only after a preflight req
 
 import ipaddress
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
@@ -29,7 +29,7 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
-        refusal = self._refusal(scope["method"], Headers(scope=scope)) if scope["type"] == "http" else None
+        refusal = self.refusal(scope["method"], Headers(scope=scope)) if scope["type"] == "http" else None
         if refusal is None:
             await self._app(scope, receive, send)
             return
@@ -37,7 +37,8 @@ class Guard:
         error = {"message": message, "type": "invalid_request_error", "code": status}
         await JSONResponse({"error": error}, status)(scope, receive, send)
 
-    def _refusal(self, method: str, headers: Headers) -> tuple[int, str] | None:
+    def refusal(self, method: str, headers: Mapping[str, str]) -> tuple[int, str] | None:
+        """The status and the reason of a refusal; None for a request that may pass. Headers are found in any case."""
         host = headers.get("host", "")
         if not self._is_known(f"http://{host}"):
             return 421, f"unknown host `{host[:200]}`; start the server with `--allow-host NAME` to allow it"

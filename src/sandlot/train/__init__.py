@@ -4,6 +4,8 @@ Authors of recipes import from here. Each name is imported when it is first used
 
 A recipe:
     Recipe, Evaluation, Optimisation, CollapseGuard, Sampling, AgentConfig    all settings of a training run
+    TrainingEnv, TowardsBand                     several environments; sampling weights that follow the pass rate
+    TaskRecord, GroupResult                     what weights of your own, `Recipe(weigh=...)`, are computed from
     load_recipe                                 a recipe from a Python file
     polite, spaced                              held-out tasks in other words, for `Evaluation(variants=...)`
 
@@ -74,8 +76,12 @@ if TYPE_CHECKING:
     from sandlot.train.rows import Member as Member
     from sandlot.train.rows import Row as Row
     from sandlot.train.trainer import Optimisation as Optimisation
+    from sandlot.train.training_env import TrainingEnv as TrainingEnv
     from sandlot.train.variants import polite as polite
     from sandlot.train.variants import spaced as spaced
+    from sandlot.train.weights import GroupResult as GroupResult
+    from sandlot.train.weights import TaskRecord as TaskRecord
+    from sandlot.train.weights import TowardsBand as TowardsBand
     from sandlot.wiring.config import AgentConfig as AgentConfig
 
 _NAMES = {
@@ -94,7 +100,9 @@ _NAMES = {
     "train.reward_training": ["RewardRecipe", "train_reward_model"],
     "train.rows": ["Group", "Member", "Row"],
     "train.trainer": ["Optimisation"],
+    "train.training_env": ["TrainingEnv"],
     "train.variants": ["polite", "spaced"],
+    "train.weights": ["GroupResult", "TaskRecord", "TowardsBand"],
     "wiring.config": ["AgentConfig"],
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}

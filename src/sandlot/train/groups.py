@@ -1,4 +1,4 @@
-"""Groups of rollouts in the order of their tasks, started as early as staleness allows and never discarded.
+"""Groups of rollouts in the order of their choices (`choices.py`), started as early as staleness allows, never discarded.
 
 Staleness is bounded by admission: with B groups per step and a bound of E versions, at most (E + 1) B groups are started beyond
 those that the last published version was trained on. Groups are used in the order they were started, B or more per step, so one
@@ -7,29 +7,16 @@ that started at version v is used at v + E at the latest. A crash loses nothing:
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from random import Random
 
 import anyio
 import anyio.abc
 
 from sandlot.core.errors import unwrapped
-from sandlot.core.task import Task
 from sandlot.core.trace import Trace
+from sandlot.train.choices import TaskChoice, TaskChoices
 
-Take = Callable[[Task, int], Awaitable[Trace]]
-"""One rollout of a task by its number: read if it is stored, else taken and stored."""
-
-
-def task_order(tasks: list[Task], seed: int) -> Callable[[int], tuple[Task, int]]:
-    """Returns for the n-th group its task, and how often that task came before: all tasks once, shuffled, then again."""
-
-    def at(number: int) -> tuple[Task, int]:
-        epoch, place = divmod(number, len(tasks))
-        order = list(range(len(tasks)))
-        Random(f"{seed}/{epoch}").shuffle(order)  # noqa: S311 - seeded on purpose
-        return tasks[order[place]], epoch
-
-    return at
+Take = Callable[[TaskChoice, int], Awaitable[Trace]]
+"""One rollout of a chosen task by its number: read if it is stored, else taken and stored."""
 
 
 class Groups:
@@ -38,7 +25,7 @@ class Groups:
     def __init__(
         self,
         take: Take,
-        order: Callable[[int], tuple[Task, int]],
+        choices: TaskChoices,
         *,
         size: int,
         step: int,
@@ -46,7 +33,7 @@ class Groups:
         first: int,
         steps: int | None = None,
     ) -> None:
-        self._take, self._order, self._size = take, order, size
+        self._take, self._choices, self._size = take, choices, size
         self._step, self._staleness = step, staleness
         self.taken = first
         """Groups that the loop has used; the number of the next one."""
@@ -58,23 +45,30 @@ class Groups:
         self._changed = anyio.Event()
         self._done: dict[int, list[Trace]] = {}
 
-    async def next(self, count: int) -> list[tuple[Task, list[Trace]]]:
+    @property
+    def weights(self) -> dict[str, float]:
+        """The mean sampling weight of each environment's tasks."""
+        return self._choices.means
+
+    async def next(self, count: int) -> list[tuple[TaskChoice, list[Trace]]]:
         """The next groups in order, when all their rollouts have ended."""
         self._wanted = self.taken + count
         self._notify()
         return [await self._one() for _ in range(count)]
 
-    async def _one(self) -> tuple[Task, list[Trace]]:
+    async def _one(self) -> tuple[TaskChoice, list[Trace]]:
         while self.taken not in self._done:
             await self._changed.wait()
         traces = self._done.pop(self.taken)
-        task, _ = self._order(self.taken)
+        choice = self._choices.at(self.taken)
+        self._choices.note(self.taken, traces)
         self.taken += 1
-        return task, traces
+        return choice, traces
 
     def published(self) -> None:
         """Note that the weights trained on all groups so far are published."""
         self._settled = self.taken
+        self._choices.settle()
         self._steps = self._steps - 1 if self._steps is not None else None
         self._notify()
 
@@ -93,15 +87,14 @@ class Groups:
         while True:
             while number >= self._room():
                 await self._changed.wait()
-            workers.start_soon(self._collect, number)
+            workers.start_soon(self._collect, number, self._choices.at(number))
             number += 1
 
-    async def _collect(self, number: int) -> None:
-        task, before = self._order(number)
+    async def _collect(self, number: int, choice: TaskChoice) -> None:
         traces: list[Trace | None] = [None] * self._size
 
         async def one(member: int) -> None:
-            traces[member] = await self._take(task, before * self._size + member)
+            traces[member] = await self._take(choice, choice.before * self._size + member)
 
         async with anyio.create_task_group() as members:
             for member in range(self._size):

@@ -5,7 +5,7 @@ of weights are parts of their own. A training that was killed continues when thi
 """
 
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -27,14 +27,18 @@ from sandlot.observe.lag import LoopWatch
 from sandlot.observe.training_records import Collapse, Learned, WentBack
 from sandlot.run.collector import Collection, stopped_by_signals
 from sandlot.train.algorithms.algorithms import teaches
-from sandlot.train.groups import Groups, open_groups, task_order
+from sandlot.train.choices import FILE as CHOICES
+from sandlot.train.choices import TaskChoice, TaskChoices
+from sandlot.train.groups import Groups, open_groups
+from sandlot.train.open_environment import EVALUATION
 from sandlot.train.pairs import PairBatches
 from sandlot.train.recipe import Recipe
 from sandlot.train.report.progress import TrainingProgress, summarise_evaluation, summarise_pairs, summarise_step
 from sandlot.train.rows import Group, group_of
 from sandlot.train.tally import Update
 from sandlot.train.tracking import settings_of
-from sandlot.train.training import EVALUATION, Training, open_training
+from sandlot.train.training import Training, open_training
+from sandlot.train.weights import GroupResult, weigh_equally
 
 
 async def learn(recipe: Recipe, path: Path, sink: Sink, end: Callable[[TrainingProgress], None]) -> TrainingProgress:
@@ -54,13 +58,13 @@ async def learn(recipe: Recipe, path: Path, sink: Sink, end: Callable[[TrainingP
             async with _open_batches(run) as groups:
                 for version in range(run.standing.version + 1, recipe.steps + 1):
                     started = time.monotonic()
-                    batch, traces = await _collect_batch(run, groups)
-                    examples = recipe.algorithm(batch, run.trainer.values if recipe.critic else None)
+                    batch = await _collect_batch(run, groups)
+                    examples = recipe.algorithm([group for group, _ in batch], run.trainer.values if recipe.critic else None)
                     run.updating = True
                     update = await off_loop("update", lambda examples=examples: run.trainer.update(examples, progress.rate))
                     seconds = time.monotonic() - started
                     # Before the weights are saved: a crash between the two repeats the step, and never loses its line.
-                    progress.add(_summarise(version, batch, traces, update, seconds, recipe))
+                    progress.add(_summarise(version, batch, update, seconds, recipe, groups))
                     run.standing = msgspec.structs.replace(run.standing, version=version, groups=groups.taken)
                     run.updating = False
                     alarm = progress.check_alarm()
@@ -83,8 +87,8 @@ def _training_began(run: Training, progress: TrainingProgress) -> TrainingBegan:
     recipe = run.recipe
     return TrainingBegan(
         path=str(run.path),
-        environment=run.env.name,
-        sandboxed=run.env.image is not None,
+        environment=", ".join(run.environments),
+        sandboxed=any(each.prepared.env.image is not None for each in run.environments.values()),
         model=recipe.model,
         steps=recipe.steps,
         tasks=recipe.tasks,
@@ -92,19 +96,38 @@ def _training_began(run: Training, progress: TrainingProgress) -> TrainingBegan:
         version=run.standing.version,
         heldout=progress.evaluations[-1].mean if progress.evaluations else None,
         alarmed=bool(progress.alarms),
-        differences=run.collector.prepared.differences,
+        differences=tuple(dict.fromkeys(each for env in run.environments.values() for each in env.prepared.run.differences)),
         settings=settings_of(recipe),
         pairs=len(run.pairs.groups) if run.pairs is not None else 0,
         left_out=run.pairs.used.sentence if run.pairs is not None else "",
     )
 
 
+def _choices_of(run: Training) -> TaskChoices:
+    """The choices of tasks, with the results of the groups that the weights were trained on in earlier sittings."""
+    recipe, envs = run.recipe, run.environments
+    choices = TaskChoices(
+        {name: env.prepared.run.plan.tasks for name, env in envs.items()},
+        seed=recipe.seed,
+        shares={name: env.prepared.settings.weight for name, env in envs.items()},
+        weigh=recipe.weigh or weigh_equally,
+        file=run.path / CHOICES,
+    )
+    if run.standing.groups and recipe.weigh is not None:
+        results = {name: env.group_results(recipe.group) for name, env in envs.items()}
+        for number in range(run.standing.groups):
+            choice = choices.at(number)
+            choices.note_result(number, results[choice.environment].get((choice.task.id, choice.before), GroupResult(0, 0, 0.0)))
+        choices.settle()
+    return choices
+
+
 def _groups_of(run: Training) -> Groups:
-    """Groups of the tasks in shuffled order, repeated, from where the run stopped."""
+    """Groups of rollouts, from where the run stopped."""
     recipe = run.recipe
     return Groups(
         run.rollout,
-        task_order(run.tasks, recipe.seed),
+        _choices_of(run),
         size=recipe.group,
         step=recipe.tasks,
         staleness=recipe.staleness,
@@ -123,34 +146,39 @@ async def _open_batches(run: Training) -> AsyncGenerator[Groups | PairBatches]:
         yield groups
 
 
-async def _collect_batch(run: Training, groups: Groups | PairBatches) -> tuple[list[Group], list[Trace]]:
-    """The groups of one step. Those without a training signal are replaced, as often as the recipe allows."""
+async def _collect_batch(run: Training, groups: Groups | PairBatches) -> list[tuple[Group, list[Trace]]]:
+    """The groups of one step, each with its traces. Those that teach nothing are replaced, as often as the recipe allows."""
     recipe = run.recipe
     if isinstance(groups, PairBatches):
-        return groups.next(recipe.tasks), []
-    batch: list[Group] = []
-    traces: list[Trace] = []
+        return [(group, []) for group in groups.next(recipe.tasks)]
+    batch: list[tuple[Group, list[Trace]]] = []
     missing = recipe.tasks
     while missing:
-        for task, members in await groups.next(missing):
-            batch.append(await _grouped(task.id, members, recipe.reward))
-            traces += members
-        missing = recipe.tasks - sum(teaches(recipe.algorithm, group) for group in batch)
+        for choice, members in await groups.next(missing):
+            batch.append((await _grouped(choice, members, recipe.reward), members))
+        missing = recipe.tasks - sum(teaches(recipe.algorithm, group) for group, _ in batch)
         missing = min(missing, recipe.tasks * recipe.resample - len(batch))
-    return batch, traces
+    return batch
 
 
-async def _grouped(task: str, traces: list[Trace], reward: Callable[[Trace], float] | None) -> Group:
+async def _grouped(choice: TaskChoice, traces: list[Trace], reward: Callable[[Trace], float] | None) -> Group:
     """The group of a task; a reward of the recipe's own may take long, so it is computed in a thread."""
     if reward is None:
-        return group_of(task, traces)
-    return await off_loop("reward", lambda: group_of(task, traces, reward))
+        return group_of(choice.task.id, traces, environment=choice.environment)
+    return await off_loop("reward", lambda: group_of(choice.task.id, traces, reward, environment=choice.environment))
 
 
-def _summarise(version: int, batch: list[Group], traces: list[Trace], update: Update, seconds: float, recipe: Recipe) -> Learned:
-    if recipe.pairs is not None:
-        return summarise_pairs(version, batch, update, seconds)
-    return summarise_step(version, batch, traces, update, seconds, recipe)
+def _summarise(
+    version: int,
+    batch: Sequence[tuple[Group, list[Trace]]],
+    update: Update,
+    seconds: float,
+    recipe: Recipe,
+    groups: Groups | PairBatches,
+) -> Learned:
+    if isinstance(groups, PairBatches):
+        return summarise_pairs(version, len(batch), update, seconds)
+    return summarise_step(version, batch, update, seconds, recipe, groups.weights)
 
 
 async def _evaluate(run: Training, progress: TrainingProgress) -> None:
@@ -159,8 +187,9 @@ async def _evaluate(run: Training, progress: TrainingProgress) -> None:
     if not recipe.evaluates(version):
         return
     if not any(line.version == version for line in progress.evaluations):
-        name = run.collector.name + EVALUATION
-        emit(EvaluationBegan(version=version, run=name, num_rollouts=run.heldout.num_rollouts))
+        first, *others = (env.collector.name + EVALUATION for env in run.environments.values())
+        planned = sum(env.heldout.num_rollouts for env in run.environments.values())
+        emit(EvaluationBegan(version=version, run=first, others=tuple(others), num_rollouts=planned))
         progress.add(summarise_evaluation(version, await run.evaluate(version), run.path))
         emit(EvaluationEnded(evaluation=progress.evaluations[-1]))
     best = progress.best

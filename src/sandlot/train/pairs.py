@@ -1,4 +1,4 @@
-"""Pairs from a file: a better and a worse answer to the same prompt, as `sandlot export --as pairs` and TRL write them.
+"""Pairs from a file: a better and a worse answer to the same prompt, as `sandlot export pairs RUN` and TRL write them.
 
 The whole file is read and rendered before anything is trained, so that a broken line is found at once: the error names the file
 and the line. Pairs that teach nothing (equal answers) or do not fit the model's context are left out and counted.
@@ -135,7 +135,7 @@ def load_pairs(file: Path, renderer: TokenRenderer, context: int) -> RenderedPai
         too_long=tuple(left_out["too_long"]),
     )
     if not groups:
-        raise ConfigError(used.sentence or f"`{file}` has no pairs; `sandlot export RUN --as pairs` writes some")
+        raise ConfigError(used.sentence or f"`{file}` has no pairs; `sandlot export pairs RUN` writes some")
     return RenderedPairs(tuple(groups), used, tuple(tools.values()))
 
 
@@ -228,7 +228,7 @@ class _Line(msgspec.Struct):
 def read_pairs(file: Path) -> Iterator[Pair]:
     """The pairs of a `.jsonl` or `.parquet` file, one by one; `ConfigError` names the first line that is wrong."""
     if not file.is_file():
-        raise ConfigError(f"no file `{file}`; `sandlot export RUN --as pairs --out pairs.jsonl` writes pairs")
+        raise ConfigError(f"no file `{file}`; `sandlot export pairs RUN --out pairs.jsonl` writes pairs")
     if file.suffix not in {".jsonl", ".parquet"}:
         raise ConfigError(f"`{file}` has an unknown format; pairs are read from .jsonl and .parquet")
     for number, line in _parquet_lines(file) if file.suffix == ".parquet" else _jsonl_lines(file):

@@ -1,6 +1,6 @@
 """A recipe: the whole configuration of a training, in one frozen record that a short Python function returns."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -19,7 +19,9 @@ from sandlot.train.algorithms.losses import corrects_staleness
 from sandlot.train.algorithms.shaping import Shaped
 from sandlot.train.guard import CollapseGuard
 from sandlot.train.trainer import Optimisation
+from sandlot.train.training_env import TrainingEnv
 from sandlot.train.variants import Variant
+from sandlot.train.weights import Weigh
 from sandlot.wiring.config import AgentConfig, ModelConfig
 
 
@@ -79,8 +81,10 @@ class Recipe:
 
     name: str
     """The run is stored in `runs/NAME`."""
-    env: str | Path | Environment
-    """A path, an installed name, or an `Environment`."""
+    env: str | Path | Environment | None = None
+    """A path, an installed name, or an `Environment`; None with `envs`."""
+    envs: Sequence[str | Path | Environment | TrainingEnv] | None = None
+    """Several environments to learn together, instead of `env`; a `TrainingEnv` has a weight, limits and so on of its own."""
     model: str = "rookie"
     """`rookie`, `smollm2` or `hf:FOLDER`."""
     steps: int = 50
@@ -118,7 +122,7 @@ class Recipe:
     """Whose rollouts are imitated: `scripted:golden`, `replay:RUN`, `openai:NAME@URL`; None for the model's own."""
     pairs: str | Path | None = None
     """Learn from this file of pairs instead of rollouts, `tasks` pairs per step: `.jsonl` or `.parquet` with `prompt`, `chosen`
-    and `rejected`, as `sandlot export --as pairs` writes it; needs `algorithm=Prefer()`."""
+    and `rejected`, as `sandlot export pairs RUN` writes it; needs `algorithm=Prefer()`."""
     user: str | None = None
     """The model that simulates the environment's user, in training and evaluation: any model, `scripted:persona`, or
     `replay:RUN`; None for the author's own replies, or no user."""
@@ -148,6 +152,8 @@ class Recipe:
     """Train on these tasks only: ids, or the path of the `curriculum.json` that `sandlot calibrate` wrote."""
     select: Callable[[Task], bool] | None = None
     """Use only tasks for which it returns True, in training and in evaluation."""
+    weigh: Weigh | None = None
+    """Sampling weights of tasks by what the model made of them, such as `TowardsBand()`; None: all the same."""
 
     def __post_init__(self) -> None:
         limits = {"steps": 1, "tasks": 1, "group": 1, "staleness": 0, "resample": 1, "at_once": 1, "warn_idle": 0, "stop_idle": 0}
@@ -166,6 +172,7 @@ class Recipe:
                 f"recipe `{self.name}`: `{without_secrets(self.teacher)}` is not the policy in training, so its turns have no "
                 "policy gradient; imitate them (`algorithm=Imitate()`) or leave `teacher` out"
             )
+        _require_environments(self)
         _require_staleness_correction(self)
         _require_policy_loss(self)
         if self.sampling.top_p != 1.0 or self.sampling.top_k:
@@ -174,6 +181,13 @@ class Recipe:
                 "that is trained; use top_p=1 and top_k=0, and truncate in `evaluation.sampling` only"
             )
 
+    @property
+    def environments(self) -> tuple[TrainingEnv, ...]:
+        """The environments, each with its settings; one if the recipe names `env`."""
+        if self.env is not None:
+            return (TrainingEnv(env=self.env, curriculum=self.curriculum, user=self.user),)
+        return tuple(each if isinstance(each, TrainingEnv) else TrainingEnv(env=each) for each in self.envs or ())
+
     def evaluates(self, version: int) -> bool:
         """True if this version is measured on held-out tasks."""
         return version % self.evaluation.every == 0 or version == self.steps
@@ -181,6 +195,21 @@ class Recipe:
     def but(self, **changed: Any) -> "Recipe":
         """The same recipe with some fields changed."""
         return replace(self, **changed)
+
+
+def _require_environments(recipe: Recipe) -> None:
+    if (recipe.env is None) == (not recipe.envs):
+        raise ConfigError(f"recipe `{recipe.name}`: give `env`, or several environments as `envs`, not both")
+    if isinstance(recipe.envs, str):
+        raise ConfigError(f"recipe `{recipe.name}`: `envs` is the text `{recipe.envs}`; give a list, or `env`")
+    own = [name for name in ("curriculum", "user") if recipe.envs and getattr(recipe, name)]
+    if own:
+        raise ConfigError(
+            f"recipe `{recipe.name}`: `{own[0]}` belongs to one environment; with `envs`, give it there: "
+            f"`TrainingEnv(env=..., {own[0]}=...)`"
+        )
+    if recipe.pairs is not None and recipe.envs:
+        raise ConfigError(f"recipe `{recipe.name}`: a training on `pairs` has one environment, which measures it; give `env`")
 
 
 def _require_policy_loss(recipe: Recipe) -> None:
@@ -254,10 +283,10 @@ def as_plain_data(value: Any) -> Any:
         return msgspec.to_builtins(value)
     if is_dataclass(value) and not isinstance(value, type):
         named = {entry.name: as_plain_data(getattr(value, entry.name)) for entry in fields(value)}
-        named = _public(named) if isinstance(value, Recipe) else named
+        named = _public(named) if isinstance(value, Recipe | TrainingEnv) else named
         return (
             named
-            if isinstance(value, Recipe | Evaluation | Optimisation | CollapseGuard)
+            if isinstance(value, Recipe | Evaluation | Optimisation | CollapseGuard | TrainingEnv)
             else {"is": type(value).__name__, **named}
         )
     if isinstance(value, Mapping):
@@ -276,6 +305,9 @@ def require_same_recipe(recipe: Recipe, path: Path) -> None:
         wanted: dict[str, Any] = msgspec.json.decode(_encode_recipe(recipe))
         for each in (begun, wanted):
             each["optimisation"].pop("compiled", None)  # sets the pace only, as `device` does
+            for env in each.get("envs") or ():
+                if isinstance(env, dict):
+                    cast("dict[str, Any]", env).pop("at_once", None)  # likewise
         changed = [name for name, value in wanted.items() if name not in _PACE and begun.get(name) != value]
         if changed:
             raise ConfigError(f"`{path}` was begun with another {', '.join(changed)}; name a new folder with `--run`")

@@ -58,7 +58,7 @@ class RewardRecipe:
     """
 
     pairs: str | Path
-    """The file of pairs, `.jsonl` or `.parquet`, as `sandlot export --as pairs` writes it."""
+    """The file of pairs, `.jsonl` or `.parquet`, as `sandlot export pairs RUN` writes it."""
     model: str = "rookie"
     """The model it begins as: `rookie`, `smollm2` or `hf:FOLDER`."""
     steps: int = 50

@@ -56,6 +56,8 @@ class Group:
     members: tuple[Member, ...]
     dropped: int = 0
     """Rollouts that failed or were cancelled; they have no reward."""
+    environment: str = ""
+    """Name of the environment; empty for pairs of a file."""
 
     @property
     def rewards(self) -> Floats:
@@ -77,7 +79,9 @@ class _Together(Protocol):
         ...
 
 
-def group_of(task: str, traces: Sequence[Trace], reward: Callable[[Trace], float] | None = None) -> Group:
+def group_of(
+    task: str, traces: Sequence[Trace], reward: Callable[[Trace], float] | None = None, *, environment: str = ""
+) -> Group:
     """The group of one task's traces; `reward` replaces the score.
 
     Left out and counted: traces that failed, in which nothing was sampled, or that have no reward.
@@ -89,7 +93,7 @@ def group_of(task: str, traces: Sequence[Trace], reward: Callable[[Trace], float
         rewards = [reward(trace) if reward else score_of(trace) for trace in scored]
     pairs = zip(rewards, scored, strict=True)
     members = tuple(Member(reward=each, rows=rows_of(trace)) for each, trace in pairs if each is not None)
-    return Group(task=task, members=members, dropped=len(traces) - len(members))
+    return Group(task=task, members=members, dropped=len(traces) - len(members), environment=environment)
 
 
 def score_of(trace: Trace) -> float:

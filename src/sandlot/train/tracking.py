@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from sandlot.core.errors import HarnessError, SandlotError, boundary
 from sandlot.observe.events import (
@@ -128,10 +129,10 @@ class Tracking:
 
 def settings_of(recipe: Recipe) -> dict[str, str | int | float]:
     """The settings of a recipe that a tracker receives: numbers, and names without addresses."""
-    env = recipe.env if isinstance(recipe.env, str | Path) else recipe.env.name
+    envs = (each.env for each in recipe.environments)
     optimisation = recipe.optimisation
     return {
-        "environment": Path(env).name,
+        "environment": ", ".join(Path(env).name if isinstance(env, str | Path) else env.name for env in envs),
         "model": recipe.model.partition(":")[0] if "@" in recipe.model else Path(recipe.model).name,
         "algorithm": type(recipe.algorithm).__name__,
         "steps": recipe.steps,
@@ -171,10 +172,21 @@ def figures_of_step(step: Learned) -> dict[str, float]:
         "train/tokens_per_s": step.tokens_per_s,
         **({f"diversity/{name}": getattr(step.diversity, name) for name in _DIVERSITY} if step.diversity else {}),
         **{f"time/{name}": share for name, share in step.shares.items()},
+        **(_by_environment(step.environments, {"reward": "reward", "passed": "passed", "weight": "weight"}, "train")),
     }
 
 
 def figures_of_evaluation(evaluation: Measured) -> dict[str, float]:
     """The figures of an evaluation by name."""
     names = {"mean": "score", "low": "score_low", "high": "score_high", "passed": "passed", "failed": "failed"}
-    return {f"heldout/{name}": float(getattr(evaluation, field)) for field, name in names.items()}
+    return {
+        **{f"heldout/{name}": float(getattr(evaluation, field)) for field, name in names.items()},
+        **_by_environment(evaluation.environments, {"mean": "score", "passed": "passed"}, "heldout"),
+    }
+
+
+def _by_environment(parts: Mapping[str, Any], names: Mapping[str, str], kind: str) -> dict[str, float]:
+    """The figures of each environment, if there are several."""
+    if len(parts) < 2:
+        return {}
+    return {f"{kind}/{env}/{name}": float(getattr(part, field)) for env, part in parts.items() for field, name in names.items()}

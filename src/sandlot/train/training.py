@@ -5,25 +5,19 @@ directory is an ordinary one, so `sandlot show`, `replay` and `tokens` work on t
 """
 
 import functools
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import anyio.lowlevel
 import msgspec
 import torch
 
 from sandlot.core.concurrency.threads import off_loop
-from sandlot.core.errors import ConfigError, boundary
+from sandlot.core.errors import ConfigError
 from sandlot.core.ports.model import Sampling
 from sandlot.core.ports.session import Policies
-from sandlot.core.task import Task
 from sandlot.core.trace import Trace
-from sandlot.core.types import Split, derive_seed
-from sandlot.env.environment import Environment
-from sandlot.env.function import dialogue_of
-from sandlot.env.load import load
 from sandlot.model.engine.weights import model_folder
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.folder import load_folder
@@ -34,26 +28,18 @@ from sandlot.model.render.open import open_renderer
 from sandlot.model.render.renderer import TokenRenderer
 from sandlot.observe.events import Sink
 from sandlot.observe.training_records import Measured
-from sandlot.run.collector import Collection, Collector, open_collector
-from sandlot.run.config import RunConfig, RunPlan, Selection, plan_run
-from sandlot.run.curriculum import curriculum_tasks
-from sandlot.run.prepare import manifest_of, prepare_run
+from sandlot.run.collector import Collection, Collector
 from sandlot.run.results import Run
 from sandlot.run.trained import training_record
-from sandlot.store.reader import RunReader
 from sandlot.train.checkpoint import Checkpoints, TrainingState
+from sandlot.train.choices import TaskChoice
 from sandlot.train.leader import Learner, open_leader
 from sandlot.train.learner import build_trainer, copy_decoder
+from sandlot.train.open_environment import OpenEnvironment, open_environments, prepare_environments
 from sandlot.train.pairs import RenderedPairs, load_pairs, require_same_pairs
 from sandlot.train.parallel.ranks import open_ranks
 from sandlot.train.publish import Publisher, open_publisher, require_agreement
 from sandlot.train.recipe import Recipe, require_same_recipe, write_recipe
-from sandlot.train.report.summary import variant_place
-from sandlot.wiring.config import ModelConfig, user_config
-from sandlot.wiring.models import open_policies
-
-EVALUATION = "/evaluation"
-"""Ends the name of a run that measures held-out tasks."""
 
 
 @dataclass(slots=True)
@@ -62,23 +48,22 @@ class Training:
 
     recipe: Recipe
     path: Path
-    env: Environment
-    tasks: list[Task]
-    heldout: RunPlan
-    collector: Collector
+    environments: dict[str, OpenEnvironment]
+    """By name, in the order of the recipe."""
     publisher: Publisher
-    teacher: Policies | None
-    """The model whose turns are imitated; None if the model learns from its own rollouts."""
     renderer: TurnRenderer
     trainer: Learner
     checkpoints: Checkpoints
     standing: TrainingState
-    kept: RunReader | None
-    """The rollouts of earlier sittings."""
     pairs: RenderedPairs | None
     """The pairs of the recipe's file, which is trained on instead of rollouts."""
     updating: bool = False
     """True while weights are changed: they then belong to no version, and are not written to disk."""
+
+    @property
+    def collector(self) -> Collector:
+        """The collector of the first environment: its log has the events of the whole training."""
+        return next(iter(self.environments.values())).collector
 
     @property
     def collection(self) -> Collection:
@@ -89,48 +74,20 @@ class Training:
         """The model with the weights published last."""
         return token_policies(self.publisher.model, self.renderer, sampling)
 
-    def players(self) -> Policies:
+    def players(self, env: OpenEnvironment) -> Policies:
         """The policies whose rollouts are learned from: the model, or its teacher in the model's tokens."""
-        if self.teacher is None:
+        if env.teacher is None:
             return self.policies(self.recipe.sampling)
-        return DemonstratedPolicies(self.teacher, self.renderer, self.standing.version)
+        return DemonstratedPolicies(env.teacher, self.renderer, self.standing.version)
 
-    async def rollout(self, task: Task, number: int) -> Trace:
+    async def rollout(self, choice: TaskChoice, number: int) -> Trace:
         """One rollout to learn from: read if it is stored, else taken and stored."""
-        if self.kept is not None and (task.id, number) in self.collector.store:
-            return self.kept.trace(task.id, number)
-        trace = await self.collector.take(task, number, self.players)
-        assert trace is not None, "there is no spend cap in training"
-        return trace
+        env = self.environments[choice.environment]
+        return await env.rollout(choice.task, number, functools.partial(self.players, env))
 
-    async def evaluate(self, version: int) -> Run:
-        """Measure the published weights on held-out tasks, as a run of its own; read if it is stored.
-
-        Before the first step and after the last, also on the variants of the tasks.
-        """
-        place = self.path / "evaluations" / f"{version:06d}"
-        usual = self.recipe.evaluation.sampling or self.recipe.sampling
-        measured = await self._measure(place, self.heldout, usual)
-        for name, variant in self.recipe.evaluation.variants.items() if version in {0, self.recipe.steps} else ():
-            plan, sampling = (
-                (self.heldout, variant) if isinstance(variant, Sampling) else (_apply_variant(self.heldout, variant), usual)
-            )
-            await self._measure(variant_place(place, name), plan, sampling)
-        return measured
-
-    async def _measure(self, place: Path, plan: RunPlan, sampling: Sampling) -> Run:
-        if (place / "manifest.json").is_file() and len(RunReader(place)) == plan.num_rollouts:
-            return Run(place)
-        select = Selection(split=Split.HELDOUT, group=self.recipe.evaluation.group)
-        config = _config(self.recipe, self.env, select, sampling)
-        # The same seeds at every version: differences are the weights'.
-        prepared = await prepare_run(self.env, config, plan, name=self.collector.name + EVALUATION)
-        async with self.collector.open_beside(prepared, place, self.policies(sampling)) as measuring:
-            await measuring.collect(plan)
-        if measuring.collection.stopped is not None:
-            self.collection.stop(measuring.collection.stopped, tripped=measuring.collection.tripped)
-            await anyio.lowlevel.checkpoint()  # ends here
-        return Run(place)
+    async def evaluate(self, version: int) -> dict[str, Run]:
+        """Measure the published weights on held-out tasks, each environment in a run of its own; read if it is stored."""
+        return {name: await env.evaluate(version, self.policies) for name, env in self.environments.items()}
 
     async def keep(self, standing: TrainingState) -> None:
         """Write weights and state to disk: after a crash, the training continues from here."""
@@ -176,27 +133,21 @@ class Training:
 async def open_training(recipe: Recipe, path: Path, collection: Collection, sink: Sink) -> AsyncGenerator[Training]:
     """Load everything a recipe names, and continue where the run stopped."""
     require_same_recipe(recipe, path)
-    env = load(recipe.env) if not isinstance(recipe.env, Environment) else recipe.env
-    tasks = curriculum_tasks(recipe.curriculum, env)
-    select = Selection(tasks=tasks, split=Split.TRAIN, group=recipe.group, training=True)
-    config = _config(recipe, env, select, recipe.sampling)
-    plan = _selected(plan_run(env, config), recipe)
     folder = await off_loop("folder_of", lambda: model_folder(recipe.model))
     if recipe.threads is not None:
         torch.set_num_threads(recipe.threads)
-    # The same recipe draws the same, wherever its run directory is.
-    prepared = await prepare_run(env, config, plan, name=f"{recipe.name}/{recipe.seed}")
-    manifest_of(prepared, path)  # refuses another run's directory before a model is loaded
+    prepared = await prepare_environments(recipe, path)
     renderer = await off_loop("open_renderer", lambda: open_renderer(folder))
     pairs = await off_loop("load_pairs", lambda: _pairs_of(recipe, renderer, folder))
-    record = functools.partial(training_record, prepared.facts, env.name, path.name)
+    settings = [(each.env.name, each.run.facts) for each in prepared]
+    record = functools.partial(training_record, settings, path.name)
     checkpoints = Checkpoints(path / "checkpoints", folder, record)
     standing = checkpoints.newest() or TrainingState(version=0, groups=0)
+    time_s = max(each.env.limits.time_s for each in prepared)
     async with (
         _open_learner(recipe, folder) as (trainer, sampled),
-        open_publisher(recipe, sampled, path, folder, env.limits.time_s) as publisher,
-        _open_teacher(recipe, env) as teacher,
-        open_collector(prepared, path, collection=collection, sink=sink) as collector,
+        open_publisher(recipe, sampled, path, folder, time_s) as publisher,
+        open_environments(prepared, collection, sink) as environments,
     ):
         write_recipe(recipe, path)
         if pairs is not None:
@@ -206,17 +157,12 @@ async def open_training(recipe: Recipe, path: Path, collection: Collection, sink
         training = Training(
             recipe=recipe,
             path=path,
-            env=env,
-            tasks=list(plan.tasks),
-            heldout=_heldout(env, recipe),
-            collector=collector,
+            environments=environments,
             publisher=publisher,
-            teacher=teacher,
             renderer=renderer,
             trainer=trainer,
             checkpoints=checkpoints,
             standing=standing,
-            kept=RunReader(path) if collector.store.done_keys() else None,
             pairs=pairs,
         )
         await training.publish(standing.version)
@@ -242,60 +188,3 @@ async def _open_learner(recipe: Recipe, folder: Path) -> AsyncGenerator[tuple[Le
         trainer = await off_loop("trainer_of", lambda: build_trainer(decoder, recipe, ranks))
         with open_leader(trainer, ranks) as learner:
             yield learner, sampled
-
-
-@asynccontextmanager
-async def _open_teacher(recipe: Recipe, env: Environment) -> AsyncGenerator[Policies | None]:
-    if recipe.teacher is None:
-        yield None
-        return
-    async with open_policies(ModelConfig(spec=recipe.teacher), recipe.agent, env) as players:
-        yield players
-
-
-def _config(recipe: Recipe, env: Environment, select: Selection, sampling: Sampling) -> RunConfig:
-    return RunConfig(
-        env=str(env.source or env.name),
-        model=ModelConfig(spec=recipe.model, sampling=sampling),
-        select=select,
-        agent=recipe.agent,
-        user=user_config(recipe.user),
-        sandbox=recipe.sandbox,
-        at_once=recipe.at_once,
-    )
-
-
-def _heldout(env: Environment, recipe: Recipe) -> RunPlan:
-    """The held-out tasks of every evaluation."""
-    evaluation = recipe.evaluation
-    worded = [name for name, variant in evaluation.variants.items() if not isinstance(variant, Sampling)]
-    if worded and dialogue_of(env) is not None:
-        raise ConfigError(
-            f"recipe `{recipe.name}`: variant `{worded[0]}` changes prompts, but `{env.name}` is one function, and what it "
-            "asks is not in its tasks' prompts; vary the sampling instead (`Sampling(temperature=0)`)"
-        )
-    config = _config(recipe, env, Selection(split=Split.HELDOUT, group=evaluation.group), recipe.sampling)
-    plan = _selected(plan_run(env, config), recipe)
-    chosen = sorted(plan.tasks, key=lambda task: derive_seed("heldout", recipe.seed, task.id))[: evaluation.tasks]
-    return RunPlan(tuple(chosen), (evaluation.group,) * len(chosen))
-
-
-def _apply_variant(plan: RunPlan, variant: Callable[[Task], Task]) -> RunPlan:
-    """The same tasks, rephrased by a variant."""
-    with boundary(ConfigError, f"variant `{getattr(variant, '__qualname__', variant)}`"):
-        tasks = tuple(variant(task) for task in plan.tasks)
-    if [task.id for task in tasks] != [task.id for task in plan.tasks]:
-        raise ConfigError(
-            f"variant `{getattr(variant, '__qualname__', variant)}` changed the id of a task; change its prompt only"
-        )
-    return RunPlan(tasks, plan.counts)
-
-
-def _selected(plan: RunPlan, recipe: Recipe) -> RunPlan:
-    """The tasks of a plan that the recipe selects; every task of the plan has the same number of rollouts."""
-    if recipe.select is None:
-        return plan
-    tasks = tuple(task for task in plan.tasks if recipe.select(task.public()))
-    if not tasks:
-        raise ConfigError(f"recipe `{recipe.name}`: `select` returned False for all {len(plan.tasks)} tasks")
-    return RunPlan(tasks, plan.counts[: len(tasks)])

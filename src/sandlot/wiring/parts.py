@@ -5,7 +5,7 @@ the error for an unknown one lists those there are.
 """
 
 import functools
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +37,10 @@ class Grading:
     """Opens sandboxes, for rollouts and for checks that execute something."""
 
 
+async def grade_at_once() -> None:
+    """For rollouts that are graded as soon as their evidence is stored."""
+
+
 @dataclass(frozen=True, slots=True)
 class RolloutParts:
     """Everything that a rollout needs besides its task."""
@@ -50,6 +54,8 @@ class RolloutParts:
     """Seeds are derived from this instead of the run's name: runs with the same value sample the same."""
     sink: Sink = ignore_event
     """Receives the turns, tool calls and scores; it must not raise (`fan_out` sees to that)."""
+    wait_for_grading: Callable[[], Awaitable[None]] = grade_at_once
+    """Awaited when the evidence is stored and the world is closed; grading begins when it returns."""
 
     def user(self, task: Task, run: str, rollout: int) -> OpenUser | None:
         """A function that opens the user of one rollout. The user does not get the task's key."""
@@ -115,7 +121,7 @@ async def open_parts(
         raise ConfigError(
             f"environment `{grading.env.name}` has no sandbox to put an agent into; run it in one with `--image host`"
         )
-    if agent.harness == "command" and user is not None:
+    if agent.harness == "command" and user is not None and grading.env.marked.persona is not None:
         raise ConfigError(
             f"harness `command` runs the agent's own loop, which `{user.shown}` cannot speak to as a user; leave `--user` out"
         )

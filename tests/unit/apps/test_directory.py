@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from app_worlds import AppWorld
-from sandlot.apps.directory import DIRECTORY, load_directory
+from sandlot.apps.directory import DIRECTORY
+from sandlot.apps.directory.loading import load_directory
 from sandlot.apps.live import LiveApps
 from sandlot.core.errors import AuthorError
 

@@ -1,3 +1,4 @@
+import gc
 import sys
 import threading
 import time
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from sandlot.observe import lag
 from sandlot.observe.events import LoopLagged, RunEvent
-from sandlot.observe.lag import Lags, LoopWatch
+from sandlot.observe.lag import GARBAGE, Lags, LoopWatch
 
 
 async def rude_tool():
@@ -29,6 +30,17 @@ async def test_the_function_that_blocked_the_loop_is_named():
     assert blocked.longest_s >= 0.02
     assert blocked.function in watch.report().blocked_by()[0]
     assert watch.report().max_s >= blocked.longest_s
+
+
+async def test_garbage_collection_is_named_and_not_the_function_that_ran_next():
+    heap = [[number] for number in range(200_000)]  # so much that a collection takes longer than the threshold
+    with anyio.fail_after(15):
+        async with LoopWatch(threshold_s=0.001, interval_s=0.0005) as watch:
+            while GARBAGE.function not in {blocked.function for blocked in watch.report().blocked}:
+                gc.collect()
+                await anyio.lowlevel.checkpoint()
+    assert len(heap) == 200_000
+    assert watch._note_collection not in gc.callbacks, "nothing is left behind"
 
 
 async def test_a_block_is_logged_while_it_lasts(caplog):

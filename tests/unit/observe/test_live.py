@@ -2,6 +2,7 @@
 
 import rows
 from sandlot.observe.events import (
+    AgentEnded,
     EvaluationBegan,
     EvaluationEnded,
     LoopLagged,
@@ -67,7 +68,7 @@ def test_the_last_event_of_a_rollout_says_what_it_waits_for():
     assert now.num_in_flight == 4
     doing = {each.rollout: (each.doing, each.seconds, each.since_s, each.turns) for each in now.in_flight}
     assert doing[0] == ("starts: sandbox, setup, first reply", 10.0, 10.0, 0)
-    assert doing[1] == ("tools or grading", 10.0, 9.0, 1)
+    assert doing[1] == ("tools or evidence", 10.0, 9.0, 1)
     assert doing[2] == ("model", 10.0, 8.0, 1)
     assert doing[3] == ("is stored", 10.0, 7.0, 0)
     assert sum(now.waits.values()) == 4
@@ -126,3 +127,18 @@ def test_an_evaluation_of_a_training_is_counted_while_it_is_taken():
     assert run.look(4.0).evaluation == EvaluationNow(version=4, planned=8, done=1)
     run.receive(EvaluationEnded(at=5.0, evaluation=MEASURED))
     assert run.look(6.0).evaluation is None
+
+
+def test_a_rollout_whose_agent_has_ended_is_graded_and_the_median_latency_is_shown():
+    run = received(
+        began(),
+        of(AgentEnded, 2.0, rollout=0, end="done"),
+        *(
+            of(RolloutGraded, 3.0, rollout=1 + n, score=1.0, passed=True, seconds=0.1, latency=each)
+            for n, each in enumerate((1, 2, 9))
+        ),
+    )
+    now = run.look(4.0)
+    assert now.waits == {"is stored": 3, "grading": 1}
+    assert now.reward_latency_s == 2.0
+    assert received(began()).look(1.0).reward_latency_s is None

@@ -58,7 +58,9 @@ def test_a_real_run_is_counted(tmp_path: Path) -> None:
     got = values_of(metrics)
     assert got["sandlot_rollouts_started_total"] == 16
     assert sum(value for name, value in got.items() if name.startswith("sandlot_rollouts_ended_total{")) == 16
-    assert got["sandlot_rollouts_in_flight"] == 0
+    assert got["sandlot_rollouts_in_flight"] == got["sandlot_rollouts_to_grade"] == 0
+    assert got["sandlot_reward_latency_seconds_count"] == 16
+    assert got["sandlot_reward_latency_seconds_sum"] >= got["sandlot_grading_duration_seconds_sum"]
     assert got["sandlot_rollout_duration_seconds_count"] == got["sandlot_grading_duration_seconds_count"] == 16
     assert got["sandlot_rollout_duration_seconds_sum"] == pytest.approx(sum(row.seconds for row in rows))
     assert got["sandlot_model_turn_duration_seconds_count"] == sum(row.turns for row in rows)

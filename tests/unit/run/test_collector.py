@@ -99,10 +99,12 @@ async def test_policies_are_chosen_when_there_is_room_and_not_before(tmp_path):
         chosen.append(True)
         return golden(add)
 
-    async with opened(tmp_path / "run", at_once=1) as (collector, _), anyio.create_task_group() as group, collector.slots.hold():
+    async with opened(tmp_path / "run", at_once=1) as (collector, _), anyio.create_task_group() as group:
+        other = await collector.slots.enter()
         group.start_soon(collector.take, collector.prepared.tasks[0], 0, choose)
         await anyio.wait_all_tasks_blocked()
         assert not chosen
+        collector.slots.leave(other)
     assert chosen == [True]
 
 

@@ -23,7 +23,7 @@ def facts(setting: str = "a", *, environment: str = "e", tools: tuple[ToolSpec, 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     place = write_tiny(tmp_path / "model")
-    (place / "sandlot.json").write_bytes(training_record(facts(), "chores", "demo", 16).encoded())
+    (place / "sandlot.json").write_bytes(training_record([("chores", facts())], "demo", 16).encoded())
     return place
 
 
@@ -32,7 +32,7 @@ def found(folder: Path, now: RunFacts, environment: str = "chores") -> tuple[str
 
 
 def test_the_record_is_read_back(folder):
-    assert read_trained(folder) == training_record(facts(), "chores", "demo", 16)
+    assert read_trained(folder) == training_record([("chores", facts())], "demo", 16)
 
 
 def test_the_same_setting_differs_in_nothing(folder):
@@ -96,7 +96,7 @@ def test_a_record_that_is_a_link_to_nothing_is_not_taken_for_none(folder):
 
 
 def test_what_a_strangers_record_says_is_shown_as_printable_text(folder):
-    hostile = training_record(facts("c", harness="\x1b[2Jloop\u202e" + "x" * 10_000), "chores", "demo", 1)
+    hostile = training_record([("chores", facts("c", harness="\x1b[2Jloop\u202e" + "x" * 10_000))], "demo", 1)
     (folder / "sandlot.json").write_bytes(hostile.encoded())
     (said,) = found(folder, facts())
     assert said.isprintable()

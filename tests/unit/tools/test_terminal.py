@@ -59,7 +59,7 @@ async def test_a_prompt_without_echo_and_a_full_screen_program():
         )
         shown = await typed("secret\n", wait_for="got <")
         assert "got <secret>" in shown
-        program = "printf '\\033[?1049h\\033[2J\\033[5;3Hmenu'; read x; printf '\\033[?1049l'; echo back"
+        program = "printf '\\033[?1049h\\033[2J\\033[5;3Hme''nu'; read x; printf '\\033[?1049l'; echo back"
         assert "full-screen program" in await typed(f"clear; {program}\n", wait_for="menu")
         after = await typed(keys=["Enter"], wait_for="back\n")
         assert "full-screen" not in after

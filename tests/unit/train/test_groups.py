@@ -10,9 +10,14 @@ from hypothesis import strategies as st
 
 from sandlot.core.task import Task
 from sandlot.core.trace import Trace
-from sandlot.train.groups import Groups, open_groups, task_order
+from sandlot.train.choices import TaskChoices
+from sandlot.train.groups import Groups, open_groups
 
 TASKS = [Task(f"t{number}", prompt="") for number in range(5)]
+
+
+def chosen() -> TaskChoices:
+    return TaskChoices({"e": TASKS}, seed=0)
 
 
 def learn(seed, staleness, step, extra, steps):
@@ -20,7 +25,8 @@ def learn(seed, staleness, step, extra, steps):
     rng = Random(seed)
     version, begun, behind, order = 0, {}, [], []
 
-    async def take(task, rollout):
+    async def take(choice, rollout):
+        task = choice.task
         begun[task.id, rollout] = version
         for _ in range(rng.randrange(30)):
             await anyio.lowlevel.checkpoint()
@@ -28,11 +34,11 @@ def learn(seed, staleness, step, extra, steps):
 
     async def main():
         nonlocal version
-        groups = Groups(take, task_order(TASKS, 0), size=2, step=step, staleness=staleness, first=0)
+        groups = Groups(take, chosen(), size=2, step=step, staleness=staleness, first=0)
         async with open_groups(groups):
             for _ in range(steps):
-                for task, traces in [*await groups.next(step), *await groups.next(rng.randrange(extra + 1))]:
-                    order.append(task.id)
+                for choice, traces in [*await groups.next(step), *await groups.next(rng.randrange(extra + 1))]:
+                    order.append(choice.task.id)
                     behind.append(version - min(begun[trace.key] for trace in traces))
                 for _ in range(rng.randrange(10)):  # learning takes time too
                     await anyio.lowlevel.checkpoint()
@@ -54,7 +60,7 @@ def test_no_group_is_older_than_the_bound(seed, staleness, step, extra):
 @given(st.integers(0, 999), st.integers(0, 3), st.integers(0, 2))
 def test_groups_come_in_the_order_of_their_tasks_and_each_once(seed, staleness, extra):
     _, order = learn(seed, staleness, 2, extra, steps=6)
-    expected = [task_order(TASKS, 0)(number)[0].id for number in range(len(order))]
+    expected = [chosen().at(number).task.id for number in range(len(order))]
     assert order == expected
 
 
@@ -63,31 +69,23 @@ def test_more_staleness_is_used():
     assert max(behind) == 2
 
 
-def test_every_task_comes_once_an_epoch():
-    at = task_order(TASKS, 3)
-    first, second = ([at(number)[0].id for number in range(start, start + 5)] for start in (0, 5))
-    assert sorted(first) == sorted(second) == [task.id for task in TASKS]
-    assert first != second
-    assert [at(number)[1] for number in range(10)] == [0] * 5 + [1] * 5
-
-
 async def test_an_error_in_a_rollout_reaches_the_loop():
-    async def take(task, rollout):
+    async def take(choice, rollout):
         raise RuntimeError("no disk")
 
     with pytest.raises(RuntimeError, match="no disk"), anyio.fail_after(5):
-        async with open_groups(Groups(take, task_order(TASKS, 0), size=1, step=1, staleness=0, first=0)) as groups:
+        async with open_groups(Groups(take, chosen(), size=1, step=1, staleness=0, first=0)) as groups:
             await groups.next(1)
 
 
 async def test_nothing_begins_for_steps_that_will_not_come():
     begun = []
 
-    async def take(task, rollout):
-        begun.append(task.id)
-        return Trace(run="r", task=task.id, rollout=rollout, seed=0)
+    async def take(choice, rollout):
+        begun.append(choice.task.id)
+        return Trace(run="r", task=choice.task.id, rollout=rollout, seed=0)
 
-    groups = Groups(take, task_order(TASKS, 0), size=1, step=2, staleness=1, first=0, steps=2)
+    groups = Groups(take, chosen(), size=1, step=2, staleness=1, first=0, steps=2)
     async with open_groups(groups):
         for _ in range(2):
             await groups.next(2)

@@ -232,7 +232,7 @@ async def test_a_pair_is_shown_blind_and_the_answer_is_stored_and_exported(run):
         assert (await ann.read(said["next"]))[0] == 200
     (kept,) = read_preferences(run).given
     assert kept.better == sides["right"]
-    export = (sys.executable, "-m", "sandlot", "export", run, "--as", "preferences", "--split", "all", "--out", run / "out.jsonl")
+    export = (sys.executable, "-m", "sandlot", "export", "preferences", run, "--split", "all", "--out", run / "out.jsonl")
     await anyio.run_process([*map(str, export)])
     (row,) = [json.loads(line) for line in (run / "out.jsonl").read_text().splitlines()]
     assert {"prompt", "chosen", "rejected", "task"} <= set(row)

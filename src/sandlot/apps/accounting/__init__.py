@@ -6,5 +6,6 @@ payroll, quotes, items, tracking categories.
 """
 
 from sandlot.apps.accounting import entering as entering
+from sandlot.apps.accounting import pages as pages
 from sandlot.apps.accounting import reports as reports
 from sandlot.apps.accounting.ledger import ACCOUNTING as ACCOUNTING

@@ -1,13 +1,14 @@
 """Serves sites from the host on a port inside the sandbox: the pages of apps, or any function from a request to a response.
 
-Requests come from a browser that an agent drives, so sizes are limited. A page that raises is the environment's failure.
+Requests come from a browser that an agent drives, so sizes are limited, and a form must come from the site that it is sent to. A
+page that raises is the environment's failure.
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from string import punctuation
 from typing import cast
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import anyio
 import h11
@@ -20,6 +21,8 @@ from sandlot.core.ports.sandbox import Stream
 from sandlot.core.ports.world import World
 
 _MAX_BODY_BYTES = 2**20
+_READING = {b"GET", b"HEAD"}
+"""Methods that change nothing, so a link of another site may use them."""
 
 SitePages = Callable[[World, PageRequest], PageResponse]
 """A site that is not an app: answers each request."""
@@ -72,6 +75,8 @@ class SiteServer:
         site = self._sites.get(host)
         if site is None:
             return PageResponse.error(404, "There is no such site.")
+        if head.method not in _READING and _is_foreign(headers.get("origin"), host):
+            return PageResponse.error(403, "This form comes from another site.")
         is_form = headers.get("content-type", "").startswith("application/x-www-form-urlencoded")
         try:
             request = PageRequest.of(head.method.decode(), head.target.decode("latin-1"), body if is_form else b"")
@@ -89,6 +94,16 @@ class SiteServer:
         if isinstance(site, str):
             return cast("LiveApps", self._world.apps).respond(site, request)
         return site(self._world, request)
+
+
+def _is_foreign(origin: str | None, host: str) -> bool:
+    """True if a page of another site sent the request. Browsers name the site of a form; other programs may leave it out."""
+    if origin is None:
+        return False
+    try:
+        return urlsplit(origin).hostname != host
+    except ValueError:
+        return True
 
 
 def _encoded(connection: h11.Connection, request: h11.Request, response: PageResponse) -> bytes:

@@ -107,8 +107,17 @@ def children(app: LiveApp, folder: str) -> list[Json]:
 
 
 def _readable(app: LiveApp, path: str) -> bool:
+    return _has_right(app, path, "read")
+
+
+def may_write(app: LiveApp, path: str) -> bool:
+    """True if the actor may write at a path."""
+    return _has_right(app, path, "write")
+
+
+def _has_right(app: LiveApp, path: str, level: str) -> bool:
     try:
-        require_right(app, path, "read", "stat")
+        require_right(app, path, level, "stat")
     except ToolError:
         return False
     return True

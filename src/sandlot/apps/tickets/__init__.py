@@ -5,6 +5,7 @@ tools: issues, search by JQL, comments, links, work, sprints, versions. Not offe
 development information.
 """
 
+from sandlot.apps.tickets import pages as pages
 from sandlot.apps.tickets import planning as planning
 from sandlot.apps.tickets import writing as writing
 from sandlot.apps.tickets.declared import TICKETS as TICKETS

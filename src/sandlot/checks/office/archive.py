@@ -48,8 +48,9 @@ _SPACES = (
 class OfficeArchive:
     """The parts of one office file. `what` names the file in errors."""
 
-    def __init__(self, data: bytes, what: str) -> None:
-        self.what = what
+    def __init__(self, data: bytes, what: str, spaces: tuple[str, ...] = _SPACES) -> None:
+        """`spaces` are the beginnings of the namespaces whose elements are kept."""
+        self.what, self.spaces = what, spaces
         if len(data) > _MAX_FILE_BYTES:
             self.refuse(f"has {len(data):,} bytes; at most {_MAX_FILE_BYTES:,} are read")
         try:
@@ -154,7 +155,7 @@ class _Reading:
         if self.depth > _MAX_DEPTH:
             self.archive.refuse(f"has a part with too deeply nested elements: `{self.name}`")
         space, _, local = tag.rpartition("\n")
-        if self.dropped or local == "Fallback" or not space.startswith(_SPACES):
+        if self.dropped or local == "Fallback" or not space.startswith(self.archive.spaces):
             self.dropped += 1
             return
         self.builder.start(local, {_attribute(name): value for name, value in attributes.items()})

@@ -14,7 +14,11 @@ _Option = typer.Option
 
 _Env = Annotated[
     str | None,
-    typer.Argument(metavar="ENV", help="A path to an environment (file or folder), or the name of a ready or installed one."),
+    typer.Argument(
+        metavar="ENV",
+        help="A path to an environment (file or folder), the name of a ready or installed one, or `KIND:SOURCE` "
+        "(`sandlot import`).",
+    ),
 ]
 _Grader = Annotated[
     str | None,

@@ -1,9 +1,10 @@
 """`sandlot serve`: an environment for MCP clients, or a model for OpenAI clients."""
 
 import functools
+import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -11,12 +12,20 @@ from sandlot.cli.options import Judge, NumberType, OptionalEnv, Rubric, app
 from sandlot.core.errors import ConfigError
 
 _Option = typer.Option
+_TOKEN_VARIABLE = "SANDLOT_SERVE_TOKEN"  # noqa: S105 - a name
+_Token = Annotated[
+    str | None,
+    _Option("--token", help=f"What OpenEnv clients must send; needed beyond this machine. [default: ${_TOKEN_VARIABLE}]"),
+]
 
 
 @app.command("serve")
 def _serve(
     env: OptionalEnv = None,
     mcp: Annotated[bool, _Option("--mcp", help="Serve its tools to MCP clients, one isolated world per connection.")] = False,
+    openenv: Annotated[
+        bool, _Option("--openenv", help="Serve it to OpenEnv clients (reset, step, state), one rollout per connection and reset.")
+    ] = False,
     model: Annotated[
         str | None, _Option("--model", "-m", help="Serve a model instead (OpenAI API): `smollm2`, `rookie`, `hf:FOLDER`.")
     ] = None,
@@ -27,6 +36,7 @@ def _serve(
     allow_host: Annotated[
         list[str] | None, _Option("--allow-host", metavar="NAME", help="Another host name that clients may use; may be repeated.")
     ] = None,
+    token: _Token = None,
     unix: Annotated[Path | None, _Option("--unix", metavar="PATH", help="Serve a model at a unix socket instead.")] = None,
     kv_gib: Annotated[float | None, _Option("--kv-gib", help="GiB for the model's key-value cache. [default: 1]")] = None,
     dtype: NumberType = None,
@@ -38,15 +48,17 @@ def _serve(
     judge: Judge = None,
     rubric: Rubric = None,
 ) -> None:
-    """Serve an environment (MCP) or a model (OpenAI API).
+    """Serve an environment (MCP, OpenEnv) or a model (OpenAI API).
 
-    Each MCP connection plays one rollout of a task, which is graded when the client calls the finish tool. A model is served
+    Each MCP connection plays one rollout of a task, which is graded when the client calls the finish tool. An OpenEnv client gets
+    the reward with its last step; its rollouts are stored in `runs/openenv-ENV`. A model is served
     until SIGTERM or Ctrl-C; then running requests have `--drain-s` seconds to finish.
     """
     from sandlot.core.concurrency.blocking import run_interruptible  # noqa: PLC0415 - help does not need it
 
     hosts = tuple(allow_host or ())
-    of_environments = {"ENV": env, "--mcp": mcp or None, "--task": task, "--judge": judge, "--rubric": rubric}
+    served_as = {"--mcp": mcp or None, "--openenv": openenv or None}
+    of_environments = {"ENV": env, **served_as, "--task": task, "--judge": judge, "--rubric": rubric, "--token": token}
     of_models = {"--unix": unix, "--kv-gib": kv_gib, "--max-batch": max_batch, "--until-eof": until_eof or None, "--dtype": dtype}
     if model is not None:
         from sandlot.serve.model.serve import ModelPlace, ModelShare, serve_model  # noqa: PLC0415 - help does not need it
@@ -58,16 +70,41 @@ def _serve(
         )
         if not until_eof:  # a program that started this server waits for the line on stdout
             typer.echo(f"loading {model} ...", err=True)
-        run_interruptible(functools.partial(serve_model, model, place, share, ready=typer.echo))
-        return
+        return run_interruptible(functools.partial(serve_model, model, place, share, ready=typer.echo))
+    _require_unset(of_models, "an environment")
+    if env is None or mcp is openenv:
+        raise ConfigError("give what to serve: `sandlot serve ENV --mcp` or `--openenv`, or `sandlot serve --model MODEL`")
+    where = {"host": host, "port": port, "allow_hosts": hosts}
+    if openenv:
+        _require_unset({"--rubric": rubric}, "an environment for OpenEnv")
+        return _serve_openenv(env, {**where, "task": task, "judge": judge, "token": token})
+    _require_unset({"--token": token}, "an environment for MCP clients")
+    return _serve_mcp(env, task, {**where, "transport": transport, "judge": judge, "rubric": rubric})
+
+
+def _token_of_variable() -> str | None:
+    """The variable is for OpenEnv only: it may be set while something else is served."""
+    token = os.environ.get(_TOKEN_VARIABLE, "").strip()
+    if not (token.isascii() and token.isprintable()):
+        raise ConfigError(f"the token in the environment variable `{_TOKEN_VARIABLE}` may only have printable ASCII characters")
+    return token or None
+
+
+def _serve_mcp(env: str, task: str | None, options: Mapping[str, Any]) -> None:
+    from sandlot.core.concurrency.blocking import run_interruptible  # noqa: PLC0415 - help does not need it
     from sandlot.serve.environment.serve import serve_environment  # noqa: PLC0415 - as above
 
-    _require_unset(of_models, "an environment")
-    if env is None or not mcp:
-        raise ConfigError("give what to serve: `sandlot serve ENV --mcp`, or `sandlot serve --model MODEL`")
-    where = {"transport": transport, "host": host, "port": port, "allow_hosts": hosts}
     tell = functools.partial(typer.echo, err=True)
-    run_interruptible(functools.partial(serve_environment, env, task, judge=judge, rubric=rubric, ready=tell, **where))
+    run_interruptible(functools.partial(serve_environment, env, task, ready=tell, **options))
+
+
+def _serve_openenv(env: str, place: Mapping[str, Any]) -> None:
+    from sandlot.core.concurrency.blocking import run_interruptible  # noqa: PLC0415 - help does not need it
+    from sandlot.interop.openenv.server import OpenEnvPlace, serve_openenv  # noqa: PLC0415 - as above
+
+    tell = functools.partial(typer.echo, err=True)
+    options: dict[str, Any] = {**place, "token": _token_of_variable() if place["token"] is None else place["token"]}
+    run_interruptible(functools.partial(serve_openenv, env, OpenEnvPlace(**options), ready=tell))
 
 
 def _require_unset(options: Mapping[str, object], served: str) -> None:

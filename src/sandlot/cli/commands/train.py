@@ -85,4 +85,5 @@ def _train(
 def _require_audit(recipe: "Recipe", runs: Path) -> None:
     from sandlot.audit.reports.folder import require_audit  # noqa: PLC0415 - only who asks for it pays for it
 
-    require_audit(recipe.env, runs)
+    for each in recipe.environments:
+        require_audit(each.env, runs)

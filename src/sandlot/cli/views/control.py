@@ -12,7 +12,7 @@ from sandlot.core.text import one_line, printable_json
 from sandlot.harness.approval import HeldTurn
 from sandlot.run.control import RunStatus
 
-_HEADER = ("run", "state", "rollouts", "in flight", "at once", "for", "pid")
+_HEADER = ("run", "state", "rollouts", "in flight", "at once", "graded", "for", "pid")
 _COLOURS = {"running": "green", "paused": "yellow", "stopping": "red"}
 
 
@@ -24,9 +24,10 @@ def print_statuses(found: Sequence[RunStatus]) -> None:
 def print_status(status: RunStatus) -> None:
     """One run in one sentence, to stdout."""
     later = "; failed rollouts are taken again when the others are done" if status.requeued else ""
+    graded = f", {status.grading:,} being graded" if status.grading else ""
     Console(highlight=False, soft_wrap=True).print(
         f"{escape(one_line(status.run, 240))}: [{_COLOURS[status.state]}]{status.state}[/], {_done(status)} rollouts, "
-        f"{status.in_flight:,} in flight, at most {status.at_once:,} at once{later}"
+        f"{status.in_flight:,} in flight, at most {status.at_once:,} at once{graded}{later}"
     )
 
 
@@ -52,6 +53,7 @@ def _cells(status: RunStatus) -> tuple[str, ...]:
         _done(status),
         f"{status.in_flight:,}",
         f"{status.at_once:,}",
+        f"{status.grading:,}",
         _span(time.time() - status.since),
         str(status.pid),
     )

@@ -1,8 +1,9 @@
 """The screen of `sandlot run`: a progress line on stderr, then the summary."""
 
 import functools
-import gc
 import signal
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from sandlot.run.config import RunConfig
 from sandlot.run.forecast import forecast_run
 from sandlot.run.manifest import public_config
 from sandlot.run.results import Run
-from sandlot.run.run import run_config
+from sandlot.run.run import run_config, run_together
 from sandlot.run.summary import Summary
 
 
@@ -53,10 +54,69 @@ class RunResult:
             Console(highlight=False, soft_wrap=True).print(line)
 
 
+@dataclass(frozen=True, slots=True)
+class RunResults:
+    """Several runs that have ended."""
+
+    each: list[RunResult]
+
+    @property
+    def machine(self) -> Any:
+        """The list `--json` prints."""
+        return [result.machine for result in self.each]
+
+    @property
+    def exit_code(self) -> int:
+        """That of the run that went worst."""
+        return max(result.exit_code for result in self.each)
+
+    def show(self) -> None:
+        """The summaries for a person."""
+        for number, result in enumerate(self.each):
+            if number:
+                print()
+            result.show()
+
+
+def run_all_watched(
+    configs: Sequence[RunConfig],
+    weights: Sequence[float],
+    *,
+    runs: Path,
+    quiet: bool,
+    more: Sink = ignore_event,
+    on: str = "local",
+) -> RunResults:
+    """Run several at once, each with a line of progress."""
+    with _watched(quiet=quiet) as (bars, console):
+        sinks = [fan_out(_Bar(bars, console, config.env).receive, more) for config in configs]
+        found = run_interruptible(functools.partial(run_together, configs, weights=weights, runs=runs, sinks=sinks, on=on))
+        _ignore_more_signals(found)
+    return RunResults([RunResult(run, run.summary()) for run in found])
+
+
 def run_watched(
-    config: RunConfig, *, runs: Path, place: Path | None, quiet: bool, more: Sink = ignore_event, approve: bool = False
+    config: RunConfig,
+    *,
+    runs: Path,
+    place: Path | None,
+    quiet: bool,
+    more: Sink = ignore_event,
+    approve: bool = False,
+    on: str = "local",
 ) -> RunResult:
     """Run it, with progress on stderr unless `quiet`; `more` receives the events too."""
+    with _watched(quiet=quiet) as (bars, console):
+        sink = fan_out(_Bar(bars, console).receive, more)
+        work = functools.partial(run_config, config, runs=runs, place=place, sink=sink, approve=approve, on=on)
+        run = run_interruptible(work)
+        _ignore_more_signals([run])
+    return RunResult(run, run.summary())
+
+
+@contextmanager
+def _watched(*, quiet: bool) -> Generator[tuple[Bars, Console]]:
+    """Room on the screen for lines of progress."""
     raise_limits()
     console = Console(stderr=True, quiet=quiet)
     with Bars(
@@ -64,17 +124,20 @@ def run_watched(
         TextColumn("{task.fields[said]}"), TimeRemainingColumn(compact=True),
         console=console,
     ) as bars, authors_on_stderr():  # fmt: skip
-        sink = fan_out(_Bar(bars, console).receive, more)
-        run = run_interruptible(functools.partial(run_config, config, runs=runs, place=place, sink=sink, approve=approve))
-        if run.sittings and run.sittings[-1].stopped:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # everything is stored; a second Ctrl-C must not hide how to continue
-    return RunResult(run, run.summary())
+        yield bars, console
+
+
+def _ignore_more_signals(runs: Sequence[Run]) -> None:
+    """Everything is stored; a second Ctrl-C must not hide how to continue."""
+    if any(run.sittings and run.sittings[-1].stopped for run in runs):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 class _Bar:
     """Draws the progress of a run."""
 
-    def __init__(self, bars: Bars, console: Console) -> None:
+    def __init__(self, bars: Bars, console: Console, name: str = "running") -> None:
+        self._name = Path(name).name
         self._bars = bars
         self._console = console
         self._progress = RolloutProgress()
@@ -90,7 +153,7 @@ class _Bar:
                 highlight=False,
             )
             self._progress = RolloutProgress()
-            self._line = self._bars.add_task("running", total=planned, completed=done, said="")
+            self._line = self._bars.add_task(self._name, total=planned, completed=done, said="")
         elif isinstance(event, RolloutEnded) and self._line is not None:
             self._progress.add(event.row)
             self._bars.update(self._line, advance=1, said=_said(self._progress))
@@ -100,7 +163,7 @@ class _Bar:
         elif isinstance(event, RunSteered):
             self._console.print(steered_line(event), highlight=False)
             if self._line is not None:
-                self._bars.update(self._line, description="paused" if event.paused else "running")
+                self._bars.update(self._line, description="paused" if event.paused else self._name)
 
 
 def steered_line(event: RunSteered) -> str:
@@ -143,15 +206,9 @@ def show_forecast(config: RunConfig, *, runs: Path, json: bool) -> None:
 
 
 def raise_limits() -> None:
-    """Raise the limit of open files, and collect garbage less often.
-
-    Thousands of connections need thousands of descriptors. With thousands of waiting rollouts, garbage collection at Python's
-    default thresholds takes a quarter of the CPU and stops the loop for half a second.
-    """
+    """Raise the limit of open files: thousands of connections need thousands of descriptors."""
     import resource  # noqa: PLC0415 - only runs need it
 
-    gc.freeze()
-    gc.set_threshold(20_000, 50, 100)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

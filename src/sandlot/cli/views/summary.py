@@ -90,6 +90,9 @@ def _lines(run: Run, summary: Summary) -> list[tuple[str, str]]:
         cost = f", {summary.usd:.4f} USD" if summary.usd else ""
         lines.append(("tokens", f"{summary.prompt_tokens:,} in, {summary.completion_tokens:,} out{cost}"))
     lines.append(("time", f"{summary.wall_s:.1f} s, {summary.cpu_s:.1f} s of CPU{_phases(summary)}"))
+    if summary.reward_latency is not None and summary.reward_latency.p99 >= 1.0:
+        late = summary.reward_latency
+        lines.append(("rewards", f"{late.p50:.2f} s after the agent's end, 99 % within {late.p99:.2f} s"))
     if summary.slowest and summary.slowest[0].seconds >= 1.0:
         slow = summary.slowest[0]
         lines.append(("slowest", f"{slow.task}/{slow.rollout}: {slow.seconds:.1f} s, mostly {slow.phase}"))

@@ -1,9 +1,10 @@
 """A training on the screen: one line per step on stderr, a bar during evaluations, and the result."""
 
 import signal
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from rich.console import Console
@@ -34,7 +35,7 @@ from sandlot.train.recipe import FILE as RECIPE
 from sandlot.train.recipe import Recipe, as_plain_data
 from sandlot.train.report.html import FILE as REPORT
 from sandlot.train.report.progress import TrainingProgress as Learning
-from sandlot.train.report.summary import FILE, Heldout, Outcome
+from sandlot.train.report.summary import FILE, EnvironmentOutcome, Heldout, Outcome
 from sandlot.train.train import place_of, train
 
 _CURVE = 40
@@ -85,8 +86,8 @@ class _Lines:
         self._bars = bars
         self._console = console
         self._bar: TaskID | None = None
-        self._measuring = ""
-        """Name of the running evaluation's run."""
+        self._measuring: tuple[str, ...] = ()
+        """Names of the running evaluation's runs."""
         self._heldout = ""
         self._alarmed = False
 
@@ -96,9 +97,9 @@ class _Lines:
             case TrainingBegan():
                 self._begin(event)
             case EvaluationBegan():
-                self._measuring = event.run
+                self._measuring = (event.run, *event.others)
                 self._bar = self._bars.add_task(f"evaluating version {event.version}", total=event.num_rollouts)
-            case RolloutEnded() if self._bar is not None and event.run == self._measuring:
+            case RolloutEnded() if self._bar is not None and event.run in self._measuring:
                 self._bars.update(self._bar, advance=1)
             case EvaluationEnded():
                 self._show_evaluation(event.evaluation)
@@ -145,7 +146,15 @@ class _Lines:
         self._console.print(
             f"[bold green]held-out {evaluation.mean:.3f}[/]  {evaluation.low:.3f} to {evaluation.high:.3f} at 95%, "
             f"full marks {evaluation.passed:.1%}  [dim]version {evaluation.version}, {evaluation.rollouts} rollouts{failed}[/]"
+            + _by_environment({name: each.mean for name, each in evaluation.environments.items()})
         )
+
+
+def _by_environment(figures: Mapping[str, float]) -> str:
+    """A figure of each environment, if there are several."""
+    if len(figures) < 2:
+        return ""
+    return "  [dim](" + ", ".join(f"{escape(name)} {value:.3f}" for name, value in figures.items()) + ")[/]"
 
 
 def step_line(step: Learned, heldout: str, *, alarmed: bool = False) -> str:
@@ -168,7 +177,8 @@ def _batch_figures(step: Learned) -> str:
     """Reward and full marks of the rollouts; for pairs, the share that was ranked rightly before the step."""
     if not step.rollouts and step.agreement is not None:
         return f"ranked rightly [bold]{step.agreement:4.0%}[/] of {step.groups} pairs"
-    return f"reward [bold]{step.reward:.3f}[/]  passed {step.passed:4.0%}"
+    by_environment = _by_environment({name: each.reward for name, each in step.environments.items() if each.groups})
+    return f"reward [bold]{step.reward:.3f}[/]{by_environment}  passed {step.passed:4.0%}"
 
 
 def _group_figures(step: Learned) -> list[str]:
@@ -210,9 +220,17 @@ def _print_unfinished(path: Path, progress: Learning, steps: int) -> None:
     recipe = msgspec.json.decode((path / RECIPE).read_bytes(), type=dict[str, Any])
     best = f"; best: version {progress.best.version} with {progress.best.mean:.3f}" if progress.best else ""
     Console(highlight=False, soft_wrap=True).print(
-        f"[bold]{escape(str(recipe['name']))}[/]: {escape(str(recipe['model']))} on {escape(str(recipe['env']))}: "
+        f"[bold]{escape(str(recipe['name']))}[/]: {escape(str(recipe['model']))} on {escape(', '.join(_named(recipe)))}: "
         f"[yellow]training or interrupted[/], {steps} of {recipe['steps']} steps{best}; `sandlot train RECIPE` continues"
     )
+
+
+def _named(recipe: Mapping[str, Any]) -> list[str]:
+    """The environments of a stored recipe."""
+    if recipe["env"] is not None:
+        return [str(recipe["env"])]
+    named = (cast("dict[str, Any]", each)["env"] if isinstance(each, dict) else each for each in recipe["envs"])
+    return [str(each) for each in named]
 
 
 def _print_outcome(path: Path, outcome: Outcome) -> None:
@@ -245,6 +263,8 @@ def _lines(path: Path, outcome: Outcome) -> list[tuple[str, str]]:
         moved = f"[bold]{paired.difference.mean:+.3f}[/]  [dim]{paired.difference.low:+.3f} to {paired.difference.high:+.3f}[/]"
         counts = f"{paired.improved} tasks better, {paired.regressed} worse"
         lines.append(("change", f"{moved} paired by task, {chance}; {apart}; {counts}"))
+    if len(outcome.environments) > 1:
+        lines += [(name, _environment_line(each)) for name, each in outcome.environments.items()]
     for name, each in outcome.robustness.items():
         if each.after and each.change:
             lines.append(
@@ -266,6 +286,17 @@ def _lines(path: Path, outcome: Outcome) -> list[tuple[str, str]]:
     if outcome.best_adapter:
         lines.append(("adapter", f"{escape(str(path / outcome.best_adapter))}  [dim]for PEFT and vLLM[/]"))
     return lines
+
+
+def _environment_line(env: EnvironmentOutcome) -> str:
+    """One environment of several: its held-out scores and its share of the groups."""
+    before, after = (f"{each.mean:.3f}" if each else "-" for each in (env.heldout_before, env.heldout_after))
+    change = ""
+    if env.paired is not None:
+        difference = env.paired.difference
+        change = f", [bold]{difference.mean:+.3f}[/]  [dim]{difference.low:+.3f} to {difference.high:+.3f}[/]"
+    failed = f", [red]{env.failed} without a score[/]" if env.failed else ""
+    return f"{before} to {after}{change}; {env.groups:,} groups, {env.rollouts:,} rollouts{failed}"
 
 
 def _level(heldout: Heldout) -> str:

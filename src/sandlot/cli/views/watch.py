@@ -155,6 +155,8 @@ def _now_lines(now: RunNow) -> Iterator[Text]:
         yield _line("time", ", ".join(shares))
     if now.tokens_per_s is not None and now.num_in_flight:
         yield _line("tokens", f"{now.tokens_per_s:,.0f}/s sampled")
+    if now.reward_latency_s is not None:
+        yield _line("reward", f"{_span(now.reward_latency_s)} after the agent's end")
     if now.lag_s is not None:
         late = f"{now.lag_s * 1000:,.0f} ms"
         yield _line("loop lag", f"[yellow]{late}[/]" if now.lag_s >= _SLOW_LOOP_S else late)

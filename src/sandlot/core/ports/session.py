@@ -35,7 +35,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def terminated(self) -> bool:
         """True if the task itself is over."""
-        return self.end in {End.DONE, End.BREACH, End.REFUSED}
+        return self.end is not None and self.end.terminated
 
     @property
     def truncated(self) -> bool:

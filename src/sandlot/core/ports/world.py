@@ -12,6 +12,7 @@ from sandlot.core.ports.sandbox import Command, Completed, Process, Stream
 from sandlot.core.task import Task
 from sandlot.core.trace import (
     ImagePart,
+    Message,
     ToolCall,
     ToolResult,
 )
@@ -109,6 +110,14 @@ class ShowsImages(Protocol):
     async def store_image(self, image: Image) -> ImagePart | None:
         """Store an image that the agent is to see; None if the environment declares none. `ToolError` if it is not allowed."""
         ...
+
+
+@runtime_checkable
+class ShowsTurns(Protocol):
+    """A world whose parts see the agent's whole messages, not only single calls: for loops of other frameworks."""
+
+    turns: Sequence[Message]
+    """The agent's messages so far. The last one is the one whose calls run, or to which the user replies."""
 
 
 class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):

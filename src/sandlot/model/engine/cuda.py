@@ -5,20 +5,20 @@ next captured size; padding rows write to a scratch block. Prompts, chunks and m
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
 from torch import Tensor
 
 from sandlot.model.engine.batch import Batch, KVCache
-from sandlot.model.engine.kernels import add_norm, attend_decoding, attend_prompts, gate, rotate
+from sandlot.model.engine.kernels import add_norm, attend_decoding, gate, rotate
+from sandlot.model.engine.prompts import PromptAttention, as_ints, find_long
 from sandlot.model.nn.decoder import Block, Decoder
+from sandlot.model.nn.pieces import has_cudnn
 
-_Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""(queries, keys and values of one layer's cache) -> attended."""
-_ROWS = 128
-"""Rows of a prompt tile: queries times heads per KV head."""
+_Attend = Callable[[Tensor, Tensor | None, Tensor, Tensor, Tensor], Tensor]
+"""(queries, keys if wanted and values of this pass, keys and values of one layer's cache) -> attended."""
 
 
 class CudaRunner:
@@ -46,7 +46,7 @@ class CudaRunner:
         if batch.longest == 1 and len(batch.lengths) <= self.max_batch:
             return self._decode(batch, ids)
         assert ids is None, "tokens that are only on the device are decoded"
-        return self._run(self._on_device(batch))
+        return self._run(batch)
 
     # -- decoding ------------------------------------------------------------------------------------------------------
 
@@ -74,7 +74,7 @@ class CudaRunner:
         inputs.fill_idle(self.scratch, self.cache.block_size)
         splits = self._splits(size)
 
-        def attend(q: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        def attend(q: Tensor, _k: Tensor | None, _v: Tensor, keys: Tensor, values: Tensor) -> Tensor:
             return attend_decoding(q, keys, values, inputs.tables, inputs.lengths, splits)
 
         def run() -> Tensor:
@@ -100,32 +100,28 @@ class CudaRunner:
 
     def _run(self, batch: Batch) -> Tensor:
         shape = self.decoder.shape
-        tiles = _tiles(batch.starts, _ROWS // (shape.heads // shape.kv_heads)).to(self.device, non_blocking=True)
-        starts = batch.starts.to(self.device, non_blocking=True)
+        counts = as_ints(batch.starts[1:] - batch.starts[:-1])
+        long = find_long(counts, as_ints(batch.lengths)) if has_cudnn(self.cache.keys.dtype, shape.head) else []
+        attention = PromptAttention(batch, shape.heads // shape.kv_heads, self.device, long)
+        ids, positions, slots, wanted = (
+            x.to(self.device, non_blocking=True) for x in (batch.ids, batch.positions, batch.slots, batch.wanted)
+        )
+        hidden = self._hidden(ids, positions, slots, attention.attend, wants_keys=attention.wants_keys)
+        return self._logits(hidden[wanted])
 
-        def attend(q: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-            return attend_prompts(q, keys, values, batch.tables, batch.lengths, starts, tiles, _ROWS)
-
-        return self._logits(self._hidden(batch.ids, batch.positions, batch.slots, attend)[batch.wanted])
-
-    def _on_device(self, batch: Batch) -> Batch:
-        """Move all tensors except `starts`, which the host reads first."""
-        moved = {
-            name: getattr(batch, name).to(self.device, non_blocking=True)
-            for name in ("ids", "positions", "slots", "lengths", "tables", "wanted")
-        }
-        return replace(batch, **moved)
-
-    def _hidden(self, ids: Tensor, positions: Tensor, slots: Tensor, attend: _Attend) -> Tensor:
+    def _hidden(self, ids: Tensor, positions: Tensor, slots: Tensor, attend: _Attend, *, wants_keys: bool = False) -> Tensor:
         """The decoder's forward pass. What is between two matrix products is one kernel."""
         decoder = self.decoder
         x = decoder.embedding(ids)
         cos, sin = decoder.angles(positions, x.dtype)
-        delta = None
+        shape, delta = decoder.shape, None
+        k = torch.empty((len(x), shape.kv_heads, shape.head), device=x.device, dtype=x.dtype) if wants_keys else None
         for layer, block in enumerate(cast("Iterable[Block]", decoder.blocks)):
             keys, values = self.cache.keys[layer], self.cache.values[layer]
             qkv = block.qkv(add_norm(x, delta, block.before_attention.weight, block.before_attention.eps))
-            attended = attend(rotate(qkv, cos, sin, block.head_norms, keys, values, slots), keys, values)
+            q = rotate(qkv, cos, sin, block.head_norms, keys, values, slots, k)
+            v = qkv[:, -shape.kv_heads * shape.head :].unflatten(1, (shape.kv_heads, shape.head))
+            attended = attend(q, k, v, keys, values)
             delta = block.output(attended.flatten(1))
             delta = block.down(gate(block.gate_up(add_norm(x, delta, block.before_mlp.weight, block.before_mlp.eps))))
         return add_norm(x, delta, decoder.norm.weight, decoder.norm.eps)
@@ -142,16 +138,6 @@ def _processors(device: torch.device) -> int:
     # The stubs lack this type.
     properties = cast("Any", torch.cuda.get_device_properties(device))  # pyright: ignore[reportUnknownMemberType]
     return int(properties.multi_processor_count)
-
-
-def _tiles(starts: Tensor, queries: int) -> Tensor:
-    """Pairs (sequence, first query) that cover all queries."""
-    counts = starts[1:] - starts[:-1]
-    each = (counts + queries - 1) // queries
-    sequence = torch.repeat_interleave(torch.arange(len(counts)), each)
-    before = torch.cumsum(each, 0) - each
-    number = torch.arange(len(sequence)) - before[sequence]
-    return torch.stack((sequence, number * queries), dim=1).to(torch.int32)
 
 
 class _Packed:

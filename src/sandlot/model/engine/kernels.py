@@ -6,7 +6,7 @@ several programs, and a second kernel joins their results. The last two kernels 
 the probabilities.
 """
 
-# ruff: noqa: ANN001, ANN202, N803, PLR0913, PLR0917 - a kernel's arguments are pointers, and its constants are capitals
+# ruff: noqa: ANN001, ANN202, N803, N806, PLR0913, PLR0917 - a kernel's arguments are pointers, and its constants are capitals
 
 import torch
 import triton
@@ -32,40 +32,47 @@ def _add_norm(x, delta, weight, out, eps, WIDTH: tl.constexpr, WIDTH_UP: tl.cons
 
 
 @triton.jit
-def _scaled(x, column, weight, inverse, NORM: tl.constexpr):
+def _scaled(x, by, inverse, NORM: tl.constexpr):
     """Columns of heads, normalised and rounded as the plain norm does."""
     if NORM:
-        by = tl.load(weight + column)
         x = by[None, :] * (x.to(tl.float32) * inverse[:, None]).to(by.dtype)
     return x.to(tl.float32)
 
 
 @triton.jit
-def _rotate(qkv, cos, sin, q_weight, k_weight, q, cache_k, cache_v, slots, eps, HEADS: tl.constexpr, KV_HEADS: tl.constexpr,
-            WIDTH: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, NORM: tl.constexpr):  # fmt: skip
+def _rotate(qkv, cos, sin, q_weight, k_weight, q, k, cache_k, cache_v, slots, eps, HEADS: tl.constexpr, KV_HEADS: tl.constexpr,
+            HALF: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, NORM: tl.constexpr, KEYS: tl.constexpr):  # fmt: skip
+    # Column c is rotated with column c + HALF, by one angle.
+    WIDTH: tl.constexpr = 2 * HALF
     token = tl.program_id(0).to(tl.int64)
-    head = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
-    column = tl.arange(0, WIDTH)
-    pair = (column + WIDTH // 2) % WIDTH
+    head = (tl.program_id(1) * ROWS + tl.arange(0, ROWS))[:, None]
+    low = tl.arange(0, HALF)[None, :]
     slot = tl.load(slots + token).to(tl.int64)
-    inside = (head < HEADS + 2 * KV_HEADS)[:, None]
-    own = qkv + token * (HEADS + 2 * KV_HEADS) * WIDTH + head[:, None] * WIDTH
-    plain = tl.load(own + column[None, :], mask=inside, other=0.0)
-    other = tl.load(own + pair[None, :], mask=inside, other=0.0)
-    exact = plain.to(tl.float32)
-    inverse = tl.rsqrt(tl.sum(exact * exact, 1) / WIDTH + eps)
-    is_q, is_k = (head < HEADS)[:, None], ((head >= HEADS) & (head < HEADS + KV_HEADS))[:, None]
-    x = tl.where(is_q, _scaled(plain, column, q_weight, inverse, NORM), _scaled(plain, column, k_weight, inverse, NORM))
-    y = tl.where(is_q, _scaled(other, pair, q_weight, inverse, NORM), _scaled(other, pair, k_weight, inverse, NORM))
-    sign = tl.where(column < WIDTH // 2, -1.0, 1.0)
-    c = tl.load(cos + token * WIDTH + column).to(tl.float32)
-    s = tl.load(sin + token * WIDTH + column).to(tl.float32) * sign
-    turned = (x * c[None, :] + y * s[None, :]).to(plain.dtype)
-    tl.store(q + (token * HEADS + head[:, None]) * WIDTH + column[None, :], turned, mask=is_q)
-    at = slot // BLOCK * KV_HEADS * BLOCK * WIDTH + slot % BLOCK * WIDTH
-    key, value = (head - HEADS)[:, None], (head - HEADS - KV_HEADS)[:, None]
-    tl.store(cache_k + at + key * BLOCK * WIDTH + column[None, :], turned, mask=is_k)
-    tl.store(cache_v + at + value * BLOCK * WIDTH + column[None, :], plain, mask=(value >= 0) & inside)
+    is_q, is_k, inside = head < HEADS, (head >= HEADS) & (head < HEADS + KV_HEADS), head < HEADS + 2 * KV_HEADS
+    own = qkv + (token * (HEADS + 2 * KV_HEADS) + head) * WIDTH + low
+    a, b = tl.load(own, mask=inside, other=0.0), tl.load(own + HALF, mask=inside, other=0.0)
+    exact_a, exact_b = a.to(tl.float32), b.to(tl.float32)
+    inverse = tl.rsqrt((tl.sum(exact_a * exact_a, 1) + tl.sum(exact_b * exact_b, 1)) / WIDTH + eps)
+    column = tl.arange(0, HALF)
+    q_a, q_b = tl.load(q_weight + column), tl.load(q_weight + HALF + column)
+    k_a, k_b = tl.load(k_weight + column), tl.load(k_weight + HALF + column)
+    x = tl.where(is_q, _scaled(a, q_a, inverse, NORM), _scaled(a, k_a, inverse, NORM))
+    y = tl.where(is_q, _scaled(b, q_b, inverse, NORM), _scaled(b, k_b, inverse, NORM))
+    c = tl.load(cos + token * WIDTH + column).to(tl.float32)[None, :]
+    s = tl.load(sin + token * WIDTH + column).to(tl.float32)[None, :]
+    turned_a, turned_b = (x * c - y * s).to(a.dtype), (y * c + x * s).to(a.dtype)
+    to_q = q + (token * HEADS + head) * WIDTH + low
+    tl.store(to_q, turned_a, mask=is_q)
+    tl.store(to_q + HALF, turned_b, mask=is_q)
+    at = slot // BLOCK * KV_HEADS * BLOCK * WIDTH + slot % BLOCK * WIDTH + low
+    key, value = head - HEADS, head - HEADS - KV_HEADS
+    tl.store(cache_k + at + key * BLOCK * WIDTH, turned_a, mask=is_k)
+    tl.store(cache_k + at + key * BLOCK * WIDTH + HALF, turned_b, mask=is_k)
+    if KEYS:
+        tl.store(k + (token * KV_HEADS + key) * WIDTH + low, turned_a, mask=is_k)
+        tl.store(k + (token * KV_HEADS + key) * WIDTH + low + HALF, turned_b, mask=is_k)
+    tl.store(cache_v + at + value * BLOCK * WIDTH, a, mask=(value >= 0) & inside)
+    tl.store(cache_v + at + value * BLOCK * WIDTH + HALF, b, mask=(value >= 0) & inside)
 
 
 @triton.jit
@@ -215,10 +222,11 @@ def add_norm(x: Tensor, delta: Tensor | None, weight: Tensor, eps: float) -> Ten
 
 
 def rotate(qkv: Tensor, cos: Tensor, sin: Tensor, norms: tuple[Tensor, Tensor, float] | None, cache_k: Tensor, cache_v: Tensor,
-           slots: Tensor) -> Tensor:  # fmt: skip
+           slots: Tensor, k: Tensor | None = None) -> Tensor:  # fmt: skip
     """Split `qkv` `[tokens, (heads + 2 kv_heads) * head]`: return rotated queries, and write keys and values to their slots.
 
     `norms` are the weights of the queries' and the keys' norm, and epsilon. Caches are `[blocks, kv_heads, block_size, head]`.
+    Keys are also written to `k` `[tokens, kv_heads, head]` if it is given.
     """
     _, kv_heads, block, width = cache_k.shape
     heads = qkv.shape[1] // width - 2 * kv_heads
@@ -226,8 +234,8 @@ def rotate(qkv: Tensor, cos: Tensor, sin: Tensor, norms: tuple[Tensor, Tensor, f
     q_weight, k_weight, eps = norms or (qkv, qkv, 0.0)
     rows = 8
     _rotate[(len(qkv), triton.cdiv(heads + 2 * kv_heads, rows))](
-        qkv, cos, sin, q_weight, k_weight, q, cache_k, cache_v, slots, eps, HEADS=heads, KV_HEADS=kv_heads, WIDTH=width,
-        BLOCK=block, ROWS=rows, NORM=norms is not None, num_warps=1)  # fmt: skip
+        qkv, cos, sin, q_weight, k_weight, q, q if k is None else k, cache_k, cache_v, slots, eps, HEADS=heads, KV_HEADS=kv_heads,
+        HALF=width // 2, BLOCK=block, ROWS=rows, NORM=norms is not None, KEYS=k is not None, num_warps=4)  # fmt: skip
     return q
 
 
@@ -241,10 +249,13 @@ def gate(both: Tensor) -> Tensor:
 
 
 def attend_prompts(q: Tensor, cache_k: Tensor, cache_v: Tensor, tables: Tensor, lengths: Tensor, starts: Tensor, tiles: Tensor,
-                   rows: int = 128) -> Tensor:  # fmt: skip
-    """Attention of prompts and chunks: `tiles` are pairs (sequence, first query), `rows // group` queries each."""
+                   rows: int = 128, out: Tensor | None = None) -> Tensor:  # fmt: skip
+    """Attention of prompts and chunks: `tiles` are pairs (sequence, first query), `rows // group` queries each.
+
+    Queries that are in no tile are left as they are in `out`.
+    """
     _, kv_heads, block, width = cache_k.shape
-    out = torch.empty(q.shape, device=q.device, dtype=q.dtype)
+    out = torch.empty(q.shape, device=q.device, dtype=q.dtype) if out is None else out
     _attend[(len(tiles), kv_heads, 1)](
         q, cache_k, cache_v, out, out, tables, lengths, starts, tiles, width**-0.5 * _LOG2_E, q.stride(0), tables.stride(0),
         KV_HEADS=kv_heads, GROUP=q.shape[1] // kv_heads, WIDTH=width, BLOCK=block, ROWS=rows, SPLITS=1, DECODE=False,

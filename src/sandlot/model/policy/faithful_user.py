@@ -20,6 +20,8 @@ _SIMILAR = 0.5
 _MIN_LETTERS = 3
 """Shorter words of a fact's name are ignored."""
 WAITING = "I have told you what I want. What else do you need from me?"
+UNKNOWN = "I do not know that."
+"""What a colleague says to a message that asks for nothing it knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class _FaithfulUser:
         if any(_are_similar(words, _word_set(example)) for example in self.persona.solved):
             return self._turn("Thank you, that is all.", End.DONE)
         facts = [fact for name, fact in self.persona.facts.items() if _key_words(name) and _key_words(name) <= words]
-        return self._turn(" ".join(facts) or WAITING)
+        return self._turn(" ".join(facts) or (UNKNOWN if self.persona.address else WAITING))
 
     def _turn(self, text: str, end: End | None = None) -> UserTurn:
         message = Message(role=Role.USER, parts=(Text(text),), agent=AGENT)

@@ -13,7 +13,7 @@ import msgspec
 
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK
 from sandlot.core.errors import ModelError
-from sandlot.core.persona import AGENT, Persona
+from sandlot.core.persona import AGENT, COLLEAGUE_ANSWERED, Persona
 from sandlot.core.ports.session import Policies, Policy, User, UserTurn
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
@@ -97,7 +97,7 @@ class _ReplayPolicy:
 
 @dataclass(frozen=True, slots=True)
 class ReplayUsers:
-    """`ports.Users` that repeat the user messages of recorded traces."""
+    """`ports.Users` that repeat what users and colleagues wrote in recorded traces."""
 
     traces: FindTrace
     name: str = "replay"
@@ -109,6 +109,8 @@ class ReplayUsers:
             raise ModelError(
                 f"rollout {rollout} of task `{task.id}` was not recorded; its user cannot be replayed", kind="not_found"
             )
+        if persona.address:
+            return nullcontext(_ReplayColleague(recorded, persona.address))
         return nullcontext(_ReplayUser(recorded, task.prompt))
 
 
@@ -139,6 +141,28 @@ class _ReplayUser:
                 f"the recorded user of `{self._task}` has no more messages, and the rollout goes on", kind="replay_over"
             )
         return UserTurn(end=self._ended)
+
+
+class _ReplayColleague:
+    """Repeats the recorded answers of one colleague, whatever it is asked."""
+
+    def __init__(self, recorded: Trace, address: str) -> None:
+        self._task, self._address = recorded.task, address
+        found = (event.detail for event in recorded.events if event.kind == COLLEAGUE_ANSWERED)
+        self._left = [str(detail["text"]) for detail in found if detail["colleague"] == address]
+
+    async def open(self) -> UserTurn:
+        """Nothing: a colleague does not begin."""
+        return UserTurn()
+
+    async def reply(self, text: str) -> UserTurn:  # noqa: ARG002 - all is recorded
+        """The next recorded answer; empty where there was none."""
+        if not self._left:
+            raise ModelError(
+                f"the recorded colleague `{self._address}` of `{self._task}` has no more answers, and is asked again",
+                kind="replay_over",
+            )
+        return UserTurn(text=self._left.pop(0))
 
 
 def _replayed_node(node: Node, trace: Trace, leaf: int) -> Node:

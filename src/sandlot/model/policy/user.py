@@ -1,4 +1,4 @@
-"""A simulated user: a model that plays a persona, with a conversation of its own.
+"""A simulated user, or colleague: a model that plays a persona, with a conversation of its own.
 
 Its conversation holds the persona's instructions, its own messages as the assistant's and the agent's messages as the user's. It
 sees no tool calls, no results and no key. It ends the conversation with an end mark that is unique to the rollout. The mark is
@@ -7,6 +7,9 @@ removed from the agent's messages and counts only at the very end of the user's 
 User messages enter the rollout's trace as sampled nodes without tokens, since they are not trained on. An agent must not avoid
 its score through the user: an empty reply is delivered as such, with an event; a conversation too long for the user's model ends
 the rollout. Other model errors are the model's failure.
+
+A colleague does not know the task: its conversation holds only the messages to it, each between two marks, since an agent wrote
+them.
 """
 
 from collections.abc import AsyncGenerator
@@ -65,11 +68,10 @@ class _ModelUser:
         self._instructions = persona.instructions(self._mark)
         self._view = Trace(run="user", task=task.id, rollout=0, seed=seed)
         self._leaf: int | None = None
-        opening = (
-            text_message(Role.SYSTEM, self._instructions),
-            text_message(Role.USER, CONNECTED),
-            text_message(Role.ASSISTANT, self._prompt),
-        )
+        self._fence = f"\n{self._mark}\n" if persona.address else ""
+        opening = [text_message(Role.SYSTEM, self._instructions)]
+        if not persona.address:
+            opening += [text_message(Role.USER, CONNECTED), text_message(Role.ASSISTANT, self._prompt)]
         for message in opening:
             self._leaf = self._view.append(Node(message=message, parent=self._leaf))
 
@@ -82,6 +84,7 @@ class _ModelUser:
         """The model's next message as the user."""
         events: list[Event] = []
         received = _cut(without_mark(text, self._mark), "user_heard_cut", events) or NO_AGENT_TEXT
+        received = f"{self._fence}{received}{self._fence}".strip()
         self._leaf = self._view.append(Node(message=text_message(Role.USER, received), parent=self._leaf))
         known = len(self._view.events)
         try:

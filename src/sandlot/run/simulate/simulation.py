@@ -14,6 +14,7 @@ from random import Random
 from sandlot.core.errors import ConfigError
 from sandlot.run.schedule.job import RolloutJob, Waits
 from sandlot.run.schedule.lengths import LengthPrior, Lengths
+from sandlot.run.schedule.queue import WaitingQueue
 from sandlot.run.simulate.bound import lower_bound_s
 from sandlot.run.simulate.fleet import Fleet, Instance, Served
 from sandlot.run.simulate.result import SimulatedRun
@@ -24,8 +25,6 @@ _SAME_STEP = 1e-6
 """Parts that end within this many steps of each other end together."""
 _STAY = 1.15
 """A job goes back to the instance that has its cache unless another one's load is this much lower."""
-_REKEY_GROWTH = 1.25
-"""The keys of all waiting jobs are computed again each time this many times more rollouts have ended, as estimates change."""
 _SMALL_FLEET = 64
 """In a larger fleet, a job that does not fit the least loaded instance goes to the one that has just made room, or waits."""
 _TOOL, _DOWN, _UP = -1, -2, -3
@@ -87,18 +86,13 @@ class _Simulation:
         self.left = [rollout.turns[0].tokens for rollout in workload.rollouts]
         """Tokens left of each job's current turn."""
         self.instances = [Instance(number, fleet) for number in range(fleet.instances)]
-        self.queues: list[list[tuple[tuple[float, ...], int, int]]] = [[] for _ in self.instances] if rules.pinned else [[]]
-        self.stamps = [0] * len(self.jobs)
-        """An entry of a queue with an older stamp is void."""
-        self.groups: dict[int, set[int]] = {}
-        """The jobs of each group that have not ended."""
+        self.queues = [WaitingQueue(rules.policy, lengths) for _ in (self.instances if rules.pinned else range(1))]
         self.loads: list[tuple[float, int, int]] = []
         self.load_stamps = [0] * fleet.instances
         self.events: list[tuple[float, int, int, int]] = []
         self.changed: set[int] = set()
         self.freed: Instance | None = None
         """The instance that has just made room."""
-        self.rekey_at = 2.0
         self.counts = _Counts()
 
     def run(self) -> SimulatedRun:
@@ -107,7 +101,6 @@ class _Simulation:
             self._note_load(instance)
             self._plan_death(instance)
         for job in self.jobs:
-            self.groups.setdefault(job.group, set()).add(job.index)
             self._queue(job)
         self._dispatch(range(len(self.queues)))
         while len(self.counts.ended) < len(self.jobs):
@@ -130,51 +123,24 @@ class _Simulation:
         return job.group % len(self.queues)
 
     def _queue(self, job: RolloutJob) -> None:
-        """A job waits, or waits with another key."""
-        job.waits = Waits.TURN
-        self.stamps[job.index] += 1
-        key = self.rules.policy.key(job, self.lengths)
-        heapq.heappush(self.queues[self._queue_of(job)], (key, self.stamps[job.index], job.index))
+        """A job waits for its turn."""
+        self.queues[self._queue_of(job)].put(job)
 
     def _learn(self, job: RolloutJob) -> None:
-        """A rollout has ended: its siblings that wait get another key, and now and then all others."""
+        """A rollout has ended: those that wait may get another place."""
         self.lengths.add(job.group, job.attained)
-        if not self.rules.policy.learns:
-            return
-        if len(self.counts.ended) >= self.rekey_at:
-            self.rekey_at = len(self.counts.ended) * _REKEY_GROWTH + 1
-            self._rekey()
-            return
-        for index in self.groups[job.group]:
-            if self.jobs[index].waits is Waits.TURN:
-                self._queue(self.jobs[index])
-
-    def _rekey(self) -> None:
-        """Compute the key of every waiting job again."""
         for queue in self.queues:
-            queue.clear()
-        for job in self.jobs:
-            if job.waits is Waits.TURN:
-                key = self.rules.policy.key(job, self.lengths)
-                self.queues[self._queue_of(job)].append((key, self.stamps[job.index], job.index))
-        for queue in self.queues:
-            heapq.heapify(queue)
+            queue.note_lengths(job.group, len(self.counts.ended))
 
     def _dispatch(self, queues: Iterable[int]) -> None:
         """Serve what waits, in the order of the policy, as far as there is room."""
         for number in queues:
             queue = self.queues[number]
-            while queue:
-                _, stamp, index = queue[0]
-                job = self.jobs[index]
-                if job.waits is not Waits.TURN or stamp != self.stamps[index]:
-                    heapq.heappop(queue)
-                    continue
+            while (job := queue.first()) is not None:
                 instance = self._place(job, number)
                 if instance is None:
                     break
-                heapq.heappop(queue)
-                self._admit(job, instance)
+                self._admit(queue.take(), instance)
         for number in self.changed:
             instance = self.instances[number]
             instance.advance(self.now)
@@ -287,7 +253,6 @@ class _Simulation:
         job.turn += 1
         if job.turn == len(turns):
             job.waits = None
-            self.groups[job.group].discard(job.index)
             self.counts.ended.append(self.now)
             self._learn(job)
             return

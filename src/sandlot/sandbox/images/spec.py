@@ -5,6 +5,7 @@
     folder:PATH                      a folder with a root file system, used in place
     archive:PATH   archive:PATH#TAG  written by `docker save`, or an OCI layout
     debian:SUITE?PACKAGE,PACKAGE     installed by debootstrap; `?@FILE` reads the names from a file
+    containerfile:PATH               a Containerfile or Dockerfile, or the folder with one; built in a sandbox
 
 A path that starts with `/` or `.` is a folder or an archive. Paths are relative to the environment's folder: its owner calls
 `resolve_spec` once, and everything below works with absolute paths.
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from sandlot.core.errors import ConfigError
 from sandlot.sandbox.images.archive import archive_digest, archive_image
+from sandlot.sandbox.images.containerfile import containerfile_digest, containerfile_image
 from sandlot.sandbox.images.debian import debian_digest, debian_image, read_recipe
 from sandlot.sandbox.images.folder import folder_digest, folder_image
 from sandlot.sandbox.images.host import host_digest, host_image
@@ -23,12 +25,15 @@ from sandlot.sandbox.images.store import StoredImage, list_images
 USR = Path("/usr")
 """The folder of the machine that is in every `host` image."""
 
-_KINDS = ("host", "folder:PATH", "archive:PATH", "debian:SUITE?PACKAGE,PACKAGE", "host:FOLDER:FOLDER")
+_KINDS = ("host", "folder:PATH", "archive:PATH", "debian:SUITE?PACKAGE,PACKAGE", "containerfile:PATH", "host:FOLDER:FOLDER")
+
+
+_NAMES = frozenset(kind.partition(":")[0] for kind in _KINDS)
 
 
 def is_image_spec(spec: str) -> bool:
     """False for a name that only a backend such as Docker may know."""
-    return spec.startswith(("/", ".")) or spec == "host" or spec.partition(":")[0] in {"host", "folder", "archive", "debian"}
+    return spec.startswith(("/", ".")) or spec == "host" or spec.partition(":")[0] in _NAMES
 
 
 def resolve_spec(spec: str, folder: Path | None = None) -> str:
@@ -39,7 +44,7 @@ def resolve_spec(spec: str, folder: Path | None = None) -> str:
     base = (folder or Path.cwd()).absolute()
     if kind == "path":
         kind = "archive" if (base / rest).is_file() else "folder"
-    if kind in {"folder", "archive"}:
+    if kind in {"folder", "archive", "containerfile"}:
         return f"{kind}:{base / rest}"
     if kind == "debian":
         suite, mark, path = rest.partition("?@")
@@ -56,6 +61,8 @@ def find_image(spec: str, folder: Path | None = None) -> SandboxImage:
         return archive_image(*_split_tag(rest))
     if kind == "debian":
         return debian_image(read_recipe(rest))
+    if kind == "containerfile":
+        return containerfile_image(Path(rest))
     return host_image(_folders(rest))
 
 
@@ -74,6 +81,8 @@ def image_digest(spec: str, folder: Path | None = None, *, build: bool = True) -
         return archive_digest(*_split_tag(rest))
     if kind == "debian":
         return debian_digest(read_recipe(rest), build=build)
+    if kind == "containerfile":
+        return containerfile_digest(Path(rest), build=build)
     return host_digest(_folders(rest))
 
 

@@ -39,7 +39,7 @@ class ImageAbout(msgspec.Struct, frozen=True, kw_only=True):
 
     format: int = 1
     kind: str
-    """`host`, `places`, `hidden`, `bare`, `archive` or `debian`."""
+    """`host`, `places`, `hidden`, `bare`, `archive`, `debian` or `containerfile`."""
     name: str
     """The spec it was first built for."""
     digest: str
@@ -49,6 +49,12 @@ class ImageAbout(msgspec.Struct, frozen=True, kw_only=True):
     num_files: int = 0
     notes: tuple[str, ...] = ()
     """What was left out or changed while building."""
+    base: str = ""
+    """The spec of the image that this one is a layer on; empty for a whole image."""
+    env: tuple[str, ...] = ()
+    user: str = "root"
+    folder: str = "/"
+    """Defaults for commands, of an image built from a Containerfile: `NAME=value`, the user, the working directory."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,5 +105,6 @@ def _hidden(decoder: Decoder, forest: Forest, functions: LayerFunctions, *, reco
     cos, sin = decoder.angles(positions, x.dtype)
     for number, block in enumerate(cast("Iterable[Block]", decoder.blocks)):
         step = (number, block, x, cos, sin)
-        x = cast("Tensor", checkpoint(layer, *step, use_reentrant=False)) if recompute else layer(*step)
+        # Nothing here is random, and keeping the generator's state takes the host longer than a small layer takes the device.
+        x = cast("Tensor", checkpoint(layer, *step, use_reentrant=False, preserve_rng_state=False)) if recompute else layer(*step)
     return decoder.norm(x)

@@ -5,8 +5,7 @@ are one softmax in pieces: each piece comes with the logarithm of its sum, by wh
 piece is given the whole softmax's result and sum, which is all that it needs to know of the others.
 """
 
-from collections.abc import Callable, Iterable
-from functools import cache
+from collections.abc import Iterable
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -15,8 +14,9 @@ from torch import Tensor
 from torch.autograd import Function
 
 from sandlot.model.nn.decoder import Attend
+from sandlot.model.nn.pieces import has_cudnn, piece_kernels
 from sandlot.train.forest.forest import Forest
-from sandlot.train.forest.parts import STEP, Parts, cut_forest
+from sandlot.train.forest.parts import Parts, cut_forest
 from sandlot.train.forest.scores import to_tensor
 
 _FASTER = 1.5
@@ -32,7 +32,7 @@ def parts_if_faster(forest: Forest, dtype: torch.dtype, width: int) -> Parts | N
     """The parts of a forest, if its attention is less work that way and this GPU can do it."""
     parts = cut_forest(forest)
     cost = parts.pairs + (_STARTING if parts.trunks else 0)
-    return parts if cost < _FASTER * forest.seen and _has_kernels(dtype, width) else None
+    return parts if cost < _FASTER * forest.seen and has_cudnn(dtype, width) else None
 
 
 def part_attention(parts: Parts, count: int, device: torch.device) -> Attend:
@@ -148,7 +148,7 @@ class _Attention(Function):
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, places: Places) -> Tensor:
         """Rows, then what their tokens see in trunks."""
-        kernels = _kernels(q.device)
+        kernels = piece_kernels(q.device)
         rows = [places.gather(x) for x in (q, k, v)]
         found = [kernels.forward(*(batch.of(x) for x in rows), True) for batch in places.batches]  # noqa: FBT003 - torch's own order
         out, total = (places.take(_joined(each[part] for each in found)) for part in (0, 1))
@@ -166,7 +166,7 @@ class _Attention(Function):
         """Every part's gradients, by the sums of the whole."""
         q, k, v, out, total = ctx.saved_tensors
         places, (sent,) = cast("Places", ctx.places), gradients
-        kernels = _kernels(q.device)
+        kernels = piece_kernels(q.device)
         rows = [places.gather(x) for x in (q, k, v)]
         spread = [places.spread(sent), places.spread(out), places.spread(total, fill=_NEVER)]
         found = [
@@ -193,89 +193,3 @@ def _joined(found: Iterable[Tensor]) -> Tensor:
     """The results of all batches, as `[places, heads, ...]`."""
     flat = [_flat(each) for each in found]
     return flat[0] if len(flat) == 1 else torch.cat(flat)
-
-
-# -- kernels -----------------------------------------------------------------------------------------------------------
-
-
-class _Kernels(NamedTuple):
-    """Attention of `[rows, heads, length, width]`, with the logarithms of its sums `[rows, heads, length]`."""
-
-    forward: Callable[..., tuple[Tensor, Tensor]]
-    """(q, k, v, causal) -> result, sums."""
-    backward: Callable[..., tuple[Tensor, Tensor, Tensor]]
-    """(q, k, v, gradient of the result, result, sums, causal) -> gradients of q, k and v."""
-    merge: Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
-    """(result, sums, another result, its sums) -> both as one."""
-
-
-def _kernels(device: torch.device) -> _Kernels:
-    return _on_gpu() if device.type == "cuda" else _Kernels(_plain_forward, _plain_backward, _merge)
-
-
-@cache
-def _on_gpu() -> _Kernels:
-    return _Kernels(_cudnn_forward, _cudnn_backward, cast("Any", torch.compile)(_merge, dynamic=True))
-
-
-def _merge(out: Tensor, total: Tensor, other: Tensor, other_total: Tensor) -> tuple[Tensor, Tensor]:
-    whole = torch.logaddexp(total, other_total)
-    weighed = out * (total - whole).exp()[..., None] + other * (other_total - whole).exp()[..., None]
-    return weighed.to(out.dtype), whole
-
-
-def _plain_forward(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> tuple[Tensor, Tensor]:  # noqa: FBT001 - torch's own order
-    scores, shown = _scores(q, k, causal)
-    total = torch.logsumexp(scores, -1)
-    return torch.exp(scores - total[..., None]) @ shown(v), total
-
-
-def _plain_backward(*given: Any) -> tuple[Tensor, Tensor, Tensor]:
-    q, k, v, sent, out, total, causal = given
-    scores, shown = _scores(q, k, causal)
-    weights = torch.exp(scores - total[..., None])
-    to_scores = weights * (sent @ shown(v).mT - (sent * out).sum(-1, keepdim=True)) * q.shape[-1] ** -0.5
-    return to_scores @ shown(k), _summed(to_scores.mT @ q, k), _summed(weights.mT @ sent, v)
-
-
-def _scores(q: Tensor, k: Tensor, causal: bool) -> tuple[Tensor, Callable[[Tensor], Tensor]]:  # noqa: FBT001 - as above
-    def shown(x: Tensor) -> Tensor:
-        return x.repeat_interleave(q.shape[1] // x.shape[1], 1)
-
-    scores = q @ shown(k).mT * q.shape[-1] ** -0.5
-    if causal:
-        scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), float("-inf"))
-    return scores, shown
-
-
-def _summed(x: Tensor, like: Tensor) -> Tensor:
-    """Over the query heads of each head of `like`."""
-    return x.view(x.shape[0], like.shape[1], -1, *x.shape[2:]).sum(2)
-
-
-def _cudnn_forward(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> tuple[Tensor, Tensor]:  # noqa: FBT001 - as above
-    attend = torch.ops.aten._scaled_dot_product_cudnn_attention  # noqa: SLF001 - the public call gives no sums
-    out, total, *_ = attend(q, k, v, None, True, 0.0, causal, False)  # noqa: FBT003 - torch's own order
-    return out, total.view(out.shape[:3])
-
-
-def _cudnn_backward(*given: Any) -> tuple[Tensor, Tensor, Tensor]:
-    q, k, v, sent, out, total, causal = given
-    seed = torch.zeros((), dtype=torch.int64, device=q.device)  # of dropout, which there is none
-    learn = torch.ops.aten._scaled_dot_product_cudnn_attention_backward  # noqa: SLF001 - as above
-    sums = total.contiguous()[..., None]
-    return learn(sent, q, k, v, out, sums, seed, seed, None, None, None, q.shape[2], k.shape[2], 0.0, causal)
-
-
-@cache
-def _has_kernels(dtype: torch.dtype, width: int) -> bool:
-    """True if cuDNN computes attention of this width here: it needs half precision and a recent GPU."""
-    if dtype not in {torch.bfloat16, torch.float16}:
-        return False
-    try:
-        q, k, v = (torch.zeros(1, heads, STEP, width, dtype=dtype, device="cuda") for heads in (2, 1, 1))
-        out, total = _cudnn_forward(q, k, v, True)  # noqa: FBT003 - torch's own order
-        _cudnn_backward(q, k, v, out, out, total, True)  # noqa: FBT003 - as above
-    except (RuntimeError, NotImplementedError):
-        return False
-    return True

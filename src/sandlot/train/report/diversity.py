@@ -21,13 +21,10 @@ MEMBERS, ACTIONS = 8, 32
 Actions = tuple[str, ...]
 
 
-def diversity_of(traces: Iterable[Trace]) -> Diversity | None:
-    """The diversity of the scored traces of a step, grouped by task; None if no task has two."""
-    groups: dict[str, list[Trace]] = {}
-    for trace in traces:
-        if isinstance(trace.outcome, Scored):
-            groups.setdefault(trace.task, []).append(trace)
-    compared = [members for members in groups.values() if len(members) > 1]
+def diversity_of(groups: Iterable[Sequence[Trace]]) -> Diversity | None:
+    """The diversity of the scored traces of a step's groups; None if no group has two."""
+    scored = [[trace for trace in members if isinstance(trace.outcome, Scored)] for members in groups]
+    compared = [members for members in scored if len(members) > 1]
     if not compared:
         return None
     acted = [[actions_of(trace) for trace in members] for members in compared]

@@ -9,15 +9,15 @@ from pathlib import Path
 from sandlot.core.disk import write_file
 from sandlot.core.stats.intervals import Interval
 from sandlot.core.trace import Scored, TraceRow
-from sandlot.env.load import load
 from sandlot.env.transcript import message_lines
 from sandlot.observe.chart import Curve, line_chart, share_bar
 from sandlot.observe.page import html_page
 from sandlot.observe.training_records import Learned
 from sandlot.run.results import Run
 from sandlot.train.recipe import Recipe
+from sandlot.train.report.by_environment import environments_section
 from sandlot.train.report.progress import TrainingProgress
-from sandlot.train.report.summary import Heldout, Level, Outcome, Paired, outcome_of, write_outcome
+from sandlot.train.report.summary import Heldout, Level, Outcome, Paired, evaluation_runs, outcome_of, write_outcome
 
 FILE = "report.html"
 _EXAMPLES = 3
@@ -29,17 +29,19 @@ _COLOURS = {"sampling": "--blue", "environment": "--green", "grading": "--amber"
 
 def write_report(progress: TrainingProgress, recipe: Recipe) -> Outcome:
     """Write `summary.json` and `report.html` into the run directory, finished or not."""
-    env = load(recipe.env)
-    outcome = outcome_of(progress, recipe, "none" if env.image is None else recipe.sandbox.partition(":")[0])
+    sandboxed = any(each.load().image is not None for each in recipe.environments)
+    outcome = outcome_of(progress, recipe, recipe.sandbox.partition(":")[0] if sandboxed else "none")
     write_outcome(progress.path, outcome)
-    runs = [Run(progress.path / line.run) for line in progress.evaluations]
+    runs = [evaluation_runs(progress.path, line) for line in progress.evaluations]
+    by_environment = [[each[name] for each in runs if name in each] for name in outcome.environments]
     sections = [
         headline(outcome),
         *(f'<p class="alarm">{escape(sentence)}</p>' for sentence in outcome.alarms),
         f'<section class="pictures">{"".join(_pictures(progress, outcome))}</section>',
         _robustness(outcome),
-        _skills(runs),
-        _examples(runs),
+        environments_section(progress, outcome),
+        *map(_skills, by_environment),
+        *(_examples(each, progress.path) for each in by_environment),
         _settings(progress.path),
     ]
     text = html_page(f"{recipe.name}: {outcome.environment} with {recipe.model}", "".join(sections))
@@ -274,7 +276,7 @@ def _skills(runs: Sequence[Run]) -> str:
     if not rows:
         return ""
     head = "<tr><th>tag</th><th>tasks</th><th>before</th><th>after</th><th>change</th></tr>"
-    return f'<h2>By tag</h2><div class="wide"><table>{head}{rows}</table></div>'
+    return f'<h2>By tag: {escape(runs[0].manifest.environment)}</h2><div class="wide"><table>{head}{rows}</table></div>'
 
 
 def _range(interval: Interval) -> str:
@@ -295,19 +297,20 @@ def _change_cell(before: Interval, after: Interval) -> str:
 # -- examples ----------------------------------------------------------------------------------------------------------
 
 
-def _examples(runs: Sequence[Run]) -> str:
+def _examples(runs: Sequence[Run], place: Path) -> str:
     """The same rollouts before and after training: those that changed most, and one that stayed at 0."""
     if len(runs) < 2:
         return ""
     chosen = _choose_examples(list(runs[0].rows), list(runs[-1].rows))
     cards = "".join(
         f'<div class="pair"><h3>{escape(task)}, rollout {number}</h3>'
-        f"<div>{_trace(runs[0], task, number, 'before')}</div>"
-        f"<div>{_trace(runs[-1], task, number, 'after')}</div></div>"
+        f"<div>{_trace(runs[0], task, number, 'before', place)}</div>"
+        f"<div>{_trace(runs[-1], task, number, 'after', place)}</div></div>"
         for task, number in chosen
     )
     told = '<p class="dim">The command below each example shows the whole trace; run it in the folder of this page.</p>'
-    return f"<h2>The same rollout, before and after</h2>{told}{cards}" if cards else ""
+    name = escape(runs[0].manifest.environment)
+    return f"<h2>The same rollout of {name}, before and after</h2>{told}{cards}" if cards else ""
 
 
 def _choose_examples(before: Sequence[TraceRow], after: Sequence[TraceRow]) -> list[tuple[str, int]]:
@@ -326,7 +329,7 @@ def _choose_examples(before: Sequence[TraceRow], after: Sequence[TraceRow]) -> l
     return [*tasks.items(), *worst[:1]]
 
 
-def _trace(run: Run, task: str, number: int, word: str) -> str:
+def _trace(run: Run, task: str, number: int, word: str, place: Path) -> str:
     trace = run.trace(task, number)
     score = str(trace.outcome.score) if isinstance(trace.outcome, Scored) else type(trace.outcome).__name__.lower()
     lines = [
@@ -336,13 +339,13 @@ def _trace(run: Run, task: str, number: int, word: str) -> str:
     ]
     good = trace.reward is not None and trace.reward >= 1
     head = f'<h4>{word} <b class="{"up" if good else "down"}">{escape(score)}</b></h4>'
-    return f"{head}<pre>{escape(chr(10).join(lines))}</pre>{_command(run, task, number)}"
+    return f"{head}<pre>{escape(chr(10).join(lines))}</pre>{_command(run, task, number, place)}"
 
 
-def _command(run: Run, task: str, number: int) -> str:
+def _command(run: Run, task: str, number: int, place: Path) -> str:
     """How to see the whole trace, from the folder that the report lies in."""
-    place = shlex.quote(f"{run.path.parent.name}/{run.path.name}/{task}/{number}")
-    return f"<p><code>sandlot show {escape(place)}</code></p>"
+    shown = shlex.quote(f"{run.path.relative_to(place)}/{task}/{number}")
+    return f"<p><code>sandlot show {escape(shown)}</code></p>"
 
 
 def _settings(path: Path) -> str:

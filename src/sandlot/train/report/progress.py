@@ -2,7 +2,8 @@
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -12,7 +13,8 @@ from sandlot.analysis.training_log import FILE, Line, count_idle, idle_reason, r
 from sandlot.core.disk import write_file
 from sandlot.core.stats.intervals import Interval, Sums, spread_of
 from sandlot.core.trace import Scored, Trace
-from sandlot.observe.training_records import Collapse, Learned, Measured, WentBack
+from sandlot.observe.training_records import Collapse, EnvironmentScore, EnvironmentStep, Learned, Measured, WentBack
+from sandlot.run.pooled import pooled_summary
 from sandlot.run.results import Run
 from sandlot.train.algorithms.algorithms import Imitate, teaches
 from sandlot.train.guard import find_collapse
@@ -104,35 +106,28 @@ class TrainingProgress:
         return max(self.evaluations, key=lambda line: (line.mean, -line.version), default=None)
 
 
+Batch = Sequence[tuple[Group, list[Trace]]]
+"""The groups of a step, each with its traces."""
+
+
 def summarise_step(
-    version: int,
-    groups: Sequence[Group],
-    traces: Sequence[Trace],
-    update: Update,
-    seconds: float,
-    recipe: Recipe,
+    version: int, batch: Batch, update: Update, seconds: float, recipe: Recipe, weights: Mapping[str, float]
 ) -> Learned:
-    """The figures of one step."""
+    """The figures of one step; `weights` are the mean sampling weights of each environment's tasks."""
+    groups, traces = [group for group, _ in batch], [trace for _, members in batch for trace in members]
     trained = [row.versions[row.trained] for group in groups for member in group.members for row in member.rows]
     oldest = min((int(versions.min()) for versions in trained if len(versions)), default=version - 1)
-    scored = [trace for trace in traces if isinstance(trace.outcome, Scored)]
-    passed = [float(_passed(trace)) for trace in scored]
-    outcome = recipe.outcome or (score_of if isinstance(recipe.reward, RewardModel) else None)
-    outcomes = [outcome(trace) for trace in scored] if outcome else passed
-    tasks = [trace.task for trace in scored]
-    rewards = [float(reward) for group in groups for reward in group.rewards]
-    reward, reward_error = _mean(tasks, rewards)
-    _, gap_error = _mean(tasks, [paid - real for paid, real in zip(rewards, outcomes, strict=True)])
     phases: Counter[str] = Counter()
     for trace in traces:
         phases.update(trace.phases)
+    figures = _figures(batch, recipe)
     return Learned(
         version=version,
-        reward=reward,
-        reward_error=reward_error,
-        passed=_mean(tasks, passed)[0],
-        outcome=_mean(tasks, outcomes)[0],
-        gap_error=gap_error,
+        reward=figures.reward[0],
+        reward_error=figures.reward[1],
+        passed=figures.passed,
+        outcome=figures.outcome,
+        gap_error=figures.gap_error,
         rollouts=len(traces),
         failed=sum(group.dropped for group in groups),
         groups=len(groups),
@@ -149,12 +144,56 @@ def summarise_step(
         seconds=seconds,
         update_s=update.seconds,
         phases=dict(phases),
-        diversity=diversity_of(traces),
+        diversity=diversity_of([members for _, members in batch]),
         agreement=update.figures.get("agreement"),
+        environments={name: _environment_step(name, batch, recipe, weight) for name, weight in weights.items()},
     )
 
 
-def summarise_pairs(version: int, groups: Sequence[Group], update: Update, seconds: float) -> Learned:
+@dataclass(frozen=True, slots=True)
+class _StepFigures:
+    reward: tuple[float, float]
+    """Mean and standard error."""
+    passed: float
+    outcome: float
+    gap_error: float
+
+
+def _figures(batch: Batch, recipe: Recipe) -> _StepFigures:
+    scored = [
+        (f"{group.environment}/{group.task}", trace)
+        for group, members in batch
+        for trace in members
+        if isinstance(trace.outcome, Scored)
+    ]
+    tasks = [task for task, _ in scored]
+    passed = [float(_passed(trace)) for _, trace in scored]
+    outcome = recipe.outcome or (score_of if isinstance(recipe.reward, RewardModel) else None)
+    outcomes = [outcome(trace) for _, trace in scored] if outcome else passed
+    rewards = [float(reward) for group, _ in batch for reward in group.rewards]
+    return _StepFigures(
+        reward=_mean(tasks, rewards),
+        passed=_mean(tasks, passed)[0],
+        outcome=_mean(tasks, outcomes)[0],
+        gap_error=_mean(tasks, [paid - real for paid, real in zip(rewards, outcomes, strict=True)])[1],
+    )
+
+
+def _environment_step(name: str, batch: Batch, recipe: Recipe, weight: float) -> EnvironmentStep:
+    own = [(group, members) for group, members in batch if group.environment == name]
+    figures = _figures(own, recipe)
+    return EnvironmentStep(
+        reward=figures.reward[0],
+        passed=figures.passed,
+        rollouts=sum(len(members) for _, members in own),
+        failed=sum(group.dropped for group, _ in own),
+        groups=len(own),
+        informative=sum(teaches(recipe.algorithm, group) for group, _ in own),
+        weight=weight,
+    )
+
+
+def summarise_pairs(version: int, num_pairs: int, update: Update, seconds: float) -> Learned:
     """The figures of one step on pairs from a file: there are no rollouts, and so no reward."""
     return Learned(
         version=version,
@@ -163,8 +202,8 @@ def summarise_pairs(version: int, groups: Sequence[Group], update: Update, secon
         outcome=0.0,
         rollouts=0,
         failed=0,
-        groups=len(groups),
-        informative=len(groups),
+        groups=num_pairs,
+        informative=num_pairs,
         loss=update.loss,
         norm=update.norm,
         tokens=update.tokens,
@@ -195,9 +234,10 @@ def _mean(tasks: Sequence[str], values: Sequence[float]) -> tuple[float, float]:
     return (spread.mean, spread.error or 0.0) if spread else (0.0, 0.0)
 
 
-def summarise_evaluation(version: int, run: Run, below: Path) -> Measured:
-    """The figures of one evaluation."""
-    summary = run.summary()
+def summarise_evaluation(version: int, runs: Mapping[str, Run], below: Path) -> Measured:
+    """The figures of one evaluation, over the held-out tasks of all environments and by environment."""
+    first = next(iter(runs.values()))
+    summary = pooled_summary(runs)
     score, passed = _known(summary.score), _known(summary.pass_rate)
     return Measured(
         version=version,
@@ -207,6 +247,21 @@ def summarise_evaluation(version: int, run: Run, below: Path) -> Measured:
         passed=passed[0],
         passed_low=passed[1],
         passed_high=passed[2],
+        rollouts=summary.rollouts,
+        failed=sum(summary.failed.values()),
+        run=str(first.path.relative_to(below)),
+        environments={name: _environment_score(run, below) for name, run in runs.items()},
+    )
+
+
+def _environment_score(run: Run, below: Path) -> EnvironmentScore:
+    summary = run.summary()
+    mean, low, high = _known(summary.score)
+    return EnvironmentScore(
+        mean=mean,
+        low=low,
+        high=high,
+        passed=_known(summary.pass_rate)[0],
         rollouts=summary.rollouts,
         failed=sum(summary.failed.values()),
         run=str(run.path.relative_to(below)),

@@ -1,6 +1,6 @@
 """What a training run came to, in numbers: `summary.json`, and the words a person reads at its end."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -9,6 +9,7 @@ from sandlot.core.disk import write_file
 from sandlot.core.stats.intervals import Interval
 from sandlot.observe.training_records import Diversity, Measured
 from sandlot.run.compare import RunComparison
+from sandlot.run.pooled import pooled_comparison, pooled_summary
 from sandlot.run.results import Run
 from sandlot.run.summary import Summary
 from sandlot.train.checkpoint import ADAPTER, MODEL
@@ -69,6 +70,26 @@ class Robustness(msgspec.Struct, frozen=True, kw_only=True):
     p_value: float | None
 
 
+class EnvironmentOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What a training came to in one of its environments."""
+
+    run: str
+    """Its run directory, relative to the training's; `.` for the first environment."""
+    groups: int
+    """Groups of it that were learned from."""
+    rollouts: int
+    """Its rollouts in training and evaluations."""
+    failed: int
+    """Of these, without a score."""
+    reward: float | None
+    """Mean training reward in the last step that had groups of it."""
+    passed: float | None
+    """Share of full marks in that step."""
+    heldout_before: Heldout | None
+    heldout_after: Heldout | None
+    paired: Paired | None
+
+
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """`summary.json`: the result of a training run."""
 
@@ -114,22 +135,25 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """How differently the members of groups acted in the first step."""
     diversity_after: Diversity | None = None
     """The same in the last step."""
+    environments: dict[str, EnvironmentOutcome] = {}
+    """The same by environment; the held-out figures above are over the tasks of all of them."""
 
 
 def outcome_of(progress: TrainingProgress, recipe: Recipe, sandbox: str) -> Outcome:
     """Read a run, finished or not."""
     path, run = progress.path, Run(progress.path)
-    measured = [(line, Run(path / line.run)) for line in progress.evaluations]
-    first, last = (measured[0], measured[-1]) if measured else (None, None)
-    before, after = (_heldout(*each) if each else None for each in (first, last))
-    paired = _paired(first[1].compare(last[1])) if first and last and len(measured) > 1 else None
+    lines = progress.evaluations
+    runs = [evaluation_runs(path, line) for line in (lines[0], lines[-1])] if lines else []
+    measured = [pooled_summary(each) for each in runs]
+    before, after = map(_heldout, (lines[0], lines[-1]), measured) if lines else (None, None)
+    compared = len(lines) > 1
     best = progress.best
     steps = progress.steps[-1].version if progress.steps else 0
     done = steps >= recipe.steps and not progress.stopped
     kept = Path("checkpoints") / f"{best.version:06d}" if best else None
     return Outcome(
         name=recipe.name,
-        environment=run.manifest.environment,
+        environment=", ".join(run.environments),
         model=recipe.model,
         algorithm=type(recipe.algorithm).__name__,
         seed=recipe.seed,
@@ -144,18 +168,49 @@ def outcome_of(progress: TrainingProgress, recipe: Recipe, sandbox: str) -> Outc
         failed=sum(step.failed for step in progress.steps) + sum(line.failed for line in progress.evaluations),
         heldout_before=before,
         heldout_after=after,
-        paired=paired,
+        paired=_paired(pooled_comparison(*runs)) if compared else None,
         best_version=best.version if best else None,
         best_weights=_below(path, kept, MODEL),
         best_adapter=_below(path, kept, ADAPTER),
-        skills=_skills(first[1].summary(), last[1].summary()) if first and last and len(measured) > 1 else {},
+        skills=_skills(*measured) if compared else {},
         separate=before is not None and after is not None and after.low > before.high,
         time=_time_spent(progress),
         alarms=tuple(found.sentence for found in (*progress.alarms, *progress.collapses)),
         rollbacks=len(progress.rollbacks),
-        robustness=dict(_robustness(recipe, first[1], last[1])) if first and last else {},
+        robustness=dict(_robustness(recipe, *runs)) if runs else {},
         diversity_before=progress.steps[0].diversity if progress.steps else None,
         diversity_after=progress.steps[-1].diversity if progress.steps else None,
+        environments={name: _environment(name, each, progress) for name, each in run.environments.items()},
+    )
+
+
+def evaluation_runs(path: Path, line: Measured) -> dict[str, Run]:
+    """The runs of an evaluation by environment; a line of an earlier version names the only one."""
+    if not line.environments:
+        run = Run(path / line.run)
+        return {run.manifest.environment: run}
+    return {name: Run(path / each.run) for name, each in line.environments.items()}
+
+
+def _environment(name: str, run: Run, progress: TrainingProgress) -> EnvironmentOutcome:
+    lines = progress.evaluations
+    steps = [step.environments[name] for step in progress.steps if name in step.environments]
+    learned = [step for step in steps if step.groups]
+    runs = [evaluation_runs(progress.path, line)[name] for line in (lines[0], lines[-1])] if lines else []
+    before, after = (
+        (_heldout(line, run.summary()) for line, run in zip((lines[0], lines[-1]), runs, strict=True)) if lines else (None, None)
+    )
+    scores = [line.environments[name] for line in lines if name in line.environments]
+    return EnvironmentOutcome(
+        run=str(run.path.relative_to(progress.path)),
+        groups=sum(step.groups for step in steps),
+        rollouts=sum(each.rollouts for each in (*steps, *scores)),
+        failed=sum(each.failed for each in (*steps, *scores)),
+        reward=learned[-1].reward if learned else None,
+        passed=learned[-1].passed if learned else None,
+        heldout_before=before,
+        heldout_after=after,
+        paired=_paired(runs[0].compare(runs[1])) if len(lines) > 1 else None,
     )
 
 
@@ -164,20 +219,29 @@ def variant_place(plain: Path, name: str) -> Path:
     return plain.with_name(f"{plain.name}-{name}")
 
 
-def _robustness(recipe: Recipe, first: Run, last: Run) -> Iterable[tuple[str, Robustness]]:
+def _robustness(recipe: Recipe, first: Mapping[str, Run], last: Mapping[str, Run]) -> Iterable[tuple[str, Robustness]]:
     for name in recipe.evaluation.variants:
-        places = [variant_place(plain.path, name) for plain in (first, last)]
-        before, after = (Run(place) if (place / "manifest.json").is_file() else None for place in places)
-        paired = last.compare(after, despite_setting=True) if after else None
+        before, after = (_varied(plain, name) for plain in (first, last))
+        paired = pooled_comparison(last, after, despite_setting=True) if after else None
         yield (
             name,
             Robustness(
-                before=_level(before.summary().score) if before else None,
-                after=_level(after.summary().score) if after else None,
+                before=_level(pooled_summary(before).score) if before else None,
+                after=_level(pooled_summary(after).score) if after else None,
                 change=_level(paired.score) if paired else None,
                 p_value=paired.p_value if paired else None,
             ),
         )
+
+
+def _varied(plain: Mapping[str, Run], name: str) -> dict[str, Run]:
+    """The runs of a variant of a measurement by environment; empty if it was not measured."""
+    places = {env: variant_place(run.path, name) for env, run in plain.items()}
+    return (
+        {env: Run(place) for env, place in places.items()}
+        if all((place / "manifest.json").is_file() for place in places.values())
+        else {}
+    )
 
 
 def _below(path: Path, kept: Path | None, name: str) -> str | None:
@@ -200,20 +264,20 @@ def write_outcome(path: Path, outcome: Outcome) -> Path:
     return file
 
 
-def _heldout(line: Measured, run: Run) -> Heldout:
-    summary = run.summary()
+def _heldout(line: Measured, summary: Summary) -> Heldout:
     pass_at = dict(_pass_at(summary))
+    score = _level(summary.score)
     return Heldout(
         version=line.version,
-        mean=line.mean,
-        low=line.low,
-        high=line.high,
-        passed=Level(mean=line.passed, low=line.passed_low, high=line.passed_high),
+        mean=score.mean,
+        low=score.low,
+        high=score.high,
+        passed=_level(summary.pass_rate),
         pass_at=pass_at,
         gap=pass_at[max(pass_at, key=int)] - pass_at["1"] if len(pass_at) > 1 else None,
         tasks=summary.tasks,
-        rollouts=line.rollouts,
-        failed=line.failed,
+        rollouts=summary.rollouts,
+        failed=sum(summary.failed.values()),
     )
 
 

@@ -54,7 +54,7 @@ def _score(row: TraceRow) -> float:
 
 def _group_size(run: Run) -> int | None:
     """A training takes several groups of one task; elsewhere all its rollouts are one group."""
-    return run.manifest.config.select.group if run.is_training else None
+    return run.manifest.config.select.group if run.training is not None else None
 
 
 def _advantages(rows: list[TraceRow], size: int | None) -> dict[int, dict[str, float]]:

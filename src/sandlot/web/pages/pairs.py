@@ -1,6 +1,6 @@
 """Two rollouts of one task side by side, without scores and without names, and the question which is better.
 
-The answers are stored with the run and exported as preference pairs (`sandlot export RUN --as preferences`). The order of pairs
+The answers are stored with the run and exported as preference pairs (`sandlot export preferences RUN`). The order of pairs
 and the side of each rollout are drawn by a seed, so that a link shows the same to everybody.
 """
 

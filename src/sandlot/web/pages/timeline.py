@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sandlot.core.trace import Trace
+from sandlot.core.trace import AFTER_THE_END, Trace
 
 _WIDTH = 1000
 _LANE = 18
@@ -59,10 +59,10 @@ def _spans(trace: Trace) -> Iterator[_Span]:
         if known > 0:
             yield _Span("tools", now, now + known, f"tools after message {acted}", acted)
             now += known
-    for phase in ("gather", "close", "grade"):
+    for phase in AFTER_THE_END:
         spent = trace.phases.get(phase, 0.0)
         if spent:
-            yield _Span("grading" if phase == "grade" else "environment", now, now + spent, phase)
+            yield _Span("grading" if phase in {"waiting", "grade"} else "environment", now, now + spent, phase)
             now += spent
 
 

@@ -67,7 +67,7 @@ def training_page(asked: Asked) -> dict[str, Any]:
         "live": live,
         "doing": training.doing(asked.site.followers.state_of(path)) if live else "",
         "state": training.run.verdict,
-        "environment": training.run.manifest.environment,
+        "environment": ", ".join(training.run.environments),
         "recipe": training.recipe,
         "algorithm": str(training.recipe.algorithm.get("is", "")),
         "version": training.version,
@@ -89,10 +89,15 @@ def training_page(asked: Asked) -> dict[str, Any]:
 
 
 def _rollouts_of(training: StoredTraining, version: int) -> Cells:
-    """The groups that one step learned from."""
-    before = sum(step.groups for step in training.steps if step.version < version)
+    """The groups that one step learned from; with several environments, those of the first, which has this directory."""
+    name = training.run.manifest.environment
+
+    def count(step: Learned) -> int:
+        return step.environments[name].groups if name in step.environments else step.groups
+
+    before = sum(count(step) for step in training.steps if step.version < version)
     step = next((step for step in training.steps if step.version == version), None)
-    return find_groups(training.run.reader, training.recipe.group, before, step.groups) if step else []
+    return find_groups(training.run.reader, training.recipe.group, before, count(step)) if step else []
 
 
 # -- before and after --------------------------------------------------------------------------------------------------
@@ -179,6 +184,8 @@ def _charts(training: StoredTraining) -> Iterator[Chart]:
         ],
     )
     yield _reward(steps)
+    if len(training.run.environments) > 1:
+        yield from _by_environment(training)
     yield Chart(
         title="Groups that teach",
         note="Share of the groups of a step whose rewards differ, and of rollouts that failed.",
@@ -208,6 +215,41 @@ def _charts(training: StoredTraining) -> Iterator[Chart]:
         note="Sampled tokens per second of the whole step.",
         x="step",
         series=[_over(steps, "tokens per second", lambda step: step.tokens_per_s)],
+    )
+
+
+def _by_environment(training: StoredTraining) -> Iterator[Chart]:
+    """The curves of each environment, of a training that has several."""
+    names = list(training.run.environments)
+    measured = [line for line in training.evaluations if line.environments]
+    steps = [step for step in training.steps if step.environments]
+    yield Chart(
+        title="Held-out score by environment",
+        note="On tasks that are never trained on.",
+        x="version",
+        range=_unit([part.mean for line in measured for part in line.environments.values()]),
+        series=[line_of(name, [(line.version, line.environments[name].mean) for line in measured]) for name in names],
+    )
+    yield Chart(
+        title="Full marks in training by environment",
+        note="Share of the scored rollouts of a step.",
+        x="step",
+        range=(0, 1),
+        percent=True,
+        series=[
+            _over(steps, name, lambda step, name=name: step.environments[name].passed if step.environments[name].groups else None)
+            for name in names
+        ],
+    )
+    yield Chart(
+        title="Groups by environment",
+        note="Share of the groups of a step.",
+        x="step",
+        range=(0, 1),
+        percent=True,
+        series=[
+            _over(steps, name, lambda step, name=name: step.environments[name].groups / max(1, step.groups)) for name in names
+        ],
     )
 
 

@@ -127,3 +127,29 @@ async def test_head_has_no_body():
 async def test_the_address_of_a_redirect_is_quoted():
     (got,), _ = await answers(b"GET /go?to=%0D%0AX:y%C3%A4 HTTP/1.1\r\nHost: shop.example\r\n\r\n")
     assert b"\r\nLocation: /?a=%20b&c=%0D%0AX:y%C3%A4\r\n" in got
+
+
+@pytest.mark.parametrize(
+    ("origin", "status"),
+    [
+        (b"", b"200"),
+        (b"Origin: http://shop.example\r\n", b"200"),
+        (b"Origin: http://SHOP.example:8080\r\n", b"200"),
+        (b"Origin: http://evil.example\r\n", b"403"),
+        (b"Origin: http://shop.example.evil.example\r\n", b"403"),
+        (b"Origin: null\r\n", b"403"),
+        (b"Origin: http://[\r\n", b"403"),
+    ],
+    ids=["no browser", "own page", "own page with a port", "another site", "a similar name", "a hidden site", "not an address"],
+)
+async def test_a_form_of_another_site_is_refused(origin: bytes, status: bytes):
+    """A page of one site must not act on another for the person whose browser it is."""
+    head = b"POST /pay HTTP/1.1\r\nHost: shop.example\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+    (got,), error = await answers(head + origin + b"Content-Length: 3\r\n\r\na=1")
+    assert got.startswith(b"HTTP/1.1 " + status)
+    assert error is None
+
+
+async def test_a_link_from_another_site_is_followed():
+    (got,), _ = await answers(b"GET /a HTTP/1.1\r\nHost: shop.example\r\nOrigin: http://evil.example\r\n\r\n")
+    assert got.startswith(b"HTTP/1.1 200")

@@ -58,8 +58,10 @@ def test_queries_are_rotated_and_keys_and_values_go_where_their_slots_say(shape,
     cos, sin = decoder.angles(torch.tensor([0, 3, 9, 40]), x.dtype)
     q, k, v = block.inputs(x, cos, sin)
     normed = add_norm(x.clone(), None, block.before_attention.weight, block.before_attention.eps)
-    rotated = rotate(block.qkv(normed), cos, sin, block.head_norms, paged.keys, paged.values, slots)
+    own = torch.empty_like(k)
+    rotated = rotate(block.qkv(normed), cos, sin, block.head_norms, paged.keys, paged.values, slots, own)
     torch.testing.assert_close(rotated, q)
+    torch.testing.assert_close(own, k)
     for token, slot in enumerate(slots.tolist()):
         torch.testing.assert_close(paged.keys[slot // BLOCK, :, slot % BLOCK], k[token])
         torch.testing.assert_close(paged.values[slot // BLOCK, :, slot % BLOCK], v[token])

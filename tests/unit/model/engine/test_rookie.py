@@ -52,7 +52,7 @@ def demonstrated(env, task):
 
 
 def test_it_follows_golden_solutions_it_has_never_seen():
-    env = load("environments/drill")
+    env = load("drill")
     renderer, decoder = open_renderer(FOLDER), load_folder(FOLDER, dtype=torch.float32)
     shown = [task for task in tasks_of(env) if split_of(task) == "heldout" and len(task.key["steps"]) == 1]
     losses = []

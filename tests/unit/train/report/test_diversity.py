@@ -66,7 +66,7 @@ def test_entropy_is_that_of_the_shares(values):
 def test_a_step_is_the_mean_of_its_groups(rollouts):
     traces = [acted(f"t{task}", number, *words) for number, (task, words) in enumerate(rollouts)]
     groups = [group for task in range(3) if len(group := [words for own, words in rollouts if own == task]) > 1]
-    found = diversity_of(traces)
+    found = diversity_of([[trace for trace in traces if trace.task == f"t{task}"] for task in range(3)])
     if not groups:
         assert found is None
         return
@@ -78,11 +78,11 @@ def test_a_step_is_the_mean_of_its_groups(rollouts):
 def test_calls_are_compared_with_their_arguments_and_whatever_their_order():
     one, other = acted("t", 0, ("run", {"a": 1, "b": 2}), "done"), acted("t", 1, ("run", {"b": 2, "a": 1}), " done ")
     assert actions_of(one) == actions_of(other) == ('run {"a":1,"b":2}', "done")
-    found = diversity_of([one, other])
+    found = diversity_of([[one, other]])
     assert (found.distinct, found.distance, found.first_entropy) == (0.5, 0.0, 0.0)
     third = acted("t", 2, "let me think", ("look", {}), "done")
     assert first_call(third) == "look {}"
-    found = diversity_of([one, third])
+    found = diversity_of([[one, third]])
     assert found.distinct == 1
     assert found.first_entropy == pytest.approx(math.log(2))
     assert found.distance == pytest.approx(2 / 3)
@@ -91,5 +91,5 @@ def test_calls_are_compared_with_their_arguments_and_whatever_their_order():
 def test_a_rollout_without_a_score_is_not_compared():
     lost = acted("t", 1, "b")
     lost.outcome = failed()
-    assert diversity_of([acted("t", 0, "a"), lost]) is None
+    assert diversity_of([[acted("t", 0, "a"), lost]]) is None
     assert diversity_of([]) is None

@@ -68,3 +68,54 @@ async def test_a_wrong_part_of_a_file_that_differs_each_time_is_still_noticed():
     (title,) = await weak_graders(partial(workbook, checked=False))
     assert "`total` plus one" in title
     assert "without step 1" not in title
+
+
+def logged() -> Environment:
+    """An old log must be replaced by one with the time; the check is also content if there is no log at all."""
+    env = Environment("logged")
+
+    @env.tasks
+    def tasks(rng: Random):
+        for number in range(6):
+            total = rng.randrange(100, 999)
+            yield Task(f"log-{number}", prompt=f"Note {total}, and begin a new log.", key={"total": total})
+
+    @env.setup
+    async def put_log(world: World, task: Task) -> None:
+        world.state = {"log": "old", "total": 0}
+
+    @env.tool
+    async def note(world: World, total: int) -> str:
+        """Write the total down."""
+        world.state["total"] = total
+        return "Noted."
+
+    @env.tool
+    async def clear(world: World) -> str:
+        """Delete the log."""
+        world.state.pop("log", None)
+        return "Deleted."
+
+    @env.tool
+    async def log(world: World) -> str:
+        """Write the time into the log."""
+        world.state["log"] = str(time.time_ns())
+        return "Logged."
+
+    @env.check(points=1)
+    def total_is_right(evidence: Evidence, task: Task) -> bool:
+        return evidence.state["total"] == task.key["total"] and evidence.state.get("log") != "old"
+
+    @env.solution
+    async def solve(agent: Agent, task: Task) -> None:
+        await agent.call("note", total=task.key["total"])
+        await agent.call("clear")
+        await agent.call("log")
+        await agent.say("Noted and logged.")
+
+    return env
+
+
+async def test_what_differs_each_time_and_is_missing_is_noticed():
+    (title,) = await weak_graders(partial(logged))
+    assert "without step 3" in title

@@ -8,17 +8,15 @@ Pay is shown to the person, to the managers above, and to HR. Requests are decid
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import date, timedelta
 from typing import Any, Literal
-
-import msgspec
 
 from sandlot.apps.app import App
 from sandlot.apps.issues import ArgumentIssue
 from sandlot.apps.live import LiveApp
 from sandlot.apps.recorded import RecordedServer, RecordedTool
-from sandlot.core.errors import AuthorError, ToolError
+from sandlot.core.errors import ToolError
 
 _SCHEMA = """
 CREATE TABLE employee (
@@ -177,14 +175,15 @@ def _employee(app: LiveApp, number: int) -> dict[str, Any]:
     return row
 
 
-def _acting_employee(app: LiveApp) -> dict[str, Any]:
+def acting_employee(app: LiveApp) -> dict[str, Any]:
+    """The record of the one who acts; `ToolError` if there is none."""
     row = app.one("SELECT * FROM employee WHERE email = ?", app.actor)
     if row is None:
         raise ToolError("You have no employee record, so you cannot use this tool.")
     return row
 
 
-def _manages(app: LiveApp, manager: int, employee: dict[str, Any]) -> bool:
+def is_above(app: LiveApp, manager: int, employee: dict[str, Any]) -> bool:
     """True if the manager is above the employee, at any distance."""
     above = employee["manager"]
     for _ in range(_MAX_DEPTH):
@@ -218,7 +217,7 @@ def hr_get_employee(app: LiveApp, employee_id: int) -> dict[str, Any]:
         "manager_id": row["manager"],
         "report_ids": [each["id"] for each in reports],
     }
-    if actor and (actor["id"] == employee_id or actor["is_hr"] or _manages(app, actor["id"], row)):
+    if actor and (actor["id"] == employee_id or actor["is_hr"] or is_above(app, actor["id"], row)):
         columns = "SELECT amount, currency, since FROM pay WHERE employee = ? ORDER BY since"
         shown["pay"] = app.rows(columns, employee_id)
     return shown
@@ -231,8 +230,8 @@ def hr_time_off_balance(app: LiveApp, employee_id: int) -> dict[str, Any]:
     employee_id: from bamboo_find_employee
     """
     row = _employee(app, employee_id)
-    actor = _acting_employee(app)
-    if not (actor["id"] == employee_id or actor["is_hr"] or _manages(app, actor["id"], row)):
+    actor = acting_employee(app)
+    if not (actor["id"] == employee_id or actor["is_hr"] or is_above(app, actor["id"], row)):
         raise ToolError("Only the person, the managers above and HR can see a balance.")
     return _balance(app, row)
 
@@ -269,13 +268,13 @@ def hr_request_time_off(
     note: for whoever decides
     employee_id: for whom; yourself if left out
     """
-    actor = _acting_employee(app)
+    actor = acting_employee(app)
     row = _employee(app, employee_id) if employee_id is not None else actor
     if row["id"] != actor["id"] and not actor["is_hr"]:
         raise ToolError("Only HR can request time off for another employee.")
     if not (_is_day(start) and _is_day(end)) or end < start:
         raise ToolError(f"The days are {start[:40]} to {end[:40]}; give the first and the last day as YYYY-MM-DD.")
-    days = _workdays(start, end)
+    days = workdays(start, end)
     if days == 0:
         raise ToolError("There is no workday between these days.")
     if app.one(
@@ -290,7 +289,8 @@ def hr_request_time_off(
     return {"request_id": number, "status": "pending", "days": days}
 
 
-def _workdays(start: str, end: str) -> int:
+def workdays(start: str, end: str) -> int:
+    """Days from one to another, both included, without weekends."""
     first, last = date.fromisoformat(start), date.fromisoformat(end)
     whole, rest = divmod((last - first).days + 1, 7)
     return whole * 5 + sum((first + timedelta(days=day)).weekday() < 5 for day in range(rest))
@@ -304,12 +304,12 @@ def hr_decide_time_off(app: LiveApp, request_id: int, decision: Literal["approve
     decision: what you decide
     note: why, for the employee
     """
-    actor = _acting_employee(app)
+    actor = acting_employee(app)
     request = app.one("SELECT * FROM time_off WHERE id = ?", request_id)
     if request is None:
         raise ToolError(f"There is no request {request_id}.")
     employee = _employee(app, request["employee"])
-    if not (actor["is_hr"] or _manages(app, actor["id"], employee)) or employee["id"] == actor["id"]:
+    if not (actor["is_hr"] or is_above(app, actor["id"], employee)) or employee["id"] == actor["id"]:
         raise ToolError("Only the managers above the employee and HR can decide this request, and not for themselves.")
     if request["status"] != "pending":
         raise ToolError(f"Request {request_id} is already {request['status']}.")
@@ -327,7 +327,7 @@ def hr_list_time_off(
     employee_id: only of this employee
     status: only with this status
     """
-    actor = _acting_employee(app)
+    actor = acting_employee(app)
     rows = app.rows(
         "SELECT * FROM time_off WHERE (?1 IS NULL OR employee = ?1) AND (?2 IS NULL OR status = ?2) ORDER BY start, id",
         employee_id,
@@ -337,7 +337,7 @@ def hr_list_time_off(
     return [
         row
         for row in rows
-        if actor["is_hr"] or row["employee"] == actor["id"] or _manages(app, actor["id"], people[row["employee"]])
+        if actor["is_hr"] or row["employee"] == actor["id"] or is_above(app, actor["id"], people[row["employee"]])
     ]
 
 
@@ -351,7 +351,7 @@ def hr_update_employee(
     field: what to change
     value: the new value; for `manager` an employee's id, for `status` `active` or `inactive`
     """
-    if not _acting_employee(app)["is_hr"]:
+    if not acting_employee(app)["is_hr"]:
         raise ToolError("Only HR can change employee records.")
     _employee(app, employee_id)
     stored: Any = value
@@ -359,77 +359,10 @@ def hr_update_employee(
         if not value.isdecimal() or int(value[:9]) == employee_id:
             raise ToolError(f"`{value[:40]}` cannot be the manager; give the id of another employee.")
         stored = _employee(app, int(value[:9]))["id"]
-        if _manages(app, employee_id, _employee(app, stored)):
+        if is_above(app, employee_id, _employee(app, stored)):
             raise ToolError("That employee is below this one, and cannot be the manager.")
     if field == "status" and value not in {"active", "inactive"}:
         raise ToolError("The status is `active` or `inactive`.")
     assert field in _CHANGEABLE
     app.run(f"UPDATE employee SET {field} = ? WHERE id = ?", stored, employee_id)  # noqa: S608 - one of a few constants
     return {"employee_id": employee_id, field: stored}
-
-
-# -- seed data ---------------------------------------------------------------------------------------------------------
-
-
-class _Person(msgspec.Struct, frozen=True):
-    email: str
-    first_name: str
-    last_name: str
-    title: str = ""
-    department: str = ""
-    location: str = ""
-    manager: str | None = None
-    """The manager's address."""
-    hired: str = "2024-01-01"
-    phone: str = ""
-    is_hr: bool = False
-    allowance: float = 25.0
-    pay: float | None = None
-    currency: str = "EUR"
-    id: int | None = None
-
-
-def load_directory(app: LiveApp, *, employees: Iterable[Mapping[str, Any]], time_off: Iterable[Mapping[str, Any]] = ()) -> None:
-    """Fill the directory.
-
-    - `employees`: `email`, `first_name`, `last_name`, and maybe `title`, `department`, `location`, `manager` (an address, of
-      anyone in the list), `hired`, `phone`, `is_hr`, `allowance` (days of vacation a year), `pay`, `currency` and `id`.
-    - `time_off`: `employee` (an address), `kind`, `start`, `end`, `status`, and maybe `note`.
-    """
-    try:
-        people = [
-            msgspec.convert({key: value for key, value in each.items() if value is not None}, _Person) for each in employees
-        ]
-    except msgspec.ValidationError as error:
-        raise AuthorError(f"an employee of the directory to load: {error}") from error
-    for number, person in enumerate(people, start=1):
-        fields = msgspec.structs.asdict(person) | {
-            "id": person.id or 100 + number,
-            "manager": None,
-            "email": person.email.lower(),
-        }
-        pay, currency = fields.pop("pay"), fields.pop("currency")
-        made = app.insert("employee", **fields)
-        if pay is not None:
-            app.insert("pay", employee=made, amount=pay, currency=currency, since=person.hired)
-    for person in people:
-        if person.manager:
-            above = _number_of(app, person.manager)
-            app.run("UPDATE employee SET manager = ? WHERE email = ?", above, person.email.lower())
-    for each in time_off:
-        days = _workdays(each["start"], each["end"])
-        row = {
-            "kind": each["kind"],
-            "start": each["start"],
-            "end": each["end"],
-            "status": each["status"],
-            "note": each.get("note", ""),
-        }
-        app.insert("time_off", employee=_number_of(app, each["employee"]), days=days, created=app.at, **row)
-
-
-def _number_of(app: LiveApp, email: str) -> int:
-    found = app.value("SELECT id FROM employee WHERE email = ?", email.lower())
-    if found is None:
-        raise AuthorError(f"the directory to load has no employee `{email}`")
-    return found

@@ -1,0 +1,60 @@
+"""Repair tasks from published packages: bugs planted in each, and what the golden fix and doing nothing score.
+
+    make bench NAME=packages
+    make bench NAME=packages ARGS="toolz==1.1.0 humanize==4.16.0 --limit 20"
+    make bench NAME=packages ARGS="sqlparse==0.5.3..0.5.4"
+
+`NAME==VERSION` plants bugs (`sandlot import package`), `NAME==OLD..NEW` takes what changed between releases (`sandlot import
+releases`). A row is kept when its package has ended; the table has the last row of each, with its date. The audit has the layers
+that need no model, on `--audit` tasks.
+"""
+
+import argparse
+from collections import Counter
+from functools import partial
+from typing import Any
+
+from interop import Kind, cell, measured
+from kept import keep_row, kept_rows
+from report import Report, Row, publish
+
+NAME = "packages"
+PACKAGES = (
+    "toolz==1.1.0",
+    "cachetools==6.2.1",
+    "sqlparse==0.5.3..0.5.4",
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("packages", nargs="*", help="NAME==VERSION or NAME==OLD..NEW")
+    parser.add_argument("--limit", type=int, default=100, help="tasks of each package")
+    parser.add_argument("--audit", type=int, default=2, help="tasks of each package to audit; 0 for none")
+    asked = parser.parse_args()
+    for name in asked.packages or PACKAGES:
+        kind = Kind("releases" if ".." in name else "package", name, limit=asked.limit)
+        keep_row(NAME, name, partial(measured, kind, asked.audit))
+    found = kept_rows(NAME)
+    rows = [Row(f"`{name}`: tasks", row.get("tasks", 0), columns(row)) for name, row in found.items()]
+    rows.append(Row("all: tasks", sum(row.get("tasks", 0) for row in found.values())))
+    publish(Report(NAME, ours=found, peers={}, ratios={}, rows=rows), write_table=True)
+
+
+def columns(row: dict[str, Any]) -> dict[str, float | str]:
+    if "error" in row:
+        return {"left out": f"could not be measured: {' '.join(row['error'].split())[-160:]}", "when": row["when"]}
+    reasons = Counter(row["left_out"])
+    return {
+        "golden": cell(row["golden"]),
+        "noop": cell(row["noop"]),
+        "left out": reasons.most_common(1)[0][0][:80] if reasons else "",
+        "audit": row.get("audit", ""),
+        "import, s": row["import_s"],
+        "golden, s": row["golden_s"],
+        "when": row["when"],
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Environments as one file: packed with what is known about them, checked before they are unpacked."""

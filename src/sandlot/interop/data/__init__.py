@@ -1,0 +1,1 @@
+"""Data of others before it becomes tasks: read with its provenance, without duplicates, checked, described, redacted."""

@@ -1,0 +1,1 @@
+"""Task folders of Harbor and Terminal-Bench, both ways."""

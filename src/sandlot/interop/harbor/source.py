@@ -1,0 +1,284 @@
+"""Reads task folders of Harbor (`task.toml`) and Terminal-Bench (`task.yaml`) into one record.
+
+Formats as in harbor 0.25 and terminal-bench 0.2. Nothing of a task is run. A task that cannot be run here is a `ConfigError` with
+the reason.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from sandlot.core.errors import ConfigError
+from sandlot.interop.untrusted import read_text
+
+HARBOR, TERMINAL_BENCH = "task.toml", "task.yaml"
+_MAX_TEXT = 1 << 20
+_CANARY = re.compile(r"canary", re.IGNORECASE)
+_LICENCES = (
+    (re.compile(r"Apache License\s+Version 2\.0"), "Apache-2.0"),
+    (re.compile(r"\bMIT License\b|Permission is hereby granted, free of charge"), "MIT"),
+    (re.compile(r"GNU GENERAL PUBLIC LICENSE\s+Version 3"), "GPL-3.0"),
+    (re.compile(r"Redistribution and use in source and binary forms"), "BSD"),
+    (re.compile(r"Attribution 4\.0 International"), "CC-BY-4.0"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskFolder:
+    """One task of either format."""
+
+    folder: Path
+    instruction: str
+    context: Path
+    """The folder with the Containerfile."""
+    containerfile: str
+    """Its name in that folder."""
+    tests: Path
+    tests_script: str
+    """Relative to the folder of the tests once it is in the sandbox."""
+    extra_tests: tuple[Path, ...] = ()
+    """Files that go beside the tests."""
+    solution: tuple[Path, ...] = ()
+    """A folder, or single files; empty if the task has none."""
+    solution_script: str = ""
+    solution_folder: str = "/solution"
+    reward: str = "file"
+    """`file` for a reward file, `pytest` for pytest's summary."""
+    agent_s: float = 900.0
+    tests_s: float = 600.0
+    tests_env: dict[str, str] = field(default_factory=dict[str, str])
+    solution_env: dict[str, str] = field(default_factory=dict[str, str])
+    tags: tuple[str, ...] = ()
+    canary: bool = False
+    """True if the authors ask to keep the task out of training data."""
+    notes: tuple[str, ...] = ()
+
+
+def find_tasks(source: Path, manifest: str) -> list[Path]:
+    """The task folders at or directly below a folder. `ConfigError` if there are none."""
+    if not source.is_dir():
+        raise ConfigError(f"`{source}` is not a folder; name a task folder, or a folder of them")
+    if (source / manifest).is_file():
+        return [source]
+    found = sorted(each for each in source.iterdir() if (each / manifest).is_file())
+    if not found:
+        raise ConfigError(f"`{source}` has no `{manifest}`, and no folder in it has one")
+    return found
+
+
+def licence_of(folder: Path) -> str:
+    """The licence in a `LICENSE` file of the folder or one of the three above it; `unknown` if there is none."""
+    for place in (folder, *list(folder.resolve().parents)[:3]):
+        for file in sorted(place.glob("LICEN[CS]E*")):
+            if file.is_file() and not file.is_symlink():
+                text = read_text(file, at_most=_MAX_TEXT)
+                return next((name for pattern, name in _LICENCES if pattern.search(text)), f"see {file.name}")
+    return "unknown"
+
+
+def read_harbor(folder: Path) -> TaskFolder:
+    """A Harbor task: `task.toml`, `instruction.md`, `environment/`, `tests/test.sh`, `solution/solve.sh`."""
+    try:
+        config = tomllib.loads(read_text(folder / HARBOR, at_most=_MAX_TEXT))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"`{HARBOR}`: {error}") from error
+    environment, verifier = _table(config, "environment"), _table(config, "verifier")
+    if config.get("steps"):
+        raise ConfigError("a task of several steps is not supported")
+    if str(environment.get("os", "linux")).lower() != "linux":
+        raise ConfigError(f"it is for `{environment['os']}`; sandboxes are Linux")
+    if environment.get("gpus") or environment.get("tpu"):
+        raise ConfigError("it asks for an accelerator")
+    if environment.get("mcp_servers"):
+        raise ConfigError("it brings MCP servers, which are not supported")
+    context = folder / "environment"
+    if (context / "docker-compose.yaml").is_file():
+        raise ConfigError("it needs several containers (`docker-compose.yaml`)")
+    _require_files(folder, "environment/Dockerfile", "tests/test.sh", "instruction.md")
+    instruction = read_text(folder / "instruction.md", at_most=_MAX_TEXT)
+    metadata = _table(config, "metadata")
+    solved = (folder / "solution" / "solve.sh").is_file()
+    notes = [] if solved else ["it has no solution"]
+    unset = [name for part in (verifier, environment) for name, value in _table(part, "env").items() if "${" in str(value)]
+    if unset:
+        notes.append(f"variables that the host would set are left out: {', '.join(unset)}")
+    return TaskFolder(
+        folder=folder,
+        instruction=_without_canary(instruction),
+        context=context,
+        containerfile="Dockerfile",
+        tests=folder / "tests",
+        tests_script="test.sh",
+        solution=(folder / "solution",) if solved else (),
+        solution_script="solve.sh",
+        agent_s=_seconds(_table(config, "agent").get("timeout_sec"), 900.0),
+        tests_s=_seconds(verifier.get("timeout_sec"), 600.0),
+        tests_env=_plain(_table(verifier, "env")),
+        solution_env=_plain(_table(_table(config, "solution"), "env")),
+        tags=_tags(metadata),
+        canary=_has_canary(instruction, context / "Dockerfile", folder / HARBOR, folder / "tests" / "test.sh"),
+        notes=tuple(notes),
+    )
+
+
+def read_terminal_bench(folder: Path) -> TaskFolder:
+    """A Terminal-Bench task: `task.yaml`, `Dockerfile`, `run-tests.sh`, `tests/`, `solution.sh`, `docker-compose.yaml`."""
+    config = read_yaml(folder / TERMINAL_BENCH)
+    instruction = config.get("instruction")
+    if not isinstance(instruction, str):
+        raise ConfigError(f"`{TERMINAL_BENCH}` has no `instruction`")
+    if config.get("parser_name", "pytest") != "pytest":
+        raise ConfigError(f"its results are read by the parser `{config['parser_name']}`; only `pytest` is supported")
+    if config.get("run_tests_in_same_shell"):
+        raise ConfigError("its tests look into the agent's own shell, which has ended when it is graded")
+    _require_files(folder, "Dockerfile", "run-tests.sh")
+    notes = _compose_notes(folder / "docker-compose.yaml")
+    solved = [folder / name for name in ("solution.sh", "solution.yaml") if (folder / name).is_file()][:1]
+    if not solved:
+        notes.append("it has no solution")
+    elif solved[0].name == "solution.yaml":
+        notes.append("its solution is a list of commands typed into a terminal; they are played as one script")
+    return TaskFolder(
+        folder=folder,
+        instruction=_without_canary(instruction),
+        context=folder,
+        containerfile="Dockerfile",
+        tests=folder / "tests",
+        tests_script="run-tests.sh",
+        extra_tests=(folder / "run-tests.sh",),
+        solution=tuple(solved),
+        solution_script="solution.sh",
+        solution_folder="/oracle",
+        reward="pytest",
+        agent_s=_seconds(config.get("max_agent_timeout_sec"), 360.0),
+        tests_s=_seconds(config.get("max_test_timeout_sec"), 60.0),
+        tags=_tags(config),
+        canary=_has_canary(folder / TERMINAL_BENCH, folder / "Dockerfile", folder / "run-tests.sh"),
+        notes=tuple(notes),
+    )
+
+
+def script_of(path: Path) -> str:
+    """The commands of a `solution.yaml` as a script. `ConfigError` if it presses keys that are no commands."""
+    steps: Any = _load_yaml(path)
+    if not isinstance(steps, list):
+        raise ConfigError(f"`{path.name}` is not a list of commands")
+    lines: list[str] = []
+    for step in cast("list[Any]", steps):
+        command: Any = step.get("command") if isinstance(step, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        if not isinstance(command, str) or not step.get("append_enter", True):  # pyright: ignore[reportUnknownMemberType]
+            raise ConfigError(f"`{path.name}` presses keys in an interactive program, which is not played")
+        lines.append(command)
+    return "\n".join(lines) + "\n"
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """A YAML file with one mapping."""
+    value = _load_yaml(path)
+    if not isinstance(value, dict):
+        raise ConfigError(f"`{path.name}` is not a mapping")
+    return cast("dict[str, Any]", value)
+
+
+def _load_yaml(path: Path) -> Any:
+    """A YAML file. Aliases are refused: a small file could stand for terabytes."""
+    try:
+        import yaml  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError as error:
+        raise ConfigError("Terminal-Bench tasks need PyYAML: `pip install 'sandlot[yaml]'`") from error
+    text = read_text(path, at_most=_MAX_TEXT)
+    try:
+        events = cast("Iterator[Any]", yaml.parse(text, Loader=yaml.SafeLoader))  # pyright: ignore[reportUnknownMemberType]
+        if any(isinstance(event, yaml.AliasEvent) for event in events):
+            raise ConfigError(f"`{path.name}` has aliases, which are not read")
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise ConfigError(f"`{path.name}`: {error}") from error
+
+
+def test_requirements(script: str) -> Iterator[tuple[str, str]]:
+    """What a test script installs, as (`apt`, `tests` or `python`, name): for Debian, for the tests, for the system's Python."""
+    for line in re.sub(r"\\\n", " ", script).splitlines():
+        if not line.lstrip().startswith("#"):
+            for command in re.split(r"&&|\|\||;|\|", line):
+                yield from _installed(command.split())
+
+
+def _installed(words: list[str]) -> Iterator[tuple[str, str]]:
+    joined = " ".join(words)
+    if re.match(r"(sudo )?apt(-get)? .*\binstall\b", joined):
+        yield from (("apt", word) for word in words[words.index("install") + 1 :] if _is_package(word) and word != "curl")
+    elif re.match(r"uv (pip install|add)\b", joined):
+        yield from (
+            ("tests", word) for word in words[words.index("install" if "install" in words else "add") + 1 :] if _is_package(word)
+        )
+    elif words[:1] == ["uvx"] or words[:2] == ["uv", "run"]:
+        marks = [at for at, word in enumerate(words) if word in {"-w", "--with"}]
+        yield from (("tests", words[at + 1]) for at in marks if at + 1 < len(words) and _is_package(words[at + 1]))
+    elif re.match(r"(\S*python3? -m )?\S*pip3? install\b", joined):
+        yield from (("python", word) for word in words[words.index("install") + 1 :] if _is_package(word))
+
+
+def _is_package(word: str) -> bool:
+    return (
+        re.fullmatch(
+            r"[A-Za-z0-9][A-Za-z0-9._+\[\]-]*([=<>~!]=?[A-Za-z0-9.*+!-]+(,[=<>~!]=?[A-Za-z0-9.*]+)*)?", word.strip("\"'")
+        )
+        is not None
+    )
+
+
+def _compose_notes(path: Path) -> list[str]:
+    """`ConfigError` if the task needs more than one container."""
+    if not path.is_file():
+        return []
+    services = _table(read_yaml(path), "services")
+    if len(services) != 1:
+        raise ConfigError(f"it needs several containers: {', '.join(services) or 'its `docker-compose.yaml` has no services'}")
+    service = _table(services, next(iter(services)))
+    odd = [name for name in ("privileged", "cap_add", "devices", "network_mode", "security_opt") if service.get(name)]
+    return [f"`docker-compose.yaml` asks for {', '.join(odd)}, which a sandbox does not give"] if odd else []
+
+
+def _require_files(folder: Path, *names: str) -> None:
+    for name in names:
+        if not (folder / name).is_file():
+            raise ConfigError(f"it has no `{name}`")
+
+
+def _table(config: dict[str, Any], name: str) -> dict[str, Any]:
+    value = config.get(name, {})
+    if not isinstance(value, dict):
+        raise ConfigError(f"`[{name}]` is not a table")
+    return cast("dict[str, Any]", value)
+
+
+def _seconds(value: Any, default: float) -> float:
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 86_400:
+        raise ConfigError(f"a time limit of {value!r} s; at most a day is taken")
+    return float(value)
+
+
+def _plain(env: dict[str, Any]) -> dict[str, str]:
+    return {name: str(value) for name, value in env.items() if "${" not in str(value)}
+
+
+def _tags(metadata: dict[str, Any]) -> tuple[str, ...]:
+    tags: Any = metadata.get("tags")
+    words = [metadata.get("difficulty"), metadata.get("category"), *(cast("list[Any]", tags) if isinstance(tags, list) else ())]
+    return tuple(dict.fromkeys(str(word) for word in words if word))
+
+
+def _has_canary(*where: str | Path) -> bool:
+    texts = (read_text(each, at_most=_MAX_TEXT) if isinstance(each, Path) and each.is_file() else str(each) for each in where)
+    return any(_CANARY.search(text) for text in texts)
+
+
+def _without_canary(instruction: str) -> str:
+    """The instruction without the comment lines that carry a canary: the agent is not shown them elsewhere either."""
+    return "\n".join(line for line in instruction.splitlines() if not (_CANARY.search(line) and "GUID" in line)).strip()

@@ -1,0 +1,1 @@
+"""HumanEval: functions to complete, with tests."""

@@ -1,0 +1,1 @@
+"""OpenEnv: our environments for its clients, and its environments as ours."""

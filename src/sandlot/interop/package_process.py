@@ -1,0 +1,167 @@
+"""A program that drives another package in that package's own Python, asked in JSON Lines over its standard streams.
+
+One process serves many rollouts, since packages of this kind take seconds to import. Each request has a number, and answers come
+in any order. The process ends when its standard input closes, so it does not outlive us. It gets only the environment variables
+that a Python needs and those that the user names: no keys of model providers by accident. Its answers are checked for size and
+shape; a request that is not answered in time kills it, and everything it was running fails on the environment's side.
+"""
+
+import atexit
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotAnswered
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from sandlot.core.errors import AuthorError, ConfigError
+from sandlot.core.types import Json
+
+_MAX_ANSWER_BYTES = 64 * 2**20
+_SHOWN_CHARS = 1_000
+_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "HF_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "LD_LIBRARY_PATH")
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    """One line of the program: the number of the request, and what it returned or why it failed."""
+
+    id: int
+    result: Json = msgspec.field(default_factory=dict)
+    failed: str = ""
+
+
+def passed_variables(named: Sequence[str] = ()) -> dict[str, str]:
+    """The environment of such a program: what a Python needs, and what the user names. `ConfigError` for one that is not set."""
+    missing = [name for name in named if name not in os.environ]
+    if missing:
+        raise ConfigError(f"the environment variable `{missing[0]}` is not set")
+    return {name: os.environ[name] for name in (*_VARIABLES, *named) if name in os.environ}
+
+
+class PackageProcess:
+    """The running program. Its methods may be called from any thread."""
+
+    def __init__(
+        self, python: str, program: Path, *, cwd: Path | None = None, variables: Sequence[str] = (), settings: Json | None = None
+    ) -> None:
+        given = passed_variables(variables)
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - the interpreter that the user named
+                [python, "-u", str(program)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._log,
+                cwd=cwd,
+                env=given | (settings or {}) | {"PYTHONDONTWRITEBYTECODE": "1"},
+                start_new_session=True,
+            )
+        except OSError as error:
+            self._log.close()
+            raise ConfigError(f"`{python}` cannot be run: {error.strerror or error}") from error
+        self._waiting: dict[int, Future[Json]] = {}
+        self._num_requests = 0
+        self._lock = threading.Lock()
+        atexit.register(self.close)
+        self._reader = threading.Thread(target=self._read, name="foreign-answers", daemon=True)
+        self._reader.start()
+
+    @property
+    def alive(self) -> bool:
+        """True while it answers."""
+        return self._process.poll() is None
+
+    def ask(self, do: str, *, within_s: float, **arguments: object) -> Json:
+        """Ask for one thing and wait for the answer. `AuthorError` if it fails, ends, or takes longer than `within_s`."""
+        future: Future[Json] = Future()
+        with self._lock:
+            self._num_requests += 1
+            number = self._num_requests
+            self._waiting[number] = future
+            assert self._process.stdin is not None
+            try:
+                self._process.stdin.write(msgspec.json.encode({"id": number, "do": do, **arguments}) + b"\n")
+                self._process.stdin.flush()
+            except (OSError, ValueError):
+                self._waiting.pop(number, None)
+                raise AuthorError(f"the foreign program has ended{self._last_words()}") from None
+        try:
+            return future.result(within_s)
+        except NotAnswered:
+            self.close()
+            raise AuthorError(f"the foreign program did not answer `{do}` within {within_s:g} s", kind="timeout") from None
+
+    def _read(self) -> None:
+        """Hand each answer to who waits for it."""
+        assert self._process.stdout is not None
+        reason = "has ended"
+        try:
+            for line in iter(lambda: _next_line(self._process.stdout), b""):
+                answer = msgspec.json.decode(line, type=_Answer)
+                with self._lock:
+                    future = self._waiting.pop(answer.id, None)
+                if future is not None and answer.failed:
+                    future.set_exception(AuthorError(answer.failed[:_SHOWN_CHARS]))
+                elif future is not None:
+                    future.set_result(answer.result)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
+            reason = f"sent what is no answer: {error}"
+        self._kill()
+        with self._lock:
+            waiting, self._waiting = self._waiting, {}
+        words = self._last_words()
+        for future in waiting.values():
+            future.set_exception(AuthorError(f"the foreign program {reason}{words}"))
+
+    def _last_words(self) -> str:
+        if self._log.closed:
+            return ""
+        size = os.fstat(self._log.fileno()).st_size
+        said = os.pread(self._log.fileno(), _SHOWN_CHARS, max(0, size - _SHOWN_CHARS)).decode(errors="replace").strip()
+        return f"; it wrote: {said}" if said else ""
+
+    def _kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)  # with the processes that it started
+        self._process.wait()
+
+    def close(self) -> None:
+        """End it. Requests that wait fail."""
+        atexit.unregister(self.close)
+        self._kill()
+        self._reader.join()
+        assert self._process.stdin is not None
+        with self._lock, contextlib.suppress(OSError):  # what it did not read
+            self._process.stdin.close()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        self._log.close()
+
+
+def _next_line(stream: IO[bytes] | None) -> bytes:
+    assert stream is not None
+    line = stream.readline(_MAX_ANSWER_BYTES + 1)
+    if len(line) > _MAX_ANSWER_BYTES:
+        raise ValueError(f"a line of more than {_MAX_ANSWER_BYTES:,} bytes")
+    return line
+
+
+def package_version_of(python: str, package: str) -> str:
+    """The version of a package in another Python; `ConfigError` with the command that installs it."""
+    code = "import importlib.metadata, sys; print(importlib.metadata.version(sys.argv[1]))"
+    try:
+        done = subprocess.run(  # noqa: S603 - the interpreter that the user named
+            [python, "-I", "-c", code, package], capture_output=True, text=True, timeout=60, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ConfigError(f"`{python}` cannot be run: {error}") from error
+    if done.returncode != 0:
+        raise ConfigError(f"the package `{package}` is not installed for `{python}`; `{python} -m pip install {package}`")
+    return done.stdout.strip()

@@ -1,0 +1,1 @@
+"""Repair tasks from repositories: planted bugs, releases, SWE-bench rows."""

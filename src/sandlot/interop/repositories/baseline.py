@@ -1,0 +1,107 @@
+"""Which tests of a repository can be relied on, and which lines each of them runs."""
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sandlot.core.errors import ConfigError
+from sandlot.interop.repositories.suite import JobResult, Suite, TestJob
+
+MAX_TEST_S = 1.5
+"""Longest time of a test that is used."""
+_WALL_S = 420.0
+_MIN_TESTS = 5
+_TIMED = re.compile(r"\b(perf_counter|process_time|timeit|monotonic)\b|\btime\.(sleep|time)\b|\bsleep\(")
+_MISSING = re.compile(r"No module named '([\w.]+)'")
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """What the tests do on the right source."""
+
+    seconds: Mapping[str, float]
+    """The tests that are used, in their order, and how long each takes."""
+    lines: Mapping[str, Mapping[int, tuple[str, ...]]]
+    """File of the package -> line -> the tests that run it."""
+    left_out: Mapping[str, int]
+    """Why tests are not used, and how many."""
+    missing_modules: tuple[str, ...] = ()
+    """Modules that some test files need and that are not there."""
+
+
+async def measure_baseline(suite: Suite, texts: Mapping[str, str], modules: tuple[str, ...]) -> Baseline:
+    """Run all tests twice, in both orders and with other hashes; keep those that pass both times.
+
+    `texts` are the test files. `ConfigError` if hardly any test can be used.
+    """
+    [first] = await suite.run(TestJob(coverage=modules, wall_s=_WALL_S))
+    missing = tuple(sorted({name for said in first.not_collected.values() for name in _MISSING.findall(said)}))
+    [second] = await suite.run(TestJob(reverse=True, wall_s=_WALL_S), hash_seed=1)
+    found = sorted_out(first, second, texts)
+    if len(found.seconds) < _MIN_TESTS and not missing:
+        raise ConfigError(_too_few(found, first))
+    return Baseline(found.seconds, first.lines, found.left_out, missing)
+
+
+def sorted_out(first: JobResult, second: JobResult, texts: Mapping[str, str]) -> Baseline:
+    """The tests that pass in both runs, and why the others are not used."""
+    again = second.outcomes()
+    timed = {path: timed_functions(text) for path, text in texts.items()}
+    used: dict[str, float] = {}
+    left_out: Counter[str] = Counter()
+    for report in first.reports:
+        why = _reason(report.outcome, again.get(report.test), report.seconds)
+        path, _, place = report.test.partition("::")
+        if not why and place.partition("[")[0] in timed.get(path, ()):
+            why = "measures time"
+        if not why and not re.fullmatch(r"[\x20-\x7e]+", report.test):
+            why = "has an id that is not plain text"
+        if why:
+            left_out[why] += 1
+        else:
+            used[report.test] = report.seconds
+    if first.not_collected:
+        left_out["file that cannot be imported"] = len(first.not_collected)
+    return Baseline(used, {}, dict(left_out))
+
+
+def _reason(outcome: str, again: str | None, seconds: float) -> str:
+    if outcome != "passed":
+        return {"skipped": "is skipped here", "xfail": "is expected to fail"}.get(outcome, "fails on the right source")
+    if again != "passed":
+        return "fails in another order"
+    return "takes too long" if seconds > MAX_TEST_S else ""
+
+
+def timed_functions(text: str) -> set[str]:
+    """The test functions, as `Class::function`, that look at a clock or wait."""
+    if not _TIMED.search(text):
+        return set()
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return set()
+    return {place for place, node in functions_of(tree).items() if _TIMED.search(ast.get_source_segment(text, node) or "")}
+
+
+def functions_of(tree: ast.Module) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
+    """The functions of a test file by `Class::function`, those in other functions left out."""
+    found: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = {}
+
+    def look(body: list[ast.stmt], before: str) -> None:
+        for node in body:
+            if isinstance(node, ast.ClassDef):
+                look(node.body, f"{before}{node.name}::")
+            elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                found[before + node.name] = node
+
+    look(tree.body, "")
+    return found
+
+
+def _too_few(found: Baseline, first: JobResult) -> str:
+    why = ", ".join(f"{count} {reason}" for reason, count in found.left_out.items())
+    said = next(iter(first.not_collected.values()), "")[-300:]
+    return f"only {len(found.seconds)} of its tests can be used ({why or 'none ran'}){': ' + said if said else ''}"

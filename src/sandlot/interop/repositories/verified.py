@@ -1,0 +1,98 @@
+"""Tests that a real change repairs: run on the source before it and after it, as they will be graded."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sandlot.core.errors import ConfigError
+from sandlot.interop.repositories.baseline import timed_functions
+from sandlot.interop.repositories.planting import follows, graded_tests, guardable_tests
+from sandlot.interop.repositories.suite import GRADED_WALL_S, JobResult, Suite, TestJob
+
+_WALL_S = 420.0
+_SLOW_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairTests:
+    """The tests of one real change."""
+
+    fail_to_pass: tuple[str, ...]
+    pass_to_pass: tuple[str, ...]
+    unguarded: tuple[str, ...] = ()
+    """Those of `fail_to_pass` to whose source no assertion can be added."""
+    not_confirmed: tuple[str, ...] = ()
+    """Tests that were named and do something else here."""
+
+    def key(self) -> dict[str, Any]:
+        """The part of a task's key that says what is run."""
+        names = {"fail_to_pass": self.fail_to_pass, "pass_to_pass": self.pass_to_pass, "unguarded": self.unguarded}
+        return {**{name: list(tests) for name, tests in names.items()}, "wall_s": GRADED_WALL_S}
+
+
+async def find_tests(
+    suite: Suite, change: Mapping[str, str | None], texts: Mapping[str, str], most_failing: int, most_passing: int
+) -> RepairTests:
+    """Run all tests before and after a change. `ConfigError` if no test tells the two apart."""
+    before, after = await suite.run(TestJob(wall_s=_WALL_S), TestJob(wall_s=_WALL_S, write=change))
+    if after.late:
+        raise ConfigError(f"its tests take more than {_WALL_S:.0f} s")
+    require_end(before)
+    old = before.outcomes()
+    timed = {f"{path}::{place}" for path, text in texts.items() for place in timed_functions(text)}
+    good = [
+        report.test
+        for report in after.reports
+        if report.outcome == "passed"
+        and report.seconds < _SLOW_S
+        and report.test.partition("[")[0] not in timed
+        and report.test.isascii()
+        and report.test.isprintable()
+    ]
+    failing = [test for test in good if old.get(test) != "passed"]
+    passing = [test for test in good if old.get(test) == "passed"]
+    if not failing:
+        raise ConfigError(f"none of {len(good)} tests that pass after the change fails before it")
+    if not passing:
+        raise ConfigError("no test passes before the change")
+    return await confirm_tests(suite, change, texts, spread(failing, most_failing), spread(passing, most_passing))
+
+
+def require_end(before: JobResult) -> None:
+    """`ConfigError` if the run before the change was cut off: a test that it did not reach did not fail."""
+    if before.late or not before.finished:
+        raise ConfigError(f"its tests do not run to their end before the change ({len(before.reports)} of them did)")
+
+
+def spread(tests: Sequence[str], most: int) -> list[str]:
+    """Some of the tests, evenly over their order."""
+    return [tests[place * len(tests) // most] for place in range(most)] if len(tests) > most else list(tests)
+
+
+async def confirm_tests(
+    suite: Suite, change: Mapping[str, str | None], texts: Mapping[str, str], failing: Sequence[str], passing: Sequence[str]
+) -> RepairTests:
+    """Keep the tests that do what is said of them when run as graded. `ConfigError` if none of those to be repaired does."""
+    guardable = guardable_tests(texts, failing)
+    guarded = [test for test in failing if test in guardable]
+    bare = [test for test in failing if test not in guardable]
+    after_plan = graded_tests(guarded, [*bare, *passing])
+    before_plan: list[tuple[str, bool | None]] = [(test, None) for test in (*failing, *passing)]
+    before, after = await suite.run(
+        TestJob(tests=before_plan, wall_s=GRADED_WALL_S), TestJob(tests=after_plan, wall_s=GRADED_WALL_S, write=change)
+    )
+    require_end(before)
+    right, old = follows(after_plan, after), before.outcomes()
+    kept = tuple(test for test in failing if test in right and old.get(test) != "passed")
+    still = tuple(test for test in passing if test in right and old.get(test) == "passed")
+    if not kept:
+        why = "they fail after the change too" if not right.intersection(failing) else "they pass before the change"
+        raise ConfigError(f"none of {len(failing)} tests to be repaired is confirmed: {why}")
+    if not still:
+        raise ConfigError("no test is confirmed that passes before and after the change")
+    return RepairTests(
+        fail_to_pass=kept,
+        pass_to_pass=still,
+        unguarded=tuple(test for test in kept if test not in guardable),
+        not_confirmed=tuple(test for test in (*failing, *passing) if test not in kept and test not in still),
+    )

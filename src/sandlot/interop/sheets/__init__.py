@@ -1,0 +1,1 @@
+"""Tasks and rubrics that domain experts write in a spreadsheet."""

@@ -1,0 +1,224 @@
+"""One environment of an open training: its tasks, its held-out tasks, and the collector of its rollouts.
+
+Each has a run directory of its own. A training of one environment has just one of them, which is the training's directory.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio.lowlevel
+
+from sandlot.core.errors import ConfigError, boundary
+from sandlot.core.ports.model import Sampling
+from sandlot.core.ports.session import Policies
+from sandlot.core.task import Task
+from sandlot.core.trace import Trace
+from sandlot.core.types import Split, derive_seed
+from sandlot.env.environment import Environment
+from sandlot.env.function import dialogue_of
+from sandlot.observe.events import Sink
+from sandlot.run.collector import Collection, Collector, open_collector
+from sandlot.run.config import RunConfig, RunPlan, Selection, plan_run
+from sandlot.run.curriculum import curriculum_tasks
+from sandlot.run.prepare import PreparedRun, manifest_of, prepare_run
+from sandlot.run.results import Run
+from sandlot.run.slots import Slots
+from sandlot.store.reader import RunReader
+from sandlot.train.recipe import Recipe
+from sandlot.train.report.summary import variant_place
+from sandlot.train.training_env import TrainingEnv, training_place
+from sandlot.train.weights import GroupResult
+from sandlot.wiring.config import ModelConfig, user_config
+from sandlot.wiring.models import open_policies
+
+EVALUATION = "/evaluation"
+"""Ends the name of a run that measures held-out tasks."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedEnvironment:
+    """An environment of a training before anything is opened."""
+
+    recipe: Recipe
+    settings: TrainingEnv
+    path: Path
+    """Its run directory."""
+    run: PreparedRun
+    heldout: RunPlan
+
+    @property
+    def env(self) -> Environment:
+        """The environment itself."""
+        return self.run.env
+
+
+@dataclass(frozen=True, slots=True)
+class OpenEnvironment:
+    """An environment of a training, open."""
+
+    prepared: PreparedEnvironment
+    collector: Collector
+    teacher: Policies | None
+    """The model whose turns are imitated; None if the model learns from its own rollouts."""
+    kept: RunReader | None
+    """The rollouts of earlier sittings."""
+
+    @property
+    def name(self) -> str:
+        """The environment's name."""
+        return self.prepared.env.name
+
+    @property
+    def heldout(self) -> RunPlan:
+        """The held-out tasks of every evaluation."""
+        return self.prepared.heldout
+
+    def group_results(self, size: int) -> dict[tuple[str, int], GroupResult]:
+        """What the stored groups of earlier sittings came to, by task and number of the group."""
+        found: dict[tuple[str, int], GroupResult] = {}
+        table = self.kept.table(["task", "rollout", "score", "passed"]) if self.kept is not None else None
+        for task, rollout, score, passed in zip(*(column.to_pylist() for column in table.columns), strict=True) if table else ():
+            if score is not None:
+                before = found.get((task, rollout // size), GroupResult(0, 0, 0.0))
+                found[task, rollout // size] = GroupResult(before.scored + 1, before.passed + passed, before.score + score)
+        return found
+
+    async def rollout(self, task: Task, number: int, players: Callable[[], Policies]) -> Trace:
+        """One rollout to learn from: read if it is stored, else taken and stored."""
+        if self.kept is not None and (task.id, number) in self.collector.store:
+            return self.kept.trace(task.id, number)
+        trace = await self.collector.take(task, number, players)
+        assert trace is not None, "there is no spend cap in training"
+        return trace
+
+    async def evaluate(self, version: int, policies: Callable[[Sampling], Policies]) -> Run:
+        """Measure on held-out tasks, as a run of its own; before the first step and after the last also on their variants."""
+        recipe = self.prepared.recipe
+        place = self.prepared.path / "evaluations" / f"{version:06d}"
+        usual = recipe.evaluation.sampling or recipe.sampling
+        measured = await self._measure(place, self.heldout, usual, policies)
+        for name, variant in recipe.evaluation.variants.items() if version in {0, recipe.steps} else ():
+            plan, sampling = (
+                (self.heldout, variant) if isinstance(variant, Sampling) else (_apply_variant(self.heldout, variant), usual)
+            )
+            await self._measure(variant_place(place, name), plan, sampling, policies)
+        return measured
+
+    async def _measure(self, place: Path, plan: RunPlan, sampling: Sampling, policies: Callable[[Sampling], Policies]) -> Run:
+        if (place / "manifest.json").is_file() and len(RunReader(place)) == plan.num_rollouts:
+            return Run(place)
+        prepared, collection = self.prepared, self.collector.collection
+        select = Selection(split=Split.HELDOUT, group=prepared.recipe.evaluation.group)
+        config = _config(prepared.recipe, prepared.settings, prepared.env, select, sampling)
+        # The same seeds at every version: differences are the weights'.
+        run = await prepare_run(prepared.env, config, plan, name=self.collector.name + EVALUATION)
+        async with self.collector.open_beside(run, place, policies(sampling)) as measuring:
+            await measuring.collect(plan)
+        if measuring.collection.stopped is not None:
+            collection.stop(measuring.collection.stopped, tripped=measuring.collection.tripped)
+            await anyio.lowlevel.checkpoint()  # ends here
+        return Run(place)
+
+
+async def prepare_environments(recipe: Recipe, path: Path) -> list[PreparedEnvironment]:
+    """Load the environments of a recipe and choose their tasks; refuse what cannot be trained."""
+    loaded = [(settings, settings.load()) for settings in recipe.environments]
+    names = [env.name for _, env in loaded]
+    twice = next((name for number, name in enumerate(names) if name in names[:number]), None)
+    if twice is not None:
+        raise ConfigError(f"recipe `{recipe.name}`: two environments have the name `{twice}`; leave one out, or rename it")
+    found: list[PreparedEnvironment] = []
+    for settings, env in loaded:
+        select = Selection(tasks=curriculum_tasks(settings.curriculum, env), split=Split.TRAIN, group=recipe.group, training=True)
+        config = _config(recipe, settings, env, select, recipe.sampling)
+        plan = _selected(plan_run(env, config), recipe, settings)
+        # The same recipe draws the same, wherever its run directory is.
+        draws = f"{recipe.name}/{recipe.seed}" + (f"/{env.name}" if env.name != names[0] else "")
+        run = await prepare_run(env, config, plan, name=draws)
+        place = training_place(path, env.name, names)
+        manifest_of(run, place)  # refuses another run's directory before a model is loaded
+        found.append(PreparedEnvironment(recipe, settings, place, run, _heldout(env, recipe, settings)))
+    return found
+
+
+@asynccontextmanager
+async def open_environments(
+    prepared: Sequence[PreparedEnvironment], collection: Collection, sink: Sink
+) -> AsyncGenerator[dict[str, OpenEnvironment]]:
+    """Open the environments of a training, by name, with one room for their rollouts in flight.
+
+    The events of all of them are in the log of the first, whose directory is the training's.
+    """
+    opened: dict[str, OpenEnvironment] = {}
+    slots: Slots | None = None
+    async with AsyncExitStack() as stack:
+        for each in prepared:
+            most = each.settings.at_once
+            slots, own = (slots, slots.share(most=most)) if slots else (first := Slots(each.recipe.at_once, most=most), first)
+            teacher = await stack.enter_async_context(_open_teacher(each.recipe, each.env))
+            collector = await stack.enter_async_context(
+                open_collector(each.run, each.path, collection=collection, sink=sink, slots=own)
+            )
+            kept = RunReader(each.path) if collector.store.done_keys() else None
+            opened[each.env.name] = OpenEnvironment(each, collector, teacher, kept)
+            sink = next(iter(opened.values())).collector.sink
+        yield opened
+
+
+@asynccontextmanager
+async def _open_teacher(recipe: Recipe, env: Environment) -> AsyncGenerator[Policies | None]:
+    if recipe.teacher is None:
+        yield None
+        return
+    async with open_policies(ModelConfig(spec=recipe.teacher), recipe.agent, env) as players:
+        yield players
+
+
+def _config(recipe: Recipe, settings: TrainingEnv, env: Environment, select: Selection, sampling: Sampling) -> RunConfig:
+    return RunConfig(
+        env=str(env.source or env.name),
+        model=ModelConfig(spec=recipe.model, sampling=sampling),
+        select=select,
+        agent=recipe.agent,
+        user=user_config(settings.user),
+        sandbox=recipe.sandbox,
+        at_once=recipe.at_once,
+    )
+
+
+def _heldout(env: Environment, recipe: Recipe, settings: TrainingEnv) -> RunPlan:
+    evaluation = recipe.evaluation
+    worded = [name for name, variant in evaluation.variants.items() if not isinstance(variant, Sampling)]
+    if worded and dialogue_of(env) is not None:
+        raise ConfigError(
+            f"recipe `{recipe.name}`: variant `{worded[0]}` changes prompts, but `{env.name}` is one function, and what it "
+            "asks is not in its tasks' prompts; vary the sampling instead (`Sampling(temperature=0)`)"
+        )
+    config = _config(recipe, settings, env, Selection(split=Split.HELDOUT, group=evaluation.group), recipe.sampling)
+    plan = _selected(plan_run(env, config), recipe, settings)
+    chosen = sorted(plan.tasks, key=lambda task: derive_seed("heldout", recipe.seed, task.id))[: evaluation.tasks]
+    return RunPlan(tuple(chosen), (evaluation.group,) * len(chosen))
+
+
+def _apply_variant(plan: RunPlan, variant: Callable[[Task], Task]) -> RunPlan:
+    """The same tasks, rephrased by a variant."""
+    with boundary(ConfigError, f"variant `{getattr(variant, '__qualname__', variant)}`"):
+        tasks = tuple(variant(task) for task in plan.tasks)
+    if [task.id for task in tasks] != [task.id for task in plan.tasks]:
+        raise ConfigError(
+            f"variant `{getattr(variant, '__qualname__', variant)}` changed the id of a task; change its prompt only"
+        )
+    return RunPlan(tasks, plan.counts)
+
+
+def _selected(plan: RunPlan, recipe: Recipe, settings: TrainingEnv) -> RunPlan:
+    """The tasks of a plan that the recipe selects; every task of the plan has the same number of rollouts."""
+    rules = [select for select in (recipe.select, settings.select) if select is not None]
+    if not rules:
+        return plan
+    tasks = tuple(task for task in plan.tasks if all(select(task.public()) for select in rules))
+    if not tasks:
+        raise ConfigError(f"recipe `{recipe.name}`: `select` returned False for all {len(plan.tasks)} tasks")
+    return RunPlan(tasks, plan.counts[: len(tasks)])

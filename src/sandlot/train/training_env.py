@@ -1,0 +1,61 @@
+"""One environment of a training that has several: `Recipe(envs=...)`."""
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sandlot.core.errors import ConfigError
+from sandlot.core.task import Task
+from sandlot.env.environment import Environment
+from sandlot.env.load import load
+from sandlot.run.results import ENVIRONMENTS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingEnv:
+    """An environment of a training, with settings of its own.
+
+    ```python
+    from sandlot.train import Recipe, TrainingEnv
+
+    sums = TrainingEnv(env="arithmetic", weight=2, limits={"turns": 2})
+    recipe = Recipe(name="both", envs=[sums, "drill"])
+    ```
+    """
+
+    env: str | Path | Environment
+    """A path, an installed name, or an `Environment`."""
+    weight: float = 1.0
+    """Its share of the groups of every step, in proportion to the other environments'."""
+    limits: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Limits of its rollouts, in place of its own, such as `{"turns": 4}`."""
+    at_once: int | None = None
+    """The most of its rollouts in flight; None: as many as the recipe allows for all environments."""
+    curriculum: tuple[str, ...] | str | Path = ()
+    """Train on these of its tasks only: ids, or the path of its `curriculum.json`."""
+    select: Callable[[Task], bool] | None = None
+    """Use only tasks for which it returns True, in training and in evaluation."""
+    user: str | None = None
+    """The model that simulates its user."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.weight < float("inf"):
+            raise ConfigError(f"environment `{self.env}`: weight is {self.weight}; give a finite number above 0")
+        if self.at_once is not None and self.at_once < 1:
+            raise ConfigError(f"environment `{self.env}`: at_once is {self.at_once}; give 1 or more, or None")
+
+    def load(self) -> Environment:
+        """The environment with these limits."""
+        env = load(self.env)
+        if not self.limits:
+            return env
+        env = copy.copy(env)
+        env.limits = env.limits.but(dict(self.limits))
+        return env
+
+
+def training_place(training: Path, name: str, names: Sequence[str]) -> Path:
+    """The run directory of one of a training's environments: the first has the training's own."""
+    return training if name == names[0] else training / ENVIRONMENTS / name

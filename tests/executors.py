@@ -1,0 +1,58 @@
+"""Executors as a run opens them, on the environment `chores`."""
+
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+from sandlot.core.task import Task
+from sandlot.env.fingerprint import environment_fingerprint
+from sandlot.env.load import load
+from sandlot.env.taskset import tasks_of
+from sandlot.run.config import RunConfig
+from sandlot.run.executors.executor import Executor, ExecutorPlan, LocalExecutor
+from sandlot.run.executors.messages import SetUp
+from sandlot.run.executors.pool import WorkerPool
+from sandlot.run.executors.processes import open_processes
+from sandlot.run.executors.ray import open_ray
+from sandlot.run.executors.worker import open_everything
+from sandlot.wiring.config import ModelConfig
+
+CHORES = Path(__file__).parent / "worlds" / "chores.py"
+
+
+def config_of(model: str = "scripted:golden", **changed) -> RunConfig:
+    return RunConfig(env=str(CHORES), model=ModelConfig(spec=model), **changed)
+
+
+def plan_of(tmp_path: Path, config: RunConfig | None = None, stop=lambda reason: None) -> ExecutorPlan:
+    env = load(CHORES)
+    return ExecutorPlan(
+        env=env, config=config or config_of(), fingerprint=environment_fingerprint(env), cache=tmp_path / "judge", stop=stop
+    )
+
+
+@asynccontextmanager
+async def open_here(given: str, plan: ExecutorPlan) -> AsyncGenerator[LocalExecutor]:
+    async with AsyncExitStack() as stack:
+        setup = SetUp(config=plan.config, fingerprint=plan.fingerprint, cache=str(plan.cache), pool=0)
+        yield LocalExecutor(await open_everything(stack, plan.env, setup))
+
+
+OPENERS = {"local": (open_here, ""), "processes": (open_processes, "2")}
+ELSEWHERE = {"processes": "processes:{}"}
+"""Executors with workers: how so many are named on the command line."""
+if find_spec("ray") is not None:  # `make test-ray`
+    OPENERS["ray"] = (open_ray, "2@local")
+    ELSEWHERE["ray"] = "ray:{}@local"
+
+
+@asynccontextmanager
+async def opened(name: str, plan: ExecutorPlan) -> AsyncGenerator[Executor | WorkerPool]:
+    open_it, given = OPENERS[name]
+    async with open_it(given, plan) as executor:
+        yield executor
+
+
+def chores(kind: str) -> list[Task]:
+    return [task for task in tasks_of(load(CHORES)) if task.id.startswith(kind)]

@@ -1,0 +1,32 @@
+#!/bin/sh
+# Jobs that Harbor ran and wrote are read as runs. Then Harbor's own command runs an environment that we exported, in a Docker engine
+# that the test starts: its oracle gets full marks and its nop agent none. Needs root (../../install_docker.sh installs the engine)
+# and Python 3.12 or newer.
+set -e
+bin="$1"
+here="$(cd "$(dirname "$0")" && pwd)"
+folder="$SANDLOT_FOREIGN/harbor"
+for python in "$PYTHON312" python3.12 python3.13 "$HOME"/.pyenv/versions/3.1[23]*/bin/python3; do  # a shim of pyenv may not start
+  "$python" -c 'import venv' 2>/dev/null && break
+done
+"$python" -c 'import venv' 2>/dev/null || { echo "harbor needs Python 3.12; name one with PYTHON312=..."; exit 1; }
+if [ ! -x "$folder/bin/harbor" ]; then
+  "$python" -m venv "$folder"
+  # Without its lower bound on certifi, which can be a day ahead of a mirror.
+  "$folder/bin/pip" download --quiet --no-deps --dest "$folder/wheel" harbor==0.25.0
+  "$folder/bin/python" - "$folder/wheel" > "$folder/needs.txt" <<'END'
+import pathlib, sys, zipfile
+wheel = zipfile.ZipFile(next(pathlib.Path(sys.argv[1]).glob("*.whl")))
+metadata = wheel.read(next(name for name in wheel.namelist() if name.endswith("METADATA"))).decode()
+needs = [line.removeprefix("Requires-Dist: ") for line in metadata.splitlines() if line.startswith("Requires-Dist:")]
+print("\n".join("certifi" if need.startswith("certifi") else need for need in needs if "extra" not in need))
+END
+  "$folder/bin/pip" install --quiet --disable-pip-version-check -r "$folder/needs.txt"
+  "$folder/bin/pip" install --quiet --no-deps harbor==0.25.0
+fi
+HARBOR_PYTHON="$folder/bin/python" "$bin/python" -m pytest -q -p no:cacheprovider -o timeout=600 "$here/harbor_logs_conformance.py"
+work="$(mktemp -d)"
+trap 'rm -rf "$work"' EXIT
+"$bin/sandlot" export harbor "$here/sums" --out "$work/tasks"
+sh "$here/../../install_docker.sh"
+"$bin/python" "$here/harbor_docker.py" "$folder/bin/harbor" "$work/tasks" "$work/jobs"

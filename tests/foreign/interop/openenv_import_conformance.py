@@ -1,0 +1,128 @@
+"""Environments of OpenEnv, served by openenv-core, played by its own client and as ours: `make test-interop KIND=openenv`."""
+
+import json
+import os
+import socket
+import subprocess
+import time
+import urllib.request
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import anyio
+import pytest
+
+import sandlot
+from sandlot.core.errors import AuthorError
+from sandlot.core.trace import Message, ToolCall
+from sandlot.core.types import Role
+from sandlot.env.importing import import_environment
+from sandlot.interop.openenv.world import score_of_episode
+
+THEIRS = os.environ["OPENENV_PYTHON"]
+HERE = Path(__file__).parent
+PLAY = """
+import asyncio, json, sys
+from openenv.core.generic_client import GenericEnvClient
+async def play(url, seed, actions):
+    async with GenericEnvClient(base_url=url) as client:
+        result = await client.reset(seed=seed)
+        rewards = []
+        for action in actions:
+            result = await client.step(action)
+            rewards.append(result.reward)
+            if result.done:
+                break
+        return [rewards, result.done]
+async def main(url, games):
+    print(json.dumps([await play(url, seed, actions) for seed, actions in games]))
+asyncio.run(main(sys.argv[1], json.loads(sys.argv[2])))
+"""
+
+
+@contextmanager
+def served(name):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = subprocess.Popen([THEIRS, str(HERE / "openenv_samples.py"), name, str(port)])
+    try:
+        url = f"http://127.0.0.1:{port}"
+        for _ in range(600):
+            try:
+                urllib.request.urlopen(f"{url}/health", timeout=5).close()
+                break
+            except OSError:
+                assert server.poll() is None
+                time.sleep(0.2)
+        yield url
+    finally:
+        server.kill()
+        server.wait()
+
+
+def theirs(url, games):
+    """What OpenEnv's own client gets for (seed, actions): rewards, and whether the episode is over."""
+    done = subprocess.run([THEIRS, "-c", PLAY, url, json.dumps(games)], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def ours(env, task, calls):
+    async def run():
+        async with env.session(task) as session:
+            await session.reset()
+            for number, (name, arguments) in enumerate(calls):
+                call = ToolCall(f"c{number}", name, arguments)
+                await session.step(Message(role=Role.ASSISTANT, parts=(call,)))
+            return dict(session.world.state)
+
+    return anyio.run(run)
+
+
+GUESSES = [list(range(1, 9)), [8, 1], [4], [8, 5, 5]]
+
+
+def score(state, low, high):
+    return score_of_episode(SimpleNamespace(state=state), low, high, last=False)[0]
+
+
+def test_the_rewards_are_equal_on_the_same_actions(tmp_path):
+    with served("guessing") as url:
+        import_environment("openenv", f"{url}?seeds=3&score=0..4", tmp_path / "env")
+        env = sandlot.load(tmp_path / "env")
+        games = [(seed, guesses) for seed in range(3) for guesses in GUESSES]
+        results = theirs(url, [(seed, [{"number": number} for number in guesses]) for seed, guesses in games])
+        for (seed, guesses), (rewards, done) in zip(games, results, strict=True):
+            state = ours(env, f"seed-{seed}", [("act", {"number": number}) for number in guesses])
+            assert (state["rewards"], state["done"]) == (rewards, done)
+            earned = sum(reward or 0.0 for reward in rewards) if done else 0.0  # leaving early is worth nothing here
+            assert score(state, 0.0, 4.0) == pytest.approx(earned / 4)
+
+
+def test_mcp_tools_are_tools(tmp_path):
+    with served("counter") as url:
+        import_environment("openenv", f"{url}?seeds=1", tmp_path / "env")
+        env = sandlot.load(tmp_path / "env")
+        calls = [("add", {"amount": 3}), ("add", {"amount": 4}), ("finish", {})]
+        actions = [{"type": "call_tool", "tool_name": name, "arguments": arguments} for name, arguments in calls]
+        state = ours(env, "seed-0", calls)
+        assert [state["rewards"], state["done"]] == theirs(url, [(0, actions)])[0]
+        assert score(state, 0.0, 1.0) == pytest.approx(0.7)
+
+
+def test_what_breaks_there_has_no_reward(tmp_path):
+    with served("guessing") as url:
+        import_environment("openenv", f"{url}?seeds=1&score=0..2", tmp_path / "env")
+        env = sandlot.load(tmp_path / "env")
+        with pytest.raises(AuthorError, match="99 breaks it"):
+            ours(env, "seed-0", [("act", {"number": 99})])
+        state = ours(env, "seed-0", [("act", {"number": "many"})])  # refused, and the agent is told
+        assert (state["steps"], score(state, 0.0, 2.0)) == (0, 0.0)
+
+
+def test_rollouts_wait_for_a_server_with_one_session(tmp_path):
+    with served("single") as url:
+        import_environment("openenv", f"{url}?seeds=4&score=0..2", tmp_path / "env")
+        run = sandlot.run(str(tmp_path / "env"), "scripted:noop", runs=tmp_path / "runs")
+        assert [row.outcome for row in run.rows] == ["scored"] * 4

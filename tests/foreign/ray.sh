@@ -1,0 +1,23 @@
+#!/bin/sh
+# Rollouts on Ray itself: `make test-ray`. The contract of executors, workers that die, and a cluster of several nodes on this
+# machine. $1 is the folder of our own venv's programs; further arguments are tests to run instead.
+set -eu
+BIN=$1
+shift
+RAY=2.60.0
+VENV=${SANDLOT_RAY_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/sandlot/ray-$RAY}
+if [ ! -f "$VENV/installed" ]; then
+  echo "installing ray $RAY into $VENV ..."
+  "$BIN/python" -m venv "$VENV"
+  "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check "ray[client]==$RAY"
+  touch "$VENV/installed"
+fi
+# Theirs first, then ours: Sandlot is not installed twice. Ray starts its workers with the same Python.
+OURS=$("$BIN/python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')
+THEIRS=$("$VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')
+echo "import site; site.addsitedir('$OURS')" >"$THEIRS/zzz-ours.pth"
+export RAY_USAGE_STATS_ENABLED=0
+unset RAY_ADDRESS
+[ $# -gt 0 ] || set -- tests/contract/test_executor_contract.py tests/unit/run/executors tests/foreign/ray_cluster.py
+# Its warnings are its own: ours are errors in our own tests.
+exec "$VENV/bin/python" -m pytest -p no:cacheprovider -o filterwarnings=default -o timeout=600 --disable-warnings "$@"

@@ -1,0 +1,47 @@
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from sandlot.core.errors import ConfigError
+from sandlot.env.importing import import_environment
+from sandlot.interop.inspect_ai.world import opening_of, share_of_scores
+
+
+def message(role, text="x", kinds=()):
+    return {"role": role, "text": text, "kinds": list(kinds), "call": None, "error": None}
+
+
+@pytest.mark.parametrize("source", ["", "x", "a/b/c", "/x", "missing.py@task", "x/y?score=3"])
+def test_what_names_no_task_is_refused(source, tmp_path):
+    with pytest.raises(ConfigError):
+        import_environment("inspect", source, tmp_path / "env")
+
+
+def test_a_python_without_inspect_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("SANDLOT_INSPECT_PYTHON", str(tmp_path / "none"))
+    with pytest.raises(ConfigError, match="SANDLOT_INSPECT_PYTHON"):
+        import_environment("inspect", "inspect_evals/x", tmp_path / "env")
+    monkeypatch.setenv("SANDLOT_INSPECT_PYTHON", sys.executable)
+    with pytest.raises(ConfigError, match="inspect_ai"):
+        import_environment("inspect", "inspect_evals/x", tmp_path / "env")
+
+
+def test_a_conversation_begins_with_a_user():
+    seen = {"messages": [message("system", "Be short."), message("user", "What is 1+1?", ["text"])]}
+    assert opening_of(seen) == ("Be short.", "What is 1+1?")
+    for wrong in ([message("user"), message("assistant"), message("user")], [], [message("user", kinds=["text", "image"])]):
+        with pytest.raises(ConfigError):
+            opening_of({"messages": wrong})
+    with pytest.raises(ConfigError, match="asks no model"):
+        opening_of({"done": True, "error": None})
+
+
+def test_a_scorer_that_failed_is_no_score():
+    def share(**state):
+        return share_of_scores(SimpleNamespace(state=state))
+
+    assert share(scores={"match": {"value": "C"}}, failed=None) == (1.0, "match 1")
+    for state in ({"scores": {}, "failed": "it broke"}, {"scores": {}}, {"scores": {"match": {"value": None}}}, {}):
+        with pytest.raises(Exception, match=r"it broke|no scores|no number|scores"):
+            share(**state)

@@ -1,0 +1,42 @@
+import pytest
+
+from sandlot.interop.repositories.issue_text import issue_of, topic_of
+from sandlot.interop.repositories.suite import TestReport
+
+TEST = 'def test_shows_days():\n    assert shown(2) == "2 days"\n\ndef test_turned():\n    assert "2 days" == shown(2)\n'
+
+
+def report(message: str, line: int = 2, test: str = "tests/test_time.py::TestDays::test_shows_days[a-1]") -> TestReport:
+    return TestReport(test, "failed", 0.1, {"message": message, "test_line": line, "depth": 1})
+
+
+@pytest.mark.parametrize(
+    ("message", "line", "got", "expected"),
+    [
+        ("AssertionError: assert '3 days' == '2 days'\n  \n  - 2 days\n  + 3 days", 2, "'3 days'", "'2 days'"),
+        ("AssertionError: assert '2 days' == '3 days'\n  - x", 5, "'3 days'", "'2 days'"),
+        ("assert 3 == 2\n +  where 3 = shown(2)", 2, "3", "2"),
+        ("AssertionError: 'a' != 'b'\n- a\n+ b", 2, "'a'", "'b'"),
+    ],
+)
+def test_expected_and_got_are_told_apart(message, line, got, expected):
+    text = issue_of("humanize", report(message, line), TEST)
+    assert f"Got:\n\n    {got}\n\nExpected:\n\n    {expected}" in text
+
+
+def test_errors_are_told_in_words():
+    assert "    TypeError: bad operand" in issue_of("p", report("TypeError: bad operand"), TEST)
+    assert "    NotImplementedError" in issue_of("p", report("NotImplementedError"), TEST)
+    assert "`ValueError` should be raised" in issue_of("p", report("Failed: DID NOT RAISE <class 'ValueError'>"), TEST)
+
+
+def test_neither_the_test_nor_the_place_is_in_it():
+    message = 'RuntimeError: in /work/repo/src/humanize/time.py:73, line 73 of "src/humanize/time.py"'
+    text = issue_of("humanize", report(message), TEST, change="found += row")
+    for told in ("test_time", "time.py", "73", "def ", "shown(2)", "/work"):
+        assert told not in text
+    assert "found += row" not in issue_of("p", report("assert 'found += row' == 2"), TEST, change="found += row")
+
+
+def test_the_topic_is_in_words():
+    assert topic_of("tests/test_time.py::TestNaturalDelta::test_minimum_unit[a::b]") == '"natural delta" / "minimum unit"'

@@ -1,0 +1,155 @@
+from collections import Counter
+
+import pytest
+
+from repair_worlds import LEDGER, TESTS
+from sandlot.core.errors import ConfigError
+from sandlot.interop.repositories.baseline import Baseline, sorted_out, timed_functions
+from sandlot.interop.repositories.mutation import BugKind
+from sandlot.interop.repositories.package import hidden_tests
+from sandlot.interop.repositories.planting import (
+    candidates,
+    confirmed,
+    earns_nothing,
+    follows,
+    graded_tests,
+    guardable_tests,
+    judged,
+    repeated,
+)
+from sandlot.interop.repositories.suite import JobResult, TestReport
+from sandlot.interop.repositories.verified import require_end
+
+PATH = "src/ledger/sums.py"
+LINES = {number: (f"t::line{number}", "t::all") for number, line in enumerate(LEDGER.splitlines(), 1) if line.startswith("    ")}
+SECONDS = {"t::all": 0.2} | {tests[0]: 0.01 for tests in LINES.values()}
+BASE = Baseline(SECONDS, {PATH: LINES}, {})
+
+
+def result(*outcomes: tuple[str, str], finished: bool = True) -> JobResult:
+    reports = tuple(TestReport(test, outcome, 0.01, {"message": "assert 1 == 2", "depth": 1}) for test, outcome in outcomes)
+    return JobResult(reports=reports, not_collected={}, lines={}, finished=finished, late=False, seconds=0.1)
+
+
+def test_candidates_have_exactly_the_tests_that_run_their_lines_first():
+    """Slow twin: for each candidate, look at every line and every test."""
+    found = list(candidates({PATH: LEDGER}, BASE))
+    assert len(found) > 20
+    for each in found:
+        last = each.mutation.line + LEDGER.count("\n", each.mutation.start, each.mutation.end)
+        at = {test for test in SECONDS for line in range(each.mutation.line, last + 1) if test in LINES.get(line, ())}
+        assert at
+        assert set(each.tests[: len(at)]) == at
+        assert set(each.tests) <= set(SECONDS)
+
+
+def test_candidates_are_spread_over_functions_and_the_same_every_time():
+    first = [(each.place, each.mutation) for each in candidates({PATH: LEDGER}, BASE)]
+    assert first == [(each.place, each.mutation) for each in candidates({PATH: LEDGER}, BASE)]
+    assert len({place for place, _ in first[:3]}) == 3
+    kinds = Counter(mutation.kind for _, mutation in first)
+    assert kinds[BugKind.BODY] >= 2
+
+
+def test_a_line_that_no_test_runs_has_no_candidate():
+    only = Baseline({"t::all": 0.1}, {PATH: {8: ("t::all",)}}, {})
+    assert {each.mutation.line for each in candidates({PATH: LEDGER}, only)} <= {8, 7, 6}
+
+
+def test_a_bug_is_kept_only_if_some_tests_fail_and_others_pass():
+    candidate = next(iter(candidates({PATH: LEDGER}, BASE)))
+    tests = candidate.tests
+    sure = frozenset(SECONDS)
+    assert judged(candidate, result(*((test, "passed") for test in tests)), BASE, sure)[1] == "no test notices"
+    assert judged(candidate, result(finished=False), BASE, sure)[1] == "does not end, or ends the test run"
+    assert judged(candidate, result(*((test, "failed") for test in tests)), BASE, frozenset())[0] is None
+    bug, why = judged(candidate, result((tests[0], "failed"), *((test, "passed") for test in tests[1:])), BASE, sure)
+    assert (bug is not None, why) == (True, "")
+    assert bug.fail_to_pass == (tests[0],)
+    assert set(bug.pass_to_pass) == set(tests[1:])
+
+
+def test_a_test_that_does_not_follow_its_added_assertion_is_not_used():
+    plan = graded_tests(["t::a", "t::b"], ["t::c"])
+    faithful = [(test, "failed" if bit is False else "passed") for test, bit in plan]
+    assert follows(plan, result(*faithful)) == {"t::a", "t::b", "t::c"}
+    always = [(test, "passed" if test == "t::b" else outcome) for test, outcome in faithful]
+    assert follows(plan, result(*always)) == {"t::a", "t::c"}
+    assert follows(plan, result(*faithful[1:])) == set()
+
+
+def test_a_bug_without_the_test_of_its_issue_is_not_kept():
+    candidate = next(iter(candidates({PATH: LEDGER}, BASE)))
+    outcomes = [(candidate.tests[0], "failed"), *((test, "passed") for test in candidate.tests[1:])]
+    bug, _ = judged(candidate, result(*outcomes), BASE, frozenset(SECONDS))
+    assert bug is not None
+    assert confirmed(bug, frozenset(SECONDS)) == bug
+    assert confirmed(bug, frozenset(SECONDS) - {bug.report.test}) is None
+
+
+@pytest.fixture
+def bug():
+    candidate = next(iter(candidates({PATH: LEDGER}, BASE)))
+    outcomes = [(test, "failed" if place < 2 else "passed") for place, test in enumerate(candidate.tests)]
+    found, _ = judged(candidate, result(*outcomes), BASE, frozenset(SECONDS))
+    assert found is not None
+    return found
+
+
+def test_a_test_that_fails_with_one_hash_seed_only_is_not_used(bug):
+    told, other = bug.report.test, next(test for test in bug.fail_to_pass if test != bug.report.test)
+    again = result((told, "failed"), (other, "passed"), *((test, "passed") for test in bug.pass_to_pass))
+    assert repeated(bug, again) == {told, *bug.pass_to_pass}
+    assert repeated(bug, result((told, "failed"), finished=False)) == set()
+
+
+def test_a_bug_whose_tests_pass_without_repair_when_graded_is_not_kept(bug):
+    plan = graded_tests(bug.fail_to_pass, bug.pass_to_pass)
+    broken = [(test, "failed" if test in bug.fail_to_pass else "passed") for test, _ in plan]
+    assert earns_nothing(bug, plan, result(*broken))
+    follows_bits = [(test, "failed" if bit is False else "passed") for test, bit in plan]
+    assert not earns_nothing(bug, plan, result(*follows_bits))
+    partly = [
+        each if test == bug.fail_to_pass[0] else kept for each, kept, (test, _) in zip(follows_bits, broken, plan, strict=True)
+    ]
+    assert not earns_nothing(bug, plan, result(*partly))
+    assert not earns_nothing(bug, plan, result(*broken, finished=False))
+
+
+def test_a_run_that_was_cut_off_shows_no_failing_tests():
+    require_end(result(("t::a", "failed")))
+    with pytest.raises(ConfigError, match="do not run to their end"):
+        require_end(result(("t::a", "passed"), finished=False))
+
+
+def test_hidden_tests_are_taken_out_of_their_files():
+    names = ["t.py::TestSplit::test_even", "t.py::test_total_of_rows[rows0-6]", "t.py::TestSplit::test_nobody"]
+    text = TESTS.replace("import time\n", "import time\n\x0c\n", 1)  # a form feed is no line for Python
+    for change in hidden_tests({"t.py": text}, names):
+        text = text[: change["start"]] + change["text"] + text[change["end"] :]
+    compile(text, "t.py", "exec")
+    assert "test_total_of_rows" not in text
+    assert "rows0" not in text
+    assert "parametrize" not in text
+    assert (
+        "class TestSplit:\n    pass\n\n    def test_uneven(self):\n        assert split(10, 4) == [3, 3, 2, 2]\n\n    pass\n"
+        in text
+    )
+    assert text.endswith("assert total([1]) == 2\n")
+
+
+def test_only_functions_of_the_file_itself_can_be_guarded():
+    text = "from other import Base\nclass TestA(Base):\n    def test_x(self):\n        assert 1\ndef test_y():\n    yield 1\n"
+    tests = ["t.py::TestA::test_x", "t.py::TestA::test_inherited", "t.py::test_y", "t.py::TestA::test_x[a::b]"]
+    assert guardable_tests({"t.py": text}, tests) == {"t.py::TestA::test_x", "t.py::TestA::test_x[a::b]"}
+
+
+def test_tests_that_fail_in_another_order_or_measure_time_are_left_out():
+    text = "import time\ndef test_slow():\n    time.sleep(0)\ndef test_good():\n    pass\n"
+    assert timed_functions(text) == {"test_slow"}
+    names = ("good", "slow", "flaky", "bad", "skipped")
+    first = result(*((f"t.py::test_{name}", "passed" if name in {"good", "slow", "flaky"} else "failed") for name in names))
+    again = result(("t.py::test_good", "passed"), ("t.py::test_slow", "passed"), ("t.py::test_flaky", "failed"))
+    found = sorted_out(first, again, {"t.py": text})
+    assert list(found.seconds) == ["t.py::test_good"]
+    assert found.left_out == {"measures time": 1, "fails in another order": 1, "fails on the right source": 2}

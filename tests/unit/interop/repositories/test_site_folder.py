@@ -1,0 +1,38 @@
+import zipfile
+
+import pytest
+
+from sandlot.interop.repositories.site_folder import install
+
+
+@pytest.fixture
+def ran(tmp_path, monkeypatch):
+    """A file that exists if something of the current folder was run: source distributions, and modules that hide our own."""
+    here, ran = tmp_path / "here", tmp_path / "ran"
+    here.mkdir()
+    code = f"open({str(ran)!r}, 'a').write(__file__)\n"
+    for name in ("pip", "compileall"):
+        (here / f"{name}.py").write_text(code)
+    setup = code + "from setuptools import setup\nsetup(name='evil', version='1')\n"
+    with zipfile.ZipFile(here / "evil.zip", "w") as archive:
+        archive.writestr("evil-1/setup.py", setup)
+    (here / "evil").mkdir()
+    (here / "evil" / "setup.py").write_text(setup)
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PYTHONPATH", str(here))
+    return ran
+
+
+@pytest.mark.parametrize("requirement", ["evil.zip", "evil", "evil[x]"])
+def test_a_requirement_is_looked_for_in_the_index_only(requirement, ran, tmp_path):
+    assert install((requirement,), tmp_path / "site", "3.11") == [requirement]
+    assert not ran.exists()
+
+
+@pytest.mark.parametrize(
+    "form", ["evil @ file://{}/evil.zip", "evil@file://{}/evil", "./evil", "{}/evil", "-e ./evil", "evil --pre"]
+)
+def test_addresses_paths_and_options_are_not_installed(form, ran, tmp_path):
+    assert install((form.format(tmp_path / "here"),), tmp_path / "site", "3.11") == []
+    assert not ran.exists()

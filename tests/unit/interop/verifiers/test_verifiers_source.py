@@ -1,0 +1,43 @@
+"""How environments of verifiers are named."""
+
+import sys
+
+import pytest
+
+from sandlot.core.errors import ConfigError
+from sandlot.interop.verifiers.source import read_source
+
+
+def test_a_name_is_a_package_and_other_keys_are_arguments():
+    named = read_source("reverse-text?split=eval&score=0..1.5&variables=A,B&count=3&name=x&flag=true")
+    assert (named.module, named.path, named.python) == ("reverse_text", "", sys.executable)
+    assert (named.split, named.score, named.variables) == ("eval", (0.0, 1.5), ("A", "B"))
+    assert named.arguments == {"count": 3, "name": "x", "flag": True}
+
+
+def test_a_path_is_a_file_or_a_folder_with_a_module_of_its_name(tmp_path):
+    (tmp_path / "my-env").mkdir()
+    (tmp_path / "my-env" / "my_env.py").write_text("")
+    assert (read_source(f"{tmp_path}/my-env").module, read_source(f"{tmp_path}/my-env").path) == (
+        "my_env",
+        f"{tmp_path}/my-env",
+    )
+    assert read_source(f"{tmp_path}/my-env/my_env.py") == read_source(f"{tmp_path}/my-env")
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("", "names no environment"),
+        ("?split=eval", "names no environment"),
+        ("x?split=test", "train, eval or all"),
+        ("x?score=1", "no range"),
+        ("x?score=1..1", "no range"),
+        ("x?score=0..inf", "no range"),
+        ("./nothing", "no file or folder"),
+        ("/", "has neither"),
+    ],
+)
+def test_what_is_wrong_is_named(source, words):
+    with pytest.raises(ConfigError, match=words):
+        read_source(source)

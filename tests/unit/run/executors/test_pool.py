@@ -1,0 +1,234 @@
+"""Workers that die, wherever they are: worker processes, and Ray actors where Ray is installed (`make test-ray`)."""
+
+import os
+import signal
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+
+from executors import CHORES, ELSEWHERE, chores, config_of, opened, plan_of
+from sandlot.core.errors import ConfigError
+from sandlot.core.trace import Failed, Scored, Trace
+from sandlot.observe.events import RolloutBegan
+from sandlot.run.config import RunConfig, Selection
+from sandlot.run.executors.executor import WorkerLost
+from sandlot.run.executors.messages import EvidenceStored, RolloutDone
+from sandlot.run.executors.pool import WorkerPool
+from sandlot.run.run import run_config
+from sandlot.store.blobs import MemoryBlobs
+from sandlot.wiring.config import ModelConfig
+
+pytestmark = pytest.mark.timeout(240)
+
+
+def nothing(event) -> None: ...
+
+
+def chosen(*kinds: str, group: int = 1, **changed) -> RunConfig:
+    tasks = tuple(task.id for kind in kinds for task in chores(kind))
+    return config_of(select=Selection(tasks=tasks, group=group), **changed)
+
+
+@pytest.fixture(params=ELSEWHERE)
+def kind(request) -> str:
+    return request.param
+
+
+async def test_the_rollouts_of_a_worker_that_is_killed_are_lost_and_another_takes_the_next_ones(kind, tmp_path, monkeypatch):
+    monkeypatch.setenv("MARKS", str(tmp_path))
+    found = []
+
+    async def one(task):
+        found.append(await executor.run(task, 0, run="r", blobs=MemoryBlobs(), sink=nothing))
+
+    async with opened(kind, plan_of(tmp_path)) as executor:
+        first = set(executor.pids)
+        async with anyio.create_task_group() as group:
+            for task in chores("endless"):
+                group.start_soon(one, task)
+            while len(list(tmp_path.glob("began-*"))) < 4:  # noqa: ASYNC110 - another process makes them
+                await anyio.sleep(0.02)
+            for pid in first:
+                os.kill(pid, signal.SIGKILL)
+        assert [type(each) for each in found] == [WorkerLost] * 4
+        assert all("ended" in lost.reason for lost in found)
+        trace = await executor.run(chores("short")[0], 0, run="r", blobs=MemoryBlobs(), sink=nothing)
+        assert trace.reward == 1.0
+        assert not first & set(executor.pids)
+
+
+async def test_a_run_elsewhere_is_the_same_as_here(kind, tmp_path):
+    config = chosen("short", "broken", group=4, model="scripted:mixed:0.5", seed=3)
+    rows = {}
+    for name, on in (("here", "local"), ("there", ELSEWHERE[kind].format(2))):
+        run = await run_config(config, runs=tmp_path / name, on=on)
+        rows[name] = sorted((row.task, row.rollout, row.outcome, row.score, row.side, row.turns) for row in run.rows)
+        assert run.sittings[-1].on == on
+        for trace in run:
+            for file in trace.evidence.files.values() if trace.evidence else ():
+                assert len(run.reader.blobs.read(file.blob)) == file.size
+    assert rows["here"] == rows["there"]
+    assert len(rows["here"]) == 32
+
+
+async def test_a_rollout_whose_worker_died_is_taken_again_and_says_so(kind, tmp_path, monkeypatch):
+    monkeypatch.setenv("MARKS", str(tmp_path))
+    began = []
+
+    def note(event) -> None:
+        if isinstance(event, RolloutBegan):
+            began.append((event.task, event.rollout))
+
+    run = await run_config(chosen("deadly", "short", group=1), runs=tmp_path / "runs", sink=note, on=ELSEWHERE[kind].format(2))
+    traces = list(run)
+    assert sorted(trace.task for trace in traces) == sorted(task.id for kind in ("deadly", "short") for task in chores(kind))
+    assert all(isinstance(trace.outcome, Scored) and trace.reward == 1.0 for trace in traces)
+    assert run.verdict == "complete"
+    lost = [attempt for trace in traces for attempt in trace.attempts]
+    assert {(attempt.outcome.side, attempt.outcome.kind) for attempt in lost} == {("harness", "died")}
+    assert {trace.task for trace in traces if trace.attempts} >= {task.id for task in chores("deadly")}
+    assert len(began) == len(traces) + len(lost), "every attempt is either an end or a loss"
+
+
+async def test_a_rollout_that_kills_every_worker_is_a_failure_and_never_a_score(kind, tmp_path):
+    config = config_of(select=Selection(tasks=("doomed-0", *(task.id for task in chores("short"))), group=4), at_once=1)
+    run = await run_config(config, runs=tmp_path, on=ELSEWHERE[kind].format(1))
+    by_task = {}
+    for trace in run:
+        by_task.setdefault(trace.task, []).append(trace)
+    assert all(trace.reward == 1.0 for task, each in by_task.items() if task != "doomed-0" for trace in each)
+    for trace in by_task.get("doomed-0", []):
+        assert isinstance(trace.outcome, Failed)
+        assert (trace.outcome.side, trace.outcome.kind, len(trace.attempts)) == ("harness", "died", 3)
+        assert trace.reward is None
+
+
+async def test_a_rollout_that_kills_its_workers_does_not_fail_those_beside_it(kind, tmp_path):
+    """One worker for all: without a worker of their own they would be lost as often as the one that kills."""
+    config = config_of(select=Selection(tasks=("doomed-0", *(task.id for task in chores("long"))), group=1))
+    run = await run_config(config, runs=tmp_path, on=ELSEWHERE[kind].format(1))
+    assert {row.task: row.outcome for row in run.rows} == {"doomed-0": "failed", **{t.id: "scored" for t in chores("long")}}
+
+
+async def test_workers_that_only_die_stop_the_run_with_the_reason(kind, tmp_path):
+    run = await run_config(chosen("doomed", group=8, at_once=2), runs=tmp_path, on=ELSEWHERE[kind].format(2))
+    assert run.verdict == "stopped"
+    assert "workers ended one after the other" in run.sittings[-1].stopped
+    assert all(row.score is None for row in run.rows)
+
+
+async def test_a_run_goes_on_elsewhere_than_it_began(kind, tmp_path):
+    config = chosen("short", "long", group=8)
+    with anyio.move_on_after(0.0):  # nothing yet: only the directory
+        await run_config(config, place=tmp_path / "run", on=ELSEWHERE[kind].format(1))
+    seen = []
+
+    def stop(event) -> None:
+        seen.append(event)
+        if sum(isinstance(each, RolloutBegan) for each in seen) == 20:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    first = await run_config(config, place=tmp_path / "run", on=ELSEWHERE[kind].format(2), sink=stop)
+    assert "interrupted" in first.sittings[-1].stopped
+    assert first.verdict == "incomplete"
+    second = await run_config(config, place=tmp_path / "run", on="local")
+    assert second.verdict == "complete"
+    keys = [(row.task, row.rollout) for row in second.rows]
+    assert len(keys) == len(set(keys)) == 64
+
+
+async def test_an_environment_that_was_changed_since_is_refused(kind, tmp_path):
+    file = tmp_path / "chores.py"
+    file.write_text(CHORES.read_text())
+    config = RunConfig(env=str(file), model=ModelConfig(spec="scripted:golden"), select=Selection(tasks=("short-0",)))
+    plan = plan_of(tmp_path, config)
+    file.write_text(CHORES.read_text().replace("this chore", "that chore"))
+    with pytest.raises(ConfigError, match="differs from the one that the run began with"):
+        async with opened(kind, plan):
+            pass
+
+
+async def test_what_a_worker_refuses_leaves_no_run_behind(kind, tmp_path):
+    with pytest.raises(ConfigError, match="no-such"):
+        await run_config(chosen("short", model="hf:/no-such-folder"), runs=tmp_path / "runs", on=ELSEWHERE[kind].format(1))
+    assert not list((tmp_path / "runs").glob("*/manifest.json"))
+
+
+class Machine:
+    """Twelve workers on a machine that fails once, with all of them; those that come after it take rollouts."""
+
+    pid = 1
+
+    def __init__(self) -> None:
+        self.num_started = 0
+        self.fails = anyio.Event()
+
+    @asynccontextmanager
+    async def start(self):
+        self.num_started += 1
+        yield FailingLink(self.fails) if self.num_started <= 12 else AnsweringLink()
+
+
+class FailingLink:
+    """A worker that hears orders, stores evidence, and is lost with its machine."""
+
+    pid = 1
+
+    def __init__(self, fails: anyio.Event) -> None:
+        self._fails, self._heard = fails, anyio.Event()
+
+    async def send(self, message) -> None:
+        self.number = message.number
+        self._heard.set()
+
+    async def messages(self):
+        await self._heard.wait()
+        yield EvidenceStored(number=self.number)
+        await self._fails.wait()
+
+    async def describe_end(self) -> str:
+        return "a machine was lost"
+
+
+class AnsweringLink(FailingLink):
+    """A worker that finishes what it is told to take."""
+
+    def __init__(self) -> None:
+        super().__init__(anyio.Event())
+
+    async def messages(self):
+        await self._heard.wait()
+        yield RolloutDone(number=self.number, trace=Trace(run="r", task="short-0", rollout=0, seed=0, started=0.0), blobs=())
+        await anyio.sleep_forever()
+
+
+async def test_a_machine_that_is_lost_with_many_workers_does_not_stop_the_run():
+    """All are lost at once, while they wait for a place in a full grading queue, and none waits on."""
+    machine, stopped, found = Machine(), [], []
+    pool = WorkerPool(machine.start, stopped.append)
+    num_waiting = 0
+
+    async def one() -> None:
+        async def wait_for_grading() -> None:
+            nonlocal num_waiting
+            num_waiting += 1
+            await anyio.sleep_forever()
+
+        found.append(
+            await pool.run(chores("short")[0], 0, run="r", blobs=MemoryBlobs(), sink=nothing, wait_for_grading=wait_for_grading)
+        )
+
+    async with anyio.create_task_group() as group:
+        for _ in range(12):
+            await group.start(pool.keep)
+        pool.begin()
+        async with anyio.create_task_group() as rollouts:
+            for _ in range(12):
+                rollouts.start_soon(one)
+            await anyio.wait_all_tasks_blocked()
+            machine.fails.set()
+        assert ([type(each) for each in found], num_waiting) == ([WorkerLost] * 12, 12)
+        trace = await pool.run(chores("short")[0], 0, run="r", blobs=MemoryBlobs(), sink=nothing)
+        assert (trace.task, stopped) == ("short-0", [])
+        group.cancel_scope.cancel()
