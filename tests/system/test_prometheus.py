@@ -63,17 +63,21 @@ def value(address: str, query: str) -> float | None:
     return float(found[0]["value"][1]) if found else None
 
 
-def until(holds: Callable[[], object], what: str) -> None:
-    """Ask again until it holds; Prometheus offers nothing to wait for."""
-    end = time.monotonic() + PATIENCE_S
-    while True:
+def holds_within(seconds: float, holds: Callable[[], object]) -> bool:
+    """Ask again until it holds or the time is over; Prometheus offers nothing to wait for."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
         try:
             if holds():
-                return
+                return True
         except OSError:  # it does not listen yet
             pass
-        assert time.monotonic() < end, what
         time.sleep(0.05)
+    return False
+
+
+def until(holds: Callable[[], object], what: str) -> None:
+    assert holds_within(PATIENCE_S, holds), what
 
 
 def dashboard_queries() -> list[str]:
@@ -211,10 +215,13 @@ def test_every_shipped_rule_fires_on_what_is_live(tmp_path: Path) -> None:
     ):
         until(lambda: value(address, "count(up == 1)") == 3, "all three are scraped")
         before = fired(address)
-        for event in training_that_goes_wrong():
-            training.receive(event)
-            time.sleep(0.2)  # a scrape between two steps
-        until(lambda: fired(address) >= wanted, "every rule fires")
+        for _attempt in range(3):  # a jump is seen only if a scrape falls beside it, and a busy machine scrapes late
+            for event in training_that_goes_wrong():
+                training.receive(event)
+                time.sleep(0.2)  # a scrape between two steps
+            if holds_within(PATIENCE_S, lambda: fired(address) >= wanted):
+                break
+        assert fired(address) >= wanted
         (group,) = ask(address, "rules")["groups"]
     assert {rule["health"] for rule in group["rules"]} == {"ok"}
     assert not before & {"SandlotTrainingAlarm", "SandlotKlJump", "SandlotRewardWithoutHeldoutGain"}

@@ -51,14 +51,19 @@ async def off_loop(name: str | Callable[[], str], work: Callable[[], Any]) -> An
         raise
     if job.error is not None:
         raise job.error
-    return job.result
+    result, job.result = job.result, None
+    return result
 
 
 @dataclass(slots=True, eq=False)
 class _Job:
-    """One piece of work and its result."""
+    """One piece of work and its result.
 
-    work: Callable[[], Any]
+    The thread keeps no reference to what the work used or returned: if Python exits while a thread frees a tensor, torch aborts the
+    process.
+    """
+
+    work: Callable[[], Any] | None
     context: contextvars.Context = field(default_factory=contextvars.copy_context)
     begun: anyio.Event = field(default_factory=anyio.Event)
     """Set when a thread begins it, if none was free at first."""
@@ -71,8 +76,10 @@ class _Job:
 
     def run(self) -> None:
         """Do the work; store its result or its exception."""
+        work, self.work = self.work, None
+        assert work is not None
         try:
-            self.result = self.context.run(self.work)
+            self.result = self.context.run(work)
         except SystemExit as left:
             self.error = RuntimeError(f"it called exit({left.code!r}); raise an error or return instead")
         except Exception as error:  # noqa: BLE001 - raised again in the caller

@@ -52,7 +52,8 @@ class EngineWorker:
         self.metrics = engine.metrics()
         """Recent metrics of the engine."""
         self._noted_s = 0.0
-        threading.Thread(target=self._work, name="sandlot-engine", daemon=True).start()
+        self._thread = threading.Thread(target=self._work, name="sandlot-engine", daemon=True)
+        self._thread.start()
 
     async def ask(self, request: Request) -> Completion:
         """Run a request to its end. Cancelling frees its blocks."""
@@ -94,6 +95,9 @@ class EngineWorker:
         """End the thread after its step; pending calls raise."""
         self._orders.put(None)
         await self._ended.wait()
+        # The thread has only its frames left to drop. If Python exits meanwhile, and one of them holds the last reference to a
+        # tensor, torch aborts the process.
+        self._thread.join()
 
     def _put(self, ticket: _Ticket) -> None:
         with self._lock:  # else an order could be queued after the dying thread has emptied the queue

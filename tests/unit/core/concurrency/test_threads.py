@@ -2,6 +2,7 @@
 
 import contextvars
 import threading
+import weakref
 
 import anyio
 import anyio.to_thread
@@ -70,3 +71,16 @@ async def _joined(threads):
     with anyio.fail_after(5):
         for thread in list(threads):
             await anyio.to_thread.run_sync(thread.join, abandon_on_cancel=True)
+
+
+class Large:
+    """Something to hold on to."""
+
+
+async def test_a_thread_holds_neither_what_it_used_nor_what_it_returned():
+    used, returned = Large(), Large()
+    references = [weakref.ref(used), weakref.ref(returned)]
+    answer = await off_loop("test", lambda held=used, answer=returned: answer)
+    assert answer is returned
+    del used, returned, answer
+    assert [reference() for reference in references] == [None, None]

@@ -1,5 +1,8 @@
 """The engine's async face: many tasks, one thread."""
 
+import threading
+import time
+
 import anyio
 import numpy as np
 import pytest
@@ -200,6 +203,18 @@ async def test_closing_answers_those_who_wait():
                 group.start_soon(ask, model)
             await model.sample([1], Sampling(max_tokens=1))
     assert set(kinds) == {"closed"}
+
+
+class SlowToFree(list):
+    def __del__(self):
+        time.sleep(0.3)
+
+
+async def test_no_thread_outlives_closing():
+    """Python may exit at once; a thread that still frees tensors then aborts the process."""
+    async with open_local(decoder(), config=CONFIG) as model:
+        await model.sample(SlowToFree(prompt(0, 3)), Sampling(max_tokens=1))
+    assert not [thread for thread in threading.enumerate() if thread.name == "sandlot-engine"]
 
 
 async def test_a_folder_brings_its_tokenizer_for_stop_texts(tmp_path):
