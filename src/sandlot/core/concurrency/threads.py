@@ -59,8 +59,8 @@ async def off_loop(name: str | Callable[[], str], work: Callable[[], Any]) -> An
 class _Job:
     """One piece of work and its result.
 
-    The thread keeps no reference to what the work used or returned: if Python exits while a thread frees a tensor, torch aborts the
-    process.
+    The thread keeps no reference to what the work used or returned: if Python exits while a thread frees a tensor, torch aborts
+    the process.
     """
 
     work: Callable[[], Any] | None

@@ -26,13 +26,13 @@ Sees = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
 def padded_size(count: int) -> int:
-    """The number of tokens that a forest is padded to on a GPU: one of few, and above 4,096 at most an eighth more.
+    """The number of tokens that a forest is padded to on a GPU: one of few, and above 4,096 at most a sixteenth more.
 
-    Powers of two blocks up to 32, eight sizes between two powers from there on: a kernel takes seconds to compile.
+    Powers of two blocks up to 32, sixteen sizes between two powers from there on: a kernel takes seconds to compile.
     """
     blocks = max(1, -(-count // BLOCK))
     power = 1 << (blocks - 1).bit_length()
-    step = power if power <= 32 else power // 16
+    step = power if power <= 32 else power // 32
     return -(-blocks // step) * step * BLOCK
 
 

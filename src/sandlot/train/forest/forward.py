@@ -103,8 +103,17 @@ def _hidden(decoder: Decoder, forest: Forest, functions: LayerFunctions, *, reco
 
     x = decoder.embedding(ids)
     cos, sin = decoder.angles(positions, x.dtype)
+    recompute = recompute and torch.is_grad_enabled()
+    # Compiled layers are recomputed by a backward pass of their own: the first pass then stores nothing at all, and the host
+    # handles no stored tensors. Only `backward` gives gradients that way, and only if what goes in wants one.
+    own_pass = functions is not PLAIN
+    if recompute and own_pass and not x.requires_grad:
+        x.requires_grad_()
     for number, block in enumerate(cast("Iterable[Block]", decoder.blocks)):
         step = (number, block, x, cos, sin)
-        # Nothing here is random, and keeping the generator's state takes the host longer than a small layer takes the device.
-        x = cast("Tensor", checkpoint(layer, *step, use_reentrant=False, preserve_rng_state=False)) if recompute else layer(*step)
+        if recompute:
+            # Nothing here is random, and keeping the generator's state takes the host longer than a small layer takes the device.
+            x = cast("Tensor", checkpoint(layer, *step, use_reentrant=own_pass, preserve_rng_state=False))
+        else:
+            x = layer(*step)
     return decoder.norm(x)

@@ -15,15 +15,17 @@ from torch.autograd import Function
 
 from sandlot.model.nn.decoder import Attend
 from sandlot.model.nn.pieces import has_cudnn, piece_kernels
-from sandlot.train.forest.forest import Forest
+from sandlot.train.forest.forest import Forest, Ints
 from sandlot.train.forest.parts import Parts, cut_forest
 from sandlot.train.forest.scores import to_tensor
 
 _FASTER = 1.5
 """Parts are used up to this many times the pairs of the forest. On an H200, kernels without a mask computed 1.3 to 1.5 times as
 many pairs per second as the forest's."""
-_STARTING = 30_000_000
-"""What trunks cost beside their pairs, in pairs: gathering, weighing, and the starts of more kernels."""
+_STARTING = 10_000_000
+"""What trunks cost beside their pairs, in pairs: weighing, and the starts of more kernels."""
+_GATHERING = 20_000_000
+"""What it costs with them if rows are not the tokens in their own order."""
 _NEVER = 1e9
 """The sum of a query that is left out: every weight it would give is 0."""
 
@@ -31,7 +33,9 @@ _NEVER = 1e9
 def parts_if_faster(forest: Forest, dtype: torch.dtype, width: int) -> Parts | None:
     """The parts of a forest, if its attention is less work that way and this GPU can do it."""
     parts = cut_forest(forest)
-    cost = parts.pairs + (_STARTING if parts.trunks else 0)
+    cost = parts.pairs
+    if parts.trunks:
+        cost += _STARTING if parts.in_order else _STARTING + _GATHERING
     return parts if cost < _FASTER * forest.seen and has_cudnn(dtype, width) else None
 
 
@@ -63,20 +67,31 @@ class RowBatch(NamedTuple):
 class TrunkWindow(NamedTuple):
     """A trunk on the device: its keys, and its queries, padded at their end."""
 
-    keys: Tensor
+    keys: Tensor | slice
+    """A slice if they are consecutive tokens, which need no copy."""
     first: int
     last: int
     length: int
 
     def of(self, x: Tensor, *, fill: float = 0.0) -> Tensor:
         """Its queries of all `[tokens, heads, ...]`, as `[1, heads, length, ...]`."""
-        own = x.new_full((self.length, *x.shape[1:]), fill)
-        own[: self.last - self.first] = x[self.first : self.last]
+        own = x[self.first : self.last]
+        if len(own) < self.length:
+            padded = x.new_full((self.length, *x.shape[1:]), fill)
+            padded[: len(own)] = own
+            own = padded
         return own.transpose(0, 1)[None]
 
     def seen(self, x: Tensor) -> Tensor:
         """Its keys of all `[tokens, heads, width]`, as `[1, heads, keys, width]`."""
         return x[self.keys].transpose(0, 1)[None]
+
+    def add_to(self, sums: Tensor, x: Tensor) -> None:
+        """Add `[keys, heads, width]` to those of all tokens."""
+        if isinstance(self.keys, slice):
+            sums[self.keys] += x
+        else:
+            sums.index_add_(0, self.keys, x)
 
 
 class Places:
@@ -87,7 +102,7 @@ class Places:
         self.batches: list[RowBatch] = []
         self.windows = [
             TrunkWindow(
-                to_tensor(trunk.keys, device), trunk.first, trunk.last, _window_length(trunk.last - trunk.first, parts.step)
+                _keys(trunk.keys, device), trunk.first, trunk.last, _window_length(trunk.last - trunk.first, parts.step)
             )
             for trunk in parts.trunks
         ]
@@ -101,8 +116,8 @@ class Places:
         tokens, at = (np.concatenate([np.empty(0, np.int64), *each]) for each in ([r for b in parts.rows for r in b], places))
         index = np.zeros(size, np.int64)
         index[at] = tokens
-        self.same = len(index) == count and bool((index == np.arange(count)).all())
-        """True if rows are the tokens in their own order: nothing is shared or padded."""
+        self.same = parts.in_order
+        """True if rows are the tokens in their own order; padding may follow them."""
         _, earliest = np.unique(tokens, return_index=True)
         again = np.setdiff1d(np.arange(len(tokens)), earliest)
         self.index = to_tensor(index, device)
@@ -114,28 +129,38 @@ class Places:
 
     def gather(self, x: Tensor) -> Tensor:
         """Tokens `[count, ...]` into places."""
-        return x if self.same else x[self.index]
+        return self._own(x) if self.same else x[self.index]
 
     def spread(self, x: Tensor, *, fill: float = 0.0) -> Tensor:
         """Tokens into their first places, `fill` elsewhere."""
         if self.same:
-            return x
+            return self._own(x)
         out = x.new_full((len(self.index), *x.shape[1:]), fill)
         out[self.first] = x[: len(self.first)]
         return out
 
     def take(self, x: Tensor) -> Tensor:
         """The reverse of `spread`: the first place of each token, zero for padding."""
-        if self.same:
+        if self.same and len(x) == self.count:
             return x
         out = x.new_zeros(self.count, *x.shape[1:])
-        out[: len(self.first)] = x[self.first]
+        out[: len(self.first)] = x if self.same else x[self.first]
         return out
+
+    def _own(self, x: Tensor) -> Tensor:
+        """Without the padding after all rows."""
+        return x if len(x) == len(self.index) else x[: len(self.index)]
 
     def add_up(self, x: Tensor) -> Tensor:
         """The reverse of `gather`: the sum of all places of each token. Padding has none."""
         out = self.take(x)
         return out.index_add_(0, self.again_to, x[self.again_from]) if len(self.again_to) else out
+
+
+def _keys(keys: Ints, device: torch.device) -> Tensor | slice:
+    if int(keys[-1]) - int(keys[0]) == len(keys) - 1:  # tokens of a row are in rising order
+        return slice(int(keys[0]), int(keys[-1]) + 1)
+    return to_tensor(keys, device)
 
 
 def _window_length(count: int, step: int) -> int:
@@ -179,8 +204,8 @@ class _Attention(Function):
             asked = (window.of(q), window.seen(k), window.seen(v), window.of(sent), window.of(out), window.of(total, fill=_NEVER))
             own_q, own_k, own_v = (_flat(x) for x in kernels.backward(*asked, False))  # noqa: FBT003 - as above
             dq[window.first : window.last] += own_q[: window.last - window.first]
-            dk.index_add_(0, window.keys, own_k)
-            dv.index_add_(0, window.keys, own_v)
+            window.add_to(dk, own_k)
+            window.add_to(dv, own_v)
         return dq, dk, dv, None
 
 

@@ -45,6 +45,16 @@ class Parts:
         causal = sum(len(batch) * self.length(batch) ** 2 // 2 for batch in self.rows)
         return causal + sum(len(trunk.keys) * (trunk.last - trunk.first) for trunk in self.trunks)
 
+    @property
+    def in_order(self) -> bool:
+        """True if all rows, one after the other, are the tokens in their own order: nothing is padded, or in two rows."""
+        size = 0
+        for row in itertools.chain.from_iterable(self.rows):
+            if len(row) % self.step or int(row[0]) != size or int(row[-1]) != size + len(row) - 1:
+                return False
+            size += len(row)
+        return all(len(row) == self.length(batch) for batch in self.rows for row in batch)
+
     def length(self, batch: tuple[Ints, ...]) -> int:
         """The length that the rows of a batch are padded to."""
         return _padded(max(map(len, batch)), self.step)
@@ -59,6 +69,7 @@ def cut_forest(forest: Forest, *, step: int = STEP, worth: int = WORTH) -> Parts
     paths = sorted(forest.paths, key=lambda path: (int(path[-1]) if len(path) else -1, len(path)))
     shared = [common_prefix(one, other) for one, other in itertools.pairwise(paths)]
     rows: list[Ints] = []
+    stems: list[Ints] = []
     trunks: list[Trunk] = []
     left = [(0, len(paths), 0)] if paths else []
     while left:
@@ -71,13 +82,15 @@ def cut_forest(forest: Forest, *, step: int = STEP, worth: int = WORTH) -> Parts
         if size and (high - low - 1) * size * size // 2 >= worth:
             keys = paths[low][start : start + size]
             start += size
-            rows.append(keys)
+            stems.append(keys)
             first, last = int(keys[-1]) + 1, int(forest.last[keys[-1]])
             if first < last:
                 trunks.append(Trunk(keys, first, last))
         cuts = [low, *(number + 1 for number in range(low, high - 1) if shared[number] == common), high]
         left += [(one, other, start) for one, other in itertools.pairwise(cuts)]
-    return Parts(tuple(_batches([row for row in rows if len(row)], step)), tuple(trunks), step)
+    # Trunks are no batch with what follows them: padded to one length, neither would be the tokens in their own order.
+    batches = _batches(stems, step) + _batches([row for row in rows if len(row)], step)
+    return Parts(tuple(batches), tuple(trunks), step)
 
 
 def _batches(rows: list[Ints], step: int) -> list[tuple[Ints, ...]]:
