@@ -101,9 +101,7 @@ class Places:
         self.count = count
         self.batches: list[RowBatch] = []
         self.windows = [
-            TrunkWindow(
-                _keys(trunk.keys, device), trunk.first, trunk.last, _window_length(trunk.last - trunk.first, parts.step)
-            )
+            TrunkWindow(_keys(trunk.keys, device), trunk.first, trunk.last, _window_length(trunk.last - trunk.first, parts.step))
             for trunk in parts.trunks
         ]
         places: list[np.ndarray] = []
