@@ -95,6 +95,14 @@ def seat_trace(trace: Trace, seat: str) -> SeatTrace:
 
     - `trace`: the trace of a rollout in which several agents acted.
     - `seat`: the name of one of them.
+
+    ```python
+    import sandlot
+
+    (trace,) = sandlot.run("haggle", "scripted:golden", rollouts=1)
+    buyer = sandlot.seat_trace(trace, "buyer")
+    assert buyer.num_turns == 1 and buyer.reward == trace.seats["buyer"].score.value
+    ```
     """
     if seat not in trace.seats:
         raise ConfigError(f"the trace has no seat `{seat}`; its seats: {', '.join(trace.seats) or 'none'}")
