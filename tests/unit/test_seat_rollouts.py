@@ -9,6 +9,7 @@ from sandlot import Agent, Constraint, Environment, Failed, Limits, Run, Scored,
 from sandlot.core.errors import ConfigError
 from sandlot.core.types import End
 from sandlot.grade.view import transcript
+from sandlot.interop.export import ExportKind, export_run
 from sandlot.observe.events import RolloutEnded
 from sandlot.run.regrade import regrade_run
 
@@ -321,6 +322,12 @@ def test_the_summary_has_each_seats_score(tmp_path):
     summary = play(market(solve, rounds=1), tmp_path, group=3).summary()
     assert {seat: round(own.value, 6) for seat, own in summary.seats.items()} == {"buyer": 0.9, "seller": round(2.3 / 3, 6)}
     assert summary.machine_readable()["seats"]["buyer"]["mean"] == pytest.approx(0.9)
+
+
+def test_an_export_of_one_conversation_is_refused(tmp_path):
+    solve, _ = saying(buyer="3", seller="9")
+    with pytest.raises(ConfigError, match=r"several agents in each rollout \(buyer, seller\)"):
+        export_run(play(market(solve, rounds=1), tmp_path), ExportKind.SFT, split=None)
 
 
 @pytest.mark.parametrize(
