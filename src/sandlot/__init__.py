@@ -13,6 +13,7 @@ Write an environment (docs/guides/write-an-environment.md):
     Rubric, PythonCheck, JudgeCheck   checks and their points; checked by a function, or by a grader model
     Limits, Constraint          budgets and deadlines; rules about tool calls
     Persona, McpServer          a user that a model plays; tools from an MCP server
+    Seat                        a place for one of several agents in one world
     load                        an environment from a path or an installed name
     import_environment          tasks of another format, written as an environment in a folder
     tasks_of, tasks_from        the tasks of an environment; tasks from a file
@@ -25,6 +26,7 @@ Run it and read what happened (docs/guides/run-and-look.md):
     run, run_async              take rollouts with a model; returns a Run
     Run, Trace, End             a stored run; one rollout; why the agent stopped
     Scored, Failed, Cancelled   the outcome of a rollout; only Scored has a reward
+    seat_trace                  one of several agents' part of a rollout
     health, triage              signs of a broken environment in a run; its failures grouped by cause
     SandlotError                the base class of every error
 
@@ -68,6 +70,8 @@ if TYPE_CHECKING:
     from sandlot.core.rubric import JudgeCheck as JudgeCheck
     from sandlot.core.rubric import PythonCheck as PythonCheck
     from sandlot.core.rubric import Rubric as Rubric
+    from sandlot.core.seats import Seat as Seat
+    from sandlot.core.seats import seat_trace as seat_trace
     from sandlot.core.task import Task as Task
     from sandlot.core.trace import Cancelled as Cancelled
     from sandlot.core.trace import Failed as Failed
@@ -114,6 +118,7 @@ _FRONT_DOOR = {
     "SandlotError": "core.errors",
     "Score": "env.function",
     "Scored": "core.trace",
+    "Seat": "core.seats",
     "Split": "core.types",
     "Task": "core.task",
     "ToolError": "core.errors",
@@ -127,6 +132,7 @@ _FRONT_DOOR = {
     "load": "env.load",
     "run": "run.run",
     "run_async": "run.run",
+    "seat_trace": "core.seats",
     "tasks_from": "env.taskset",
     "tasks_of": "env.taskset",
     "to_gym": "interop.gyms.open",

@@ -7,16 +7,22 @@ import functools
 from collections.abc import AsyncGenerator, Generator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 
+import anyio
+import msgspec
+
 from sandlot.core.concurrency.author import frames_of
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK, deadline, time_limit, timed
 from sandlot.core.errors import GradeError, HarnessError, SandlotError, StoppedByHook, StoreError, boundary, unwrapped
 from sandlot.core.images import images_stored_in
+from sandlot.core.ports.session import Policies, Session
 from sandlot.core.ports.store import Blobs
 from sandlot.core.rubric import RubricScore
+from sandlot.core.seats import SeatTrace, begin_seat, join_seats, joint_end
 from sandlot.core.task import Task
 from sandlot.core.trace import Cancelled, Event, Failed, Scored, Trace
 from sandlot.core.types import End, Side, derive_seed
-from sandlot.env.grading import grade, load_evidence
+from sandlot.env.grading import grade, load_evidence, rubric_for
+from sandlot.env.seats import SeatSession, open_seats, seat_scores
 from sandlot.env.session import WorldSession, open_session, world_seed
 from sandlot.grade.gather import cut_events
 from sandlot.observe.rollout_events import EmittingPolicy, emit_agent_ended, emit_call, emit_graded
@@ -39,6 +45,7 @@ async def run_rollout(parts: RolloutParts, task: Task, *, run: str, rollout: int
             await parts.wait_for_grading()
         with timed(trace.phases, "grade"):
             trace.outcome = Scored(await grade_trace(parts.grading, task, trace, blobs))
+            _score_seats(parts.grading, task, trace, trace.outcome.score)
         emit_graded(parts.sink, trace)
     return trace
 
@@ -64,6 +71,7 @@ async def _opened(parts: RolloutParts, task: Task, trace: Trace, blobs: Blobs) -
                     blobs=blobs,
                     user=parts.user(task, trace.run, trace.rollout),
                     keep_time=False,
+                    for_seats=True,
                 )
             )
         session.on_call = functools.partial(emit_call, parts.sink, trace)
@@ -73,15 +81,53 @@ async def _opened(parts: RolloutParts, task: Task, trace: Trace, blobs: Blobs) -
 
 
 async def _act(parts: RolloutParts, task: Task, session: WorldSession, trace: Trace) -> End:
-    """Run the harness until the rollout ends, at the latest when the agent's time is used up."""
+    """Let the agent act until it ends; where there are several, until all have."""
+    if parts.env.seats:
+        return await _act_together(parts, task, session, trace)
     seed = derive_seed("sampling", parts.draws or trace.run, task.id, trace.rollout)
-    with time_limit(session.limits.time_s), boundary(HarnessError, f"harness `{parts.harness.name}`"):
-        async with parts.policies.policy(task, seed, trace.rollout) as policy:
+    return await _play(parts, parts.policies, seed, task, session, session.limits.time_s, trace)
+
+
+async def _play(
+    parts: RolloutParts, policies: Policies, seed: int, task: Task, session: Session, time_s: float, trace: Trace
+) -> End:
+    """Run the harness until the agent ends, at the latest when its time is used up."""
+    with time_limit(time_s), boundary(HarnessError, f"harness `{parts.harness.name}`"):
+        async with policies.policy(task, seed, trace.rollout) as policy:
             return await parts.harness.play(session, EmittingPolicy(policy, parts.sink), trace)
-    trace.events.append(
-        Event(kind="limit", turn=trace.num_turns, detail={"limit": "time_limit", "seconds": session.limits.time_s})
-    )
+    trace.events.append(Event(kind="limit", turn=trace.num_turns, detail={"limit": "time_limit", "seconds": time_s}))
     return End.TIME_LIMIT
+
+
+async def _act_together(parts: RolloutParts, task: Task, session: WorldSession, trace: Trace) -> End:
+    """Run the harness once for every seat, all in one world. If one of them fails, the rollout does."""
+    seats = [(seat, begin_seat(trace, seat.seat)) for seat in open_seats(parts.env, session)]
+    started_s = SYSTEM_CLOCK.monotonic()
+
+    async def play(seat: SeatSession, own: SeatTrace) -> None:
+        seed = derive_seed("sampling", parts.draws or trace.run, task.id, trace.rollout, seat.seat)
+        own.end = await _play(parts, parts.policies_of(seat.seat), seed, task, seat, seat.limits.time_s, own)
+        await seat.leave()
+
+    try:
+        async with anyio.create_task_group() as group:
+            for seat, own in seats:
+                group.start_soon(play, seat, own)
+    finally:
+        join_seats(trace, (own for _, own in seats))
+        tools_s = sum(own.phases.get("tools", 0.0) - seat.waited_s for seat, own in seats)
+        model_s = max(0.0, SYSTEM_CLOCK.monotonic() - started_s - tools_s)  # seats that act at once sample together
+        trace.phases |= {"model": model_s, "tools": tools_s}
+    return joint_end({own.seat: own.end or End.CUT for _, own in seats})
+
+
+def _score_seats(grading: Grading, task: Task, trace: Trace, score: RubricScore) -> None:
+    """Give every seat its own score."""
+    if not trace.seats or trace.evidence is None:
+        return
+    rubric = rubric_for(grading.env, task, grading.rubric)
+    for seat, own in seat_scores(grading.env, rubric, score, trace.evidence.penalties).items():
+        trace.seats[seat] = msgspec.structs.replace(trace.seats[seat], score=own)
 
 
 @contextmanager

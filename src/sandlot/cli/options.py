@@ -119,6 +119,14 @@ class RunOptions:
     user: User = None
     judge: Judge = None
     rubric: Rubric = None
+    seat: Annotated[
+        list[str] | None,
+        _Option(
+            "--seat",
+            metavar="NAME=MODEL",
+            help="Where several agents act: the model of one seat, `seller=smollm2`; may be repeated. --model plays the others.",
+        ),
+    ] = None
     temperature: Annotated[float, _Option("--temperature", help="Sampling temperature.")] = 1.0
     max_tokens: Annotated[int | None, _Option("--max-tokens", help="Maximum tokens per turn.")] = None
     max_total_tokens: Annotated[
@@ -154,16 +162,17 @@ class RunOptions:
     def config(self, env: str, model: str, *, seed: int | None = None, **select: Any) -> "RunConfig":
         """The run that the options describe; `select` is what a command adds to the selection of tasks."""
         from sandlot.core.ports.model import Sampling  # noqa: PLC0415 - help does not need it
-        from sandlot.run.config import RunConfig, Selection  # noqa: PLC0415 - as above
+        from sandlot.run.config import RunConfig, Selection, seats_config  # noqa: PLC0415 - as above
         from sandlot.wiring.config import AgentConfig, ModelConfig, judge_config, user_config  # noqa: PLC0415 - as above
         from sandlot.wiring.models import parse_prices  # noqa: PLC0415 - as above
 
         prompt_price, completion_price = parse_prices(self.price)
+        sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens)
         return RunConfig(
             env=env,
             model=ModelConfig(
                 spec=model,
-                sampling=Sampling(temperature=self.temperature, max_tokens=self.max_tokens),
+                sampling=sampling,
                 tokenizer=self.tokenizer,
                 kv_gib=self.kv_gib,
                 dtype=self.dtype,
@@ -188,6 +197,7 @@ class RunOptions:
             at_once=self.at_once,
             seed=seed,
             other_setting=self.other_setting,
+            seats=seats_config({name: ModelConfig(spec=spec, sampling=sampling) for name, spec in parse_seats(self.seat)}),
         )
 
 
@@ -313,6 +323,18 @@ def find_trace(what: str, runs: Path = RUNS) -> tuple[Path, str, int]:
     if not run or not rest.isdigit():
         raise ConfigError(f"`{what}` is not a trace; write RUN/TASK/ROLLOUT, for example `runs/demo-1/add-3/0`")
     return find_run(run, runs), task, int(rest)
+
+
+def parse_seats(given: list[str] | None) -> list[tuple[str, str]]:
+    """Seats and their models as a person writes them, `seller=smollm2`."""
+    pairs = [each.partition("=") for each in given or ()]
+    for (name, _, spec), text in zip(pairs, given or (), strict=True):
+        if not name or not spec:
+            raise ConfigError(f"--seat `{text}`: write the seat and its model, such as `seller=smollm2`")
+    names = [name for name, _, _ in pairs]
+    if len(set(names)) < len(names):
+        raise ConfigError(f"--seat names a seat twice: {', '.join(names)}; give one model for each")
+    return [(name, spec) for name, _, spec in pairs]
 
 
 def parse_pair(text: str, what: str) -> tuple[float, float]:

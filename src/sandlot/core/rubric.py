@@ -22,6 +22,8 @@ class CheckBase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Checks that must be fully met; if one is not, this check is suppressed: it does not run and earns 0."""
     gate: bool = False
     """If not met, the whole score is 0."""
+    seat: str = ""
+    """Where several agents act: the seat whose score it counts for; empty for every seat's."""
 
 
 class PythonCheck(CheckBase, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="python"):

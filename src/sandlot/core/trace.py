@@ -303,6 +303,17 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """Its cost."""
 
 
+class SeatRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One agent of a rollout in which several act."""
+
+    nodes: tuple[int, ...]
+    """The nodes of its conversation, in order."""
+    end: End | None = None
+    """Why it stopped; None if the rollout was cut before."""
+    score: RubricScore | None = None
+    """Its own score; None if the rollout was not scored."""
+
+
 class Trace(msgspec.Struct, kw_only=True):
     """The record of one rollout: messages with their tokens, timings, end and outcome.
 
@@ -346,6 +357,8 @@ class Trace(msgspec.Struct, kw_only=True):
     """Seconds by phase: open (sandbox, tools, setup), model, tools, gather, close, waiting (to be graded), grade."""
     started: float = 0.0
     """Wall clock, seconds since the epoch."""
+    seats: dict[str, SeatRecord] = {}
+    """Where several agents act: each one's nodes, end and score, by the name of its seat. See `seat_trace`."""
 
     @property
     def key(self) -> tuple[str, int]:

@@ -26,6 +26,7 @@ from sandlot.core.ports.session import User
 from sandlot.core.ports.store import Blobs
 from sandlot.core.ports.world import Tool, ToolSource, World
 from sandlot.core.rubric import PythonCheck, Rubric, RubricScore
+from sandlot.core.seats import ORDERS, Order, Seat
 from sandlot.core.task import Task
 from sandlot.core.trace import FileRecord
 from sandlot.env.world import LiveWorld
@@ -75,6 +76,8 @@ class Marked:
     """The colleagues whom a model plays."""
     hold: Hold | None = None
     """The actions that wait for a person."""
+    round: Callable[..., Any] | None = None
+    """Called when every seat has acted."""
     grade: Callable[[Evidence, Task, Judge | None], Awaitable[RubricScore]] | None = None
     """Grades instead of the rubrics, where the environment is one function."""
 
@@ -123,6 +126,8 @@ class Declaration:
         tools: Sequence[Callable[..., Any] | str] | None = None,
         images: ImagePolicy | None = None,
         apps: Sequence[App] = (),
+        seats: Sequence[Seat | str] = (),
+        order: Order = "in turn",
     ) -> None:
         _require_valid(name, network, state, images)
         self.name = name
@@ -150,6 +155,10 @@ class Declaration:
         """Called for each rollout's fresh state: a dataclass, a msgspec.Struct, or `dict`."""
         self.apps = require_sequence(apps, f"environment `{name}`: apps", "[MAIL, CHAT]")
         """Ready parts of the world."""
+        self.seats = _seats(name, seats, order)
+        """The agents that act in one world; none for a single agent."""
+        self.order: Order = order
+        """How seats act: `in turn`, or `at once`, where nobody sees what the others do in the same round."""
         self.marked = Marked()
         for tool in listed:
             if callable(tool):
@@ -192,7 +201,20 @@ class Declaration:
         written: dict[str, FileRecord] | None = None if self.image is None else {}
         rng = Random(seed)  # noqa: S311 - seeded, not secret
         images = blobs if self.images is not None else None
-        return LiveWorld(state=self.state(), task=task.public(), rng=rng, files=files, written=written, blobs=images)
+        told: dict[str, list[str]] = {seat.name: [] for seat in self.seats}
+        return LiveWorld(state=self.state(), task=task.public(), rng=rng, files=files, written=written, blobs=images, seats=told)
+
+
+def _seats(name: str, seats: Sequence[Seat | str], order: str) -> tuple[Seat, ...]:
+    """The seats, whole; `ConfigError` for fewer than two, for two of one name and for an unknown order."""
+    given = require_sequence(seats, f"environment `{name}`: seats", '[Seat("buyer"), Seat("seller")]')
+    made = tuple(Seat(each) if isinstance(each, str) else each for each in given)
+    names = [seat.name for seat in made]
+    if len(made) == 1 or len(set(names)) < len(names):
+        raise ConfigError(f"environment `{name}`: its seats are {names}; give two or more with different names, or none")
+    if order not in ORDERS:
+        raise ConfigError(f"environment `{name}`: order={order!r} is unknown; use {', '.join(repr(each) for each in ORDERS)}")
+    return made
 
 
 def _require_tool(name: str, tool: Any) -> None:

@@ -42,6 +42,7 @@ _MARKS = (
     "mcp",
     "use",
     "hold",
+    "round",
 )
 
 
@@ -64,6 +65,8 @@ class Environment(Declaration):
     - `concurrent`: False runs the tool calls of one turn one after the other.
     - `images`: for an environment that shows images, what a model gets that takes text only: `require` refuses it before the
       first rollout, `describe` gives it a line of text for each image, `drop` leaves the images out. Default: it shows none.
+    - `seats`: the agents that act in one world, as `Seat`s or names, if there are several.
+    - `order`: how seats act: `in turn`, or `at once`, where nobody sees what the others do in the same round.
 
     The decorators only register a function; nothing runs until a rollout starts. All of them take plain or `async` functions,
     except `solution`, `adversary` and `control`, which must be `async`. One file holds one environment.
@@ -189,6 +192,7 @@ class Environment(Declaration):
         requires: Sequence[str] = (),
         gate: bool = False,
         isolate: bool = False,
+        seat: str = "",
     ) -> Callable[[F], F]:
         """Mark a check: `def is_right(evidence, task) -> bool`. Write `@env.check(points=1)`, with the parentheses.
 
@@ -202,6 +206,7 @@ class Environment(Declaration):
         - `requires`: ids of checks that must be met; if one is not, this check is skipped and earns nothing.
         - `gate`: if this check is not met, the whole score is 0.
         - `isolate`: run it in a child process that is killed at the deadline.
+        - `seat`: where several agents act, the seat whose score it counts for; by default it counts for every seat's.
         """
         if function is not None:
             raise ConfigError(f"{location_of(function)}: `@env.check` has no points; write `@env.check(points=1)`")
@@ -218,7 +223,9 @@ class Environment(Declaration):
                 raise ConfigError(f"{location_of(marked)}: there are two checks named `{name}`; rename one, or give it an `id`")
             self.marked.functions[ref] = marked
             self.marked.checks.append(
-                PythonCheck(id=name, ref=ref, points=points, tags=tagged, requires=required, gate=gate, isolate=isolate)
+                PythonCheck(
+                    id=name, ref=ref, points=points, tags=tagged, requires=required, gate=gate, isolate=isolate, seat=seat
+                )
             )
             return self._from(marked)
 
@@ -246,10 +253,20 @@ class Environment(Declaration):
     def user(self, function: F) -> F:
         """Mark a scripted user: `def reply(world, text) -> str | None` answers the agent's messages that call no tool.
 
-        Return None to end the rollout. Without a user, the first message without a tool call ends it.
+        Return None to end the rollout. Without a user, the first message without a tool call ends it. Where several agents act,
+        `world.seat` is the one that wrote, and None ends its part.
         """
         self._only_one("user", self.marked.user, function)
         self.marked.user = lambda world, task: Replies(function, world, task)
+        return self._from(function)
+
+    def round(self, function: F) -> F:
+        """Mark the function that is called when every seat has acted: `def settle(world, number)`. An environment has one.
+
+        It may change the world, tell seats something and end the rollout. `number` counts the rounds from 1.
+        """
+        self._only_one("round", self.marked.round, function)
+        self.marked.round = function
         return self._from(function)
 
     def persona(self, function: F) -> F:

@@ -19,6 +19,7 @@ from sandlot.env.environment import Environment
 from sandlot.env.folder import MANIFEST, load_folder
 from sandlot.env.importing import imported_folder
 from sandlot.env.module import forget_if_changed, load_module, seal_modules
+from sandlot.env.seats import require_playable
 
 _GROUP = "sandlot.environments"
 _HOME = Path(__file__).parents[1]
@@ -110,6 +111,7 @@ def _checked(env: Environment) -> Environment:
         raise ConfigError(f"{place} has no tasks; mark a generator with `@env.tasks`")
     if env.marked.grade is None and not env.marked.checks and not env.marked.rubrics:
         raise ConfigError(f"{place} has no checks; mark one with `@env.check(points=1)`")
+    require_playable(env)
     ids = [constraint.id for constraint in env.constraints]
     if len(ids) != len(set(ids)):
         raise ConfigError(f"{place}: two constraints have the same id, of {ids}; rename one")

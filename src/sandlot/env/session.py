@@ -23,6 +23,7 @@ from sandlot.core.ports.sandbox import Backend, Files, Sandbox, Snapshot
 from sandlot.core.ports.session import Step, UserTurn
 from sandlot.core.ports.store import Blobs
 from sandlot.core.ports.world import Tool, ToolSpec
+from sandlot.core.seats import Seat
 from sandlot.core.task import Task
 from sandlot.core.trace import (
     OUTPUT_CUT,
@@ -74,12 +75,16 @@ async def open_session(
     blobs: Blobs | None = None,
     user: OpenUser | None = None,
     keep_time: bool = True,
+    for_seats: bool = False,
 ) -> AsyncGenerator["WorldSession"]:
     """Open a world, set it up, yield the session, close it. Each phase has its own deadline and side to blame.
 
     `user` opens the user that a model plays; None for the scripted one.
     `keep_time`: the session ends after `time_s` of wall time. A rollout counts agent time instead, without waiting.
+    `for_seats`: the caller opens the seats of an environment that has them (`seats.py`); others are refused.
     """
+    if env.seats and not for_seats:
+        raise ConfigError(f"environment `{env.name}` has seats for several agents; only rollouts play it: `sandlot run`")
     require_user(env, named=user is not None)
     limits = env.limits.but(task.limits)
     if env.image is not None and backend is None:
@@ -126,7 +131,7 @@ async def _initial(world: LiveWorld, cap_bytes: int) -> Snapshot | Mapping[str, 
 class WorldSession:
     """The `Session` of a rollout."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a world is opened with
         self,
         env: Declaration,
         task: Task,
@@ -137,14 +142,17 @@ class WorldSession:
         initial: Snapshot | Mapping[str, FileRecord],
         *,
         keep_time: bool,
+        seat: Seat | None = None,
     ) -> None:
         self.task = task
         self.world = world
         self.limits = limits = env.limits.but(task.limits)
         self._env = env
-        self._tools = tools
+        self._seat = seat
+        self._tools = tools if seat is None or seat.tools is None else {name: tools[name] for name in tools if name in seat.tools}
         self._blobs = blobs
         self._initial = initial
+        self._people = people
         self._user, self._colleagues = people.user, people.colleagues
         self._constraints = env.constraints
         self._num_calls: Counter[str] = Counter()
@@ -159,6 +167,14 @@ class WorldSession:
         self._ends_s = SYSTEM_CLOCK.monotonic() + limits.time_s if keep_time else math.inf
         self.on_call: Callable[[int, str, float, bool], None] | None = None
         """Called with each answered tool call: its turn, the tool's name, seconds, and whether the answer is an error."""
+
+    def for_seat(self, seat: Seat) -> "WorldSession":
+        """The same world for one of several agents, with tools, limits and counts of its own."""
+        own = WorldSession(
+            self._env, self.task, self.world, self._tools, self._people, self._blobs, self._initial, keep_time=False, seat=seat
+        )
+        own._penalties, own.on_call = self._penalties, self.on_call
+        return own
 
     @property
     def tools(self) -> Sequence[ToolSpec]:
@@ -176,9 +192,30 @@ class WorldSession:
             raise HarnessError("`reset` was called twice; open a new session for a new rollout")
         with pause_limits(), deadline(self.limits.setup_s, AuthorError, f"the opening message of task `{self.task.id}`"):
             first = await self._user.user.open() if self._user else UserTurn(text=self.task.prompt)
-        opening = [text_message(Role.SYSTEM, self._env.system)] if self._env.system else []
-        self._messages = [*opening, await self._with_images(text_message(Role.USER, first.text))]
+        system = (self._seat and self._seat.system) or self._env.system
+        opening = [text_message(Role.SYSTEM, system)] if system else []
+        self._messages = [*opening, await self._with_images(text_message(Role.USER, self._with_news(first.text)))]
         return Step(messages=tuple(self._messages), events=first.events)
+
+    def _with_news(self, text: str) -> str:
+        """A text, and what the seat was told since its last turn, each cut as a tool's result is."""
+        if self._seat is None:
+            return text
+        told, most = self.world.seats[self._seat.name], self.limits.tool_output_chars
+        news = [each if len(each) <= most else f"{each[:most]} [{len(each) - most} characters cut]" for each in told]
+        told.clear()
+        return "\n".join(filter(None, (text, *news)))
+
+    def hear(self, step: Step, end: End | None) -> Step:
+        """The answer to a seat's action when it is to act again: with what it was told meanwhile, or with the end of all."""
+        *results, last = step.messages or (text_message(Role.USER, ""),)
+        if last.role is not Role.USER:
+            results, last = [*results, last], text_message(Role.USER, "")
+        news = self._with_news(last.text)
+        goes_on = end is None and not results
+        messages = (*results, text_message(Role.USER, news)) if news or goes_on else tuple(results)
+        self._messages[len(self._messages) - len(step.messages) :] = messages
+        return msgspec.structs.replace(step, messages=messages, end=step.end or end)
 
     async def _with_images(self, prompt: Message) -> Message:
         """The first message with the task's images."""
@@ -192,6 +229,8 @@ class WorldSession:
     async def step(self, action: Message, *, num_tokens: int = 0) -> Step:
         """Process one assistant message: run its tool calls, or ask the user for a reply."""
         _require_action(action)
+        if self._seat is not None:
+            self.world.seat = self._seat.name
         if self._end is not None or not self._messages:
             raise HarnessError("`step` was called " + ("after the end" if self._end else "before `reset`"))
         self._num_turns += 1
@@ -402,7 +441,8 @@ class WorldSession:
                     broken.append(constraint)
         for constraint in broken:
             if constraint.on_breach is OnBreach.PENALTY:
-                self._penalties[constraint.id] = self._penalties.get(constraint.id, 0.0) + constraint.points
+                name = f"{self._seat.name}/{constraint.id}" if self._seat else constraint.id
+                self._penalties[name] = self._penalties.get(name, 0.0) + constraint.points
             events.append(self._event("breach", constraint=constraint.id, call=call.id, consequence=constraint.on_breach.value))
         return max(broken, key=lambda constraint: _STRICTNESS.index(constraint.on_breach), default=None)
 

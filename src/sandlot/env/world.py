@@ -76,6 +76,31 @@ class LiveWorld:
     turns: list[Message] = field(default_factory=list[Message])
     """The agent's messages so far. The last one is the one whose calls run, or to which the user replies."""
 
+    seats: Mapping[str, list[str]] = field(default_factory=dict[str, list[str]])
+    """Where several agents act: what each seat is to read before its next turn, by name."""
+
+    seat: str = ""
+    """The seat whose call or message is being answered."""
+
+    ended: bool = False
+    """True once `end` was called."""
+
+    def tell(self, seat: str, text: str) -> None:
+        """Let a seat read a text before its next turn."""
+        if seat not in self.seats:
+            raise AuthorError(f"`world.tell`: there is no seat `{seat}`; seats: {', '.join(self.seats) or 'none'}")
+        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - an author's value
+            raise AuthorError(f"`world.tell`: the text for seat `{seat}` is {type(text).__name__} {text!r:.80}; give a str")
+        self.seats[seat].append(text)
+
+    def end(self) -> None:
+        """End the rollout for all seats."""
+        if not self.seats:
+            raise AuthorError(
+                "`world.end`: this environment has no seats; the agent ends its rollout by a message without a call"
+            )
+        self.ended = True
+
     async def store_image(self, image: Image) -> ImagePart | None:
         """Store an image that the agent is to see; None if the environment shows no images.
 

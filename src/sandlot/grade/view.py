@@ -62,8 +62,10 @@ def transcript(trace: Trace) -> str:
 
 
 def _entries(trace: Trace) -> Iterator[Json]:
-    for node in trace.path():
-        role = node.message.role.value
+    seats = {number: seat for seat, record in trace.seats.items() for number in record.nodes}
+    told = [(node, seats[number]) for number, node in enumerate(trace.nodes) if seats] or [(node, "") for node in trace.path()]
+    for node, seat in told:
+        role = f"{seat}'s {node.message.role.value}" if seat else node.message.role.value
         for part in node.message.parts:
             if isinstance(part, Text):
                 yield {"role": role, "text": cut_middle(part.text, _TEXT_CHARS)}

@@ -72,6 +72,11 @@ def export_run(
     file = out or run.path / "exports" / f"{kind}.parquet"
     if file.suffix not in {".jsonl", ".parquet"}:
         raise ConfigError(f"`{file}` has an unknown format; end its name with .jsonl or .parquet")
+    if run.manifest.seats:
+        raise ConfigError(
+            f"`{run.path}` has several agents in each rollout ({', '.join(run.manifest.seats)}), and an export has one "
+            "conversation with one reward; take the traces of one seat with `sandlot.seat_trace`"
+        )
     rows = [row for row in run.rows if split is None or row.split == split]
     if not rows:
         raise ConfigError(f"`{run.path}` has no rollouts of split `{split}`; name another with `--split`, or `--split all`")

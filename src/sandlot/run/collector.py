@@ -400,7 +400,9 @@ async def _open_here(
             cache=path.parent / JUDGE_CACHE,
         )
     )
-    parts = await stack.enter_async_context(open_parts(grading, config.agent, policies, user=config.user, hooks=hooks))
+    parts = await stack.enter_async_context(
+        open_parts(grading, config.agent, policies, user=config.user, hooks=hooks, seats=config.seat_models)
+    )
     if config.seed is not None:
         parts = replace(parts, draws=f"seed-{config.seed}")
     return parts, None if isinstance(parts.policies, _NoPolicies) else LocalExecutor(parts)

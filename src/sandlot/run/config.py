@@ -1,7 +1,7 @@
 """The configuration of a run: tasks, model, number of rollouts. It is stored resolved, and is enough to repeat the run."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -61,11 +61,18 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Allow another setting than the one the model was trained in; without this, it is refused."""
     attempts: int = 2
     """Attempts at a rollout when the sandbox or the model fails; other failures are not retried."""
+    seats: dict[str, ModelConfig] | msgspec.UnsetType = msgspec.UNSET
+    """Where several agents act: models of single seats; `model` plays the others. Unset, it is not part of a run's digest."""
 
     def __post_init__(self) -> None:
         for name in ("at_once", "attempts"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; give 1 or more")
+
+    @property
+    def seat_models(self) -> dict[str, ModelConfig]:
+        """The models of single seats."""
+        return {} if isinstance(self.seats, msgspec.UnsetType) else self.seats
 
 
 def run_config_of(
@@ -75,6 +82,7 @@ def run_config_of(
     agent: AgentConfig | None,
     user: str | ModelConfig | None,
     judge: str | ModelConfig | None,
+    seats: Mapping[str, str | ModelConfig] | None = None,
     **fields: Any,
 ) -> RunConfig:
     """The config behind the keywords that `run` and `calibrate` share: models may be named as on the command line."""
@@ -84,8 +92,15 @@ def run_config_of(
         agent=agent or AgentConfig(),
         user=user_config(user) if isinstance(user, str) else user,
         judge=judge_config(judge) if isinstance(judge, str) else judge,
+        seats=seats_config(seats),
         **fields,
     )
+
+
+def seats_config(seats: Mapping[str, str | ModelConfig] | None) -> dict[str, ModelConfig] | msgspec.UnsetType:
+    """The models of single seats, which may be named as on the command line."""
+    named = {name: ModelConfig(spec=model) if isinstance(model, str) else model for name, model in (seats or {}).items()}
+    return named or msgspec.UNSET
 
 
 def split_named(split: Split | str | None) -> Split | None:
@@ -151,15 +166,24 @@ def plan_run(env: Environment, config: RunConfig) -> RunPlan:
             env.limits.but(task.limits)
         except ConfigError as error:
             raise ConfigError(f"task `{task.id}` of `{env.name}`: {error}") from error
+    _require_seats(env, config)
     require_user(env, named=config.user is not None)
     require_gradable(env, tasks, config.rubric)
     if needs_judge(env, tasks, config.rubric) and config.judge is None:
         raise ConfigError(
             f"rubric of `{env.name}` has judge checks; name a judge with `--judge MODEL`, or grade by another with `--rubric`"
         )
-    require_sight(config.model, env)
+    for model in (config.model, *config.seat_models.values()):
+        require_sight(model, env)
     require_seeing_judge(config.judge, env, tasks, config.rubric)
     return RunPlan(tuple(tasks), tuple(_counts(len(tasks), select)))
+
+
+def _require_seats(env: Environment, config: RunConfig) -> None:
+    names = [seat.name for seat in env.seats]
+    unknown = [name for name in config.seat_models if name not in names]
+    if unknown:
+        raise ConfigError(f"environment `{env.name}` has no seat `{unknown[0]}`; its seats: {', '.join(names) or 'none'}")
 
 
 def _counts(num_tasks: int, select: Selection) -> list[int]:

@@ -63,6 +63,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """The environment's limits; None in runs of versions that did not store them."""
     task_limits: dict[str, Json] = {}
     """Limits that tasks override, by task id; tasks that override nothing are left out."""
+    seats: tuple[str, ...] = ()
+    """Where several agents act: the names of their seats."""
     other_setting: tuple[str, ...] = ()
     """How the setting differs from the one the model was trained in, where that is known and was allowed."""
 
@@ -101,6 +103,8 @@ async def gather_facts(env: Environment, config: RunConfig, plan: RunPlan) -> Ru
     setting |= {"command": agent.command} if agent.command else {}
     # Left out without a user, so that the fingerprints of runs without one stay the same.
     setting |= {"user": [config.user.shown, msgspec.to_builtins(config.user.sampling)]} if config.user else {}
+    seats = {name: [model.shown, msgspec.to_builtins(model.sampling)] for name, model in config.seat_models.items()}
+    setting |= {"seats": seats} if seats else {}
     chosen = [[task, split_of(task).value, count] for task, count in zip(plan.tasks, plan.counts, strict=True)]
     tools = await list_served_tools(env, plan.tasks[0], config.sandbox)
     prints = Fingerprints(
@@ -122,7 +126,7 @@ async def list_served_tools(env: Environment, task: Task, sandbox: str = "native
     alone.marked = dataclasses.replace(env.marked, user=None, persona=None)
     async with AsyncExitStack() as stack:
         backend = await stack.enter_async_context(open_backend(sandbox)) if env.image is not None else None
-        return list((await stack.enter_async_context(open_session(alone, task, backend=backend))).tools)
+        return list((await stack.enter_async_context(open_session(alone, task, backend=backend, for_seats=True))).tools)
 
 
 def run_digest(config: RunConfig, prints: Fingerprints) -> str:
@@ -130,7 +134,8 @@ def run_digest(config: RunConfig, prints: Fingerprints) -> str:
     # What does not change the data does not change the run: a different `at_once`, or a higher cap.
     judge, user = (_without_caps(model) if model else None for model in (config.judge, config.user))
     bounds: Any = {"env": "", "at_once": 1, "other_setting": False}
-    same = msgspec.structs.replace(config, **bounds, model=_without_caps(config.model), judge=judge, user=user)
+    seats = {name: _without_caps(model) for name, model in config.seat_models.items()} or msgspec.UNSET
+    same = msgspec.structs.replace(config, **bounds, model=_without_caps(config.model), judge=judge, user=user, seats=seats)
     return digest(msgspec.json.encode([same, prints], order="deterministic"))[:8]
 
 
@@ -143,7 +148,8 @@ def public_config(config: RunConfig) -> RunConfig:
     """The config without the passwords in model URLs, to be stored."""
     judge, user = (msgspec.structs.replace(model, spec=model.shown) if model else None for model in (config.judge, config.user))
     model = msgspec.structs.replace(config.model, spec=config.model.shown)
-    return msgspec.structs.replace(config, model=model, judge=judge, user=user)
+    seats = {name: msgspec.structs.replace(each, spec=each.shown) for name, each in config.seat_models.items()} or msgspec.UNSET
+    return msgspec.structs.replace(config, model=model, judge=judge, user=user, seats=seats)
 
 
 def machine_facts() -> Json:

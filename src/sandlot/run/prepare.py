@@ -77,6 +77,7 @@ def manifest_of(prepared: PreparedRun, path: Path) -> Manifest:
         limits=env.limits,
         task_limits={task.id: task.limits for task in plan.tasks if task.limits},
         tools=facts.tools,
+        seats=tuple(seat.name for seat in env.seats),
         other_setting=prepared.differences if config.other_setting else (),
         image=facts.image,
     )

@@ -18,7 +18,7 @@ from sandlot.run.compare import ComparedRow, RunComparison, Sameness, compare
 from sandlot.run.manifest import Manifest
 from sandlot.run.notebook import html_of
 from sandlot.run.notebook_page import RunHtml, page_of
-from sandlot.run.summary import Summary, summarise
+from sandlot.run.summary import Summary, seat_scores, summarise
 from sandlot.store.aside import rows_set_aside
 from sandlot.store.lines import append_line
 from sandlot.store.reader import RunReader
@@ -252,7 +252,7 @@ class Run:
         """Scores with intervals, pass@k, failures, ends, tokens and times."""
         sittings = self.sittings
         num_missing = max(0, (self.planned or 0) - len(self))
-        return summarise(
+        whole = summarise(
             self.reader.tables(),
             run=str(self.path),
             verdict=self.verdict,
@@ -260,6 +260,8 @@ class Run:
             cpu_s=sum(sitting.cpu_s for sitting in sittings),
             wall_s=sum(sitting.wall_s for sitting in sittings),
         )
+        seats = self.manifest.seats
+        return msgspec.structs.replace(whole, seats=seat_scores(self, seats)) if seats else whole
 
 
 def compared_rows(run: Run) -> Iterator[ComparedRow]:

@@ -9,7 +9,7 @@ import inspect
 import os
 import resource
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -192,6 +192,7 @@ async def run_async(  # noqa: PLR0913 - the everyday fields of a run, all by key
     rubric: str | None = None,
     agent: AgentConfig | None = None,
     seed: int | None = None,
+    seats: Mapping[str, str | ModelConfig] | None = None,
     config: RunConfig | str | Path | None = None,
     other_setting: bool = False,
     runs: str | Path = "runs",
@@ -217,9 +218,9 @@ async def run_async(  # noqa: PLR0913 - the everyday fields of a run, all by key
     - `rubric`: grade by this rubric instead of the tasks' own.
     - `agent`: another harness or agent command.
     - `seed`: the seed of sampling. Default: another one in each run.
+    - `seats`: where several agents act, models of single seats by name; `model` plays the others.
     - `other_setting`: allow another setting than the one the model was trained in; without this, it is refused.
-    - `config`: the whole run: a `RunConfig`, or a JSON file as `sandlot run --dry-run` prints it. Beside it, give only `env` (an
-      `Environment` object), `runs`, `sink` and `on`.
+    - `config`: a whole run, a `RunConfig` or the JSON file that `--dry-run` prints; beside it only `env`, `runs`, `sink`, `on`.
     - `runs`: the folder for run directories.
     - `sink`: receives the run's events, as a function of one argument.
     - `on`: where rollouts are taken: `local`, this process, `processes:N`, that many worker processes, or `ray`, a Ray cluster.
@@ -227,13 +228,12 @@ async def run_async(  # noqa: PLR0913 - the everyday fields of a run, all by key
     ```python
     import sandlot
 
-    run = sandlot.run("arithmetic", "scripted:golden", split="heldout", rollouts=8)
-    assert run.summary().pass_rate.value == 1.0
+    assert sandlot.run("arithmetic", "scripted:golden", split="heldout", rollouts=8).summary().pass_rate.value == 1.0
     ```
     """
     given = {"model": model, "rollouts": rollouts, "group": group, "tasks": tuple(tasks), "split": split, "image": image}
     given |= {"sandbox": sandbox, "at_once": at_once, "user": user, "judge": judge, "rubric": rubric, "agent": agent}
-    given |= {"seed": seed, "other_setting": other_setting}
+    given |= {"seed": seed, "other_setting": other_setting, "seats": seats}
     environment = load(env) if env is not None else None
     return await run_config(_config_of(environment, config, given), env=environment, runs=Path(runs), sink=sink, on=on)
 
@@ -249,7 +249,7 @@ def _config_of(env: Environment | None, config: RunConfig | str | Path | None, g
     if env is None or given["model"] is None:
         raise ConfigError("nothing to run: give an environment and a model, or `config=`")
     select = Selection(tasks=given["tasks"], split=split_named(given["split"]), rollouts=given["rollouts"], group=given["group"])
-    parts = ("model", "agent", "user", "judge", "rubric", "image", "sandbox", "at_once", "seed", "other_setting")
+    parts = ("model", "agent", "user", "judge", "rubric", "image", "sandbox", "at_once", "seed", "other_setting", "seats")
     return run_config_of(env, select=select, **{name: given[name] for name in parts})
 
 

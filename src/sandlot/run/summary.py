@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from sandlot.core.stats.intervals import Interval, Sums, clustered_mean, clustered_share, pass_at_k, quantile
-from sandlot.core.trace import AFTER_THE_END, TraceRow
+from sandlot.core.trace import AFTER_THE_END, Trace, TraceRow
 from sandlot.core.types import Json, Side
 from sandlot.store.columns import PHASE, Table, rows_of
 
@@ -108,9 +108,12 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     tags: dict[str, Portion]
     cpu_s: float
     wall_s: float
+    seats: dict[str, Interval] = {}
+    """Where several agents act: each seat's own score."""
 
     def machine_readable(self) -> Json:
-        """The object that `sandlot run --json` prints. Its keys do not change."""
+        """The object that `sandlot run --json` prints. Its keys do not change; `seats` is there if several agents act."""
+        seats = {name: {"mean": each.value, "low": each.low, "high": each.high} for name, each in self.seats.items()}
         return {
             "run": self.run,
             "rollouts": self.rollouts,
@@ -123,7 +126,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             "cpu_s": self.cpu_s,
             "wall_s": self.wall_s,
             "verdict": self.verdict,
-        }
+        } | ({"seats": seats} if seats else {})
 
 
 def summarise(
@@ -175,6 +178,17 @@ def summarise(
         cpu_s=cpu_s,
         wall_s=wall_s,
     )
+
+
+def seat_scores(traces: Iterable[Trace], seats: Iterable[str]) -> dict[str, Interval]:
+    """Each seat's own score, over the scored rollouts."""
+    sums: dict[str, dict[str, Sums]] = {seat: {} for seat in seats}
+    for trace in traces:
+        for seat, record in trace.seats.items():
+            if record.score is not None:
+                before = sums[seat].get(trace.task, Sums(0, 0.0))
+                sums[seat][trace.task] = Sums(before.count + 1, before.total + record.score.value)
+    return {seat: clustered_mean(list(tasks.values()), bounds=(0.0, 1.0)) for seat, tasks in sums.items()}
 
 
 @dataclass(slots=True)

@@ -34,7 +34,7 @@ from sandlot.train.open_environment import EVALUATION
 from sandlot.train.pairs import PairBatches
 from sandlot.train.recipe import Recipe
 from sandlot.train.report.progress import TrainingProgress, summarise_evaluation, summarise_pairs, summarise_step
-from sandlot.train.rows import Group, group_of
+from sandlot.train.rows import Group, group_of, split_by_seat
 from sandlot.train.tally import Update
 from sandlot.train.tracking import settings_of
 from sandlot.train.training import Training, open_training
@@ -152,12 +152,15 @@ async def _collect_batch(run: Training, groups: Groups | PairBatches) -> list[tu
     if isinstance(groups, PairBatches):
         return [(group, []) for group in groups.next(recipe.tasks)]
     batch: list[tuple[Group, list[Trace]]] = []
-    missing = recipe.tasks
+    missing, taken, taught = recipe.tasks, 0, 0
     while missing:
         for choice, members in await groups.next(missing):
-            batch.append((await _grouped(choice, members, recipe.reward), members))
-        missing = recipe.tasks - sum(teaches(recipe.algorithm, group) for group, _ in batch)
-        missing = min(missing, recipe.tasks * recipe.resample - len(batch))
+            seats = run.environments[choice.environment].learning_seats
+            found = [(await _grouped(choice, own, recipe.reward), own) for own in split_by_seat(members, seats)]
+            batch += found
+            taken += 1
+            taught += any(teaches(recipe.algorithm, group) for group, _ in found)
+        missing = min(recipe.tasks - taught, recipe.tasks * recipe.resample - taken)
     return batch
 
 

@@ -20,7 +20,7 @@ from sandlot.env.environment import Environment
 from sandlot.env.function import dialogue_of
 from sandlot.observe.events import Sink
 from sandlot.run.collector import Collection, Collector, open_collector
-from sandlot.run.config import RunConfig, RunPlan, Selection, plan_run
+from sandlot.run.config import RunConfig, RunPlan, Selection, plan_run, seats_config
 from sandlot.run.curriculum import curriculum_tasks
 from sandlot.run.prepare import PreparedRun, manifest_of, prepare_run
 from sandlot.run.results import Run
@@ -69,6 +69,12 @@ class OpenEnvironment:
     def name(self) -> str:
         """The environment's name."""
         return self.prepared.env.name
+
+    @property
+    def learning_seats(self) -> tuple[str, ...]:
+        """The seats that the model in training plays; none where a single agent acts."""
+        frozen = self.prepared.settings.seats or {}
+        return tuple(seat.name for seat in self.prepared.env.seats if seat.name not in frozen)
 
     @property
     def heldout(self) -> RunPlan:
@@ -134,6 +140,8 @@ async def prepare_environments(recipe: Recipe, path: Path) -> list[PreparedEnvir
         select = Selection(tasks=curriculum_tasks(settings.curriculum, env), split=Split.TRAIN, group=recipe.group, training=True)
         config = _config(recipe, settings, env, select, recipe.sampling)
         plan = _selected(plan_run(env, config), recipe, settings)
+        if env.seats and len(settings.seats or {}) == len(env.seats):
+            raise ConfigError(f"recipe `{recipe.name}`: no seat of `{env.name}` learns; leave one out of `seats`")
         # The same recipe draws the same, wherever its run directory is.
         draws = f"{recipe.name}/{recipe.seed}" + (f"/{env.name}" if env.name != names[0] else "")
         run = await prepare_run(env, config, plan, name=draws)
@@ -185,6 +193,7 @@ def _config(recipe: Recipe, settings: TrainingEnv, env: Environment, select: Sel
         user=user_config(settings.user),
         sandbox=recipe.sandbox,
         at_once=recipe.at_once,
+        seats=seats_config({name: ModelConfig(spec=spec, sampling=sampling) for name, spec in (settings.seats or {}).items()}),
     )
 
 

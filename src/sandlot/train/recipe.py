@@ -126,6 +126,9 @@ class Recipe:
     user: str | None = None
     """The model that simulates the environment's user, in training and evaluation: any model, `scripted:persona`, or
     `replay:RUN`; None for the author's own replies, or no user."""
+    seats: Mapping[str, str] | None = None
+    """Where several agents act: the models of seats that do not learn, such as `{"seller": "scripted:golden"}`. The model in
+    training plays all other seats, and learns from each: a seat is compared with the same seat in other rollouts of the task."""
     reward: Callable[[Trace], float] | None = None
     """A reward instead of the score: a function, or a trained `RewardModel`; evaluation always uses the score."""
     outcome: Callable[[Trace], float] | None = None
@@ -185,7 +188,7 @@ class Recipe:
     def environments(self) -> tuple[TrainingEnv, ...]:
         """The environments, each with its settings; one if the recipe names `env`."""
         if self.env is not None:
-            return (TrainingEnv(env=self.env, curriculum=self.curriculum, user=self.user),)
+            return (TrainingEnv(env=self.env, curriculum=self.curriculum, user=self.user, seats=self.seats),)
         return tuple(each if isinstance(each, TrainingEnv) else TrainingEnv(env=each) for each in self.envs or ())
 
     def evaluates(self, version: int) -> bool:
@@ -202,7 +205,7 @@ def _require_environments(recipe: Recipe) -> None:
         raise ConfigError(f"recipe `{recipe.name}`: give `env`, or several environments as `envs`, not both")
     if isinstance(recipe.envs, str):
         raise ConfigError(f"recipe `{recipe.name}`: `envs` is the text `{recipe.envs}`; give a list, or `env`")
-    own = [name for name in ("curriculum", "user") if recipe.envs and getattr(recipe, name)]
+    own = [name for name in ("curriculum", "user", "seats") if recipe.envs and getattr(recipe, name)]
     if own:
         raise ConfigError(
             f"recipe `{recipe.name}`: `{own[0]}` belongs to one environment; with `envs`, give it there: "
@@ -308,6 +311,7 @@ def require_same_recipe(recipe: Recipe, path: Path) -> None:
             for env in each.get("envs") or ():
                 if isinstance(env, dict):
                     cast("dict[str, Any]", env).pop("at_once", None)  # likewise
+                    cast("dict[str, Any]", env).setdefault("seats", None)  # trainings of earlier versions did not store it
         changed = [name for name, value in wanted.items() if name not in _PACE and begun.get(name) != value]
         if changed:
             raise ConfigError(f"`{path}` was begun with another {', '.join(changed)}; name a new folder with `--run`")
@@ -321,7 +325,8 @@ def write_recipe(recipe: Recipe, path: Path) -> None:
 
 
 def _public(named: dict[str, Any]) -> dict[str, Any]:
-    return named | {name: without_secrets(named[name]) for name in _ADDRESSES if named.get(name)}
+    seats = {"seats": {seat: without_secrets(spec) for seat, spec in named["seats"].items()}} if named.get("seats") else {}
+    return named | {name: without_secrets(named[name]) for name in _ADDRESSES if named.get(name)} | seats
 
 
 def _encode_recipe(recipe: Recipe) -> bytes:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sandlot.core.errors import ConfigError
+from sandlot.core.seats import seat_trace
 from sandlot.core.tokens import NO_VERSION, path_indices, token_path
 from sandlot.core.trace import Scored, Trace
 
@@ -94,6 +95,18 @@ def group_of(
     pairs = zip(rewards, scored, strict=True)
     members = tuple(Member(reward=each, rows=rows_of(trace)) for each, trace in pairs if each is not None)
     return Group(task=task, members=members, dropped=len(traces) - len(members), environment=environment)
+
+
+def split_by_seat(traces: Sequence[Trace], seats: Sequence[str]) -> list[list[Trace]]:
+    """The traces of each learning seat: a seat is compared with the same seat in other rollouts. Without seats, all together.
+
+    Rollouts that were over before the seat took a turn are left out: there is nothing that it could learn from.
+    """
+    if not seats:
+        return [list(traces)]
+    # A rollout that failed before anyone acted has no seats, and counts as failed for each.
+    whole = [[seat_trace(trace, seat) if seat in trace.seats else trace for trace in traces] for seat in seats]
+    return [[trace for trace in own if trace.num_turns or not isinstance(trace.outcome, Scored)] for own in whole]
 
 
 def score_of(trace: Trace) -> float:

@@ -39,6 +39,8 @@ class TrainingEnv:
     """Use only tasks for which it returns True, in training and in evaluation."""
     user: str | None = None
     """The model that simulates its user."""
+    seats: Mapping[str, str] | None = None
+    """The models of its seats that do not learn."""
 
     def __post_init__(self) -> None:
         if not 0 < self.weight < float("inf"):

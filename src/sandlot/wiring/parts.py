@@ -5,9 +5,9 @@ the error for an unknown one lists those there are.
 """
 
 import functools
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,12 @@ class RolloutParts:
     """Receives the turns, tool calls and scores; it must not raise (`fan_out` sees to that)."""
     wait_for_grading: Callable[[], Awaitable[None]] = grade_at_once
     """Awaited when the evidence is stored and the world is closed; grading begins when it returns."""
+    seats: Mapping[str, Policies] = field(default_factory=dict[str, Policies])
+    """Where several agents act: policies of seats that `policies` do not play."""
+
+    def policies_of(self, seat: str) -> Policies:
+        """Who plays a seat."""
+        return self.seats.get(seat, self.policies)
 
     def user(self, task: Task, run: str, rollout: int) -> OpenUser | None:
         """A function that opens the user of one rollout. The user does not get the task's key."""
@@ -113,9 +119,10 @@ async def open_parts(
     policies: AbstractAsyncContextManager[Policies],
     user: ModelConfig | None = None,
     hooks: Sequence[Hook] = (),
+    seats: Mapping[str, ModelConfig] | None = None,
 ) -> AsyncGenerator[RolloutParts]:
-    """Everything rollouts need, open for as long as the block lasts: `policies` are opened here, and the user's model."""
-    from sandlot.wiring.models import open_users  # noqa: PLC0415 - only runs with a user need it
+    """Everything rollouts need, open for as long as the block lasts: `policies` are opened here, and the models of others."""
+    from sandlot.wiring.models import open_policies, open_users  # noqa: PLC0415 - only runs with a user need it
 
     if agent.harness == "command" and grading.env.image is None:
         raise ConfigError(
@@ -125,9 +132,15 @@ async def open_parts(
         raise ConfigError(
             f"harness `command` runs the agent's own loop, which `{user.shown}` cannot speak to as a user; leave `--user` out"
         )
+    if agent.harness == "command" and grading.env.seats:
+        raise ConfigError(f"harness `command` runs one agent, and `{grading.env.name}` has seats for several; leave it out")
     async with policies as opened, AsyncExitStack() as stack:
         users = await stack.enter_async_context(open_users(user, grading.env)) if user else None
-        yield RolloutParts(grading=grading, policies=opened, harness=open_harness(agent, hooks), users=users)
+        others = {
+            name: await stack.enter_async_context(open_policies(model, agent, grading.env))
+            for name, model in (seats or {}).items()
+        }
+        yield RolloutParts(grading=grading, policies=opened, harness=open_harness(agent, hooks), users=users, seats=others)
 
 
 def open_backend(spec: str = "native", pool: int = 0) -> AbstractAsyncContextManager[Backend]:

@@ -26,6 +26,7 @@ def test_passwords_in_addresses_are_not_written_down(tmp_path):
     told = as_plain_data(recipe())
     assert (told["server"], told["teacher"]) == ("vllm:m@http://host:8000", "openai:t@https://host/v1")
     assert as_plain_data(recipe(server=None, teacher="scripted:golden"))["teacher"] == "scripted:golden"
+    assert as_plain_data(recipe(seats={"seller": TEACHER}))["seats"] == {"seller": "openai:t@https://host/v1"}
 
 
 def test_a_run_goes_on_with_its_addresses_or_with_another_password_but_not_with_another_teacher(tmp_path):

@@ -129,7 +129,7 @@ def _tree_faults(trace: Trace) -> Iterator[TokenFault]:
         yield from _path_faults(trace, index, node)
     branches = list(exact_leaves(trace))
     num_explained = sum(event.kind in {"drift", "intervention"} for event in trace.events)
-    if len(branches) > 1 + num_explained:
+    if len(branches) > max(1, len(trace.seats)) + num_explained:
         yield TokenFault(
             code=FaultCode.SILENT_FORK,
             node=branches[0],

@@ -18,7 +18,8 @@ from sandlot.core.limits import OnBreach
 from sandlot.core.ports.world import ToolSource, ToolSpec
 from sandlot.core.rubric import JudgeCheck, RubricScore
 from sandlot.core.text import one_line, printable
-from sandlot.core.trace import Failed, Outcome, Scored
+from sandlot.core.trace import Failed, Node, Outcome, Scored
+from sandlot.core.types import End
 from sandlot.env.environment import Environment
 from sandlot.env.facts import environment_facts
 from sandlot.env.load import load
@@ -106,6 +107,8 @@ def _environment_lines(env: Environment, facts: dict[str, Any]) -> Iterator[tupl
     splits = ", ".join(f"{count} {name}" for name, count in facts["splits"].items())
     yield "tasks", f"{len(facts['tasks'])} ({splits})"
     yield "limits", f"{env.limits.turns} turns, {env.limits.time_s:g} s"
+    if env.seats:
+        yield "seats", f"{', '.join(seat.name for seat in env.seats)}; they act {env.order}"
     if env.image is not None:
         yield "sandbox", f"image {escape(env.image)}, network {escape(env.network)}"
     for tool in facts["tools"]:
@@ -144,11 +147,13 @@ def show_trace(path: Path, task: str, rollout: int, *, json: bool, most: int | N
         print_json(trace)
         return
     console = Console(highlight=False, soft_wrap=True)
-    for number, node in enumerate(trace.nodes):
-        mark = "[green]*[/]" if node.is_turn else "[cyan]~[/]" if node.sampled else " "
-        for line in message_lines(node.message):
-            cut = f" ... and {len(line) - most:,} more characters" if most is not None and len(line) > most else ""
-            console.print(f"{mark} {number:>3}  {escape(line[:most].rstrip().replace(_NEWLINE, _UNDER))}{cut}")
+    for seat, record in trace.seats.items():
+        score = f", score [bold]{record.score}[/]" if record.score is not None else ""
+        console.print(f"[bold]{escape(seat)}[/]: end {end_text(record.end or End.CUT)}{score}")
+        _print_nodes(console, [(number, trace.nodes[number]) for number in record.nodes], most)
+        console.print()
+    if not trace.seats:
+        _print_nodes(console, list(enumerate(trace.nodes)), most)
     for event in trace.events:
         if event.kind == "user_told":
             console.print(f"[cyan]~[/]    the user was played by {escape(clean(event.detail['model']))}")
@@ -156,6 +161,14 @@ def show_trace(path: Path, task: str, rollout: int, *, json: bool, most: int | N
         console.print(f"[yellow]!    turn {event.turn}: {event.kind} {escape(str(event.detail))}[/]")
     console.print(f"\nend: [bold]{end_text(trace.end or '')}[/]")
     print_outcome(console, trace.outcome, most)
+
+
+def _print_nodes(console: Console, nodes: list[tuple[int, Node]], most: int | None) -> None:
+    for number, node in nodes:
+        mark = "[green]*[/]" if node.is_turn else "[cyan]~[/]" if node.sampled else " "
+        for line in message_lines(node.message):
+            cut = f" ... and {len(line) - most:,} more characters" if most is not None and len(line) > most else ""
+            console.print(f"{mark} {number:>3}  {escape(line[:most].rstrip().replace(_NEWLINE, _UNDER))}{cut}")
 
 
 def print_outcome(console: Console, outcome: Outcome | None, most: int | None = None) -> None:

@@ -74,6 +74,7 @@ def _lines(run: Run, summary: Summary) -> list[tuple[str, str]]:
             ("score", f"[bold]{summary.score.value or 0:.3f}[/]  {_range(summary.score)} at 95%   {_bars(summary.histogram)}"),
             ("full marks", f"[bold]{summary.pass_rate.value or 0:.1%}[/]  {_percent(summary.pass_rate)}"),
         ]
+        lines += [(seat, f"{own.value or 0:.3f}  {_range(own)}   its own score") for seat, own in summary.seats.items()]
         lines += [("pass@k", _pass_at(summary))] if len(summary.pass_at) > 1 else []
         lines += [
             (name, f"{part.score.value or 0:.3f}  {_range(part.score)}   {part.scored} scored" if part.scored else "none scored")

@@ -52,6 +52,8 @@ class World(Protocol):
     """Seeded by environment and task: the same in every rollout of a task."""
     apps: Any
     """The apps of the environment, such as `world.apps.mail`; None without apps. See `sandlot.apps`."""
+    seat: str
+    """Where several agents act: the seat whose call or message is being answered; empty in setup and between rounds."""
 
     async def exec(
         self,
@@ -100,6 +102,14 @@ class World(Protocol):
 
     async def list(self, folder: str = "/") -> Sequence[str]:
         """Absolute paths of all files below a folder, sorted."""
+        ...
+
+    def tell(self, seat: str, text: str) -> None:
+        """Where several agents act: let a seat read a text before its next turn. In setup it is part of its first message."""
+        ...
+
+    def end(self) -> None:
+        """Where several agents act: end the rollout for all of them; if they act at once, when the round is over."""
         ...
 
 

@@ -124,6 +124,8 @@ def _split(split: Split | str | None) -> Split | None:
 
 def _rollouts(env: str | Path | Environment, options: GymOptions, name: str) -> GymRollouts:
     rollouts = GymRollouts(env, options, name)
+    if rollouts.env.seats:
+        raise ConfigError(f"environment `{rollouts.env.name}` has seats for several agents; only `sandlot run` plays it so far")
     if rollouts.env.images == "require":
         raise ConfigError(f"environment `{rollouts.env.name}` needs a model that sees images; these observations are text")
     return rollouts

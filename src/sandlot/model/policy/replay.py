@@ -16,6 +16,7 @@ from sandlot.core.errors import ModelError
 from sandlot.core.persona import AGENT, COLLEAGUE_ANSWERED, Persona
 from sandlot.core.ports.session import Policies, Policy, User, UserTurn
 from sandlot.core.ports.world import ToolSpec
+from sandlot.core.seats import SeatTrace, seat_trace
 from sandlot.core.task import Task
 from sandlot.core.trace import Event, Message, Node, ToolResult, Trace
 from sandlot.core.types import End, Json
@@ -62,14 +63,18 @@ class _ReplayPolicy:
 
     def __init__(self, recorded: Trace, until: int | None, then: Policy | None) -> None:
         self._recorded = recorded
-        self._turns = [index for index, node in enumerate(recorded.nodes) if node.is_turn]
-        self._num_turns = len(self._turns) if until is None else min(until, len(self._turns))
+        self._until = until
         self._then = then
+        self._turns: list[int] = []
+        self._num_turns = 0
+        self._begun = False
         self._next = 0
         self._handed_over = False
 
     async def turn(self, trace: Trace, leaf: int, tools: Sequence[ToolSpec]) -> Node:
         """The recorded turn; after the last one, a turn of the next policy."""
+        if not self._begun:
+            self._begin(trace)
         if not self._handed_over:
             self._compare(trace, leaf)
             if self._next < self._num_turns:
@@ -84,6 +89,14 @@ class _ReplayPolicy:
                 kind="replay_over",
             )
         return await self._then.turn(trace, leaf, tools)
+
+    def _begin(self, trace: Trace) -> None:
+        """Find the turns to repeat; where several agents acted, those of the seat that is played."""
+        self._begun = True
+        if isinstance(trace, SeatTrace) and trace.seat in self._recorded.seats:
+            self._recorded = seat_trace(self._recorded, trace.seat)
+        self._turns = [index for index, node in enumerate(self._recorded.nodes) if node.is_turn]
+        self._num_turns = len(self._turns) if self._until is None else min(self._until, len(self._turns))
 
     def _compare(self, trace: Trace, leaf: int) -> None:
         """Record differences between the recorded and the new messages before this turn."""

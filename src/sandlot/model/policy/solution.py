@@ -19,6 +19,7 @@ from sandlot.core.concurrency.author import is_async, name_of
 from sandlot.core.errors import AuthorError, SandlotError, boundary, unwrapped
 from sandlot.core.ports.session import Policy
 from sandlot.core.ports.world import ToolSpec
+from sandlot.core.seats import SeatTrace
 from sandlot.core.task import Task
 from sandlot.core.trace import Message, Node, Part, Text, ToolCall, Trace
 from sandlot.core.types import Json
@@ -72,6 +73,7 @@ class Agent:
     - `agent.prompt`: the opening messages as text.
     - `agent.tools`: the tools it may call.
     - `agent.last_error`: the text of the last result if it was an error, else None.
+    - `agent.seat`: where several agents act, the seat it plays.
 
     ```python
     from sandlot import Agent, Environment, Task
@@ -87,13 +89,15 @@ class Agent:
     ```
     """
 
-    def __init__(self, turns: Turns, answers: _Answers, prompt: str, tools: tuple[ToolSpec, ...]) -> None:
+    def __init__(self, turns: Turns, answers: _Answers, prompt: str, tools: tuple[ToolSpec, ...], seat: str = "") -> None:
         self.prompt = prompt
         """The opening messages as text."""
         self.tools = tools
         """The tools it may call."""
         self.last_error: str | None = None
         """The text of the last result if it was an error, else None."""
+        self.seat = seat
+        """Where several agents act: the seat it plays; else empty."""
         self._turns = turns
         self._answers = answers
         self._num_calls = 0
@@ -155,7 +159,8 @@ class _SolutionPolicy:
                 self._answers.put(messages)
             else:
                 self._begun = True
-                agent = Agent(self._turns, self._answers, _text(messages), tuple(tools))
+                seat = trace.seat if isinstance(trace, SeatTrace) else ""
+                agent = Agent(self._turns, self._answers, _text(messages), tuple(tools), seat)
                 self._group.start_soon(self._play, agent, name="solution")
             got = await self._turns.take()
             if not isinstance(got, SolutionEnded):

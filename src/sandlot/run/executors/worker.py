@@ -210,7 +210,9 @@ async def open_everything(stack: AsyncExitStack, env: Environment, setup: SetUp)
         )
     )
     policies = open_policies(config.model, config.agent, env)
-    parts = await stack.enter_async_context(open_parts(grading, config.agent, policies, user=config.user))
+    parts = await stack.enter_async_context(
+        open_parts(grading, config.agent, policies, user=config.user, seats=config.seat_models)
+    )
     return replace(parts, draws=f"seed-{config.seed}") if config.seed is not None else parts
 
 

@@ -115,10 +115,11 @@ def summarise_step(
 ) -> Learned:
     """The figures of one step; `weights` are the mean sampling weights of each environment's tasks."""
     groups, traces = [group for group, _ in batch], [trace for _, members in batch for trace in members]
+    counts = _counts(batch)
     trained = [row.versions[row.trained] for group in groups for member in group.members for row in member.rows]
     oldest = min((int(versions.min()) for versions in trained if len(versions)), default=version - 1)
     phases: Counter[str] = Counter()
-    for trace in traces:
+    for trace in {(group.environment, *trace.key): trace for group, members in batch for trace in members}.values():
         phases.update(trace.phases)
     figures = _figures(batch, recipe)
     return Learned(
@@ -128,8 +129,8 @@ def summarise_step(
         passed=figures.passed,
         outcome=figures.outcome,
         gap_error=figures.gap_error,
-        rollouts=len(traces),
-        failed=sum(group.dropped for group in groups),
+        rollouts=counts.rollouts,
+        failed=counts.failed,
         groups=len(groups),
         informative=sum(teaches(recipe.algorithm, group) for group in groups),
         loss=update.loss,
@@ -148,6 +149,20 @@ def summarise_step(
         agreement=update.figures.get("agreement"),
         environments={name: _environment_step(name, batch, recipe, weight) for name, weight in weights.items()},
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _StepCounts:
+    rollouts: int
+    failed: int
+
+
+def _counts(batch: Batch) -> _StepCounts:
+    """Every rollout once, also where it is in a group for each seat that learns from it."""
+    entries = [((group.environment, *trace.key), trace) for group, members in batch for trace in members]
+    unscored = [key for key, trace in entries if not isinstance(trace.outcome, Scored)]
+    repeated = len(unscored) - len(set(unscored))
+    return _StepCounts(len({key for key, _ in entries}), sum(group.dropped for group, _ in batch) - repeated)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,12 +196,12 @@ def _figures(batch: Batch, recipe: Recipe) -> _StepFigures:
 
 def _environment_step(name: str, batch: Batch, recipe: Recipe, weight: float) -> EnvironmentStep:
     own = [(group, members) for group, members in batch if group.environment == name]
-    figures = _figures(own, recipe)
+    figures, counts = _figures(own, recipe), _counts(own)
     return EnvironmentStep(
         reward=figures.reward[0],
         passed=figures.passed,
-        rollouts=sum(len(members) for _, members in own),
-        failed=sum(group.dropped for group, _ in own),
+        rollouts=counts.rollouts,
+        failed=counts.failed,
         groups=len(own),
         informative=sum(teaches(recipe.algorithm, group) for group, _ in own),
         weight=weight,

@@ -1,0 +1,29 @@
+"""Two agents learn to work together: `rookie` plays both halves of `relay`, and both learn from one shared reward.
+
+sandlot train recipes/relay.py
+"""
+
+from pathlib import Path
+
+from sandlot.train import Clip, Evaluation, Optimisation, PolicyGradient, Recipe, Sampling
+
+ROOT = Path(__file__).parent.parent
+
+
+def recipe() -> Recipe:
+    """GRPO with a group for each seat: 12 tasks per step, 8 rollouts of each."""
+    return Recipe(
+        name="relay",
+        env=ROOT / "environments" / "relay",
+        model="rookie",
+        steps=24,
+        tasks=12,
+        group=8,
+        resample=1,
+        algorithm=PolicyGradient(baseline="grpo", loss=Clip(0.2, 0.28), aggregate="token"),
+        optimisation=Optimisation(learning_rate=5e-4, tokens=1024),
+        sampling=Sampling(max_tokens=64),
+        evaluation=Evaluation(every=12, group=4),
+        at_once=96,
+        threads=1,
+    )
