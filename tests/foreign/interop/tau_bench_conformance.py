@@ -13,7 +13,7 @@ from sandlot.interop.tau_bench.world import CLOSING
 
 FOLDER = os.environ["SANDLOT_TAU_BENCH"]
 CLASSES = {"retail": "MockRetailDomainEnv", "airline": "MockAirlineDomainEnv"}
-LIMIT = int(os.environ.get("SANDLOT_TAU_BENCH_TASKS", "30"))
+LIMIT = int(os.environ.get("SANDLOT_TAU_BENCH_TASKS", "12"))
 
 
 class EndingUser:
