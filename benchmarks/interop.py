@@ -2,7 +2,7 @@
 
     make bench NAME=interop
     make bench NAME=interop ARGS="humaneval reasoning-gym --audit 2"
-    make bench NAME=interop ARGS="--terminal-bench FOLDER --verifiers FOLDER"
+    make bench NAME=interop ARGS="--terminal-bench FOLDER --verifiers FOLDER --tau-bench FOLDER --nemo-gym PYTHON"
 
 Each kind runs in an environment of its own that has the real package beside Sandlot. The scores of the other side come from its
 own code (`peer_tasks/interop_scores.py`), for the answers that its own data calls right, and for none. Where nobody wrote a
@@ -10,7 +10,8 @@ solution, a random player stands in for it, and the table says so. `--audit N` a
 wall-clock, of importing and of all golden rollouts.
 
 A row is kept when its kind has ended, so kinds can be measured one by one: the table has the last row of each, with its date. A
-kind that fails has the error as its row. `--terminal-bench` and `--verifiers` name folders of tasks that are in no package index.
+kind that fails has the error as its row. `--terminal-bench`, `--verifiers` and `--tau-bench` name folders of tasks that are in no
+package index; `--nemo-gym` names a Python 3.12 with that package.
 """
 
 import argparse
@@ -46,6 +47,8 @@ class Kind:
     limit: int | None = None
     theirs: bool = False
     """The other side scores the same answers itself."""
+    user: str = ""
+    """Who plays the user, if the environment has one that a model plays."""
     shown: str = ""
     """The source as the table shows it, if it is a folder of this machine."""
 
@@ -78,7 +81,7 @@ KINDS = (
 
 def main() -> None:
     asked = parser().parse_args()
-    known = (*KINDS, *asked.terminal_bench, *verifiers_of(asked.verifiers))
+    known = (*KINDS, *asked.terminal_bench, *verifiers_of(asked.verifiers), *asked.tau_bench, *asked.nemo_gym)
     for kind in known:
         if not asked.kinds or kind.name in asked.kinds:
             keep_row(NAME, kind.label, partial(measured, kind, asked.audit))
@@ -101,7 +104,25 @@ def parser() -> argparse.ArgumentParser:
         help="a folder of Terminal-Bench tasks",
     )
     made.add_argument("--verifiers", type=Path, help="the folder `environments` of verifiers' repository")
+    made.add_argument("--tau-bench", type=tau_bench_of, default=(), help="the folder of tau-bench's repository")
+    made.add_argument("--nemo-gym", type=nemo_gym_of, default=(), help="a Python that has nemo-gym")
     return made
+
+
+def tau_bench_of(path: str) -> tuple[Kind, ...]:
+    """Its two domains. The user without a model does not end a conversation in which the agent says nothing: that scores 0."""
+    folder = Path(path).resolve()
+    return tuple(
+        Kind("tau-bench", f"{folder}?domain={domain}", limit=30, user="scripted:persona", shown=domain)
+        for domain in ("retail", "airline")
+    )
+
+
+def nemo_gym_of(python: str) -> tuple[Kind, ...]:
+    """Servers of the package that need no judge."""
+    folder = next(Path(python).parent.parent.glob("lib/python3*/site-packages/resources_servers"))
+    names = ("workplace_assistant", "mcqa", "xlam_fc", "example_session_state_mgmt")
+    return tuple(Kind("nemo-gym", f"{folder / name}?python={python}", shown=name) for name in names)
 
 
 def verifiers_of(folder: Path | None) -> tuple[Kind, ...]:
@@ -135,8 +156,9 @@ def result_of(kind: Kind, folder: Path, audited: int) -> dict[str, Any]:
     imported, import_s = said("import", kind.name, kind.source, "--out", "env", "--no-audit", *limit)
     report = imported["import"]
     player = "scripted:golden" if (folder / "env" / "solution.py").is_file() else "scripted:random"
-    best, golden_s = said("run", "env", "--model", player)
-    idle, _ = said("run", "env", "--model", "scripted:noop")
+    user = ("--user", kind.user) if kind.user else ()
+    best, golden_s = said("run", "env", "--model", player, *user)
+    idle, _ = said("run", "env", "--model", "scripted:noop", *user)
     found = {
         "package": f"{report['package']} {report['version']}".strip(),
         "tasks": len(report["tasks"]),

@@ -1,0 +1,136 @@
+"""Runs a resources server of NeMo Gym for Sandlot, in a Python that has the package `nemo-gym`. It needs nothing of Sandlot.
+
+Every line of standard input is a request, every line of standard output an answer: see `package_process.py`. The server's own web
+application is made as NeMo Gym does it, and asked within this process: no port is opened and no Ray is started. A rollout is a
+session with its own cookies: `/seed_session`, its tools, `/verify`. Servers that ask a model or another server have none here.
+"""
+
+import asyncio
+import importlib.util
+import inspect
+import json
+import os
+import sys
+import threading
+from pathlib import Path
+
+OUT = os.dup(1)
+os.dup2(2, 1)  # what the server prints is no answer
+MAX_BYTES = 16 * 2**20
+
+
+def server_class(folder):
+    """The server that the folder's `app.py` defines."""
+    for place in (folder.parent.parent, folder):  # as `resources_servers.NAME`, and with modules beside `app.py`
+        sys.path.insert(0, str(place))
+    spec = importlib.util.spec_from_file_location(f"resources_servers.{folder.name}.app", folder / "app.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    found = [each for each in vars(module).values() if inspect.isclass(each) and issubclass(each, SimpleResourcesServer)]
+    own = [each for each in found if each.__module__ == spec.name]
+    if len(own) != 1:
+        raise TypeError(f"`app.py` defines {len(own)} resources servers; there must be one")
+    return own[0]
+
+
+def settings_of(folder, config):
+    """The server's settings in a file of its folder `configs`; none if there is no file."""
+    files = [folder / "configs" / config] if config else sorted((folder / "configs").glob("*.yaml"))
+    for file in files:
+        for entry in OmegaConf.to_container(OmegaConf.load(file), resolve=False).values():
+            servers = entry.get("resources_servers") if isinstance(entry, dict) else None
+            if servers:
+                return dict(next(iter(servers.values())))
+    return {}
+
+
+class ResourcesService:
+    """The requests of Sandlot."""
+
+    def __init__(self):
+        self.app = None
+        self.sessions = {}
+
+    async def load(self, folder, config):
+        """Make the server's web application, and say what it is."""
+        folder = Path(folder)
+        made = server_class(folder)
+        settings = {"entrypoint": "app.py"} | settings_of(folder, config) | {"host": "127.0.0.1", "port": 1, "name": folder.name}
+        client = ServerClient(
+            head_server_config=BaseServerConfig(host="127.0.0.1", port=1), global_config_dict=OmegaConf.create()
+        )
+        server = made(config=made.model_fields["config"].annotation(**settings), server_client=client)
+        self.app = server.setup_webserver()
+        return {"name": made.__name__, "description": str(settings.get("description") or "")}
+
+    async def begin(self, rollout, row):
+        """Open a session for a row."""
+        http = httpx.AsyncClient(transport=httpx.ASGITransport(app=self.app), base_url="http://resources")
+        self.sessions[rollout] = http
+        await self.asked(http, "seed_session", row)
+        return {}
+
+    async def call(self, rollout, name, arguments):
+        """A call of a tool. The server's refusal is an answer; its crash is not."""
+        answer = await self.sessions[rollout].post(f"/{name}", json=arguments)
+        if answer.status_code >= 500:
+            raise ValueError(f"`/{name}` has the status {answer.status_code}: {answer.text[:500]}")
+        return {"text": answer.text[:MAX_BYTES], "refused": answer.status_code >= 400}
+
+    async def verify(self, rollout, row, response):
+        """The reward of the server."""
+        found = await self.asked(self.sessions[rollout], "verify", row | {"response": response})
+        return {"reward": found["reward"]}
+
+    async def asked(self, http, name, body):
+        """What an endpoint answers; an error for anything but success."""
+        answer = await http.post(f"/{name}", json=body)
+        if answer.status_code != 200:
+            raise ValueError(f"`/{name}` has the status {answer.status_code}: {answer.text[:500]}")
+        return answer.json()
+
+    async def drop(self, rollout):
+        """Forget a session."""
+        http = self.sessions.pop(rollout, None)
+        if http is not None:
+            await http.aclose()
+        return {}
+
+
+async def answer(service, request):
+    """Answer one request."""
+    number, do = request.pop("id"), request.pop("do")
+    try:
+        line = json.dumps({"id": number, "result": await getattr(service, do)(**request)}, allow_nan=False)
+    except Exception as error:  # noqa: BLE001 - foreign code: whatever it raises is the answer
+        line = json.dumps({"id": number, "failed": f"{type(error).__name__}: {error}"})
+    data = memoryview(line.encode() + b"\n")
+    while data:
+        data = data[os.write(OUT, data) :]
+
+
+async def main():
+    """Answer requests, many at a time, until standard input ends."""
+    service, loop, lines = ResourcesService(), asyncio.get_running_loop(), asyncio.Queue()
+
+    def read():
+        for line in sys.stdin.buffer:
+            loop.call_soon_threadsafe(lines.put_nowait, line)
+        os._exit(0)
+
+    threading.Thread(target=read, daemon=True).start()
+    running = set()
+    while True:
+        task = loop.create_task(answer(service, json.loads(await lines.get())))
+        running.add(task)
+        task.add_done_callback(running.discard)
+
+
+if __name__ == "__main__":
+    import httpx
+    from nemo_gym.base_resources_server import SimpleResourcesServer
+    from nemo_gym.server_utils import BaseServerConfig, ServerClient
+    from omegaconf import OmegaConf
+
+    asyncio.run(main())

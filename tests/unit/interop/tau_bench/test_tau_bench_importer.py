@@ -1,0 +1,157 @@
+"""Tasks of a small package with tau-bench's interface: what its code does to us, and what an agent does to it."""
+
+import pytest
+
+import sandlot
+from sandlot.core.errors import ConfigError
+from sandlot.env.importing import import_environment
+from sandlot.interop.tau_bench.world import CLOSING
+
+TYPES = """
+from pydantic import BaseModel
+
+class Action(BaseModel):
+    name: str
+    kwargs: dict
+
+class Task(BaseModel):
+    user_id: str = ""
+    actions: list[Action]
+    instruction: str
+    outputs: list[str]
+
+class Info(BaseModel):
+    outputs: dict = {}
+
+class Reward(BaseModel):
+    reward: float
+    info: Info
+"""
+BASE = """
+import litellm
+from types import SimpleNamespace
+from tau_bench.types import Info, Reward
+
+class Env:
+    def __init__(self, tasks, tools, user_strategy, task_split, task_index):
+        print("loaded")
+        self.tasks, self.tools, self.user = tasks, tools, None
+        self.tools_info = [{"type": "function", "function": {"name": name, "description": name, "parameters":
+            {"type": "object", "properties": {}}}} for name in tools]
+        self.wiki, self.terminate_tools = "Be kind.", ["transfer"]
+
+    def reset(self, task_index):
+        self.task, self.data, self.actions = self.tasks[task_index], {"paid": 0}, []
+
+    def step(self, action):
+        self.actions.append(action)
+        done = action.name in self.terminate_tools
+        text = self.user.step("") if action.name == "respond" else self.tools[action.name](self.data, **action.kwargs)
+        info = SimpleNamespace(reward_info=self.calculate_reward() if done else None)
+        return SimpleNamespace(observation=text, done=done, info=info)
+
+    def calculate_reward(self):
+        paid, said = self.data["paid"], " ".join(each.kwargs["content"] for each in self.actions if each.name == "respond")
+        outputs = {text: text in said for text in self.task.outputs}
+        expected = sum(each.name == "pay" for each in self.task.actions)
+        return Reward(reward=REWARD(paid == expected and all(outputs.values())), info=Info(outputs=outputs))
+
+REWARD = float
+"""
+RETAIL = """
+import os
+from tau_bench.envs.base import Env
+from tau_bench.types import Action, Task
+
+def pay(data):
+    data["paid"] += 1
+    return "paid"
+
+TOOLS = {"pay": pay, "die": lambda data: os._exit(3), "fail": lambda data: "Error: no", "transfer": lambda data: "transferred"}
+TASKS = [
+    Task(instruction="You want to pay.", actions=[Action(name="pay", kwargs={})], outputs=["7"]),
+    Task(instruction="You want to know what is free.", actions=[], outputs=[]),
+    Task(instruction="You want a person.", actions=[Action(name="transfer", kwargs={})], outputs=[]),
+    Task(instruction="You break things.", actions=[Action(name="die", kwargs={})], outputs=[]),
+]
+
+class MockRetailDomainEnv(Env):
+    def __init__(self, user_strategy, task_split, task_index):
+        super().__init__(TASKS, TOOLS, user_strategy, task_split, task_index)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    package = tmp_path / "tau" / "tau_bench"
+    (package / "envs" / "retail").mkdir(parents=True)
+    files = {
+        "__init__.py": "",
+        "types.py": TYPES,
+        "envs/__init__.py": "",
+        "envs/base.py": BASE,
+        "envs/retail/__init__.py": RETAIL,
+    }
+    for name, text in files.items():
+        (package / name).write_text(text)
+    return tmp_path / "tau"
+
+
+def imported(folder, tmp_path):
+    report = import_environment("tau-bench", str(folder), tmp_path / "env")
+    return sandlot.load(tmp_path / "env"), report
+
+
+def rewards(env, model, tmp_path):
+    run = sandlot.run(env, model, user="scripted:persona", runs=tmp_path / "runs")
+    return {trace.task: trace.reward for trace in run}, run
+
+
+def test_golden_actions_and_outputs_are_played_and_a_tool_that_ends_the_process_is_a_failure(folder, tmp_path):
+    env, report = imported(folder, tmp_path)
+    assert len(report.tasks) == 4
+    assert report.notes[0].startswith("3 of 4 tasks are passed by a conversation without any call")
+    found, run = rewards(env, "scripted:golden", tmp_path)
+    assert found == {"retail-test-0": 1.0, "retail-test-1": 1.0, "retail-test-2": 1.0, "retail-test-3": None}
+    failed = run.trace("retail-test-3").outcome
+    assert (failed.side, "has ended" in failed.message) == ("environment", True)
+
+
+def test_doing_nothing_scores_what_tau_bench_gives_if_the_user_ends_and_0_if_not(folder, tmp_path):
+    env, _ = imported(folder, tmp_path)
+    ended, _ = rewards(env, f"scripted:constant:{CLOSING}", tmp_path)
+    assert ended == {"retail-test-0": 0.0, "retail-test-1": 1.0, "retail-test-2": 1.0, "retail-test-3": 1.0}
+    endless, _ = rewards(env, "scripted:noop", tmp_path)
+    assert set(endless.values()) == {0.0}
+
+
+def test_a_reward_that_is_neither_0_nor_1_is_no_reward(folder, tmp_path):
+    base = folder / "tau_bench" / "envs" / "base.py"
+    base.write_text(base.read_text().replace("REWARD = float", "REWARD = lambda right: 0.5"))
+    env, _ = imported(folder, tmp_path)
+    _, run = rewards(env, f"scripted:constant:{CLOSING}", tmp_path)
+    assert {trace.outcome.side for trace in run} == {"grader"}
+
+
+def test_files_that_have_changed_since_the_import_are_not_run(folder, tmp_path):
+    env, _ = imported(folder, tmp_path)
+    (folder / "tau_bench" / "envs" / "retail" / "__init__.py").write_text("raise SystemExit")
+    with pytest.raises(ConfigError, match="import them again"):
+        rewards(env, "scripted:golden", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [("?domain=bank", "retail or airline"), ("?domain=airline&split=train", "no tasks `train`"), ("?task=1", "unknown `task`")],
+)
+def test_what_is_not_there_is_said(folder, tmp_path, query, words):
+    with pytest.raises(ConfigError, match=words):
+        import_environment("tau-bench", f"{folder}{query}", tmp_path / "env")
+
+
+def test_a_folder_without_the_package_and_a_package_that_does_not_load_are_refused(folder, tmp_path):
+    with pytest.raises(ConfigError, match="folder of tau-bench's repository"):
+        import_environment("tau-bench", str(tmp_path), tmp_path / "env")
+    (folder / "tau_bench" / "types.py").write_text("import no_such_package")
+    with pytest.raises(ConfigError, match="no_such_package"):
+        import_environment("tau-bench", str(folder), tmp_path / "env")
