@@ -21,6 +21,7 @@ _PER_FUNCTION = 6
 """Tasks about one function."""
 _BATCH = 8
 _MAX_OTHERS = 15
+_SLOW_TEST_S = 0.3
 _MUTANT_TEST_S = 3.0
 """Bugs often make endless loops; a test that takes so long is one."""
 _BITS = (True, True, False, True, True)
@@ -120,9 +121,9 @@ def _relevant(
 
 
 def _tests_of(lines: Mapping[int, tuple[str, ...]], first: int, last: int, baseline: Baseline) -> dict[str, None]:
-    """Tests that run a range of lines, the quick ones first."""
+    """Tests that run a range of lines, slow ones last. Exact times differ from run to run and would change the tasks."""
     found = {test for line in range(first, last + 1) for test in lines.get(line, ()) if test in baseline.seconds}
-    return dict.fromkeys(sorted(found, key=lambda test: (round(baseline.seconds[test], 2), _hash(test))))
+    return dict.fromkeys(sorted(found, key=lambda test: (baseline.seconds[test] > _SLOW_TEST_S, _hash(test))))
 
 
 async def plant(

@@ -51,6 +51,13 @@ def test_candidates_are_spread_over_functions_and_the_same_every_time():
     assert kinds[BugKind.BODY] >= 2
 
 
+def test_how_long_quick_tests_took_does_not_change_the_candidates():
+    slower = Baseline(
+        {test: seconds + 0.05 * (number % 2) for number, (test, seconds) in enumerate(SECONDS.items())}, BASE.lines, {}
+    )
+    assert list(candidates({PATH: LEDGER}, slower)) == list(candidates({PATH: LEDGER}, BASE))
+
+
 def test_a_line_that_no_test_runs_has_no_candidate():
     only = Baseline({"t::all": 0.1}, {PATH: {8: ("t::all",)}}, {})
     assert {each.mutation.line for each in candidates({PATH: LEDGER}, only)} <= {8, 7, 6}
