@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import anyio
 
 from sandlot.interop.repositories.baseline import Baseline, functions_of
+from sandlot.interop.repositories.issue_text import says_something
 from sandlot.interop.repositories.mutation import BugKind, Mutation, is_bug, mutations
 from sandlot.interop.repositories.suite import GRADED_TEST_S, GRADED_WALL_S, JobResult, Suite, TestJob, TestReport
 
@@ -266,10 +267,12 @@ def judged(
         return None, "no test notices"
     if not failed or broken > _MAX_SHARE * len(baseline.seconds) or any("took more than" in _said(each) for each in failed):
         return None, "breaks everything, or only tests that cannot be graded"
-    failed.sort(key=lambda report: (report.said.get("depth", 9), len(_said(report)), report.test))
+    failed.sort(key=lambda report: (not says_something(report), report.said.get("depth", 9), len(_said(report)), report.test))
     told = failed[:MAX_FAIL_TO_PASS]
     if not passed:
         return None, "breaks everything, or only tests that cannot be graded"
+    if not says_something(told[0]):
+        return None, "no failure says what is wrong"
     return PlantedBug(candidate.path, candidate.mutation, tuple(each.test for each in told), tuple(passed), told[0]), ""
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from sandlot.interop.repositories.issue_text import issue_of, topic_of
+from sandlot.interop.repositories.issue_text import issue_of, says_something, topic_of
 from sandlot.interop.repositories.suite import TestReport
 
 TEST = 'def test_shows_days():\n    assert shown(2) == "2 days"\n\ndef test_turned():\n    assert "2 days" == shown(2)\n'
@@ -28,6 +28,27 @@ def test_errors_are_told_in_words():
     assert "    TypeError: bad operand" in issue_of("p", report("TypeError: bad operand"), TEST)
     assert "    NotImplementedError" in issue_of("p", report("NotImplementedError"), TEST)
     assert "`ValueError` should be raised" in issue_of("p", report("Failed: DID NOT RAISE <class 'ValueError'>"), TEST)
+
+
+def test_an_assertion_that_compares_nothing_is_told_by_what_was_called():
+    text = issue_of("p", report("assert False\n +  where False = is_odd(3)\n +    where 3 = size('abc')"), TEST)
+    assert "This\n\n    is_odd(3)\n\nis `False`. It should be true." in text
+    assert "is `[1]`. It should be false." in issue_of("p", report("assert not [1]\n +  where [1] = found()"), TEST)
+
+
+def test_a_changed_constant_may_be_the_value_that_is_seen():
+    assert "    True" in issue_of("p", report("assert False is True"), TEST, change="True")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "AssertionError: False is not true",
+        "assert <function a at 0x7f0011223344> != <function a at 0x7f0011223344>",
+    ],
+)
+def test_a_failure_that_says_nothing_is_known_as_such(message):
+    assert not says_something(report(message))
 
 
 def test_neither_the_test_nor_the_place_is_in_it():

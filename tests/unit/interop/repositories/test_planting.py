@@ -1,4 +1,5 @@
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -74,6 +75,19 @@ def test_a_bug_is_kept_only_if_some_tests_fail_and_others_pass():
     assert (bug is not None, why) == (True, "")
     assert bug.fail_to_pass == (tests[0],)
     assert set(bug.pass_to_pass) == set(tests[1:])
+
+
+def test_an_issue_is_written_from_a_failure_that_says_something():
+    candidate = next(iter(candidates({PATH: LEDGER}, BASE)))
+    vague, telling, *others = sorted(SECONDS)
+    said = {vague: "AssertionError", telling: "assert 'a long value' == 'and another one'"}
+    reports = [TestReport(test, "failed", 0.01, {"message": text, "depth": 1}) for test, text in said.items()]
+    done = result(*((test, "passed") for test in others))
+    bug, _ = judged(candidate, replace(done, reports=(*reports, *done.reports)), BASE, frozenset(SECONDS))
+    assert bug is not None
+    assert bug.report.test == telling
+    only_vague = replace(done, reports=(reports[0], *done.reports))
+    assert judged(candidate, only_vague, BASE, frozenset(SECONDS)) == (None, "no failure says what is wrong")
 
 
 def test_a_test_that_does_not_follow_its_added_assertion_is_not_used():
