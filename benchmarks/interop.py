@@ -146,6 +146,7 @@ def result_of(kind: Kind, folder: Path, audited: int) -> dict[str, Any]:
         "package": f"{report['package']} {report['version']}".strip(),
         "tasks": len(report["tasks"]),
         "left_out": [each["why"] for each in report["left_out"]],
+        "left_out_of": [f"{each['what']}: {each['why']}" for each in report["left_out"]],
         "player": player,
         "golden": scored(best),
         "noop": scored(idle),
@@ -156,7 +157,7 @@ def result_of(kind: Kind, folder: Path, audited: int) -> dict[str, Any]:
         command = [peer.bin("python"), PEERS / "interop_scores.py", kind.name, folder / "env"]
         found["theirs"] = json.loads(measure(command, cwd=folder, timeout_s=3600).stdout.splitlines()[-1])
     if audited:
-        found["audit"] = verdict(sandlot, folder, audited)
+        found |= audit_of(sandlot, folder, audited)
     return found
 
 
@@ -174,10 +175,16 @@ def scored(summary: dict[str, Any]) -> dict[str, Any]:
     return {"mean": summary["score"]["mean"] if summary["score"] else None, "failed": sum(summary["failed"].values())}
 
 
-def verdict(sandlot: Path, folder: Path, tasks: int) -> str:
-    """The verdict of the audit; it exits with 1 or 3 unless that is SHIP."""
+def audit_of(sandlot: Path, folder: Path, tasks: int) -> dict[str, Any]:
+    """The verdict of the audit and its findings; it exits with 1 or 3 unless that is SHIP."""
     command = allowing([sandlot, "audit", "env", "--limit", str(tasks), "--json"], 1, 3)
-    return json.loads(measure(command, cwd=folder, timeout_s=7200).stdout.splitlines()[-1])["verdict"]
+    audit = json.loads(measure(command, cwd=folder, timeout_s=7200).stdout.splitlines()[-1])
+    told = ("code", "title", "severity", "standing", "task", "check", "probe", "witness")
+    return {
+        "audit": audit["verdict"],
+        "findings": [{name: str(finding.get(name) or "")[:600] for name in told} for finding in audit["findings"]],
+        "layers": {layer["layer"]: layer["state"] for layer in audit["layers"]},
+    }
 
 
 def allowing(command: Sequence[str | Path], *codes: int) -> list[str | Path]:

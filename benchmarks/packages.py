@@ -10,7 +10,6 @@ that need no model, on `--audit` tasks.
 """
 
 import argparse
-from collections import Counter
 from functools import partial
 from typing import Any
 
@@ -44,12 +43,11 @@ def main() -> None:
 def columns(row: dict[str, Any]) -> dict[str, float | str]:
     if "error" in row:
         return {"left out": f"could not be measured: {' '.join(row['error'].split())[-160:]}", "when": row["when"]}
-    reasons = Counter(row["left_out"])
     return {
         "golden": cell(row["golden"]),
         "noop": cell(row["noop"]),
-        "left out": reasons.most_common(1)[0][0][:80] if reasons else "",
-        "audit": row.get("audit", ""),
+        "left out": "; ".join(row.get("left_out_of", row["left_out"])),
+        "audit": " ".join([row.get("audit", ""), *sorted({finding["code"] for finding in row.get("findings", ())})]),
         "import, s": row["import_s"],
         "golden, s": row["golden_s"],
         "when": row["when"],
