@@ -47,7 +47,7 @@ def columns(row: dict[str, Any]) -> dict[str, float | str]:
         "golden": cell(row["golden"]),
         "noop": cell(row["noop"]),
         "left out": "; ".join(row.get("left_out_of", row["left_out"])),
-        "audit": " ".join([row.get("audit", ""), *sorted({finding["code"] for finding in row.get("findings", ())})]),
+        "audit": " ".join([row.get("audit", "not run"), *sorted({finding["code"] for finding in row.get("findings", ())})]),
         "import, s": row["import_s"],
         "golden, s": row["golden_s"],
         "when": row["when"],

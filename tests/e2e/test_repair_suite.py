@@ -47,3 +47,9 @@ async def test_a_test_that_catches_its_time_limit_is_still_late(suite):
     [done] = await suite.run(job, test_s=0.3)
     assert not done.finished
     assert not done.reports
+
+
+async def test_a_conftest_that_cannot_be_imported_says_what_it_misses(suite):
+    [done] = await suite.run(TestJob(write={"tests/conftest.py": "import no_such_library\n"}))
+    assert not done.reports
+    assert "No module named 'no_such_library'" in done.not_collected["conftest.py"]

@@ -49,7 +49,7 @@ def topic_of(test: str) -> str:
 
 def _words(name: str) -> str:
     name = re.sub(r"(?i)^tests?_?(?=.)|_?tests?$|TestCase$", "", name)
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name).replace("_", " ").strip().lower()
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", name).replace("_", " ").strip().lower()
 
 
 def seen_in(report: TestReport, test_text: str) -> str:

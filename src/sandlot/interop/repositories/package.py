@@ -50,6 +50,8 @@ _DISTRIBUTIONS = {
 """Names of distributions that differ from the module's."""
 DEFAULT_TASKS = 100
 _MAX_SUITES = 8
+_INSTALL_ROUNDS = 2
+"""A `conftest.py` that cannot be imported hides what the other files miss."""
 _Result = TypeVar("_Result")
 
 
@@ -136,7 +138,7 @@ async def _import_package(tree: SourceTree, source: str, folder: Path, limit: in
         left_out=(
             *(LeftOut(what=f"requirement {each}", why="no wheel of it could be installed") for each in (*missing, *more)),
             *(LeftOut(what=f"{count} tests", why=f"each {why}") for why, count in baseline.left_out.items()),
-            *(LeftOut(what=f"{count} bugs", why=why) for why, count in tried.items() if why != "task"),
+            *(LeftOut(what=f"{count} bugs", why=why) for why, count in tried.items() if count and why != "task"),
         ),
         notes=(f"{len(baseline.seconds)} tests of the package are used",),
     )
@@ -145,18 +147,22 @@ async def _import_package(tree: SourceTree, source: str, folder: Path, limit: in
 async def _usable_baseline(
     suite: Suite, tree: SourceTree, files: Mapping[str, bytes], site: Path, python: str
 ) -> tuple[Baseline, list[str]]:
-    """What the tests do; modules that test files miss are installed once. Also what could not be installed."""
+    """What the tests do, with the modules that their files miss installed. Also what could not be installed."""
     texts = _texts(tree, files)
-    baseline = await measure_baseline(suite, texts, tree.modules)
     own = {module.rpartition("/")[2].removesuffix(".py") for module in tree.modules}
-    needed = {name.partition(".")[0] for name in baseline.missing_modules} - own - {"tests", "test"}
     missing: list[str] = []
-    if needed:
-        names = [_DISTRIBUTIONS.get(name, name) for name in sorted(needed)]
-        missing = install((*PYTEST, *names), site, python, without=tree.name)
+    needed: set[str] = set()
+    for _ in range(_INSTALL_ROUNDS):
+        baseline = await measure_baseline(suite, texts, tree.modules)
+        new = {name.partition(".")[0] for name in baseline.missing_modules} - own - {"tests", "test"} - needed
+        if not new:
+            break
+        needed |= new
+        names = [_DISTRIBUTIONS.get(name, name) for name in sorted(new)]
+        missing += install((*PYTEST, *names), site, python, without=tree.name)
         write_metadata(tree, site)
-        if len(missing) < len(names):
-            baseline = await measure_baseline(suite, texts, tree.modules)
+    else:
+        baseline = await measure_baseline(suite, texts, tree.modules)
     if not baseline.seconds:
         raise ConfigError(f"package `{tree.name}`: none of its tests can be used; missing modules: {', '.join(sorted(needed))}")
     return baseline, missing

@@ -204,9 +204,12 @@ async def _kept(
     jobs = [_job(baseline, [*bug.fail_to_pass, *bug.pass_to_pass], _broken(bug, sources)) for bug in bugs]
     again = await suite.run(*jobs, hash_seed=1, test_s=_MUTANT_TEST_S)
     steady = [sure for bug, result in zip(bugs, again, strict=True) if (sure := confirmed(bug, repeated(bug, result)))]
-    kept = await _without_marks(suite, sources, await _repairable(suite, baseline, steady))
+    repairable = await _repairable(suite, baseline, steady)
+    kept = await _without_marks(suite, sources, repairable)
     tried["task"] += len(kept)
-    tried["tests do not do the same when they are run again"] += len(bugs) - len(kept)
+    tried["the test of its issue does not fail again with other hashes"] += len(bugs) - len(steady)
+    tried["the test of its issue does not pass on the right source as it is graded"] += len(steady) - len(repairable)
+    tried["doing nothing gets marks, or a test that should pass fails"] += len(repairable) - len(kept)
     return kept
 
 

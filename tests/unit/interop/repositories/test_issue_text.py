@@ -61,3 +61,4 @@ def test_neither_the_test_nor_the_place_is_in_it():
 
 def test_the_topic_is_in_words():
     assert topic_of("tests/test_time.py::TestNaturalDelta::test_minimum_unit[a::b]") == '"natural delta" / "minimum unit"'
+    assert topic_of("tests/test_lru.py::TLRUCacheTest::test_ttl") == '"tlru cache" / "ttl"'

@@ -243,7 +243,13 @@ def run_job(given, job, out):
     names = sorted({test for test, _ in job["tests"]}) or given["test_paths"]
     if len(names) > 500:  # whole files: thousands of names make a slow start
         names = sorted({name.partition("::")[0] for name in names})
-    pytest.main([*options, *names], plugins=[Recorder(job, out, coverage), time_limited(given["test_s"])])
+    recorder, said = Recorder(job, out, coverage), os.memfd_create("said")
+    if not job["tests"]:
+        os.dup2(said, 2)
+    code = pytest.main([*options, *names], plugins=[recorder, time_limited(given["test_s"])])
+    if code == pytest.ExitCode.USAGE_ERROR:  # a `conftest.py` that cannot be imported is no collected file
+        os.lseek(said, max(os.fstat(said).st_size - SAID_CHARS, 0), os.SEEK_SET)
+        recorder.tell("collect", "conftest.py", {"message": os.read(said, SAID_CHARS).decode(errors="replace")})
     if coverage is not None:
         coverage.stop()
         tell_lines(coverage.get_data(), given["root"], out)
