@@ -3,7 +3,9 @@
 import pytest
 
 from repair_worlds import FILES, LEDGER, TESTS, copy_pytest
-from sandlot.interop.repositories.suite import RepositoryLayout, TestJob, open_suite
+from sandlot.core.errors import ConfigError
+from sandlot.interop.repositories.baseline import measure_baseline
+from sandlot.interop.repositories.suite import RepositoryLayout, TestJob, open_suite, put_files
 from sandlot.wiring.parts import open_backend
 
 WORDS = "tests/test_sums.py::test_words"
@@ -53,3 +55,12 @@ async def test_a_conftest_that_cannot_be_imported_says_what_it_misses(suite):
     [done] = await suite.run(TestJob(write={"tests/conftest.py": "import no_such_library\n"}))
     assert not done.reports
     assert "No module named 'no_such_library'" in done.not_collected["conftest.py"]
+
+
+async def test_a_repository_whose_tests_all_fail_says_why(suite):
+    need = "import pytest\n\n@pytest.fixture(autouse=True)\ndef compiled():\n    assert False, 'the extension is not built'\n"
+    texts = {"tests/test_sums.py": TESTS}
+    files = {"tests/conftest.py": need.encode()}
+    await put_files(suite.sandbox, files)
+    with pytest.raises(ConfigError, match=r"only 0 of its tests can be used .*the extension is not built"):
+        await measure_baseline(suite, texts, ())
