@@ -1,7 +1,7 @@
 """Repair tasks from published packages: bugs planted in each, and what the golden fix and doing nothing score.
 
     make bench NAME=packages
-    make bench NAME=packages ARGS="toolz==1.1.0 humanize==4.16.0 --limit 20"
+    make bench NAME=packages ARGS="toolz==1.2.0 humanize==4.16.0 --limit 20"
     make bench NAME=packages ARGS="sqlparse==0.5.3..0.5.4"
 
 `NAME==VERSION` plants bugs (`sandlot import package`), `NAME==OLD..NEW` takes what changed between releases (`sandlot import
@@ -19,9 +19,12 @@ from report import Report, Row, publish
 
 NAME = "packages"
 PACKAGES = (
-    "toolz==1.1.0",
-    "cachetools==6.2.1",
-    "sqlparse==0.5.3..0.5.4",
+    "toolz==1.2.0",
+    "cachetools==8.0.0",
+    "humanize==4.16.0",
+    "parse==1.22.4",
+    "natsort==8.4.0",
+    "wcwidth==0.9.4",
 )
 
 
@@ -42,7 +45,8 @@ def main() -> None:
 
 def columns(row: dict[str, Any]) -> dict[str, float | str]:
     if "error" in row:
-        return {"left out": f"could not be measured: {' '.join(row['error'].split())[-160:]}", "when": row["when"]}
+        why = row["error"].rpartition("sandlot: ")[2]
+        return {"left out": f"could not be measured: {' '.join(why.split())[-160:]}", "when": row["when"]}
     return {
         "golden": cell(row["golden"]),
         "noop": cell(row["noop"]),
