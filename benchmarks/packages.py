@@ -1,7 +1,7 @@
 """Repair tasks from published packages: bugs planted in each, and what the golden fix and doing nothing score.
 
     make bench NAME=packages
-    make bench NAME=packages ARGS="toolz==1.1.0 humanize==4.16.0 --limit 20"
+    make bench NAME=packages ARGS="toolz==1.2.0 humanize==4.16.0 --limit 20"
     make bench NAME=packages ARGS="sqlparse==0.5.3..0.5.4"
 
 `NAME==VERSION` plants bugs (`sandlot import package`), `NAME==OLD..NEW` takes what changed between releases (`sandlot import
@@ -10,7 +10,6 @@ that need no model, on `--audit` tasks.
 """
 
 import argparse
-from collections import Counter
 from functools import partial
 from typing import Any
 
@@ -20,9 +19,12 @@ from report import Report, Row, publish
 
 NAME = "packages"
 PACKAGES = (
-    "toolz==1.1.0",
-    "cachetools==6.2.1",
-    "sqlparse==0.5.3..0.5.4",
+    "toolz==1.2.0",
+    "cachetools==8.0.0",
+    "humanize==4.16.0",
+    "parse==1.22.4",
+    "natsort==8.4.0",
+    "wcwidth==0.9.4",
 )
 
 
@@ -43,13 +45,13 @@ def main() -> None:
 
 def columns(row: dict[str, Any]) -> dict[str, float | str]:
     if "error" in row:
-        return {"left out": f"could not be measured: {' '.join(row['error'].split())[-160:]}", "when": row["when"]}
-    reasons = Counter(row["left_out"])
+        why = row["error"].rpartition("sandlot: ")[2]
+        return {"left out": f"could not be measured: {' '.join(why.split())[-160:]}", "when": row["when"]}
     return {
         "golden": cell(row["golden"]),
         "noop": cell(row["noop"]),
-        "left out": reasons.most_common(1)[0][0][:80] if reasons else "",
-        "audit": row.get("audit", ""),
+        "left out": "; ".join(row.get("left_out_of", row["left_out"])),
+        "audit": " ".join([row.get("audit", "not run"), *sorted({finding["code"] for finding in row.get("findings", ())})]),
         "import, s": row["import_s"],
         "golden, s": row["golden_s"],
         "when": row["when"],

@@ -103,5 +103,6 @@ def functions_of(tree: ast.Module) -> dict[str, ast.FunctionDef | ast.AsyncFunct
 
 def _too_few(found: Baseline, first: JobResult) -> str:
     why = ", ".join(f"{count} {reason}" for reason, count in found.left_out.items())
-    said = next(iter(first.not_collected.values()), "")[-300:]
+    failures = Counter(str(each.said.get("message", "")) for each in first.reports if each.outcome in {"failed", "error"})
+    said = next(iter(first.not_collected.values()), "")[-300:] or next((text[:300] for text, _ in failures.most_common(1)), "")
     return f"only {len(found.seconds)} of its tests can be used ({why or 'none ran'}){': ' + said if said else ''}"

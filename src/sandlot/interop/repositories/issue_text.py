@@ -13,13 +13,17 @@ _RAISED = re.compile(r"Failed: DID NOT RAISE (?:any of )?(?P<errors>.+)", re.DOT
 _NOT_RAISED = re.compile(r"AssertionError: (?P<errors>\w+) not raised")
 _ERROR = re.compile(r"(?P<name>[A-Za-z_][\w.]*)(?:: ?(?P<text>.*))?\Z", re.DOTALL)
 _WHERE = re.compile(r"\n?\s*\+?\s*where .*", re.DOTALL)
+_UNTRUE = re.compile(r"assert (?P<negated>not )?(?P<value>.+)\n\s*\+\s+where (?P=value) = (?P<call>[^\n]+)")
+_VAGUE = "The result is not what it should be."
+_CONSTANTS = frozenset({"True", "False", "None"})
+"""Changes that an issue may name: they are values like any other."""
 
 
 def issue_of(package: str, report: TestReport, test_text: str, *, more: int = 0, change: str = "") -> str:
     """The text of an issue. `more` is how many other behaviours are broken; `change` is text that must not be in it."""
     seen = seen_in(report, test_text)
-    if change and len(change) > 3 and change in seen:
-        seen = "The result is not what it should be."
+    if len(change) > 3 and change not in _CONSTANTS and change in seen:
+        seen = _VAGUE
     lines = [
         f"There is a bug in `{package}`. It shows with {topic_of(report.test)}.",
         "",
@@ -45,7 +49,7 @@ def topic_of(test: str) -> str:
 
 def _words(name: str) -> str:
     name = re.sub(r"(?i)^tests?_?(?=.)|_?tests?$|TestCase$", "", name)
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name).replace("_", " ").strip().lower()
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", name).replace("_", " ").strip().lower()
 
 
 def seen_in(report: TestReport, test_text: str) -> str:
@@ -56,6 +60,8 @@ def seen_in(report: TestReport, test_text: str) -> str:
         raised = pattern.match(message)
         if raised:
             return f"Somewhere {_errors(raised['errors'])} should be raised, and nothing is."
+    if untrue := _UNTRUE.match(message.removeprefix("AssertionError: ")):
+        return _untrue(untrue)
     if compared := _COMPARED.match(_WHERE.sub("", _first_lines(message.removeprefix("AssertionError: ")))):
         return _comparison(compared, expected_first=expected_first)
     if compared := _UNITTEST.match(_first_lines(message)):
@@ -66,7 +72,12 @@ def seen_in(report: TestReport, test_text: str) -> str:
     error = _ERROR.match(message)
     if error and not error["name"].startswith(("AssertionError", "assert")):
         return _failed(error)
-    return "The result is not what it should be."
+    return _VAGUE
+
+
+def says_something(report: TestReport) -> bool:
+    """True if an issue about this failure has more to tell than that something is wrong."""
+    return seen_in(report, "") != _VAGUE
 
 
 def _failed(error: re.Match[str]) -> str:
@@ -74,8 +85,16 @@ def _failed(error: re.Match[str]) -> str:
     return f"It ends with an error that should not be there:\n\n    {_shown(said)}"
 
 
+def _untrue(untrue: re.Match[str]) -> str:
+    """An assertion that compares nothing: what was called, as pytest shows it, with values."""
+    wanted = "false" if untrue["negated"] else "true"
+    return f"This\n\n    {_shown(untrue['call'])}\n\nis `{_shown(untrue['value'])}`. It should be {wanted}."
+
+
 def _comparison(compared: re.Match[str], *, expected_first: bool) -> str:
     left, operator, right = compared["left"], compared["operator"], compared["right"]
+    if _shown(left) == _shown(right):
+        return _VAGUE  # they differ only in what is not shown
     if operator in {"==", "is"}:
         got, expected = (right, left) if expected_first else (left, right)
         return f"Got:\n\n    {_shown(got)}\n\nExpected:\n\n    {_shown(expected)}"

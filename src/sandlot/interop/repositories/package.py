@@ -50,6 +50,8 @@ _DISTRIBUTIONS = {
 """Names of distributions that differ from the module's."""
 DEFAULT_TASKS = 100
 _MAX_SUITES = 8
+_INSTALL_ROUNDS = 2
+"""A `conftest.py` that cannot be imported hides what the other files miss."""
 _Result = TypeVar("_Result")
 
 
@@ -116,10 +118,10 @@ async def _import_package(tree: SourceTree, source: str, folder: Path, limit: in
     async with AsyncExitStack() as stack:
         tools = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sandlot-tools-"))) / "tools"
         install(TOOLS, tools, python)
+        baseline, more = await _usable_baseline(tree, files, layout, (site, tools), python)
         backend = await stack.enter_async_context(open_backend())
         opened = partial(open_suite, backend, files, (site, tools), layout)
         suites = [await stack.enter_async_context(opened()) for _ in range(min(os.cpu_count() or 1, _MAX_SUITES))]
-        baseline, more = await _usable_baseline(suites[0], tree, files, site, python)
         bugs = await _plant(suites, tree, files, baseline, limit, tried)
     texts = _texts(tree, files)
     tasks = [task_of(tree, name, files[bug.path].decode(), texts, bug, number) for number, bug in enumerate(bugs, 1)]
@@ -136,27 +138,39 @@ async def _import_package(tree: SourceTree, source: str, folder: Path, limit: in
         left_out=(
             *(LeftOut(what=f"requirement {each}", why="no wheel of it could be installed") for each in (*missing, *more)),
             *(LeftOut(what=f"{count} tests", why=f"each {why}") for why, count in baseline.left_out.items()),
-            *(LeftOut(what=f"{count} bugs", why=why) for why, count in tried.items() if why != "task"),
+            *(LeftOut(what=f"{count} bugs", why=why) for why, count in tried.items() if count and why != "task"),
         ),
         notes=(f"{len(baseline.seconds)} tests of the package are used",),
     )
 
 
 async def _usable_baseline(
-    suite: Suite, tree: SourceTree, files: Mapping[str, bytes], site: Path, python: str
+    tree: SourceTree, files: Mapping[str, bytes], layout: RepositoryLayout, sites: tuple[Path, Path], python: str
 ) -> tuple[Baseline, list[str]]:
-    """What the tests do; modules that test files miss are installed once. Also what could not be installed."""
-    texts = _texts(tree, files)
-    baseline = await measure_baseline(suite, texts, tree.modules)
+    """What the tests do, with the modules that their files miss installed. Also what could not be installed.
+
+    Each measurement has a sandbox of its own: one that is open does not see whole what pip puts in place of its libraries.
+    """
+    texts, site = _texts(tree, files), sites[0]
+
+    async def measured() -> Baseline:
+        async with open_backend() as backend, open_suite(backend, files, sites, layout) as suite:
+            return await measure_baseline(suite, texts, tree.modules)
+
     own = {module.rpartition("/")[2].removesuffix(".py") for module in tree.modules}
-    needed = {name.partition(".")[0] for name in baseline.missing_modules} - own - {"tests", "test"}
     missing: list[str] = []
-    if needed:
-        names = [_DISTRIBUTIONS.get(name, name) for name in sorted(needed)]
-        missing = install((*PYTEST, *names), site, python, without=tree.name)
+    needed: set[str] = set()
+    for _ in range(_INSTALL_ROUNDS):
+        baseline = await measured()
+        new = {name.partition(".")[0] for name in baseline.missing_modules} - own - {"tests", "test"} - needed
+        if not new:
+            break
+        needed |= new
+        names = [_DISTRIBUTIONS.get(name, name) for name in sorted(new)]
+        missing += install((*PYTEST, *names), site, python, without=tree.name)
         write_metadata(tree, site)
-        if len(missing) < len(names):
-            baseline = await measure_baseline(suite, texts, tree.modules)
+    else:
+        baseline = await measured()
     if not baseline.seconds:
         raise ConfigError(f"package `{tree.name}`: none of its tests can be used; missing modules: {', '.join(sorted(needed))}")
     return baseline, missing

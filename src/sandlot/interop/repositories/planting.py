@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import anyio
 
 from sandlot.interop.repositories.baseline import Baseline, functions_of
+from sandlot.interop.repositories.issue_text import says_something
 from sandlot.interop.repositories.mutation import BugKind, Mutation, is_bug, mutations
 from sandlot.interop.repositories.suite import GRADED_TEST_S, GRADED_WALL_S, JobResult, Suite, TestJob, TestReport
 
@@ -21,6 +22,7 @@ _PER_FUNCTION = 6
 """Tasks about one function."""
 _BATCH = 8
 _MAX_OTHERS = 15
+_SLOW_TEST_S = 0.3
 _MUTANT_TEST_S = 3.0
 """Bugs often make endless loops; a test that takes so long is one."""
 _BITS = (True, True, False, True, True)
@@ -120,9 +122,9 @@ def _relevant(
 
 
 def _tests_of(lines: Mapping[int, tuple[str, ...]], first: int, last: int, baseline: Baseline) -> dict[str, None]:
-    """Tests that run a range of lines, the quick ones first."""
+    """Tests that run a range of lines, slow ones last. Exact times differ from run to run and would change the tasks."""
     found = {test for line in range(first, last + 1) for test in lines.get(line, ()) if test in baseline.seconds}
-    return dict.fromkeys(sorted(found, key=lambda test: (round(baseline.seconds[test], 2), _hash(test))))
+    return dict.fromkeys(sorted(found, key=lambda test: (baseline.seconds[test] > _SLOW_TEST_S, _hash(test))))
 
 
 async def plant(
@@ -202,9 +204,12 @@ async def _kept(
     jobs = [_job(baseline, [*bug.fail_to_pass, *bug.pass_to_pass], _broken(bug, sources)) for bug in bugs]
     again = await suite.run(*jobs, hash_seed=1, test_s=_MUTANT_TEST_S)
     steady = [sure for bug, result in zip(bugs, again, strict=True) if (sure := confirmed(bug, repeated(bug, result)))]
-    kept = await _without_marks(suite, sources, await _repairable(suite, baseline, steady))
+    repairable = await _repairable(suite, baseline, steady)
+    kept = await _without_marks(suite, sources, repairable)
     tried["task"] += len(kept)
-    tried["tests do not do the same when they are run again"] += len(bugs) - len(kept)
+    tried["the test of its issue does not fail again with other hashes"] += len(bugs) - len(steady)
+    tried["the test of its issue does not pass on the right source as it is graded"] += len(steady) - len(repairable)
+    tried["doing nothing gets marks, or a test that should pass fails"] += len(repairable) - len(kept)
     return kept
 
 
@@ -265,10 +270,12 @@ def judged(
         return None, "no test notices"
     if not failed or broken > _MAX_SHARE * len(baseline.seconds) or any("took more than" in _said(each) for each in failed):
         return None, "breaks everything, or only tests that cannot be graded"
-    failed.sort(key=lambda report: (report.said.get("depth", 9), len(_said(report)), report.test))
+    failed.sort(key=lambda report: (not says_something(report), report.said.get("depth", 9), len(_said(report)), report.test))
     told = failed[:MAX_FAIL_TO_PASS]
     if not passed:
         return None, "breaks everything, or only tests that cannot be graded"
+    if not says_something(told[0]):
+        return None, "no failure says what is wrong"
     return PlantedBug(candidate.path, candidate.mutation, tuple(each.test for each in told), tuple(passed), told[0]), ""
 
 

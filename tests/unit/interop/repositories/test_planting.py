@@ -1,4 +1,5 @@
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -51,6 +52,13 @@ def test_candidates_are_spread_over_functions_and_the_same_every_time():
     assert kinds[BugKind.BODY] >= 2
 
 
+def test_how_long_quick_tests_took_does_not_change_the_candidates():
+    slower = Baseline(
+        {test: seconds + 0.05 * (number % 2) for number, (test, seconds) in enumerate(SECONDS.items())}, BASE.lines, {}
+    )
+    assert list(candidates({PATH: LEDGER}, slower)) == list(candidates({PATH: LEDGER}, BASE))
+
+
 def test_a_line_that_no_test_runs_has_no_candidate():
     only = Baseline({"t::all": 0.1}, {PATH: {8: ("t::all",)}}, {})
     assert {each.mutation.line for each in candidates({PATH: LEDGER}, only)} <= {8, 7, 6}
@@ -67,6 +75,19 @@ def test_a_bug_is_kept_only_if_some_tests_fail_and_others_pass():
     assert (bug is not None, why) == (True, "")
     assert bug.fail_to_pass == (tests[0],)
     assert set(bug.pass_to_pass) == set(tests[1:])
+
+
+def test_an_issue_is_written_from_a_failure_that_says_something():
+    candidate = next(iter(candidates({PATH: LEDGER}, BASE)))
+    vague, telling, *others = sorted(SECONDS)
+    said = {vague: "AssertionError", telling: "assert 'a long value' == 'and another one'"}
+    reports = [TestReport(test, "failed", 0.01, {"message": text, "depth": 1}) for test, text in said.items()]
+    done = result(*((test, "passed") for test in others))
+    bug, _ = judged(candidate, replace(done, reports=(*reports, *done.reports)), BASE, frozenset(SECONDS))
+    assert bug is not None
+    assert bug.report.test == telling
+    only_vague = replace(done, reports=(reports[0], *done.reports))
+    assert judged(candidate, only_vague, BASE, frozenset(SECONDS)) == (None, "no failure says what is wrong")
 
 
 def test_a_test_that_does_not_follow_its_added_assertion_is_not_used():

@@ -58,15 +58,27 @@ def _with_prompt(env: Environment, task: Task) -> Task:
 
 
 def _sources(env: Environment) -> dict[str, str]:
-    """The text files of the author."""
+    """The text files of the author. Folders of the image, such as libraries, are for the sandbox: no environment imports them."""
     found: dict[str, str] = {}
+    image = _image_folders(env)
     for name, path in files_of(env):
+        if any(path.resolve().is_relative_to(folder) for folder in image):
+            continue
         if path.stat().st_size <= _SOURCE_BYTES:
             try:
                 found[name] = path.read_text()
             except UnicodeDecodeError:
                 continue
     return found
+
+
+def _image_folders(env: Environment) -> list[Path]:
+    """The folders of an image `host:FOLDER:FOLDER`."""
+    kind, *folders = (env.image or "").split(":")
+    if kind != "host" or env.source is None:
+        return []
+    base = env.source if env.source.is_dir() else env.source.parent
+    return [(base / folder).resolve() for folder in folders]
 
 
 def declarations_of(source: Path) -> Path:

@@ -125,7 +125,7 @@ class Recorder:
     """A pytest plugin: runs the tests of the job in their order, and writes a line when each is done."""
 
     def __init__(self, job, out, coverage):
-        self.job, self.out, self.coverage, self.phases = job, out, coverage, {}
+        self.job, self.out, self.coverage, self.phases, self.places = job, out, coverage, {}, {}
 
     def tell(self, *line):
         data = json.dumps(line).encode() + b"\n"
@@ -160,11 +160,15 @@ class Recorder:
         if self.coverage is not None:
             self.coverage.switch_context(nodeid)
 
+    def pytest_runtest_makereport(self, item, call):
+        """Keep where the test failed; pytest's own plugin makes the report, since this returns None."""
+        self.places = place_of(item, call.excinfo) if call.excinfo else {}
+
     def pytest_runtest_logreport(self, report):
         outcome, seconds, said = self.phases.pop(report.nodeid, ("passed", 0.0, ""))
         if outcome == "passed" and (report.outcome != "passed" or hasattr(report, "wasxfail")):
             kind = "error" if report.failed and report.when != "call" else report.outcome
-            outcome, said = ("xfail" if hasattr(report, "wasxfail") else kind), said_of(report)
+            outcome, said = ("xfail" if hasattr(report, "wasxfail") else kind), {**said_of(report), **self.places}
             if self.job.get("stop_when_late") and "TestTimeLimit" in str(report.longrepr):
                 self.tell("late", report.nodeid)
                 os._exit(0)
@@ -178,20 +182,15 @@ class Recorder:
 
 
 def said_of(report):
-    """The message of a failure and where in the tests it was raised: a dict, or None."""
+    """The message of a failure."""
     crash = getattr(report.longrepr, "reprcrash", None)
-    if crash is None:
-        return {"message": str(report.longrepr or "")[:SAID_CHARS]}
-    places = [
-        entry.reprfileloc
-        for entry in getattr(report.longrepr.reprtraceback, "reprentries", ())
-        if getattr(entry, "reprfileloc", None)
-    ]
-    return {
-        "message": crash.message[:SAID_CHARS],
-        "test_line": places[0].lineno if places else 0,
-        "depth": len(places),
-    }
+    return {"message": (crash.message if crash else str(report.longrepr or ""))[:SAID_CHARS]}
+
+
+def place_of(item, failure):
+    """The line of the test's file at which a test failed, and how many calls deep. Frames of pytest itself do not count."""
+    entries = item._traceback_filter(failure)
+    return {"test_line": entries[0].lineno + 1 if entries else 0, "depth": len(entries)}
 
 
 def time_limited(seconds):
@@ -238,12 +237,19 @@ def run_job(given, job, out):
         coverage = coverage_module.Coverage(data_file=None, config_file=False, source=job["coverage"])
         coverage.start()
     options = [f"-pno:{plugin}" for plugin in ("cacheprovider", "randomly", "xdist", "unraisableexception", "threadexception")]
-    options += ["-q", "--rootdir", given["root"], "-o", "addopts=", "--continue-on-collection-errors", "--tb=short"]
+    # `native`: pytest's own tracebacks parse each file anew for each failure, which takes longer than the tests
+    options += ["-q", "--rootdir", given["root"], "-o", "addopts=", "--continue-on-collection-errors", "--tb=native"]
     options += given.get("options", ())
     names = sorted({test for test, _ in job["tests"]}) or given["test_paths"]
     if len(names) > 500:  # whole files: thousands of names make a slow start
         names = sorted({name.partition("::")[0] for name in names})
-    pytest.main([*options, *names], plugins=[Recorder(job, out, coverage), time_limited(given["test_s"])])
+    recorder, said = Recorder(job, out, coverage), os.memfd_create("said")
+    if not job["tests"]:
+        os.dup2(said, 2)
+    code = pytest.main([*options, *names], plugins=[recorder, time_limited(given["test_s"])])
+    if code == pytest.ExitCode.USAGE_ERROR:  # a `conftest.py` that cannot be imported is no collected file
+        os.lseek(said, max(os.fstat(said).st_size - SAID_CHARS, 0), os.SEEK_SET)
+        recorder.tell("collect", "conftest.py", {"message": os.read(said, SAID_CHARS).decode(errors="replace")})
     if coverage is not None:
         coverage.stop()
         tell_lines(coverage.get_data(), given["root"], out)

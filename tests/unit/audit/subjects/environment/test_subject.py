@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from repair_worlds import write_repair
 from sandlot.audit.audit import AuditPlan, audit_subject
 from sandlot.audit.case import Case, regrade_with_answer, script_of
 from sandlot.audit.finding import Layer
@@ -60,6 +61,14 @@ def written(tmp_path, body: str = "pass") -> EnvironmentSubject:
 
 def says(task: str, text: str) -> Take:
     return Take(task=task, play=Script(name="says", turns=((Say(text),),)))
+
+
+async def test_libraries_of_the_image_are_not_sources_of_the_author(tmp_path):
+    folder = write_repair(tmp_path)
+    assert (folder / "site" / "pytest" / "__init__.py").is_file()
+    sources = (await EnvironmentSubject(str(folder)).describe()).sources
+    assert {"checks.py", "repositories/ledger-1.2/src/ledger/sums.py"} <= sources.keys()
+    assert not [path for path in sources if path.startswith("site/")]
 
 
 async def test_it_is_described_without_being_imported_here(tmp_path):
