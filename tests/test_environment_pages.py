@@ -13,7 +13,7 @@ from sandlot.env.load import load
 ROOT = Path(__file__).parent.parent
 PLACE = ROOT / "environments"
 NAMES = sorted(path.parent.name for path in PLACE.glob("*/README.md") if path.parent.name != "broken")
-SMALL = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+SMALL = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen", "fourteen")
 WORDS = {word: value for value, word in enumerate(SMALL, 2)} | {"seventeen": 17, "forty": 40, "forty-five": 45, "sixty-nine": 69}
 FACTS = dict.fromkeys(NAMES)
 
