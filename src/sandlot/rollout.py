@@ -45,17 +45,18 @@ async def run_rollout(parts: RolloutParts, task: Task, *, run: str, rollout: int
             await parts.wait_for_grading()
         with timed(trace.phases, "grade"):
             trace.outcome = Scored(await grade_trace(parts.grading, task, trace, blobs))
-            _score_seats(parts.grading, task, trace, trace.outcome.score)
         emit_graded(parts.sink, trace)
     return trace
 
 
 async def grade_trace(grading: Grading, task: Task, trace: Trace, blobs: Blobs) -> RubricScore:
-    """Grade a rollout from its stored evidence; used the first time and for re-grading."""
+    """Grade a rollout from its stored evidence, and give every seat its own score; used the first time and for re-grading."""
     limits = grading.env.limits.but(task.limits)
     with deadline(limits.grade_s, GradeError, f"grading task `{task.id}`"), images_stored_in(blobs):
         evidence = await load_evidence(grading.env, task, trace, blobs, grading.backend)
-        return await grade(grading.env, task, evidence, grading.judge, rubric=grading.rubric)
+        score = await grade(grading.env, task, evidence, grading.judge, rubric=grading.rubric)
+    _score_seats(grading, task, trace, score)
+    return score
 
 
 @asynccontextmanager
@@ -135,10 +136,10 @@ def record_outcome(trace: Trace) -> Generator[None]:
     """Turn an error into the trace's outcome, `Failed` or `Cancelled`. Cancellation of the task passes through."""
     try:
         yield
-    except StoreError:
-        raise  # a rollout that cannot be stored does not count: the run stops
     except Exception as error:  # noqa: BLE001 - the only catcher: a failed rollout is data, not a crash
         cause = unwrapped(error)
+        if isinstance(cause, StoreError):
+            raise cause from error.__cause__  # a rollout that cannot be stored does not count: the run stops
         trace.end = trace.end or End.CUT
         if isinstance(cause, StoppedByHook):
             trace.outcome = Cancelled(str(cause))

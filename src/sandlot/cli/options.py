@@ -167,6 +167,11 @@ class RunOptions:
         from sandlot.wiring.models import parse_prices  # noqa: PLC0415 - as above
 
         prompt_price, completion_price = parse_prices(self.price)
+        seats = parse_seats(self.seat)
+        if seats and (self.max_usd is not None or self.max_total_tokens is not None):
+            cap = "--max-usd" if self.max_usd is not None else "--max-total-tokens"
+            raise ConfigError(f"{cap} counts what --model spends, not the models of --seat; leave one of them out")
+        connections = max(self.at_once, 64)
         sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens)
         return RunConfig(
             env=env,
@@ -176,7 +181,7 @@ class RunOptions:
                 tokenizer=self.tokenizer,
                 kv_gib=self.kv_gib,
                 dtype=self.dtype,
-                connections=max(self.at_once, 64),
+                connections=connections,
                 max_total_tokens=self.max_total_tokens,
                 max_usd=self.max_usd,
                 usd_per_million_prompt=prompt_price,
@@ -197,7 +202,9 @@ class RunOptions:
             at_once=self.at_once,
             seed=seed,
             other_setting=self.other_setting,
-            seats=seats_config({name: ModelConfig(spec=spec, sampling=sampling) for name, spec in parse_seats(self.seat)}),
+            seats=seats_config(
+                {name: ModelConfig(spec=spec, sampling=sampling, connections=connections) for name, spec in seats}
+            ),
         )
 
 

@@ -91,7 +91,7 @@ def _spoken_by(message: Message, name: str) -> Message:
 def seat_trace(trace: Trace, seat: str) -> SeatTrace:
     """One seat's conversation out of a rollout's trace, with the seat's own end and score.
 
-    `ConfigError` if the trace has no such seat.
+    `ConfigError` if the trace has no such seat, or no score for it.
 
     - `trace`: the trace of a rollout in which several agents acted.
     - `seat`: the name of one of them.
@@ -126,7 +126,11 @@ def _agent_again(message: Message) -> Message:
 
 def _outcome(trace: Trace, record: SeatRecord) -> Outcome | None:
     """The seat's own score; a rollout that failed or was cancelled did so for every seat."""
-    return Scored(record.score) if isinstance(trace.outcome, Scored) and record.score is not None else trace.outcome
+    if not isinstance(trace.outcome, Scored):
+        return trace.outcome
+    if record.score is None:
+        raise ConfigError(f"rollout {trace.task}/{trace.rollout} has no scores of its seats; grade it again")
+    return Scored(record.score)
 
 
 def joint_end(ends: Mapping[str, End]) -> End:

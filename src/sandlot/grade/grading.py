@@ -8,6 +8,7 @@ Any error means there is no score. The time limit is the caller's cancel scope; 
 names the running check.
 """
 
+import copy
 import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from sandlot.core.concurrency.threads import off_loop
 from sandlot.core.errors import GradeError, NotInEvidence, SandlotError, boundary
 from sandlot.core.ports.grading import Evidence, Judge, Judgement
 from sandlot.core.rubric import Check, CheckResult, JudgeCheck, JudgeRecord, PythonCheck, Rubric, RubricScore
+from sandlot.core.seats import seat_trace
 from sandlot.core.task import Task
 from sandlot.core.types import digest
 from sandlot.grade.checks import Function, binding, result_of, result_without, run_check, run_check_async, suppressed_result
@@ -118,7 +120,7 @@ class _RunningChecks:
                 return
             function = self.functions[check.id]
             self.running = {check.id: name_of(function)}
-            self._settle(check, self._unasked(check) or run_check(check, function, self.evidence, self.task))
+            self._settle(check, self._unasked(check) or run_check(check, function, self._seen_by(check), self.task))
         self.running = {}
 
     async def _ask_one(self, check: Check) -> None:
@@ -128,9 +130,17 @@ class _RunningChecks:
             if isinstance(check, JudgeCheck):
                 result = await self._ask_judge(check)
             else:
-                result = await run_check_async(check, self.functions[check.id], self.evidence, self.task)
+                result = await run_check_async(check, self.functions[check.id], self._seen_by(check), self.task)
             del self.running[check.id]
         self._settle(check, result)
+
+    def _seen_by(self, check: Check) -> Evidence:
+        """The evidence; for a check of one seat, with that seat's answer."""
+        if not check.seat or check.seat not in self.evidence.trace.seats:
+            return self.evidence
+        seen = copy.copy(self.evidence)
+        seen.answer = seat_trace(self.evidence.trace, check.seat).answer
+        return seen
 
     def _settle(self, check: Check, result: CheckResult) -> None:
         self.results[check.id] = result
@@ -151,7 +161,8 @@ class _RunningChecks:
             raise GradeError(f"check `{check.id}`: there is no judge")
         try:
             with _as_grade_error(check):
-                view, images = view_of(check, self.evidence), images_for(check, self.evidence)
+                seen = self._seen_by(check)
+                view, images = view_of(check, seen), images_for(check, seen)
         except NotInEvidence as error:
             return result_without(check, error)
         if not images and not any(text.strip() for text in view.values()):

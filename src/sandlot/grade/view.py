@@ -15,7 +15,8 @@ from sandlot.core.image_formats import BadImageError, image_facts
 from sandlot.core.images import image_line, images_of
 from sandlot.core.ports.grading import Evidence
 from sandlot.core.rubric import IMAGE_VIEW, LAST_IMAGE, JudgeCheck, is_image_view
-from sandlot.core.trace import ImagePart, Reasoning, Tensor, Text, ToolCall, Trace
+from sandlot.core.seats import seat_trace
+from sandlot.core.trace import ImagePart, Node, Reasoning, Tensor, Text, ToolCall, Trace
 from sandlot.core.types import Json, digest
 from sandlot.grade.prompt import VIEW_CHARS, cut_middle
 
@@ -33,12 +34,13 @@ def view_of(check: JudgeCheck, evidence: Evidence) -> Mapping[str, str]:
 
 def images_for(check: JudgeCheck, evidence: Evidence) -> Mapping[str, ImagePart]:
     """The images that a check names, in order. `NotInEvidence` for one that is not there, or is no image."""
-    return {name: _image(name, evidence) for name in check.view if is_image_view(name)}
+    own = seat_trace(evidence.trace, check.seat) if check.seat in evidence.trace.seats else evidence.trace
+    return {name: _image(name, evidence, own) for name in check.view if is_image_view(name)}
 
 
-def _image(name: str, evidence: Evidence) -> ImagePart:
+def _image(name: str, evidence: Evidence, trace: Trace) -> ImagePart:
     if name == LAST_IMAGE:
-        seen = [image for node in evidence.trace.path() for image in images_of(node.message)]
+        seen = [image for node in trace.path() for image in images_of(node.message)]
         if not seen:
             raise NotInEvidence("the agent saw no image")
         return seen[-1]
@@ -61,10 +63,22 @@ def transcript(trace: Trace) -> str:
     return "\n".join([NOTE, *lines])
 
 
+def _spoken(trace: Trace) -> Iterator[tuple[Node, str]]:
+    """What was said in the end, without turns that were replaced; where several agents acted, each with its seat."""
+    if not trace.seats:
+        yield from ((node, "") for node in trace.path())
+        return
+    seats: dict[int, str] = {}
+    for seat, record in trace.seats.items():
+        at = record.nodes[-1] if record.nodes else None
+        while at is not None:
+            seats[at] = seat
+            at = trace.nodes[at].parent
+    yield from ((trace.nodes[at], seats[at]) for at in sorted(seats))
+
+
 def _entries(trace: Trace) -> Iterator[Json]:
-    seats = {number: seat for seat, record in trace.seats.items() for number in record.nodes}
-    told = [(node, seats[number]) for number, node in enumerate(trace.nodes) if seats] or [(node, "") for node in trace.path()]
-    for node, seat in told:
+    for node, seat in _spoken(trace):
         role = f"{seat}'s {node.message.role.value}" if seat else node.message.role.value
         for part in node.message.parts:
             if isinstance(part, Text):

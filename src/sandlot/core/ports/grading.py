@@ -31,7 +31,7 @@ class Evidence(Protocol):
     """
 
     answer: str
-    """The agent's last message."""
+    """The agent's last message. Where several agents act, a check of one seat gets that seat's, any other the last of all."""
     state: Any
     """The final `world.state`, of the type that the environment's `state` makes."""
     trace: Trace

@@ -93,7 +93,10 @@ class _ReplayPolicy:
     def _begin(self, trace: Trace) -> None:
         """Find the turns to repeat; where several agents acted, those of the seat that is played."""
         self._begun = True
-        if isinstance(trace, SeatTrace) and trace.seat in self._recorded.seats:
+        if isinstance(trace, SeatTrace):
+            seats = self._recorded.seats
+            if trace.seat not in seats:
+                raise ModelError(f"the recorded rollout has no seat `{trace.seat}`; its seats: {', '.join(seats) or 'none'}")
             self._recorded = seat_trace(self._recorded, trace.seat)
         self._turns = [index for index, node in enumerate(self._recorded.nodes) if node.is_turn]
         self._num_turns = len(self._turns) if self._until is None else min(self._until, len(self._turns))

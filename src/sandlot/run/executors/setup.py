@@ -10,6 +10,7 @@ from sandlot.core.task import Task
 from sandlot.core.types import digest
 from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import files_of
+from sandlot.run.config import seats_config
 from sandlot.run.executors.executor import ExecutorPlan
 from sandlot.run.executors.messages import SentFiles, SetUp
 from sandlot.wiring.config import ModelConfig
@@ -35,7 +36,7 @@ def setup_of(plan: ExecutorPlan, count: int) -> SetUp:
     env, config = plan.env, plan.config
     if env.source is None:
         raise ConfigError(f'environment `{env.name}` is not in a file, so workers cannot load it; run it with `on="local"`')
-    models = [model for model in (config.model, config.judge, config.user) if model is not None]
+    models = [model for model in (config.model, config.judge, config.user, *config.seat_models.values()) if model is not None]
     capped = next((model for model in models if model.max_usd is not None or model.max_total_tokens is not None), None)
     if capped is not None:
         raise ConfigError(
@@ -46,6 +47,7 @@ def setup_of(plan: ExecutorPlan, count: int) -> SetUp:
         model=_shared(config.model, count),
         judge=_shared(config.judge, count) if config.judge else None,
         user=_shared(config.user, count) if config.user else None,
+        seats=seats_config({name: _shared(model, count) for name, model in config.seat_models.items()}),
     )
     pool = math.ceil(min(config.at_once, _POOL) / count)
     return SetUp(config=divided, fingerprint=plan.fingerprint, cache=str(plan.cache), pool=pool)

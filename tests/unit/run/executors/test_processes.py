@@ -39,6 +39,23 @@ def test_connections_and_ready_sandboxes_are_divided(tmp_path):
     assert (setup.config.model.connections, setup.pool) == (16, 4)
 
 
+def test_the_models_of_seats_count_too(tmp_path):
+    def seated(**options) -> RunConfig:
+        seat = ModelConfig(spec="openai:m@http://x", **options)
+        return RunConfig(env=str(CHORES), model=ModelConfig(spec="scripted:golden"), seats={"seller": seat})
+
+    setup = setup_of(plan_of(tmp_path, seated(connections=64)), 4)
+    assert setup.config.seat_models["seller"].connections == 16
+    with pytest.raises(ConfigError, match="cap"):
+        setup_of(plan_of(tmp_path, seated(max_total_tokens=1000)), 4)
+    said = refused(
+        started(
+            "run", "haggle", "--model", "rookie", "--seat", "seller=openai:m@http://x", "--max-total-tokens", "9", cwd=tmp_path
+        )
+    )
+    assert "--max-total-tokens counts what --model spends, not the models of --seat" in said
+
+
 @pytest.mark.parametrize("given", ["0", "-1", "many", "1000", "2.5"])
 def test_a_number_of_processes_that_is_none_is_refused(given):
     with pytest.raises(ConfigError, match="give a number from 1 to"):
