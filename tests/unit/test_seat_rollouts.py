@@ -3,6 +3,7 @@
 import signal
 from pathlib import Path
 
+import anyio
 import pytest
 
 from sandlot import Agent, Constraint, Environment, Failed, Limits, Run, Scored, Seat, Task, run, run_async, seat_trace
@@ -186,6 +187,32 @@ def test_waiting_for_another_seat_takes_no_time_of_ones_own(tmp_path):
     trace = play(env, tmp_path, seats={"buyer": "scripted:hang"}).trace(TASK)
     assert trace.seats["seller"].end is End.TURN_LIMIT  # it waited 0.5 s for its first turn
     assert sum(trace.phases.values()) < 5 * 0.5
+
+
+def test_a_seat_whose_time_ends_before_the_end_of_a_round_does_not_hold_the_others_up(tmp_path):
+    solve, _ = saying(buyer="3 4", seller="9 7")
+    env = market(solve)
+    env.limits = Limits(turns=2, time_s=0.3)
+
+    @env.tool
+    async def work(world) -> str:
+        """Work on when the time is up."""
+        with anyio.CancelScope(shield=True):
+            await anyio.sleep(0.5)
+        return "done"
+
+    async def work_last(agent: Agent, task: Task) -> None:
+        await (agent.call("work") if agent.seat == "seller" else solve(agent, task))
+
+    env.marked.solution = work_last
+
+    async def play_for_a_while() -> Run:
+        with anyio.fail_after(20):
+            return await run_async(env, "scripted:golden", runs=tmp_path)
+
+    trace = anyio.run(play_for_a_while).trace(TASK)
+    assert [record.end for record in trace.seats.values()] == [End.TURN_LIMIT, End.TIME_LIMIT]
+    assert trace.evidence.state == {"said": [["buyer", "3"], ["buyer", "4"]], "rounds": [[1, 1, ""], [2, 2, ""]]}
 
 
 def test_a_flood_from_one_seat_is_cut_before_another_reads_it(tmp_path):

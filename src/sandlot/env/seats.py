@@ -71,7 +71,8 @@ class Rounds:
     async def _go_on(self) -> None:
         """Begin the next round if all have acted. An end is heard when the round is over; by seats that act in turn, at once."""
         if not self._to_act and not self._over:
-            await self._settle(self._number)
+            with anyio.CancelScope(shield=True):  # the time of the seat that acted last may be up; the others wait for this
+                await self._settle(self._number)
             self._number += 1
             self._decided.clear()
         self._over = self._over or (self._is_over() and (self._order == "in turn" or not self._to_act))
