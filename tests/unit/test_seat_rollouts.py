@@ -8,7 +8,8 @@ import pytest
 
 from sandlot import Agent, Constraint, Environment, Failed, Limits, Run, Scored, Seat, Task, run, run_async, seat_trace
 from sandlot.core.errors import ConfigError
-from sandlot.core.types import End
+from sandlot.core.trace import OUTPUT_CUT
+from sandlot.core.types import End, Role
 from sandlot.grade.view import transcript
 from sandlot.interop.export import ExportKind, export_run
 from sandlot.observe.events import RolloutEnded
@@ -220,8 +221,46 @@ def test_a_flood_from_one_seat_is_cut_before_another_reads_it(tmp_path):
     env = market(solve, rounds=1)
     env.limits = Limits(turns=1, tool_output_chars=100)
     own = seat_trace(play(env, tmp_path, seats={"buyer": "scripted:flood"}, tasks=(TASK,)).trace(TASK), "seller")
-    assert "characters cut]" in own.nodes[0].message.text
+    assert "cut" in own.nodes[0].message.text
     assert len(own.nodes[0].message.text) < 300
+
+
+def flooded(tmp_path, **limits: int):
+    """The trace of a seller whom the buyer tells 50 texts in each of two rounds."""
+    solve, _ = saying(buyer="3 4", seller="9 7")
+    env = market(solve)
+    env.limits = Limits(turns=2, **limits)
+    env.marked.setup = None
+
+    @env.tool
+    def shout(world) -> str:
+        """Shout."""
+        for number in range(50):
+            world.tell("seller", f"{number:03} " + "x" * 96)
+        return "shouted"
+
+    async def shout_first(agent: Agent, task: Task) -> None:
+        for _ in range(2):
+            await (agent.call("shout") if agent.seat == "buyer" else agent.say("9"))
+
+    env.marked.solution = shout_first
+    return seat_trace(play(env, tmp_path).trace(TASK), "seller")
+
+
+def test_many_texts_for_one_seat_are_cut_as_one_tool_result(tmp_path):
+    own = flooded(tmp_path, tool_output_chars=300)
+    heard = [node.message.text for node in own.nodes if node.message.role is Role.USER][:2]
+    assert [len(text) < 400 and "of 5049 characters cut here" in text for text in heard] == [True, True]
+    cut = [event.detail for event in own.events if event.kind == OUTPUT_CUT]
+    assert [(detail["chars"], detail["shown"]) for detail in cut] == [(5049, 300)] * 2
+
+
+def test_what_a_seat_is_told_counts_towards_its_output(tmp_path):
+    own = flooded(tmp_path, rollout_output_bytes=6_000)
+    first, second = [node.message.text for node in own.nodes if node.message.role is Role.USER][:2]
+    assert len(first) == len("Agree.\n") + 5049
+    assert second.endswith("[4098 bytes cut: this rollout's 6000 bytes of tool results are used up]")
+    assert [event.detail["bytes"] for event in own.events if event.kind == "tool_output_budget"] == [5049]
 
 
 def test_tools_of_a_seat_are_its_own_and_know_who_calls(tmp_path):

@@ -128,7 +128,7 @@ class SeatSession:
         await self._rounds.acted(self.seat)
         end = await self._rounds.wait_to_look(self.seat)
         self.waited_s += SYSTEM_CLOCK.monotonic() - acted_s
-        return self._session.hear(step, end)
+        return await self._session.hear(step, end)
 
     async def render(self) -> str:
         """The seat's conversation so far."""

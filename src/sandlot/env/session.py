@@ -194,28 +194,31 @@ class WorldSession:
             first = await self._user.user.open() if self._user else UserTurn(text=self.task.prompt)
         system = (self._seat and self._seat.system) or self._env.system
         opening = [text_message(Role.SYSTEM, system)] if system else []
-        self._messages = [*opening, await self._with_images(text_message(Role.USER, self._with_news(first.text)))]
-        return Step(messages=tuple(self._messages), events=first.events)
+        events = list(first.events)
+        prompt = text_message(Role.USER, await self._with_news(first.text, events))
+        self._messages = [*opening, await self._with_images(prompt)]
+        return Step(messages=tuple(self._messages), events=tuple(events))
 
-    def _with_news(self, text: str) -> str:
-        """A text, and what the seat was told since its last turn, each cut as a tool's result is."""
-        if self._seat is None:
-            return text
-        told, most = self.world.seats[self._seat.name], self.limits.tool_output_chars
-        news = [each if len(each) <= most else f"{each[:most]} [{len(each) - most} characters cut]" for each in told]
+    async def _with_news(self, text: str, events: list[Event]) -> str:
+        """A text, and what the seat was told since its last turn: all of it is cut as one tool result."""
+        told = self.world.seats[self._seat.name] if self._seat else []
+        news = "\n".join(filter(None, told))
         told.clear()
-        return "\n".join(filter(None, (text, *news)))
+        if news:
+            news = (await self._limit_output(ToolResult(call="", text=news), events)).text
+        return "\n".join(filter(None, (text, news)))
 
-    def hear(self, step: Step, end: End | None) -> Step:
+    async def hear(self, step: Step, end: End | None) -> Step:
         """The answer to a seat's action when it is to act again: with what it was told meanwhile, or with the end of all."""
         *results, last = step.messages or (text_message(Role.USER, ""),)
         if last.role is not Role.USER:
             results, last = [*results, last], text_message(Role.USER, "")
-        news = self._with_news(last.text)
+        events = list(step.events)
+        news = await self._with_news(last.text, events)
         goes_on = end is None and not results
         messages = (*results, text_message(Role.USER, news)) if news or goes_on else tuple(results)
         self._messages[len(self._messages) - len(step.messages) :] = messages
-        return msgspec.structs.replace(step, messages=messages, end=step.end or end)
+        return msgspec.structs.replace(step, messages=messages, end=step.end or end, events=tuple(events))
 
     async def _with_images(self, prompt: Message) -> Message:
         """The first message with the task's images."""
