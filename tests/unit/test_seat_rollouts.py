@@ -108,6 +108,33 @@ def test_an_end_in_turn_is_heard_before_the_next_seat_acts(tmp_path):
     assert seat_trace(trace, "seller").nodes[-1].message.text == "buyer: deal"
 
 
+@pytest.mark.parametrize(("order", "num_said"), [("in turn", 3), ("at once", 4)])
+def test_the_round_in_which_the_world_ends_is_settled_once(tmp_path, order, num_said):
+    solve, _ = saying(buyer="3 deal", seller="9 7")
+    trace = play(market(solve, rounds=5, order=order), tmp_path).trace(TASK)
+    assert trace.evidence.state["rounds"] == [[1, 2, ""], [2, num_said, ""]]
+
+
+def test_an_end_in_the_last_turn_of_a_seat_is_settled_once_and_heard(tmp_path):
+    solve, _ = saying(buyer="3 deal", seller="9 7")
+    trace = play(market(solve, rounds=2), tmp_path).trace(TASK)
+    assert trace.evidence.state["rounds"] == [[1, 2, ""], [2, 3, ""]]
+    assert [record.end for record in trace.seats.values()] == [End.TURN_LIMIT, End.DONE]
+
+
+@pytest.mark.parametrize("order", ["in turn", "at once"])
+def test_nobody_acts_in_a_world_that_setup_has_ended(tmp_path, order):
+    env = _checked_by("", seats=["a", "b"], order=order, state=lambda: {"rounds": 0})
+    env.setup(lambda world, _task: world.end())
+
+    @env.round
+    def settle(world, number):
+        world.state["rounds"] += 1
+
+    trace = run(env, "scripted:noop", runs=tmp_path).trace(TASK)
+    assert (trace.num_turns, trace.evidence.state["rounds"], trace.end) == (0, 0, End.DONE)
+
+
 def test_an_end_at_once_lets_the_others_finish_the_round(tmp_path):
     solve, _ = saying(buyer="3 deal", seller="9 7")
     trace = play(market(solve, rounds=5, order="at once"), tmp_path).trace(TASK)
