@@ -1,13 +1,14 @@
 """Several agents in one world: order, messages, scores of their own, failures, and what is stored."""
 
 import signal
+import threading
 from pathlib import Path
 
 import anyio
 import pytest
 
 from sandlot import Agent, Constraint, Environment, Failed, Limits, Run, Scored, Seat, Task, run, run_async, seat_trace
-from sandlot.core.errors import ConfigError
+from sandlot.core.errors import AuthorError, ConfigError
 from sandlot.core.trace import OUTPUT_CUT
 from sandlot.core.types import End, Role
 from sandlot.grade.view import transcript
@@ -330,6 +331,49 @@ def test_tools_of_a_seat_are_its_own_and_know_who_calls(tmp_path):
     assert seen["boss"] == (["stamp", "sign"], "You are the boss.\nWork.\nIt is stamped.")
     assert seen["clerk", "sign"].startswith("There is no tool `sign`.")
     assert trace.reward == 1.0
+
+
+def test_a_tool_that_runs_on_after_its_time_does_not_act_for_the_next_seat(tmp_path):
+    go_on, gone_on = threading.Event(), threading.Event()
+    seen: list[str] = []
+    env = _checked_by("", seats=["slow", "next"], state=lambda: {"finish": "?"})
+
+    @env.tool
+    def linger(world) -> str:
+        """Take longer than allowed."""
+        go_on.wait(20)
+        seen.append(world.seat)
+        for act in (lambda: world.tell("next", "I am still here."), world.end):
+            try:
+                act()
+            except AuthorError as error:
+                seen.append(str(error))
+        gone_on.set()
+        return "late"
+
+    @env.tool
+    def look(world) -> str:
+        """Let the other one go on, and say who looks."""
+        go_on.set()
+        gone_on.wait(20)
+        return world.seat
+
+    @env.finish
+    def finish(world, task):
+        world.state["finish"] = world.seat
+
+    @env.solution
+    async def solve(agent: Agent, task: Task) -> None:
+        for tool in ("linger", "look") if agent.seat == "slow" else ("look", "look"):
+            seen.append(await agent.call(tool))
+
+    env.limits = Limits(turns=2, tool_s=2)
+    trace = run(env, "scripted:golden", runs=tmp_path).trace(TASK)
+    late = "was called for seat `slow` after its time was up; it had no effect"
+    assert seen[:3] == ["slow", f"`world.tell` {late}", f"`world.end` {late}"]
+    assert [record.end for record in trace.seats.values()] == [End.TURN_LIMIT] * 2
+    assert "still here" not in str(trace.nodes)
+    assert trace.evidence.state["finish"] == ""
 
 
 def test_a_penalty_costs_the_seat_that_broke_the_rule(tmp_path):

@@ -145,7 +145,6 @@ def open_seats(env: Declaration, session: WorldSession) -> list[SeatSession]:
     world, limits = session.world, session.limits
 
     async def settle(number: int) -> None:
-        world.seat = ""
         if env.marked.round is not None:
             with pause_limits(), deadline(limits.tool_s, AuthorError, f"the end of round {number} of task `{session.task.id}`"):
                 await author.call(env.marked.round, world, number)

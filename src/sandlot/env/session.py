@@ -45,7 +45,7 @@ from sandlot.env.image import image_of
 from sandlot.env.initial import record_initial_files
 from sandlot.env.keeper import Keeper
 from sandlot.env.user import OpenUser, require_user
-from sandlot.env.world import LiveWorld, sandbox_of
+from sandlot.env.world import LiveWorld, answering, sandbox_of
 from sandlot.grade.gather import gather, keep_found
 from sandlot.sandbox.memory import MemoryFiles
 from sandlot.store.blobs import MemoryBlobs
@@ -232,8 +232,6 @@ class WorldSession:
     async def step(self, action: Message, *, num_tokens: int = 0) -> Step:
         """Process one assistant message: run its tool calls, or ask the user for a reply."""
         _require_action(action)
-        if self._seat is not None:
-            self.world.seat = self._seat.name
         if self._end is not None or not self._messages:
             raise HarnessError("`step` was called " + ("after the end" if self._end else "before `reset`"))
         self._num_turns += 1
@@ -339,7 +337,7 @@ class WorldSession:
         if self._user is None:
             return UserTurn(end=End.DONE)
         try:
-            with pause_limits():
+            with pause_limits(), answering(self._seat.name if self._seat else ""):
                 return await self._user.reply(text)
         except SandboxOutOfMemory:
             return UserTurn(end=self._out_of_memory(events))
@@ -389,7 +387,7 @@ class WorldSession:
         # Tools that share state or files run one after the other, in call order; waiting is outside the call's time limit.
         async with nullcontext() if tool.concurrent and self._env.concurrent else self._turn_taking:
             results: list[ToolResult] = []
-            with time_limit(self.limits.tool_s):
+            with time_limit(self.limits.tool_s), answering(self._seat.name if self._seat else ""):
                 results.append(await self._limit_output(await tool.call(self.world, call), events))
             await self._tell_colleagues(events, ends)
         if results:
