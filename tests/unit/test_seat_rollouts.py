@@ -1,13 +1,16 @@
 """Several agents in one world: order, messages, scores of their own, failures, and what is stored."""
 
 import signal
+import threading
 from pathlib import Path
 
+import anyio
 import pytest
 
 from sandlot import Agent, Constraint, Environment, Failed, Limits, Run, Scored, Seat, Task, run, run_async, seat_trace
-from sandlot.core.errors import ConfigError
-from sandlot.core.types import End
+from sandlot.core.errors import AuthorError, ConfigError
+from sandlot.core.trace import OUTPUT_CUT
+from sandlot.core.types import End, Role
 from sandlot.grade.view import transcript
 from sandlot.interop.export import ExportKind, export_run
 from sandlot.observe.events import RolloutEnded
@@ -106,6 +109,33 @@ def test_an_end_in_turn_is_heard_before_the_next_seat_acts(tmp_path):
     assert seat_trace(trace, "seller").nodes[-1].message.text == "buyer: deal"
 
 
+@pytest.mark.parametrize(("order", "num_said"), [("in turn", 3), ("at once", 4)])
+def test_the_round_in_which_the_world_ends_is_settled_once(tmp_path, order, num_said):
+    solve, _ = saying(buyer="3 deal", seller="9 7")
+    trace = play(market(solve, rounds=5, order=order), tmp_path).trace(TASK)
+    assert trace.evidence.state["rounds"] == [[1, 2, ""], [2, num_said, ""]]
+
+
+def test_an_end_in_the_last_turn_of_a_seat_is_settled_once_and_heard(tmp_path):
+    solve, _ = saying(buyer="3 deal", seller="9 7")
+    trace = play(market(solve, rounds=2), tmp_path).trace(TASK)
+    assert trace.evidence.state["rounds"] == [[1, 2, ""], [2, 3, ""]]
+    assert [record.end for record in trace.seats.values()] == [End.TURN_LIMIT, End.DONE]
+
+
+@pytest.mark.parametrize("order", ["in turn", "at once"])
+def test_nobody_acts_in_a_world_that_setup_has_ended(tmp_path, order):
+    env = _checked_by("", seats=["a", "b"], order=order, state=lambda: {"rounds": 0})
+    env.setup(lambda world, _task: world.end())
+
+    @env.round
+    def settle(world, number):
+        world.state["rounds"] += 1
+
+    trace = run(env, "scripted:noop", runs=tmp_path).trace(TASK)
+    assert (trace.num_turns, trace.evidence.state["rounds"], trace.end) == (0, 0, End.DONE)
+
+
 def test_an_end_at_once_lets_the_others_finish_the_round(tmp_path):
     solve, _ = saying(buyer="3 deal", seller="9 7")
     trace = play(market(solve, rounds=5, order="at once"), tmp_path).trace(TASK)
@@ -188,13 +218,77 @@ def test_waiting_for_another_seat_takes_no_time_of_ones_own(tmp_path):
     assert sum(trace.phases.values()) < 5 * 0.5
 
 
+def test_a_seat_whose_time_ends_before_the_end_of_a_round_does_not_hold_the_others_up(tmp_path):
+    solve, _ = saying(buyer="3 4", seller="9 7")
+    env = market(solve)
+    env.limits = Limits(turns=2, time_s=0.3)
+
+    @env.tool
+    async def work(world) -> str:
+        """Work on when the time is up."""
+        with anyio.CancelScope(shield=True):
+            await anyio.sleep(0.5)
+        return "done"
+
+    async def work_last(agent: Agent, task: Task) -> None:
+        await (agent.call("work") if agent.seat == "seller" else solve(agent, task))
+
+    env.marked.solution = work_last
+
+    async def play_for_a_while() -> Run:
+        with anyio.fail_after(20):
+            return await run_async(env, "scripted:golden", runs=tmp_path)
+
+    trace = anyio.run(play_for_a_while).trace(TASK)
+    assert [record.end for record in trace.seats.values()] == [End.TURN_LIMIT, End.TIME_LIMIT]
+    assert trace.evidence.state == {"said": [["buyer", "3"], ["buyer", "4"]], "rounds": [[1, 1, ""], [2, 2, ""]]}
+
+
 def test_a_flood_from_one_seat_is_cut_before_another_reads_it(tmp_path):
     solve, _ = saying(buyer="3 4", seller="9 7")
     env = market(solve, rounds=1)
     env.limits = Limits(turns=1, tool_output_chars=100)
     own = seat_trace(play(env, tmp_path, seats={"buyer": "scripted:flood"}, tasks=(TASK,)).trace(TASK), "seller")
-    assert "characters cut]" in own.nodes[0].message.text
+    assert "cut" in own.nodes[0].message.text
     assert len(own.nodes[0].message.text) < 300
+
+
+def flooded(tmp_path, **limits: int):
+    """The trace of a seller whom the buyer tells 50 texts in each of two rounds."""
+    solve, _ = saying(buyer="3 4", seller="9 7")
+    env = market(solve)
+    env.limits = Limits(turns=2, **limits)
+    env.marked.setup = None
+
+    @env.tool
+    def shout(world) -> str:
+        """Shout."""
+        for number in range(50):
+            world.tell("seller", f"{number:03} " + "x" * 96)
+        return "shouted"
+
+    async def shout_first(agent: Agent, task: Task) -> None:
+        for _ in range(2):
+            await (agent.call("shout") if agent.seat == "buyer" else agent.say("9"))
+
+    env.marked.solution = shout_first
+    return seat_trace(play(env, tmp_path).trace(TASK), "seller")
+
+
+def test_many_texts_for_one_seat_are_cut_as_one_tool_result(tmp_path):
+    own = flooded(tmp_path, tool_output_chars=300)
+    heard = [node.message.text for node in own.nodes if node.message.role is Role.USER][:2]
+    assert [len(text) < 400 and "of 5049 characters cut here" in text for text in heard] == [True, True]
+    cut = [event.detail for event in own.events if event.kind == OUTPUT_CUT]
+    assert [(detail["chars"], detail["shown"]) for detail in cut] == [(5049, 300)] * 2
+
+
+def test_what_a_seat_is_told_counts_towards_its_output(tmp_path):
+    own = flooded(tmp_path, rollout_output_bytes=6_000)
+    first, second = [node.message.text for node in own.nodes if node.message.role is Role.USER][:2]
+    assert len(first) == len("Agree.\n") + 5049
+    assert second.endswith("[4098 bytes cut: this rollout's 6000 bytes of tool results are used up]")
+    assert [event.detail["bytes"] for event in own.events if event.kind == "tool_output_budget"] == [5049]
 
 
 def test_tools_of_a_seat_are_its_own_and_know_who_calls(tmp_path):
@@ -237,6 +331,49 @@ def test_tools_of_a_seat_are_its_own_and_know_who_calls(tmp_path):
     assert seen["boss"] == (["stamp", "sign"], "You are the boss.\nWork.\nIt is stamped.")
     assert seen["clerk", "sign"].startswith("There is no tool `sign`.")
     assert trace.reward == 1.0
+
+
+def test_a_tool_that_runs_on_after_its_time_does_not_act_for_the_next_seat(tmp_path):
+    go_on, gone_on = threading.Event(), threading.Event()
+    seen: list[str] = []
+    env = _checked_by("", seats=["slow", "next"], state=lambda: {"finish": "?"})
+
+    @env.tool
+    def linger(world) -> str:
+        """Take longer than allowed."""
+        go_on.wait(20)
+        seen.append(world.seat)
+        for act in (lambda: world.tell("next", "I am still here."), world.end):
+            try:
+                act()
+            except AuthorError as error:
+                seen.append(str(error))
+        gone_on.set()
+        return "late"
+
+    @env.tool
+    def look(world) -> str:
+        """Let the other one go on, and say who looks."""
+        go_on.set()
+        gone_on.wait(20)
+        return world.seat
+
+    @env.finish
+    def finish(world, task):
+        world.state["finish"] = world.seat
+
+    @env.solution
+    async def solve(agent: Agent, task: Task) -> None:
+        for tool in ("linger", "look") if agent.seat == "slow" else ("look", "look"):
+            seen.append(await agent.call(tool))
+
+    env.limits = Limits(turns=2, tool_s=2)
+    trace = run(env, "scripted:golden", runs=tmp_path).trace(TASK)
+    late = "was called for seat `slow` after its time was up; it had no effect"
+    assert seen[:3] == ["slow", f"`world.tell` {late}", f"`world.end` {late}"]
+    assert [record.end for record in trace.seats.values()] == [End.TURN_LIMIT] * 2
+    assert "still here" not in str(trace.nodes)
+    assert trace.evidence.state["finish"] == ""
 
 
 def test_a_penalty_costs_the_seat_that_broke_the_rule(tmp_path):

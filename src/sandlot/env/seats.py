@@ -38,7 +38,7 @@ class Rounds:
         self._playing = list(seats)
         self._to_act = list(seats)
         self._decided: set[str] = set()
-        self._over = False
+        self._over = is_over()  # setup may have ended it
         self._number = 1
         self._changed = anyio.Event()
 
@@ -55,27 +55,29 @@ class Rounds:
 
     async def acted(self, seat: str) -> None:
         """Note that a seat has acted."""
-        self._to_act.remove(seat)
-        await self._go_on()
+        await self._go_on_after(seat)
 
     async def leave(self, seat: str) -> None:
         """Note that a seat takes no more turns."""
         self._playing.remove(seat)
         if seat in self._to_act:
-            self._to_act.remove(seat)
-            await self._go_on()
+            await self._go_on_after(seat)
 
     def _is_next(self, seat: str) -> bool:
         return self._to_act[:1] == [seat]
 
-    async def _go_on(self) -> None:
-        """Begin the next round if all have acted. An end is heard when the round is over; by seats that act in turn, at once."""
-        if not self._to_act and not self._over:
-            await self._settle(self._number)
+    async def _go_on_after(self, seat: str) -> None:
+        """End the round if all have acted, or if the seat has ended the world in its turn; then begin the next one."""
+        ends_it = self._order == "in turn" and self._is_next(seat) and self._is_over()
+        self._to_act.remove(seat)
+        if not self._over and (ends_it or not self._to_act):
+            self._to_act = []  # nobody acts while the round ends
+            with anyio.CancelScope(shield=True):  # the time of the seat that acted last may be up; the others wait for this
+                await self._settle(self._number)
             self._number += 1
             self._decided.clear()
-        self._over = self._over or (self._is_over() and (self._order == "in turn" or not self._to_act))
-        self._to_act = self._to_act or list(self._playing)
+            self._over = self._is_over()
+            self._to_act = list(self._playing)
         self._notify()
 
     async def _wait(self, until: Callable[[], bool]) -> None:
@@ -127,7 +129,7 @@ class SeatSession:
         await self._rounds.acted(self.seat)
         end = await self._rounds.wait_to_look(self.seat)
         self.waited_s += SYSTEM_CLOCK.monotonic() - acted_s
-        return self._session.hear(step, end)
+        return await self._session.hear(step, end)
 
     async def render(self) -> str:
         """The seat's conversation so far."""
@@ -143,7 +145,6 @@ def open_seats(env: Declaration, session: WorldSession) -> list[SeatSession]:
     world, limits = session.world, session.limits
 
     async def settle(number: int) -> None:
-        world.seat = ""
         if env.marked.round is not None:
             with pause_limits(), deadline(limits.tool_s, AuthorError, f"the end of round {number} of task `{session.task.id}`"):
                 await author.call(env.marked.round, world, number)

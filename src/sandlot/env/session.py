@@ -45,7 +45,7 @@ from sandlot.env.image import image_of
 from sandlot.env.initial import record_initial_files
 from sandlot.env.keeper import Keeper
 from sandlot.env.user import OpenUser, require_user
-from sandlot.env.world import LiveWorld, sandbox_of
+from sandlot.env.world import LiveWorld, answering, sandbox_of
 from sandlot.grade.gather import gather, keep_found
 from sandlot.sandbox.memory import MemoryFiles
 from sandlot.store.blobs import MemoryBlobs
@@ -194,28 +194,31 @@ class WorldSession:
             first = await self._user.user.open() if self._user else UserTurn(text=self.task.prompt)
         system = (self._seat and self._seat.system) or self._env.system
         opening = [text_message(Role.SYSTEM, system)] if system else []
-        self._messages = [*opening, await self._with_images(text_message(Role.USER, self._with_news(first.text)))]
-        return Step(messages=tuple(self._messages), events=first.events)
+        events = list(first.events)
+        prompt = text_message(Role.USER, await self._with_news(first.text, events))
+        self._messages = [*opening, await self._with_images(prompt)]
+        return Step(messages=tuple(self._messages), events=tuple(events))
 
-    def _with_news(self, text: str) -> str:
-        """A text, and what the seat was told since its last turn, each cut as a tool's result is."""
-        if self._seat is None:
-            return text
-        told, most = self.world.seats[self._seat.name], self.limits.tool_output_chars
-        news = [each if len(each) <= most else f"{each[:most]} [{len(each) - most} characters cut]" for each in told]
+    async def _with_news(self, text: str, events: list[Event]) -> str:
+        """A text, and what the seat was told since its last turn: all of it is cut as one tool result."""
+        told = self.world.seats[self._seat.name] if self._seat else []
+        news = "\n".join(filter(None, told))
         told.clear()
-        return "\n".join(filter(None, (text, *news)))
+        if news:
+            news = (await self._limit_output(ToolResult(call="", text=news), events)).text
+        return "\n".join(filter(None, (text, news)))
 
-    def hear(self, step: Step, end: End | None) -> Step:
+    async def hear(self, step: Step, end: End | None) -> Step:
         """The answer to a seat's action when it is to act again: with what it was told meanwhile, or with the end of all."""
         *results, last = step.messages or (text_message(Role.USER, ""),)
         if last.role is not Role.USER:
             results, last = [*results, last], text_message(Role.USER, "")
-        news = self._with_news(last.text)
+        events = list(step.events)
+        news = await self._with_news(last.text, events)
         goes_on = end is None and not results
         messages = (*results, text_message(Role.USER, news)) if news or goes_on else tuple(results)
         self._messages[len(self._messages) - len(step.messages) :] = messages
-        return msgspec.structs.replace(step, messages=messages, end=step.end or end)
+        return msgspec.structs.replace(step, messages=messages, end=step.end or end, events=tuple(events))
 
     async def _with_images(self, prompt: Message) -> Message:
         """The first message with the task's images."""
@@ -229,8 +232,6 @@ class WorldSession:
     async def step(self, action: Message, *, num_tokens: int = 0) -> Step:
         """Process one assistant message: run its tool calls, or ask the user for a reply."""
         _require_action(action)
-        if self._seat is not None:
-            self.world.seat = self._seat.name
         if self._end is not None or not self._messages:
             raise HarnessError("`step` was called " + ("after the end" if self._end else "before `reset`"))
         self._num_turns += 1
@@ -336,7 +337,7 @@ class WorldSession:
         if self._user is None:
             return UserTurn(end=End.DONE)
         try:
-            with pause_limits():
+            with pause_limits(), answering(self._seat.name if self._seat else ""):
                 return await self._user.reply(text)
         except SandboxOutOfMemory:
             return UserTurn(end=self._out_of_memory(events))
@@ -386,7 +387,7 @@ class WorldSession:
         # Tools that share state or files run one after the other, in call order; waiting is outside the call's time limit.
         async with nullcontext() if tool.concurrent and self._env.concurrent else self._turn_taking:
             results: list[ToolResult] = []
-            with time_limit(self.limits.tool_s):
+            with time_limit(self.limits.tool_s), answering(self._seat.name if self._seat else ""):
                 results.append(await self._limit_output(await tool.call(self.world, call), events))
             await self._tell_colleagues(events, ends)
         if results:

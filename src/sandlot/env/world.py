@@ -2,8 +2,9 @@
 
 import functools
 import posixpath
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Generator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, cast
@@ -25,6 +26,44 @@ MAX_ROLLOUT_IMAGE_BYTES = 256 * 2**20
 """Bytes of all images that tools show in one rollout."""
 _MAX_SHOWN = 1_000
 """Characters of a failed command, and of the end of its output, in an error message."""
+
+
+@dataclass(slots=True)
+class _Answer:
+    """For whom author code runs: a seat, or nobody in particular."""
+
+    seat: str = ""
+    given_up: bool = False
+    """Its time is up. A plain function goes on in its abandoned thread."""
+
+
+_answer: ContextVar[_Answer | None] = ContextVar("answer", default=None)
+"""Worker threads copy the context, so an abandoned one does not take the name of the seat that acts next."""
+
+
+@contextmanager
+def answering(seat: str) -> Generator[None]:
+    """Author code in the block answers a call or message of this seat, until the block is cancelled."""
+    answer = _Answer(seat)
+    token = _answer.set(answer)
+    try:
+        yield
+    except BaseException:
+        answer.given_up = True
+        raise
+    finally:
+        _answer.reset(token)
+
+
+def _answering_seat() -> str:
+    answer = _answer.get()
+    return answer.seat if answer else ""
+
+
+def _require_in_time(what: str) -> None:
+    answer = _answer.get()
+    if answer is not None and answer.given_up:
+        raise AuthorError(f"`world.{what}` was called for seat `{answer.seat}` after its time was up; it had no effect")
 
 
 def _failed(command: str, done: Completed) -> str:
@@ -79,14 +118,15 @@ class LiveWorld:
     seats: Mapping[str, list[str]] = field(default_factory=dict[str, list[str]])
     """Where several agents act: what each seat is to read before its next turn, by name."""
 
-    seat: str = ""
-    """The seat whose call or message is being answered."""
-
     ended: bool = False
     """True once `end` was called."""
 
+    seat = cast("str", property(lambda _world: _answering_seat()))  # for a type checker an attribute, as in `World`
+    """The seat whose call or message is being answered; empty in setup, between rounds and at the end."""
+
     def tell(self, seat: str, text: str) -> None:
         """Let a seat read a text before its next turn."""
+        _require_in_time("tell")
         if seat not in self.seats:
             raise AuthorError(f"`world.tell`: there is no seat `{seat}`; seats: {', '.join(self.seats) or 'none'}")
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - an author's value
@@ -95,6 +135,7 @@ class LiveWorld:
 
     def end(self) -> None:
         """End the rollout for all seats."""
+        _require_in_time("end")
         if not self.seats:
             raise AuthorError(
                 "`world.end`: this environment has no seats; the agent ends its rollout by a message without a call"
