@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sandlot.core.errors import ConfigError
+from sandlot.core.rubric import RubricScore
 from sandlot.core.seats import seat_trace
 from sandlot.core.tokens import NO_VERSION, path_indices, token_path
 from sandlot.core.trace import Scored, Trace
@@ -113,6 +114,14 @@ def score_of(trace: Trace) -> float:
     """The score of a scored trace."""
     assert isinstance(trace.outcome, Scored)
     return trace.outcome.score.value
+
+
+def learner_scores(trace: Trace, seats: Sequence[str]) -> list[RubricScore]:
+    """The scores of a rollout that the learning seats have, one for each; without seats its own. Empty if it has no score."""
+    if not isinstance(trace.outcome, Scored):
+        return []
+    whole = trace.outcome.score
+    return [trace.seats[seat].score or whole for seat in seats if seat in trace.seats] if seats else [whole]
 
 
 def rows_of(trace: Trace, *, learners: Sequence[str] = ("agent",)) -> tuple[Row, ...]:
