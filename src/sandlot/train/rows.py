@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sandlot.core.errors import ConfigError
 from sandlot.core.rubric import RubricScore
-from sandlot.core.seats import seat_trace
+from sandlot.core.seats import SeatTrace, seat_trace
 from sandlot.core.tokens import NO_VERSION, path_indices, token_path
 from sandlot.core.trace import Scored, Trace
 
@@ -135,6 +135,11 @@ def rows_of(trace: Trace, *, learners: Sequence[str] = ("agent",)) -> tuple[Row,
     return tuple(_row(trace, leaf, taken, learners) for leaf in _leaves(trace))
 
 
+def _key(trace: Trace) -> tuple[str, int]:
+    """The trace's key. Seats of one rollout are in different groups, so each is a rollout of its own; their names have no `/`."""
+    return (f"{trace.task}/{trace.seat}", trace.rollout) if isinstance(trace, SeatTrace) else trace.key
+
+
 def _leaves(trace: Trace) -> list[int]:
     """The nodes of turns after which nothing was sampled."""
     above: set[int] = set()
@@ -151,7 +156,7 @@ def _row(trace: Trace, leaf: int, taken: set[int], learners: Sequence[str]) -> R
     fresh = {index for index in path_indices(trace, leaf) if index not in taken and trace.nodes[index].message.agent in learners}
     taken |= fresh
     return Row(
-        rollout=trace.key,
+        rollout=_key(trace),
         ids=path.ids.astype(np.int32),
         trained=sampled & (path.mask == 1) & np.isin(path.nodes, list(fresh)),
         logprobs=np.where(sampled, path.logprobs, 0).astype(np.float32),
