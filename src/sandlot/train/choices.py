@@ -17,9 +17,11 @@ from random import Random
 import msgspec
 
 from sandlot.core.errors import ConfigError, boundary
+from sandlot.core.rubric import RubricScore
 from sandlot.core.task import Task
-from sandlot.core.trace import Scored, Trace
+from sandlot.core.trace import Trace
 from sandlot.store.lines import append_line, read_lines
+from sandlot.train.rows import learner_scores
 from sandlot.train.weights import GroupResult, TaskRecord, Weigh, weigh_equally
 
 FILE = "choices.jsonl"
@@ -54,11 +56,13 @@ class TaskChoices:
         *,
         seed: int,
         shares: Mapping[str, float] | None = None,
+        seats: Mapping[str, Sequence[str]] | None = None,
         weigh: Weigh = weigh_equally,
         file: Path | None = None,
     ) -> None:
-        """`tasks` of each environment by its name; `shares` are the environments' own weights; without `file` nothing is kept."""
+        """All by environment: its `tasks`, its own weight (`shares`), its `seats` that learn. Without `file` nothing is kept."""
         self._seed, self._weigh, self._file = seed, weigh, file
+        self._seats = seats or {}
         self._tasks = [(name, task) for name, each in tasks.items() for task in each]
         self.records = [TaskRecord(name, task.public()) for name, task in self._tasks]
         self._number = {(name, task.id): number for number, (name, task) in enumerate(self._tasks)}
@@ -85,7 +89,8 @@ class TaskChoices:
 
     def note(self, group: int, traces: Sequence[Trace]) -> None:
         """A group is learned from; its result counts from the next `settle` on."""
-        self.note_result(group, result_of(traces))
+        seats = self._seats.get(self.at(group).environment, ())
+        self.note_result(group, result_of([score for trace in traces for score in learner_scores(trace, seats)]))
 
     def note_result(self, group: int, result: GroupResult) -> None:
         """As `note`, for a group of an earlier sitting."""
@@ -170,9 +175,8 @@ def _shuffled(seed: int, epoch: int, count: int) -> tuple[int, ...]:
     return tuple(places)
 
 
-def result_of(traces: Sequence[Trace]) -> GroupResult:
-    """What a group came to."""
-    scores = [trace.outcome.score for trace in traces if isinstance(trace.outcome, Scored)]
+def result_of(scores: Sequence[RubricScore]) -> GroupResult:
+    """What a group came to, by the scores of its rollouts; where seats learn, by each one's own: then `scored` counts seats."""
     return GroupResult(len(scores), sum(score.passed for score in scores), math.fsum(score.value for score in scores))
 
 

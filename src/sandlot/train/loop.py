@@ -110,6 +110,7 @@ def _choices_of(run: Training) -> TaskChoices:
         {name: env.prepared.run.plan.tasks for name, env in envs.items()},
         seed=recipe.seed,
         shares={name: env.prepared.settings.weight for name, env in envs.items()},
+        seats={name: env.learning_seats for name, env in envs.items()},
         weigh=recipe.weigh or weigh_equally,
         file=run.path / CHOICES,
     )

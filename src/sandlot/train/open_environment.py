@@ -3,6 +3,7 @@
 Each has a run directory of its own. A training of one environment has just one of them, which is the training's directory.
 """
 
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import anyio.lowlevel
 from sandlot.core.errors import ConfigError, boundary
 from sandlot.core.ports.model import Sampling
 from sandlot.core.ports.session import Policies
+from sandlot.core.rubric import RubricScore
 from sandlot.core.task import Task
 from sandlot.core.trace import Trace
 from sandlot.core.types import Split, derive_seed
@@ -26,8 +28,10 @@ from sandlot.run.prepare import PreparedRun, manifest_of, prepare_run
 from sandlot.run.results import Run
 from sandlot.run.slots import Slots
 from sandlot.store.reader import RunReader
+from sandlot.train.choices import result_of
 from sandlot.train.recipe import Recipe
 from sandlot.train.report.summary import variant_place
+from sandlot.train.rows import learner_scores
 from sandlot.train.training_env import TrainingEnv, training_place
 from sandlot.train.weights import GroupResult
 from sandlot.wiring.config import ModelConfig, user_config
@@ -83,6 +87,8 @@ class OpenEnvironment:
 
     def group_results(self, size: int) -> dict[tuple[str, int], GroupResult]:
         """What the stored groups of earlier sittings came to, by task and number of the group."""
+        if self.learning_seats:
+            return self._seat_results(size)
         found: dict[tuple[str, int], GroupResult] = {}
         table = self.kept.table(["task", "rollout", "score", "passed"]) if self.kept is not None else None
         for task, rollout, score, passed in zip(*(column.to_pylist() for column in table.columns), strict=True) if table else ():
@@ -90,6 +96,13 @@ class OpenEnvironment:
                 before = found.get((task, rollout // size), GroupResult(0, 0, 0.0))
                 found[task, rollout // size] = GroupResult(before.scored + 1, before.passed + passed, before.score + score)
         return found
+
+    def _seat_results(self, size: int) -> dict[tuple[str, int], GroupResult]:
+        """As `group_results`, by the scores of the seats that learn, which only the traces have."""
+        found: defaultdict[tuple[str, int], list[RubricScore]] = defaultdict(list)
+        for trace in self.kept.traces() if self.kept is not None else ():
+            found[trace.task, trace.rollout // size] += learner_scores(trace, self.learning_seats)
+        return {key: result_of(scores) for key, scores in found.items() if scores}
 
     async def rollout(self, task: Task, number: int, players: Callable[[], Policies]) -> Trace:
         """One rollout to learn from: read if it is stored, else taken and stored."""

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sandlot.core.errors import ConfigError
-from sandlot.core.seats import seat_trace
+from sandlot.core.rubric import RubricScore
+from sandlot.core.seats import SeatTrace, seat_trace
 from sandlot.core.tokens import NO_VERSION, path_indices, token_path
 from sandlot.core.trace import Scored, Trace
 
@@ -115,6 +116,14 @@ def score_of(trace: Trace) -> float:
     return trace.outcome.score.value
 
 
+def learner_scores(trace: Trace, seats: Sequence[str]) -> list[RubricScore]:
+    """The scores of a rollout that the learning seats have, one for each; without seats its own. Empty if it has no score."""
+    if not isinstance(trace.outcome, Scored):
+        return []
+    whole = trace.outcome.score
+    return [trace.seats[seat].score or whole for seat in seats if seat in trace.seats] if seats else [whole]
+
+
 def rows_of(trace: Trace, *, learners: Sequence[str] = ("agent",)) -> tuple[Row, ...]:
     """The rows of a trace, in the order their last turns were taken; `ConfigError` for one whose tokens are not exact."""
     if not trace.trainable:
@@ -124,6 +133,11 @@ def rows_of(trace: Trace, *, learners: Sequence[str] = ("agent",)) -> tuple[Row,
         )
     taken: set[int] = set()
     return tuple(_row(trace, leaf, taken, learners) for leaf in _leaves(trace))
+
+
+def _key(trace: Trace) -> tuple[str, int]:
+    """The trace's key. Seats of one rollout are in different groups, so each is a rollout of its own; their names have no `/`."""
+    return (f"{trace.task}/{trace.seat}", trace.rollout) if isinstance(trace, SeatTrace) else trace.key
 
 
 def _leaves(trace: Trace) -> list[int]:
@@ -142,7 +156,7 @@ def _row(trace: Trace, leaf: int, taken: set[int], learners: Sequence[str]) -> R
     fresh = {index for index in path_indices(trace, leaf) if index not in taken and trace.nodes[index].message.agent in learners}
     taken |= fresh
     return Row(
-        rollout=trace.key,
+        rollout=_key(trace),
         ids=path.ids.astype(np.int32),
         trained=sampled & (path.mask == 1) & np.isin(path.nodes, list(fresh)),
         logprobs=np.where(sampled, path.logprobs, 0).astype(np.float32),

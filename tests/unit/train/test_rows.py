@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 from made_traces import cancelled, failed
 from sandlot.core.errors import ConfigError
 from sandlot.core.rubric import RubricScore
+from sandlot.core.seats import begin_seat, join_seats
 from sandlot.core.trace import Node, Scored, Tokens, Trace, text_message
 from sandlot.core.types import Role
-from sandlot.train.rows import group_of, rows_of
+from sandlot.train.algorithms.token_weights import token_weights
+from sandlot.train.rows import group_of, rows_of, split_by_seat
 
 
 def node(parent, text, given, ids):
@@ -45,6 +47,19 @@ def test_forks_train_each_sampled_token_exactly_once(data):
     assert sorted(trained.tolist()) == sorted(number for number, size in enumerate(sizes) for _ in range(size))
     assert all((row.versions[row.trained] == 3).all() and (row.turns[row.trained] == row.ids[row.trained]).all() for row in rows)
     assert not any(row.trained[row.ids >= 900].any() for row in rows)
+
+
+def test_a_talkative_seat_does_not_take_the_weight_of_the_other():
+    trace = Trace(run="r", task="t", rollout=0, seed=0)
+    spoken = [begin_seat(trace, name) for name in ("brief", "talkative")]
+    for seat, size in zip(spoken, (1, 9), strict=True):
+        seat.append(Node(message=text_message(Role.USER, "go")))
+        seat.append(node(0, "turn", [900], [7] * size))
+    join_seats(trace, spoken)
+    trace.outcome = Scored(RubricScore(points=1, possible=1, value=1.0))
+    rows = [row for (own,) in split_by_seat([trace], ("brief", "talkative")) for row in rows_of(own)]
+    assert [weights.sum() for weights in token_weights(rows, "rollout")] == pytest.approx([0.5, 0.5])
+    assert rows_of(tree([0], [2]))[0].rollout == ("t", 0)  # without seats, the rollout's
 
 
 def test_failed_and_cancelled_rollouts_never_enter_a_group():

@@ -16,6 +16,7 @@ from sandlot.observe.training_records import Learned
 from sandlot.run.results import Run
 from sandlot.train.recipe import Recipe
 from sandlot.train.report.by_environment import environments_section
+from sandlot.train.report.heldout import heldout_summary
 from sandlot.train.report.progress import TrainingProgress
 from sandlot.train.report.summary import Heldout, Level, Outcome, Paired, evaluation_runs, outcome_of, write_outcome
 
@@ -266,7 +267,7 @@ def _skills(runs: Sequence[Run]) -> str:
     """The scores by tag before and after."""
     if len(runs) < 2:
         return ""
-    before, after = runs[0].summary().tags, runs[-1].summary().tags
+    before, after = (heldout_summary({run.manifest.environment: run}).tags for run in (runs[0], runs[-1]))
     rows = "".join(
         f"<tr><td>{escape(tag)}</td><td>{before[tag].tasks}</td><td>{_range(before[tag].score)}</td><td>{_range(after[tag].score)}</td>"
         f"{_change_cell(before[tag].score, after[tag].score)}</tr>"

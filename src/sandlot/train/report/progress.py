@@ -14,12 +14,12 @@ from sandlot.core.disk import write_file
 from sandlot.core.stats.intervals import Interval, Sums, spread_of
 from sandlot.core.trace import Scored, Trace
 from sandlot.observe.training_records import Collapse, EnvironmentScore, EnvironmentStep, Learned, Measured, WentBack
-from sandlot.run.pooled import pooled_summary
 from sandlot.run.results import Run
 from sandlot.train.algorithms.algorithms import Imitate, teaches
 from sandlot.train.guard import find_collapse
 from sandlot.train.recipe import Recipe
 from sandlot.train.report.diversity import diversity_of
+from sandlot.train.report.heldout import heldout_summary
 from sandlot.train.reward_model import RewardModel
 from sandlot.train.rows import Group, score_of
 from sandlot.train.tally import Update
@@ -250,9 +250,12 @@ def _mean(tasks: Sequence[str], values: Sequence[float]) -> tuple[float, float]:
 
 
 def summarise_evaluation(version: int, runs: Mapping[str, Run], below: Path) -> Measured:
-    """The figures of one evaluation, over the held-out tasks of all environments and by environment."""
+    """The figures of one evaluation, over the held-out tasks of all environments and by environment.
+
+    Where several agents act, the scores are those of the seats that learn: the best version is chosen by them.
+    """
     first = next(iter(runs.values()))
-    summary = pooled_summary(runs)
+    summary = heldout_summary(runs)
     score, passed = _known(summary.score), _known(summary.pass_rate)
     return Measured(
         version=version,
@@ -265,12 +268,12 @@ def summarise_evaluation(version: int, runs: Mapping[str, Run], below: Path) -> 
         rollouts=summary.rollouts,
         failed=sum(summary.failed.values()),
         run=str(first.path.relative_to(below)),
-        environments={name: _environment_score(run, below) for name, run in runs.items()},
+        environments={name: _environment_score(name, run, below) for name, run in runs.items()},
     )
 
 
-def _environment_score(run: Run, below: Path) -> EnvironmentScore:
-    summary = run.summary()
+def _environment_score(name: str, run: Run, below: Path) -> EnvironmentScore:
+    summary = heldout_summary({name: run})
     mean, low, high = _known(summary.score)
     return EnvironmentScore(
         mean=mean,

@@ -9,11 +9,11 @@ from sandlot.core.disk import write_file
 from sandlot.core.stats.intervals import Interval
 from sandlot.observe.training_records import Diversity, Measured
 from sandlot.run.compare import RunComparison
-from sandlot.run.pooled import pooled_comparison, pooled_summary
 from sandlot.run.results import Run
 from sandlot.run.summary import Summary
 from sandlot.train.checkpoint import ADAPTER, MODEL
 from sandlot.train.recipe import Recipe
+from sandlot.train.report.heldout import heldout_comparison, heldout_summary
 from sandlot.train.report.progress import TrainingProgress
 
 FILE = "summary.json"
@@ -144,7 +144,7 @@ def outcome_of(progress: TrainingProgress, recipe: Recipe, sandbox: str) -> Outc
     path, run = progress.path, Run(progress.path)
     lines = progress.evaluations
     runs = [evaluation_runs(path, line) for line in (lines[0], lines[-1])] if lines else []
-    measured = [pooled_summary(each) for each in runs]
+    measured = [heldout_summary(each) for each in runs]
     before, after = map(_heldout, (lines[0], lines[-1]), measured) if lines else (None, None)
     compared = len(lines) > 1
     best = progress.best
@@ -168,7 +168,7 @@ def outcome_of(progress: TrainingProgress, recipe: Recipe, sandbox: str) -> Outc
         failed=sum(step.failed for step in progress.steps) + sum(line.failed for line in progress.evaluations),
         heldout_before=before,
         heldout_after=after,
-        paired=_paired(pooled_comparison(*runs)) if compared else None,
+        paired=_paired(heldout_comparison(*runs)) if compared else None,
         best_version=best.version if best else None,
         best_weights=_below(path, kept, MODEL),
         best_adapter=_below(path, kept, ADAPTER),
@@ -198,7 +198,9 @@ def _environment(name: str, run: Run, progress: TrainingProgress) -> Environment
     learned = [step for step in steps if step.groups]
     runs = [evaluation_runs(progress.path, line)[name] for line in (lines[0], lines[-1])] if lines else []
     before, after = (
-        (_heldout(line, run.summary()) for line, run in zip((lines[0], lines[-1]), runs, strict=True)) if lines else (None, None)
+        (_heldout(line, heldout_summary({name: run})) for line, run in zip((lines[0], lines[-1]), runs, strict=True))
+        if lines
+        else (None, None)
     )
     scores = [line.environments[name] for line in lines if name in line.environments]
     return EnvironmentOutcome(
@@ -210,7 +212,7 @@ def _environment(name: str, run: Run, progress: TrainingProgress) -> Environment
         passed=learned[-1].passed if learned else None,
         heldout_before=before,
         heldout_after=after,
-        paired=_paired(runs[0].compare(runs[1])) if len(lines) > 1 else None,
+        paired=_paired(heldout_comparison({name: runs[0]}, {name: runs[1]})) if len(lines) > 1 else None,
     )
 
 
@@ -222,12 +224,12 @@ def variant_place(plain: Path, name: str) -> Path:
 def _robustness(recipe: Recipe, first: Mapping[str, Run], last: Mapping[str, Run]) -> Iterable[tuple[str, Robustness]]:
     for name in recipe.evaluation.variants:
         before, after = (_varied(plain, name) for plain in (first, last))
-        paired = pooled_comparison(last, after, despite_setting=True) if after else None
+        paired = heldout_comparison(last, after, despite_setting=True) if after else None
         yield (
             name,
             Robustness(
-                before=_level(pooled_summary(before).score) if before else None,
-                after=_level(pooled_summary(after).score) if after else None,
+                before=_level(heldout_summary(before).score) if before else None,
+                after=_level(heldout_summary(after).score) if after else None,
                 change=_level(paired.score) if paired else None,
                 p_value=paired.p_value if paired else None,
             ),
