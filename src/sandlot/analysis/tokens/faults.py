@@ -6,11 +6,12 @@ no structural fault.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
 import msgspec
 
+from sandlot.core.seats import seat_trace
 from sandlot.core.tokens import exact_leaves, has_exact_tokens, unpacked_ids
 from sandlot.core.trace import Node, Tokens, Trace
 
@@ -72,12 +73,20 @@ class TokenFault(msgspec.Struct, frozen=True, kw_only=True):
 
 def structure_faults(trace: Trace) -> list[TokenFault]:
     """All faults that the trace alone shows; a trace that is trained on has none."""
+    if not trace.seats:
+        return _trace_faults(trace, range(len(trace.nodes)))
+    # Each seat as the single agent that it is trained as: what one may do does not excuse another.
+    return [fault for name, seat in trace.seats.items() for fault in _trace_faults(seat_trace(trace, name), seat.nodes)]
+
+
+def _trace_faults(trace: Trace, places: Sequence[int]) -> list[TokenFault]:
+    """The faults of one agent's trace; `places` are its nodes in the stored one."""
     found: list[TokenFault] = []
     for index, node in enumerate(trace.nodes):
         found += (TokenFault(code=code, node=index, detail=detail) for code, detail in _node_faults(node))
     if not any(fault.code is FaultCode.TORN for fault in found):
-        found += _tree_faults(trace)
-    return found
+        found += _tree_faults(trace, places)
+    return [msgspec.structs.replace(fault, node=places[fault.node]) for fault in found]
 
 
 _Faults = Iterator[tuple[FaultCode, str]]
@@ -118,18 +127,19 @@ def _column_faults(tokens: Tokens, agent: str) -> _Faults:
         yield FaultCode.VERSIONS_SUM, f"{num} ids, {counted} with a weight version"
 
 
-def _tree_faults(trace: Trace) -> Iterator[TokenFault]:
+def _tree_faults(trace: Trace, places: Sequence[int]) -> Iterator[TokenFault]:
     seen: dict[tuple[int | None, bytes, bytes], int] = {}
     for index, node in enumerate(trace.nodes):
         if not node.sampled or node.tokens is None:
             continue
         twin = seen.setdefault((node.parent, node.tokens.ids, node.tokens.logprobs), index)
         if twin != index:
-            yield TokenFault(code=FaultCode.DOUBLED, node=index, detail=f"the same tokens as node {twin}, with the same parent")
+            detail = f"the same tokens as node {places[twin]}, with the same parent"
+            yield TokenFault(code=FaultCode.DOUBLED, node=index, detail=detail)
         yield from _path_faults(trace, index, node)
     branches = list(exact_leaves(trace))
     num_explained = sum(event.kind in {"drift", "intervention"} for event in trace.events)
-    if len(branches) > max(1, len(trace.seats)) + num_explained:
+    if len(branches) > 1 + num_explained:
         yield TokenFault(
             code=FaultCode.SILENT_FORK,
             node=branches[0],
