@@ -40,7 +40,7 @@ class EnvironmentScore(msgspec.Struct, frozen=True, kw_only=True):
     """The held-out tasks of one environment in an evaluation."""
 
     mean: float
-    """Mean score."""
+    """Mean score; where several agents act, of those that learn."""
     low: float
     high: float
     """95 % interval of the mean score."""

@@ -18,7 +18,7 @@ class GroupResult:
     """What one group of a task came to."""
 
     scored: int
-    """Rollouts with a score; failed ones say nothing about the task."""
+    """Rollouts with a score, or learning seats of them; failed ones say nothing about the task."""
     passed: int
     """Of these, with full marks."""
     score: float
