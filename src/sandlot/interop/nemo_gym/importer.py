@@ -30,7 +30,7 @@ from sandlot.interop.untrusted import read_text, source_digest
 _OPTIONS = ("python", "data", "config", "score")
 _TURNS = 40
 _WORLD = '''\
-"""A resources server of {requires}, run by its own package in a process of its own."""
+"""A resources server of NeMo Gym, run by its own package in a process of its own."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ from sandlot import Task, World
 from sandlot.interop.nemo_gym.world import ResourcesWorld, record_reward
 
 ROWS = Path(__file__).parent / "data" / "rows.jsonl"
-SOURCES = [ResourcesWorld(source={source}, requires="{requires}", rows=ROWS)]
+SOURCES = [ResourcesWorld(source={source}, requires={requires!r}, rows=ROWS)]
 
 
 async def finish(world: World, task: Task) -> None:
