@@ -125,6 +125,27 @@ def test_doing_nothing_scores_what_tau_bench_gives_if_the_user_ends_and_0_if_not
     assert set(endless.values()) == {0.0}
 
 
+def test_what_was_said_before_a_transfer_counts(folder, tmp_path):
+    retail = folder / "tau_bench" / "envs" / "retail" / "__init__.py"
+    wanted = 'Task(instruction="You want a person.", actions=[Action(name="transfer", kwargs={})], outputs='
+    retail.write_text(retail.read_text().replace(f"{wanted}[]", f'{wanted}["8"]'))
+    env, _ = imported(folder, tmp_path)
+
+    async def says_and_transfers(agent, task):
+        await agent.say("It is 8.")
+        await agent.call("transfer")
+        await agent.say(CLOSING)
+
+    async def transfers_and_says(agent, task):
+        await agent.call("transfer")
+        await agent.say("It is 8.")
+
+    env.marked.solution = says_and_transfers
+    assert rewards(env, "scripted:golden", tmp_path)[0]["retail-test-2"] == 1.0
+    env.marked.solution = transfers_and_says
+    assert rewards(env, "scripted:golden", tmp_path)[0]["retail-test-2"] == 0.0
+
+
 def test_a_reward_that_is_neither_0_nor_1_is_no_reward(folder, tmp_path):
     base = folder / "tau_bench" / "envs" / "base.py"
     base.write_text(base.read_text().replace("REWARD = float", "REWARD = lambda right: 0.5"))

@@ -56,6 +56,7 @@ class Domain:
         self.env = getattr(module, CLASSES[domain])(user_strategy="human", task_split=split, task_index=0)
         self.env.user = SilentUser()
         self.final = None
+        self.num_said = 0
 
     def facts(self):
         """The tools, the policy and the tasks."""
@@ -67,8 +68,15 @@ class Domain:
         self.env.reset(task_index=index)
         return {}
 
-    def call(self, name, arguments):
-        """One call of a tool."""
+    def hear(self, said):
+        """Take what the agent has said so far: `Env` looks for outputs in it, also when a tool ends the conversation."""
+        for text in said[self.num_said :]:
+            self.env.step(self.action(name=RESPOND, kwargs={"content": text}))
+        self.num_said = len(said)
+
+    def call(self, said, name, arguments):
+        """One call of a tool, after the agent has said this."""
+        self.hear(said)
         response = self.env.step(self.action(name=name, kwargs=arguments))
         if response.done:
             self.final = response
@@ -78,8 +86,7 @@ class Domain:
         """The reward if the user ends the conversation now, after the agent has said this."""
         if self.final is not None:
             return self._result(self.final.info.reward_info)
-        for text in said:
-            self.env.step(self.action(name=RESPOND, kwargs={"content": text}))
+        self.hear(said)
         return self._result(self.env.calculate_reward())
 
     def _result(self, found):
