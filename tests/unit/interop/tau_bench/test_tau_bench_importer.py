@@ -154,6 +154,17 @@ def test_a_reward_that_is_neither_0_nor_1_is_no_reward(folder, tmp_path):
     assert {trace.outcome.side for trace in run} == {"grader"}
 
 
+def test_a_reward_of_another_type_is_no_reward(folder, tmp_path):
+    types, base = folder / "tau_bench" / "types.py", folder / "tau_bench" / "envs" / "base.py"
+    types.write_text(types.read_text().replace("reward: float", "reward: object"))
+    base.write_text(base.read_text().replace("REWARD = float", "REWARD = lambda right: right or 0.0"))
+    env, report = imported(folder, tmp_path)
+    assert [left.what for left in report.left_out] == ["test task 1", "test task 2", "test task 3"]  # True for nothing
+    _, run = rewards(env, "scripted:golden", tmp_path)
+    failed = run.trace("retail-test-0").outcome
+    assert (failed.side, "got `bool`" in failed.message) == ("grader", True)
+
+
 def test_files_that_have_changed_since_the_import_are_not_run(folder, tmp_path):
     env, _ = imported(folder, tmp_path)
     (folder / "tau_bench" / "envs" / "retail" / "__init__.py").write_text("raise SystemExit")

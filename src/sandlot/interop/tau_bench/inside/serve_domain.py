@@ -91,7 +91,7 @@ class Domain:
 
     def _result(self, found):
         outputs = getattr(found.info, "outputs", {})
-        return {"reward": float(found.reward), "missing": [text for text, said in outputs.items() if not said]}
+        return {"reward": found.reward, "missing": [text for text, said in outputs.items() if not said]}
 
     def survey(self, index):
         """What tau-bench gives for doing nothing."""
