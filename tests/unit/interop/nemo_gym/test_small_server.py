@@ -1,0 +1,134 @@
+"""Resources servers of a small package with NeMo Gym's interface: what they, their rows and their files do to us."""
+
+import json
+import site
+import venv
+
+import pytest
+
+import sandlot
+from sandlot.env.importing import import_environment
+
+OMEGACONF = """
+import json
+
+class OmegaConf:
+    create = staticmethod(dict)
+    load = staticmethod(lambda file: json.loads(file.read_text()))
+    to_container = staticmethod(lambda given, resolve: given)
+"""
+SERVER_UTILS = """
+from pydantic import BaseModel
+
+class BaseServerConfig(BaseModel):
+    host: str
+    port: int
+
+class ServerClient(BaseModel):
+    head_server_config: BaseServerConfig
+    global_config_dict: dict
+
+    async def request(self, server_name, url_path, method, **kwargs):
+        raise KeyError(server_name)
+
+    async def post(self, server_name, url_path, **kwargs):
+        return await self.request(server_name, url_path, "POST", **kwargs)
+"""
+BASE_RESOURCES_SERVER = """
+from nemo_gym.server_utils import ServerClient
+from pydantic import BaseModel
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+class Config(BaseModel):
+    reward: float = 1.0
+
+class SimpleResourcesServer(BaseModel):
+    config: Config
+    server_client: ServerClient
+
+    async def _seed(self, request):
+        return JSONResponse({})
+
+    async def _verify(self, request):
+        return JSONResponse({"reward": await self.verify(await request.json())})
+
+    def setup_webserver(self):
+        return Starlette(routes=[
+            Route("/seed_session", self._seed, methods=["POST"]), Route("/verify", self._verify, methods=["POST"])])
+"""
+APP = """
+from nemo_gym.base_resources_server import SimpleResourcesServer
+
+class Small(SimpleResourcesServer):
+    async def verify(self, body):
+        BODY
+"""
+
+
+@pytest.fixture(scope="session")
+def python(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("gym")
+    venv.create(folder / "venv", with_pip=False, symlinks=True)
+    package = folder / "package"
+    (package / "nemo_gym").mkdir(parents=True)
+    (package / "nemo_gym-0.4.0.dist-info").mkdir()
+    files = {
+        "httpx.py": "from httpx2 import ASGITransport, AsyncClient",
+        "omegaconf.py": OMEGACONF,
+        "nemo_gym/__init__.py": "",
+        "nemo_gym/server_utils.py": SERVER_UTILS,
+        "nemo_gym/base_resources_server.py": BASE_RESOURCES_SERVER,
+        "nemo_gym-0.4.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: nemo-gym\nVersion: 0.4.0\n",
+    }
+    for name, text in files.items():
+        (package / name).write_text(text)
+    (place,) = (folder / "venv").glob("lib/python3*/site-packages")
+    (place / "packages.pth").write_text("\n".join([str(package), *site.getsitepackages()]))
+    return folder / "venv" / "bin" / "python"
+
+
+def row(prompt):
+    return json.dumps({"responses_create_params": {"input": prompt}}, ensure_ascii=False)
+
+
+ROWS = (row("Say yes."),)
+
+
+@pytest.fixture
+def imported(tmp_path, python):
+    def write(body="return self.config.reward", rows=ROWS, query=""):
+        server = tmp_path / "resources_servers" / "small"
+        (server / "data").mkdir(parents=True, exist_ok=True)
+        (server / "configs").mkdir(exist_ok=True)
+        (server / "app.py").write_text(APP.replace("BODY", body.replace("\n", "\n        ")))
+        (server / "data" / "example.jsonl").write_text("\n".join(rows))
+        report = import_environment("nemo-gym", f"{server}?python={python}{query}", tmp_path / "env")
+        return sandlot.load(tmp_path / "env"), report
+
+    return write
+
+
+def outcomes(env, tmp_path):
+    return {trace.task: trace.outcome for trace in sandlot.run(env, "scripted:constant:yes", runs=tmp_path / "runs")}
+
+
+def test_a_server_scores(imported, tmp_path):
+    env, report = imported()
+    assert report.version == "0.4.0"
+    assert outcomes(env, tmp_path)["small-0"].score.value == 1.0
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "await self.server_client.post(server_name='judge', url_path='/v1/responses')",
+        "await asyncio.create_task(self.server_client.post(server_name='judge', url_path='/v1/responses'))",
+        "await asyncio.get_running_loop().run_in_executor(None, asyncio.run, self.server_client.post('judge', '/x'))",
+    ],
+)
+def test_a_server_that_scores_without_its_judge_gives_no_reward(imported, tmp_path, where):
+    env, _ = imported(f"import asyncio\ntry:\n    {where}\nexcept Exception:\n    return 0.5")
+    failed = outcomes(env, tmp_path)["small-0"]
+    assert (failed.side, "asked another server, `judge`" in failed.message) == ("grader", True)
