@@ -11,7 +11,7 @@ import math
 import os
 import threading
 import uuid
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -113,7 +113,8 @@ class _Session:
     process: PackageProcess
     name: str
     row: Json
-    results: dict[str, str] = field(default_factory=dict[str, str])
+    results: dict[tuple[int, int], str] = field(default_factory=dict[tuple[int, int], str])
+    """What calls returned, by the agent's message and the place in it: the ids of calls may repeat."""
 
     def ask(self, do: str, **arguments: object) -> Json:
         return self.process.ask(do, within_s=CALL_S, rollout=self.name, **arguments)
@@ -167,22 +168,30 @@ class _ResourcesTool:
     session: _Session
     concurrent: bool = False
 
-    async def call(self, world: World, call: ToolCall) -> ToolResult:  # noqa: ARG002 - the session knows the world
+    async def call(self, world: World, call: ToolCall) -> ToolResult:
         """Ask the endpoint. A refusal is a result."""
+        assert isinstance(world, ShowsTurns)
+        place = place_of(call, world.turns)
         try:
             arguments = checked_arguments(call)
         except ToolError as error:
-            self.session.results[call.id] = str(error)
+            self.session.results[place] = str(error)
             return ToolResult(call=call.id, text=str(error), error=True)
         with boundary(AuthorError, f"the tool `{self.spec.name}`"):
             given = await author.call(self.session.ask, "call", name=self.spec.name, arguments=arguments)
             called = msgspec.convert(given, _Called)
-        self.session.results[call.id] = called.text
+        self.session.results[place] = called.text
         return ToolResult(call=call.id, text=clean(called.text), error=called.refused)
 
 
-def response_of(turns: Sequence[Message], results: dict[str, str]) -> Json:
-    """The agent's messages and the results of its calls, as a response of the OpenAI Responses format."""
+def place_of(call: ToolCall, turns: Sequence[Message]) -> tuple[int, int]:
+    """The number of the agent's message that has this very call, and the place among its calls."""
+    places = ((turn, place) for turn in reversed(range(len(turns))) for place in range(len(turns[turn].calls)))
+    return next((turn, place) for turn, place in places if turns[turn].calls[place] is call)
+
+
+def response_of(turns: Sequence[Message], results: Mapping[tuple[int, int], str]) -> Json:
+    """The agent's messages and the results of its calls (`place_of`), as a response of the OpenAI Responses format."""
     output: list[Any] = []
     for number, message in enumerate(turns):
         if message.text or not message.calls:
@@ -195,12 +204,18 @@ def response_of(turns: Sequence[Message], results: dict[str, str]) -> Json:
                 "content": content,
             }
             output.append(item)
-        for call in message.calls:
+        for place, call in enumerate(message.calls):
             raw = call.malformed if call.malformed is not None else json.dumps(call.arguments)
-            output.append({"type": "function_call", "call_id": call.id, "name": call.name, "arguments": clean(raw)})
+            output.append(
+                {"type": "function_call", "call_id": f"call_{number}_{place}", "name": call.name, "arguments": clean(raw)}
+            )
         output += [
-            {"type": "function_call_output", "call_id": call.id, "output": clean(results.get(call.id, "no such tool"))}
-            for call in message.calls
+            {
+                "type": "function_call_output",
+                "call_id": f"call_{number}_{place}",
+                "output": clean(results.get((number, place), "no such tool")),
+            }
+            for place in range(len(message.calls))
         ]
     return {
         "id": "sandlot",

@@ -4,9 +4,12 @@ import json
 import site
 import venv
 
+import anyio
 import pytest
 
 import sandlot
+from sandlot.core.trace import Message, Text, ToolCall
+from sandlot.core.types import Role
 from sandlot.env.importing import import_environment
 
 OMEGACONF = """
@@ -51,12 +54,15 @@ class SimpleResourcesServer(BaseModel):
     async def _seed(self, request):
         return JSONResponse({})
 
+    async def _echo(self, request):
+        return JSONResponse(await request.json())
+
     async def _verify(self, request):
         return JSONResponse({"reward": await self.verify(await request.json())})
 
     def setup_webserver(self):
-        return Starlette(routes=[
-            Route("/seed_session", self._seed, methods=["POST"]), Route("/verify", self._verify, methods=["POST"])])
+        points = {"/seed_session": self._seed, "/echo": self._echo, "/verify": self._verify}
+        return Starlette(routes=[Route(name, function, methods=["POST"]) for name, function in points.items()])
 """
 APP = """
 from nemo_gym.base_resources_server import SimpleResourcesServer
@@ -90,7 +96,8 @@ def python(tmp_path_factory):
 
 
 def row(prompt):
-    return json.dumps({"responses_create_params": {"input": prompt}}, ensure_ascii=False)
+    tool = {"type": "function", "name": "echo", "parameters": {"type": "object", "properties": {"word": {"type": "string"}}}}
+    return json.dumps({"responses_create_params": {"input": prompt, "tools": [tool]}}, ensure_ascii=False)
 
 
 ROWS = (row("Say yes."),)
@@ -132,3 +139,28 @@ def test_a_server_that_scores_without_its_judge_gives_no_reward(imported, tmp_pa
     env, _ = imported(f"import asyncio\ntry:\n    {where}\nexcept Exception:\n    return 0.5")
     failed = outcomes(env, tmp_path)["small-0"]
     assert (failed.side, "asked another server, `judge`" in failed.message) == ("grader", True)
+
+
+def test_calls_whose_ids_repeat_keep_their_own_results(imported, tmp_path):
+    items = "[item for item in body['response']['output'] if item['type'] == 'function_call_output']"
+    env, _ = imported(
+        f"items = {items}\n"
+        "words = [item['output'] for item in items]\n"
+        "ids = {item['call_id'] for item in items}\n"
+        "return float(len(ids) == 4 and [word[9:-2] for word in words] == ['a', 'b', 'c', 'd'])"
+    )
+
+    def calls(*words):
+        return Message(
+            role=Role.ASSISTANT, parts=tuple(ToolCall(id="call_0", name="echo", arguments={"word": word}) for word in words)
+        )
+
+    async def play():
+        async with env.session("small-0") as session:
+            await session.reset()
+            await session.step(calls("a", "b"))
+            await session.step(calls("c", "d"))
+            await session.step(Message(role=Role.ASSISTANT, parts=(Text("Done."),)))
+            return (await session.gather("Done.")).state["verified"]
+
+    assert anyio.run(play) == {"reward": 1.0}
