@@ -25,7 +25,7 @@ from sandlot.interop.folder_writer import EnvironmentDraft, environment_name, wr
 from sandlot.interop.gyms.source import ScoreRange, read_score_range
 from sandlot.interop.nemo_gym.world import CALL_S, LOAD_S, PACKAGE, ResourcesSource, start_server, tools_of
 from sandlot.interop.package_process import PackageProcess, package_version_of
-from sandlot.interop.untrusted import read_text, source_digest
+from sandlot.interop.untrusted import read_bytes, source_digest
 
 _OPTIONS = ("python", "data", "config", "score")
 _TURNS = 40
@@ -166,7 +166,7 @@ def _begun(process: PackageProcess, data: Path, limit: int | None) -> tuple[list
     """The rows that can be taken: each is begun once at the server."""
     rows: list[_Row] = []
     left_out: list[LeftOut] = []
-    for number, line in enumerate(line for line in read_text(data).splitlines() if line.strip()):
+    for number, line in enumerate(line for line in read_bytes(data).split(b"\n") if line.strip()):
         if limit is not None and len(rows) >= limit:
             break
         try:
@@ -174,7 +174,16 @@ def _begun(process: PackageProcess, data: Path, limit: int | None) -> tuple[list
             process.ask("begin", within_s=CALL_S, rollout=str(number), row=row.content)
             process.ask("drop", within_s=CALL_S, rollout=str(number))
             rows.append(row)
-        except (AuthorError, ConfigError, msgspec.MsgspecError, KeyError, TypeError, AttributeError) as error:
+        except (
+            AuthorError,
+            ConfigError,
+            msgspec.MsgspecError,
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            RecursionError,
+        ) as error:
             left_out.append(LeftOut(what=f"row {number}", why=str(error)[:500]))
             if not process.alive:
                 raise ConfigError(f"the server ended at row {number}: {error}") from error

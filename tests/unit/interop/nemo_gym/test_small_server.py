@@ -164,3 +164,10 @@ def test_calls_whose_ids_repeat_keep_their_own_results(imported, tmp_path):
             return (await session.gather("Done.")).state["verified"]
 
     assert anyio.run(play) == {"reward": 1.0}
+
+
+def test_a_row_ends_at_a_line_feed_only_and_one_that_cannot_be_read_is_left_out(imported):
+    deep = '{"responses_create_params": ' + "[" * 100_000 + "]" * 100_000 + "}"
+    env, report = imported(rows=(row("One\u2028and\u0085two."), deep, "{", row("Last.")))
+    assert [task.prompt for task in sandlot.tasks_of(env)] == ["One\u2028and\u0085two.", "Last."]
+    assert [left.what for left in report.left_out] == ["row 1", "row 2"]
