@@ -28,6 +28,7 @@ from sandlot.core.ports.world import ShowsTurns, Tool, ToolSpec, World
 from sandlot.core.trace import Message, ToolCall, ToolResult
 from sandlot.core.types import Json
 from sandlot.interop.package_process import PackageProcess, package_version_of
+from sandlot.interop.untrusted import source_digest
 from sandlot.tools.arguments import checked_arguments, clean
 
 PACKAGE = "nemo-gym"
@@ -44,7 +45,7 @@ class ResourcesSource(msgspec.Struct, frozen=True, kw_only=True):
     folder: str
     python: str
     config: str = ""
-    """A file of its folder `configs`; empty for the first."""
+    """A file of its folder `configs`; empty if there is none."""
 
 
 class _Called(msgspec.Struct, frozen=True):
@@ -71,7 +72,7 @@ _running: dict[bytes, PackageProcess] = {}
 _starting = threading.Lock()
 
 
-def _server(source: ResourcesSource, requires: str) -> PackageProcess:
+def _server(source: ResourcesSource, requires: str, digest: str) -> PackageProcess:
     """The process of a server, started the first time and again after it has ended. A forked process has its own."""
     key = msgspec.json.encode((os.getpid(), source))
     with _starting:
@@ -82,6 +83,8 @@ def _server(source: ResourcesSource, requires: str) -> PackageProcess:
                 raise ConfigError(
                     f"this environment was imported with {requires}, and `{source.python}` has {found}; import it again"
                 )
+            if source_digest(source.folder) != digest:
+                raise ConfigError(f"the files in `{source.folder}` have changed since the server was imported; import it again")
             process = _running[key] = start_server(source)[0]
         return process
 
@@ -98,6 +101,8 @@ class ResourcesWorld:
     source: Json
     """The fields of `ResourcesSource`."""
     requires: str
+    digest: str
+    """A hash of the files of the server's folder."""
     rows: Path
     """The file of the rows that the tasks come from."""
 
@@ -130,7 +135,7 @@ async def _opened(source: ResourcesWorld, world: World) -> AsyncGenerator[Sequen
     number: int = world.task.data["row"]
     row: Json = msgspec.json.decode(_rows(source.rows, source.rows.stat().st_mtime)[number])
     with boundary(AuthorError, "starting NeMo Gym's server"):
-        session = _Session(await author.call(_server, named, source.requires), uuid.uuid4().hex, row)
+        session = _Session(await author.call(_server, named, source.requires, source.digest), uuid.uuid4().hex, row)
     try:
         with boundary(AuthorError, f"opening a session for row {number}"):
             await author.call(session.ask, "begin", row=row)

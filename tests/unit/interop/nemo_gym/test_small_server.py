@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 import sandlot
+from sandlot.core.errors import ConfigError
 from sandlot.core.trace import Message, Text, ToolCall
 from sandlot.core.types import Role
 from sandlot.env.importing import import_environment
@@ -105,12 +106,15 @@ ROWS = (row("Say yes."),)
 
 @pytest.fixture
 def imported(tmp_path, python):
-    def write(body="return self.config.reward", rows=ROWS, query=""):
+    def write(body="return self.config.reward", rows=ROWS, configs=(), query=""):
         server = tmp_path / "resources_servers" / "small"
         (server / "data").mkdir(parents=True, exist_ok=True)
         (server / "configs").mkdir(exist_ok=True)
         (server / "app.py").write_text(APP.replace("BODY", body.replace("\n", "\n        ")))
         (server / "data" / "example.jsonl").write_text("\n".join(rows))
+        for name, reward in configs:
+            settings = {"small": {"resources_servers": {"small": {"reward": reward}}}}
+            (server / "configs" / name).write_text(json.dumps(settings))
         report = import_environment("nemo-gym", f"{server}?python={python}{query}", tmp_path / "env")
         return sandlot.load(tmp_path / "env"), report
 
@@ -171,3 +175,23 @@ def test_a_row_ends_at_a_line_feed_only_and_one_that_cannot_be_read_is_left_out(
     env, report = imported(rows=(row("One\u2028and\u0085two."), deep, "{", row("Last.")))
     assert [task.prompt for task in sandlot.tasks_of(env)] == ["One\u2028and\u0085two.", "Last."]
     assert [left.what for left in report.left_out] == ["row 1", "row 2"]
+
+
+def test_a_server_whose_files_have_changed_since_the_import_is_not_run(imported, tmp_path):
+    env, _ = imported("return 0.0")
+    (tmp_path / "resources_servers" / "small" / "app.py").write_text(APP.replace("BODY", "return 1.0"))
+    with pytest.raises(ConfigError, match="import it again"):
+        outcomes(env, tmp_path)
+
+
+def test_of_several_settings_one_must_be_named(imported, tmp_path):
+    configs = (("a.yaml", 0.25), ("b.yaml", 0.75))
+    with pytest.raises(ConfigError, match=r"`a\.yaml`, `b\.yaml`; name one with `\?config=FILE`"):
+        imported(configs=configs)
+    env, _ = imported(configs=configs, query="&config=b.yaml")
+    assert outcomes(env, tmp_path)["small-0"].score.value == 0.75
+
+
+def test_the_only_settings_need_no_name(imported, tmp_path):
+    env, _ = imported(configs=(("a.yaml", 0.25),))
+    assert outcomes(env, tmp_path)["small-0"].score.value == 0.25

@@ -39,10 +39,9 @@ def server_class(folder):
 
 
 def settings_of(folder, config):
-    """The server's settings in a file of its folder `configs`; none if there is no file."""
-    files = [folder / "configs" / config] if config else sorted((folder / "configs").glob("*.yaml"))
-    for file in files:
-        for entry in OmegaConf.to_container(OmegaConf.load(file), resolve=False).values():
+    """The server's settings in a file of its folder `configs`; none if no file is named."""
+    if config:
+        for entry in OmegaConf.to_container(OmegaConf.load(folder / "configs" / config), resolve=False).values():
             servers = entry.get("resources_servers") if isinstance(entry, dict) else None
             if servers:
                 return dict(next(iter(servers.values())))
