@@ -171,8 +171,8 @@ def package_version_of(python: str, package: str) -> str:
         raise ConfigError(f"`{python}` cannot be run: {error.strerror or error}") from error
     late = threading.Timer(_VERSION_S, _kill_group, [process.pid])
     late.start()
+    assert process.stdout is not None
     try:
-        assert process.stdout is not None
         said = process.stdout.read(_MAX_VERSION_BYTES + 1)
         if len(said) > _MAX_VERSION_BYTES:
             raise ConfigError(f"`{python}` gives {said[:40]!r}... as the version of `{package}`, which is none")

@@ -64,7 +64,7 @@ def client_without_servers(asked_by_none):
     )
 
 
-class Session:
+class ServerSession:
     """A rollout's cookies, and the other servers that were asked in it."""
 
     def __init__(self, app):
@@ -93,7 +93,7 @@ class ResourcesService:
 
     async def begin(self, rollout, row):
         """Open a session for a row."""
-        self.sessions[rollout] = Session(self.app)
+        self.sessions[rollout] = ServerSession(self.app)
         await self.found(rollout, "seed_session", row)
         return {}
 
