@@ -48,8 +48,7 @@ def files_of(env: Environment) -> list[tuple[str, Path]]:
         return []
     whole = _whole(env, env.source)
     root = whole or env.source.parent
-    modules = [*loaded_files(env.source), *loaded_files(root), *([] if env.source.is_dir() else [env.source])]
-    found = imported_files(modules, root)
+    found = modules_of(env)
     if whole is None:
         found |= named_files(found, root)
     else:
@@ -58,6 +57,15 @@ def files_of(env: Environment) -> list[tuple[str, Path]]:
     return sorted(
         (_name(path, root), path) for path in found if image is None or image not in (path.absolute(), *path.absolute().parents)
     )
+
+
+def modules_of(env: Environment) -> set[Path]:
+    """The environment's modules that were loaded, and those of its folder that they import."""
+    if env.source is None:
+        return set()
+    root = _whole(env, env.source) or env.source.parent
+    modules = [*loaded_files(env.source), *loaded_files(root), *([] if env.source.is_dir() else [env.source])]
+    return imported_files(modules, root)
 
 
 def _whole(env: Environment, source: Path) -> Path | None:

@@ -20,12 +20,15 @@ from pathlib import Path
 from typing import IO
 
 import msgspec
+from packaging.version import InvalidVersion, Version
 
 from sandlot.core.errors import AuthorError, ConfigError
 from sandlot.core.types import Json
 
 _MAX_ANSWER_BYTES = 64 * 2**20
 _SHOWN_CHARS = 1_000
+_MAX_VERSION_BYTES = 200
+_VERSION_S = 60.0
 _VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "HF_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "LD_LIBRARY_PATH")
 
 
@@ -128,8 +131,7 @@ class PackageProcess:
         return f"; it wrote: {said}" if said else ""
 
     def _kill(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)  # with the processes that it started
+        _kill_group(self._process.pid)  # with the processes that it started
         self._process.wait()
 
     def close(self) -> None:
@@ -157,11 +159,41 @@ def package_version_of(python: str, package: str) -> str:
     """The version of a package in another Python; `ConfigError` with the command that installs it."""
     code = "import importlib.metadata, sys; print(importlib.metadata.version(sys.argv[1]))"
     try:
-        done = subprocess.run(  # noqa: S603 - the interpreter that the user named
-            [python, "-I", "-c", code, package], capture_output=True, text=True, timeout=60, check=False
+        process = subprocess.Popen(  # noqa: S603 - the interpreter that the user named
+            [python, "-I", "-c", code, package],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=passed_variables(),
+            start_new_session=True,
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise ConfigError(f"`{python}` cannot be run: {error}") from error
-    if done.returncode != 0:
+    except OSError as error:
+        raise ConfigError(f"`{python}` cannot be run: {error.strerror or error}") from error
+    late = threading.Timer(_VERSION_S, _kill_group, [process.pid])
+    late.start()
+    assert process.stdout is not None
+    try:
+        said = process.stdout.read(_MAX_VERSION_BYTES + 1)
+        if len(said) > _MAX_VERSION_BYTES:
+            raise ConfigError(f"`{python}` gives {said[:40]!r}... as the version of `{package}`, which is none")
+        status = process.wait()
+    finally:
+        late.cancel()
+        _kill_group(process.pid)
+        process.wait()
+        process.stdout.close()
+    if status == -signal.SIGKILL:
+        raise ConfigError(f"`{python}` cannot be run: it did not end within {_VERSION_S:g} s")
+    if status != 0:
         raise ConfigError(f"the package `{package}` is not installed for `{python}`; `{python} -m pip install {package}`")
-    return done.stdout.strip()
+    version = said.decode(errors="replace").strip()
+    try:
+        Version(version)  # an importer writes it into files: it must be nothing but a version
+    except InvalidVersion as error:
+        raise ConfigError(f"`{python}` gives {version[:40]!r} as the version of `{package}`, which is none") from error
+    return version
+
+
+def _kill_group(leader: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(leader, signal.SIGKILL)

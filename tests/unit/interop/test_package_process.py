@@ -92,3 +92,28 @@ def test_what_cannot_be_started_is_said(program):
     with pytest.raises(ConfigError, match="pip install no-such-package"):
         package_version_of(sys.executable, "no-such-package")
     assert package_version_of(sys.executable, "msgspec")
+
+
+@pytest.mark.parametrize("said", ['1.0", rows=__import__("os")', "1.0\n2.0", "", "9" * 300])
+def test_what_is_no_version_is_refused(tmp_path, said):
+    python = tmp_path / "python"
+    python.write_text(f"#!{sys.executable}\nprint({said!r})")
+    python.chmod(0o755)
+    with pytest.raises(ConfigError, match="which is none"):
+        package_version_of(str(python), "nemo-gym")
+
+
+def test_output_without_end_is_not_read_to_its_end(tmp_path):
+    python = tmp_path / "python"
+    python.write_text(f"#!{sys.executable}\nwhile True: print(1)")
+    python.chmod(0o755)
+    with pytest.raises(ConfigError, match="which is none"):
+        package_version_of(str(python), "nemo-gym")
+
+
+def test_who_says_a_version_gets_no_keys(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "1.0")
+    python = tmp_path / "python"
+    python.write_text(f"#!{sys.executable}\nimport os; print(os.environ.get('OPENAI_API_KEY', '2.0'))")
+    python.chmod(0o755)
+    assert package_version_of(str(python), "nemo-gym") == "2.0"

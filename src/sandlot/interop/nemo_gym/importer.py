@@ -1,7 +1,7 @@
 """Tasks of a resources server of NeMo Gym: the rows of a file, its tools, and its verification.
 
     nemo-gym:FOLDER?python=/venvs/gym/bin/python     the folder `resources_servers/NAME`; rows of its `data/example.jsonl`
-    nemo-gym:FOLDER?data=FILE&config=FILE.yaml       other rows, and other settings of its folder `configs`
+    nemo-gym:FOLDER?data=FILE&config=FILE.yaml       other rows, and settings of its folder `configs` where it has several
     nemo-gym:FOLDER?score=0..10                      the reward that is worth 0, and the one that is full marks
 
 The server's code runs in a process of that Python. There are no golden solutions: the rows have none that all servers share.
@@ -25,12 +25,12 @@ from sandlot.interop.folder_writer import EnvironmentDraft, environment_name, wr
 from sandlot.interop.gyms.source import ScoreRange, read_score_range
 from sandlot.interop.nemo_gym.world import CALL_S, LOAD_S, PACKAGE, ResourcesSource, start_server, tools_of
 from sandlot.interop.package_process import PackageProcess, package_version_of
-from sandlot.interop.untrusted import read_text, source_digest
+from sandlot.interop.untrusted import read_bytes, source_digest
 
 _OPTIONS = ("python", "data", "config", "score")
 _TURNS = 40
 _WORLD = '''\
-"""A resources server of {requires}, run by its own package in a process of its own."""
+"""A resources server of NeMo Gym, run by its own package in a process of its own."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ from sandlot import Task, World
 from sandlot.interop.nemo_gym.world import ResourcesWorld, record_reward
 
 ROWS = Path(__file__).parent / "data" / "rows.jsonl"
-SOURCES = [ResourcesWorld(source={source}, requires="{requires}", rows=ROWS)]
+SOURCES = [ResourcesWorld(source={source}, requires={requires!r}, digest={digest!r}, rows=ROWS)]
 
 
 async def finish(world: World, task: Task) -> None:
@@ -88,6 +88,7 @@ class NemoGymImporter:
         """Write the environment. The server's code runs, in a process of its own."""
         named = _read_source(source)
         version = package_version_of(named.server.python, PACKAGE)  # says how to install it
+        digest = source_digest(named.server.folder)
         try:
             process, facts = start_server(named.server)
         except AuthorError as error:
@@ -116,7 +117,7 @@ class NemoGymImporter:
             tasks=tasks,
             rubrics={"default": Rubric(checks=(PythonCheck(id="reward", ref="checks:reward"),))},
             code={
-                "world.py": _WORLD.format(requires=requires, source=repr(msgspec.to_builtins(named.server))),
+                "world.py": _WORLD.format(requires=requires, digest=digest, source=repr(msgspec.to_builtins(named.server))),
                 "checks.py": _CHECKS.format(low=named.scale.low, high=named.scale.high),
             },
         )
@@ -156,6 +157,11 @@ def _read_source(source: str) -> _Named:
     config = options.get("config", "")
     if config and (Path(config).name != config or not (folder / "configs" / config).is_file()):
         raise ConfigError(f"`config={config}`: there is no such file in `{folder / 'configs'}`")
+    known = sorted(each.name for each in (folder / "configs").glob("*.yaml"))
+    if not config and len(known) > 1:
+        names = ", ".join(f"`{each}`" for each in known)
+        raise ConfigError(f"`{folder / 'configs'}` has several settings: {names}; name one with `?config=FILE`")
+    config = config or next(iter(known), "")
     scale = read_score_range(options.get("score", "0..1"))
     if scale is None:
         raise ConfigError(f"`score={options['score']}` is no range; write `?score=LOW..HIGH`, such as `?score=0..10`")
@@ -166,7 +172,7 @@ def _begun(process: PackageProcess, data: Path, limit: int | None) -> tuple[list
     """The rows that can be taken: each is begun once at the server."""
     rows: list[_Row] = []
     left_out: list[LeftOut] = []
-    for number, line in enumerate(line for line in read_text(data).splitlines() if line.strip()):
+    for number, line in enumerate(line for line in read_bytes(data).split(b"\n") if line.strip()):
         if limit is not None and len(rows) >= limit:
             break
         try:
@@ -174,7 +180,16 @@ def _begun(process: PackageProcess, data: Path, limit: int | None) -> tuple[list
             process.ask("begin", within_s=CALL_S, rollout=str(number), row=row.content)
             process.ask("drop", within_s=CALL_S, rollout=str(number))
             rows.append(row)
-        except (AuthorError, ConfigError, msgspec.MsgspecError, KeyError, TypeError, AttributeError) as error:
+        except (
+            AuthorError,
+            ConfigError,
+            msgspec.MsgspecError,
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            RecursionError,
+        ) as error:
             left_out.append(LeftOut(what=f"row {number}", why=str(error)[:500]))
             if not process.alive:
                 raise ConfigError(f"the server ended at row {number}: {error}") from error

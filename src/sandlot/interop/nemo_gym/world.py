@@ -11,7 +11,7 @@ import math
 import os
 import threading
 import uuid
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +28,7 @@ from sandlot.core.ports.world import ShowsTurns, Tool, ToolSpec, World
 from sandlot.core.trace import Message, ToolCall, ToolResult
 from sandlot.core.types import Json
 from sandlot.interop.package_process import PackageProcess, package_version_of
+from sandlot.interop.untrusted import source_digest
 from sandlot.tools.arguments import checked_arguments, clean
 
 PACKAGE = "nemo-gym"
@@ -44,7 +45,7 @@ class ResourcesSource(msgspec.Struct, frozen=True, kw_only=True):
     folder: str
     python: str
     config: str = ""
-    """A file of its folder `configs`; empty for the first."""
+    """A file of its folder `configs`; empty if there is none."""
 
 
 class _Called(msgspec.Struct, frozen=True):
@@ -71,7 +72,7 @@ _running: dict[bytes, PackageProcess] = {}
 _starting = threading.Lock()
 
 
-def _server(source: ResourcesSource, requires: str) -> PackageProcess:
+def _server(source: ResourcesSource, requires: str, digest: str) -> PackageProcess:
     """The process of a server, started the first time and again after it has ended. A forked process has its own."""
     key = msgspec.json.encode((os.getpid(), source))
     with _starting:
@@ -82,6 +83,8 @@ def _server(source: ResourcesSource, requires: str) -> PackageProcess:
                 raise ConfigError(
                     f"this environment was imported with {requires}, and `{source.python}` has {found}; import it again"
                 )
+            if source_digest(source.folder) != digest:
+                raise ConfigError(f"the files in `{source.folder}` have changed since the server was imported; import it again")
             process = _running[key] = start_server(source)[0]
         return process
 
@@ -98,6 +101,8 @@ class ResourcesWorld:
     source: Json
     """The fields of `ResourcesSource`."""
     requires: str
+    digest: str
+    """A hash of the files of the server's folder."""
     rows: Path
     """The file of the rows that the tasks come from."""
 
@@ -113,7 +118,8 @@ class _Session:
     process: PackageProcess
     name: str
     row: Json
-    results: dict[str, str] = field(default_factory=dict[str, str])
+    results: dict[tuple[int, int], str] = field(default_factory=dict[tuple[int, int], str])
+    """What calls returned, by the agent's message and the place in it: the ids of calls may repeat."""
 
     def ask(self, do: str, **arguments: object) -> Json:
         return self.process.ask(do, within_s=CALL_S, rollout=self.name, **arguments)
@@ -129,7 +135,7 @@ async def _opened(source: ResourcesWorld, world: World) -> AsyncGenerator[Sequen
     number: int = world.task.data["row"]
     row: Json = msgspec.json.decode(_rows(source.rows, source.rows.stat().st_mtime)[number])
     with boundary(AuthorError, "starting NeMo Gym's server"):
-        session = _Session(await author.call(_server, named, source.requires), uuid.uuid4().hex, row)
+        session = _Session(await author.call(_server, named, source.requires, source.digest), uuid.uuid4().hex, row)
     try:
         with boundary(AuthorError, f"opening a session for row {number}"):
             await author.call(session.ask, "begin", row=row)
@@ -167,22 +173,30 @@ class _ResourcesTool:
     session: _Session
     concurrent: bool = False
 
-    async def call(self, world: World, call: ToolCall) -> ToolResult:  # noqa: ARG002 - the session knows the world
+    async def call(self, world: World, call: ToolCall) -> ToolResult:
         """Ask the endpoint. A refusal is a result."""
+        assert isinstance(world, ShowsTurns)
+        place = place_of(call, world.turns)
         try:
             arguments = checked_arguments(call)
         except ToolError as error:
-            self.session.results[call.id] = str(error)
+            self.session.results[place] = str(error)
             return ToolResult(call=call.id, text=str(error), error=True)
         with boundary(AuthorError, f"the tool `{self.spec.name}`"):
             given = await author.call(self.session.ask, "call", name=self.spec.name, arguments=arguments)
             called = msgspec.convert(given, _Called)
-        self.session.results[call.id] = called.text
+        self.session.results[place] = called.text
         return ToolResult(call=call.id, text=clean(called.text), error=called.refused)
 
 
-def response_of(turns: Sequence[Message], results: dict[str, str]) -> Json:
-    """The agent's messages and the results of its calls, as a response of the OpenAI Responses format."""
+def place_of(call: ToolCall, turns: Sequence[Message]) -> tuple[int, int]:
+    """The number of the agent's message that has this very call, and the place among its calls."""
+    places = ((turn, place) for turn in reversed(range(len(turns))) for place in range(len(turns[turn].calls)))
+    return next((turn, place) for turn, place in places if turns[turn].calls[place] is call)
+
+
+def response_of(turns: Sequence[Message], results: Mapping[tuple[int, int], str]) -> Json:
+    """The agent's messages and the results of its calls (`place_of`), as a response of the OpenAI Responses format."""
     output: list[Any] = []
     for number, message in enumerate(turns):
         if message.text or not message.calls:
@@ -195,12 +209,18 @@ def response_of(turns: Sequence[Message], results: dict[str, str]) -> Json:
                 "content": content,
             }
             output.append(item)
-        for call in message.calls:
+        for place, call in enumerate(message.calls):
             raw = call.malformed if call.malformed is not None else json.dumps(call.arguments)
-            output.append({"type": "function_call", "call_id": call.id, "name": call.name, "arguments": clean(raw)})
+            output.append(
+                {"type": "function_call", "call_id": f"call_{number}_{place}", "name": call.name, "arguments": clean(raw)}
+            )
         output += [
-            {"type": "function_call_output", "call_id": call.id, "output": clean(results.get(call.id, "no such tool"))}
-            for call in message.calls
+            {
+                "type": "function_call_output",
+                "call_id": f"call_{number}_{place}",
+                "output": clean(results.get((number, place), "no such tool")),
+            }
+            for place in range(len(message.calls))
         ]
     return {
         "id": "sandlot",

@@ -149,25 +149,29 @@ class _DomainTool:
         except ToolError as error:
             return ToolResult(call=call.id, text=str(error), error=True)
         with boundary(AuthorError, f"the tool `{self.spec.name}`"):
-            given = await author.call(self.played.ask, "call", name=self.spec.name, arguments=arguments)
+            given = await author.call(self.played.ask, "call", said=_said(world), name=self.spec.name, arguments=arguments)
             answer = msgspec.convert(given, _Answer)
         if answer.over:
-            self.played.over_after = len(_turns(world))
+            self.played.over_after = _num_turns(world)
         return ToolResult(call=call.id, text=clean(answer.text), error=answer.text.startswith("Error"))
 
 
-def _turns(world: World) -> Sequence[object]:
+def _num_turns(world: World) -> int:
     assert isinstance(world, ShowsTurns)
-    return world.turns
+    return len(world.turns)
+
+
+def _said(world: World, until: int | None = None) -> list[str]:
+    """What the agent has said to the user. As in tau-bench, the text of a message with calls is not said."""
+    assert isinstance(world, ShowsTurns)
+    return [clean(message.text) for message in world.turns[:until] if not message.calls]
 
 
 async def record_reward(world: World) -> None:
     """Let tau-bench compute the reward, and record it."""
-    assert isinstance(world, ShowsTurns)
     played = _played[id(world)]
-    said = [clean(message.text) for message in world.turns[: played.over_after] if not message.calls]
     try:
-        given = await author.call(played.ask, "finish", said=said)
+        given = await author.call(played.ask, "finish", said=_said(world, played.over_after))
         verdict = msgspec.to_builtins(msgspec.convert(given, _Verdict))
     except (AuthorError, msgspec.ValidationError) as error:
         verdict = {"failed": str(error)}

@@ -31,7 +31,7 @@ _ROW_S = 300.0
 _TURNS = 100
 """Turns of a rollout whose environment has no limit of its own."""
 _WORLD = '''\
-"""An environment of {requires}, run by its own package in a process of its own."""
+"""An environment of verifiers, run by its own package in a process of its own."""
 
 from pathlib import Path
 
@@ -41,7 +41,7 @@ from sandlot.interop.verifiers.world import VerifiersWorld, record_reward
 SOURCES = [
     VerifiersWorld(
         source={source},
-        requires="{requires}",
+        requires={requires!r},
         rows=str(Path(__file__).parent / "data" / "rows.jsonl"),
     )
 ]
@@ -90,7 +90,6 @@ async def solve(agent: Agent, task: Task) -> None:
 class _Facts(msgspec.Struct, frozen=True):
     """What a loaded environment says about itself."""
 
-    version: str
     environment: str
     weights: dict[str, float]
     alike: bool
@@ -133,7 +132,7 @@ class VerifiersImporter:
     def write(self, source: str, folder: Path, *, limit: int | None) -> ImportReport:
         """Write the environment. The code of the environment runs, in a process of its own."""
         named = read_source(source)
-        package_version_of(named.python, PACKAGE)  # says how to install it
+        version = package_version_of(named.python, PACKAGE)  # says how to install it
         try:
             process, answer = start_environment(named)
         except AuthorError as error:
@@ -146,7 +145,7 @@ class VerifiersImporter:
             process.close()
         system, kept, more = _with_one_system(rows)
         tasks = [_task(number, row, _num_splits(kept)) for number, row in enumerate(kept)]
-        requires = f"{PACKAGE}=={facts.version}"
+        requires = f"{PACKAGE}=={version}"
         num_golden = sum("golden" in task.key for task in tasks)
         code = {
             "world.py": _WORLD.format(requires=requires, source=repr(msgspec.to_builtins(named))),
@@ -171,7 +170,7 @@ class VerifiersImporter:
             kind=self.kind,
             source=source,
             package=PACKAGE,
-            version=facts.version,
+            version=version,
             tasks=tuple(
                 ImportedTask(id=task.id, origin=f"{row.split} row {row.index}") for task, row in zip(tasks, kept, strict=True)
             ),

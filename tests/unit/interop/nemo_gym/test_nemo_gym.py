@@ -20,7 +20,7 @@ def said(text, *calls):
 
 def test_messages_calls_and_results_are_items_of_a_response_in_their_order():
     call = ToolCall(id="c1", name="search", arguments={"query": "x"})
-    output = response_of([said("Let me look.", call), said("Found.")], {"c1": "one"})["output"]
+    output = response_of([said("Let me look.", call), said("Found.")], {(0, 0): "one"})["output"]
     assert [item["type"] for item in output] == ["message", "function_call", "function_call_output", "message"]
     assert (output[1]["arguments"], output[2]["output"]) == ('{"query": "x"}', "one")
     assert output[3]["content"][0]["text"] == "Found."

@@ -1,11 +1,14 @@
 """Tasks of a small package with tau-bench's interface: what its code does to us, and what an agent does to it."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 import sandlot
-from sandlot.core.errors import ConfigError
+from sandlot.core.errors import AuthorError, ConfigError
 from sandlot.env.importing import import_environment
-from sandlot.interop.tau_bench.world import CLOSING
+from sandlot.interop.tau_bench.source import read_source
+from sandlot.interop.tau_bench.world import CLOSING, start_domain
 
 TYPES = """
 from pydantic import BaseModel
@@ -59,7 +62,9 @@ class Env:
 REWARD = float
 """
 RETAIL = """
+import fcntl
 import os
+import time
 from tau_bench.envs.base import Env
 from tau_bench.types import Action, Task
 
@@ -67,7 +72,22 @@ def pay(data):
     data["paid"] += 1
     return "paid"
 
-TOOLS = {"pay": pay, "die": lambda data: os._exit(3), "fail": lambda data: "Error: no", "transfer": lambda data: "transferred"}
+def deaf(data):
+    # closes the pipe of requests, while another process keeps that of answers open
+    for each in map(int, os.listdir("/proc/self/fd")):
+        if os.path.exists(f"/proc/self/fd/{each}") and os.readlink(f"/proc/self/fd/{each}").startswith("pipe:"):
+            if fcntl.fcntl(each, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+                os.close(each)
+    if os.fork() == 0:
+        time.sleep(60)
+        os._exit(0)
+    return "deaf"
+
+def hang(data):
+    time.sleep(60)
+
+TOOLS = {"deaf": deaf, "hang": hang, "pay": pay, "die": lambda data: os._exit(3),
+    "fail": lambda data: "Error: no", "transfer": lambda data: "transferred"}
 TASKS = [
     Task(instruction="You want to pay.", actions=[Action(name="pay", kwargs={})], outputs=["7"]),
     Task(instruction="You want to know what is free.", actions=[], outputs=[]),
@@ -125,12 +145,71 @@ def test_doing_nothing_scores_what_tau_bench_gives_if_the_user_ends_and_0_if_not
     assert set(endless.values()) == {0.0}
 
 
+def test_what_was_said_before_a_transfer_counts(folder, tmp_path):
+    retail = folder / "tau_bench" / "envs" / "retail" / "__init__.py"
+    wanted = 'Task(instruction="You want a person.", actions=[Action(name="transfer", kwargs={})], outputs='
+    retail.write_text(retail.read_text().replace(f"{wanted}[]", f'{wanted}["8"]'))
+    env, _ = imported(folder, tmp_path)
+
+    async def says_and_transfers(agent, task):
+        await agent.say("It is 8.")
+        await agent.call("transfer")
+        await agent.say(CLOSING)
+
+    async def transfers_and_says(agent, task):
+        await agent.call("transfer")
+        await agent.say("It is 8.")
+
+    env.marked.solution = says_and_transfers
+    assert rewards(env, "scripted:golden", tmp_path)[0]["retail-test-2"] == 1.0
+    env.marked.solution = transfers_and_says
+    assert rewards(env, "scripted:golden", tmp_path)[0]["retail-test-2"] == 0.0
+
+
 def test_a_reward_that_is_neither_0_nor_1_is_no_reward(folder, tmp_path):
     base = folder / "tau_bench" / "envs" / "base.py"
     base.write_text(base.read_text().replace("REWARD = float", "REWARD = lambda right: 0.5"))
     env, _ = imported(folder, tmp_path)
     _, run = rewards(env, f"scripted:constant:{CLOSING}", tmp_path)
     assert {trace.outcome.side for trace in run} == {"grader"}
+
+
+def test_a_reward_of_another_type_is_no_reward(folder, tmp_path):
+    types, base = folder / "tau_bench" / "types.py", folder / "tau_bench" / "envs" / "base.py"
+    types.write_text(types.read_text().replace("reward: float", "reward: object"))
+    base.write_text(base.read_text().replace("REWARD = float", "REWARD = lambda right: right or 0.0"))
+    env, report = imported(folder, tmp_path)
+    assert [left.what for left in report.left_out] == ["test task 1", "test task 2", "test task 3"]  # True for nothing
+    _, run = rewards(env, "scripted:golden", tmp_path)
+    failed = run.trace("retail-test-0").outcome
+    assert (failed.side, "got `bool`" in failed.message) == ("grader", True)
+
+
+@pytest.fixture
+def domain(folder):
+    process, _ = start_domain(read_source(str(folder)))
+    for name in ("one", "other"):
+        process.ask("begin", within_s=30, rollout=name, index=0)
+    yield process
+    process.close()
+
+
+def called(process, rollout, tool):
+    return process.ask("call", within_s=30, rollout=rollout, said=[], name=tool, arguments={})
+
+
+def test_two_requests_at_a_time_end_only_their_rollout(domain):
+    with ThreadPoolExecutor(2) as threads:
+        both = [threads.submit(called, domain, "one", "hang") for _ in range(2)]
+        assert all("while another" in str(each.exception()) for each in both)
+    assert called(domain, "other", "pay")["text"] == "paid"
+
+
+def test_a_rollout_that_takes_no_requests_ends_alone(domain):
+    assert called(domain, "one", "deaf")["text"] == "deaf"
+    with pytest.raises(AuthorError, match="process of this rollout has ended"):
+        called(domain, "one", "pay")
+    assert called(domain, "other", "pay")["text"] == "paid"
 
 
 def test_files_that_have_changed_since_the_import_are_not_run(folder, tmp_path):

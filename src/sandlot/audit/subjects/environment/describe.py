@@ -10,7 +10,7 @@ from sandlot.audit.subject import Declared, Description
 from sandlot.core.errors import ConfigError
 from sandlot.core.task import Task
 from sandlot.env.environment import Environment
-from sandlot.env.fingerprint import environment_fingerprint, files_of
+from sandlot.env.fingerprint import environment_fingerprint, files_of, modules_of
 from sandlot.env.function import dialogue_of
 from sandlot.env.grading import needs_judge, rubric_for
 from sandlot.env.taskset import tasks_of
@@ -58,11 +58,11 @@ def _with_prompt(env: Environment, task: Task) -> Task:
 
 
 def _sources(env: Environment) -> dict[str, str]:
-    """The text files of the author. Folders of the image, such as libraries, are for the sandbox: no environment imports them."""
+    """The text files of the author. In folders of the image, such as libraries, only those that the environment imports."""
     found: dict[str, str] = {}
-    image = _image_folders(env)
+    image, modules = _image_folders(env), {path.resolve() for path in modules_of(env)}
     for name, path in files_of(env):
-        if any(path.resolve().is_relative_to(folder) for folder in image):
+        if path.resolve() not in modules and any(path.resolve().is_relative_to(folder) for folder in image):
             continue
         if path.stat().st_size <= _SOURCE_BYTES:
             try:
@@ -73,12 +73,12 @@ def _sources(env: Environment) -> dict[str, str]:
 
 
 def _image_folders(env: Environment) -> list[Path]:
-    """The folders of an image `host:FOLDER:FOLDER`."""
+    """The folders of an image `host:FOLDER:FOLDER` that are below the environment's own, which is none of the image alone."""
     kind, *folders = (env.image or "").split(":")
     if kind != "host" or env.source is None:
         return []
     base = env.source if env.source.is_dir() else env.source.parent
-    return [(base / folder).resolve() for folder in folders]
+    return [place for folder in folders if base.resolve() in (place := (base / folder).resolve()).parents]
 
 
 def declarations_of(source: Path) -> Path:

@@ -2,10 +2,12 @@
 
 Every line of standard input is a request, every line of standard output an answer: see `package_process.py`. The server's own web
 application is made as NeMo Gym does it, and asked within this process: no port is opened and no Ray is started. A rollout is a
-session with its own cookies: `/seed_session`, its tools, `/verify`. Servers that ask a model or another server have none here.
+session with its own cookies: `/seed_session`, its tools, `/verify`. Servers that ask a model or another server have none here:
+whatever they answer then, the session fails.
 """
 
 import asyncio
+import contextvars
 import importlib.util
 import inspect
 import json
@@ -17,6 +19,8 @@ from pathlib import Path
 OUT = os.dup(1)
 os.dup2(2, 1)  # what the server prints is no answer
 MAX_BYTES = 16 * 2**20
+ASKED = contextvars.ContextVar("asked")
+"""The names of the servers that the server has asked, in the session whose request runs."""
 
 
 def server_class(folder):
@@ -35,14 +39,37 @@ def server_class(folder):
 
 
 def settings_of(folder, config):
-    """The server's settings in a file of its folder `configs`; none if there is no file."""
-    files = [folder / "configs" / config] if config else sorted((folder / "configs").glob("*.yaml"))
-    for file in files:
-        for entry in OmegaConf.to_container(OmegaConf.load(file), resolve=False).values():
+    """The server's settings in a file of its folder `configs`; none if no file is named."""
+    if config:
+        for entry in OmegaConf.to_container(OmegaConf.load(folder / "configs" / config), resolve=False).values():
             servers = entry.get("resources_servers") if isinstance(entry, dict) else None
             if servers:
                 return dict(next(iter(servers.values())))
     return {}
+
+
+def client_without_servers(asked_by_none):
+    """The server's client of other servers. It notes who was asked: a server may catch the error, and score without its judge."""
+
+    class ClientWithoutServers(ServerClient):
+        async def request(self, server_name, *args, **kwargs):  # noqa: ARG002 - the shape of NeMo Gym's client
+            ASKED.get(asked_by_none).append(str(server_name))
+            raise ConnectionError(f"there is no server `{server_name}` here")
+
+        get = request
+        post = request
+
+    return ClientWithoutServers(
+        head_server_config=BaseServerConfig(host="127.0.0.1", port=1), global_config_dict=OmegaConf.create()
+    )
+
+
+class ServerSession:
+    """A rollout's cookies, and the other servers that were asked in it."""
+
+    def __init__(self, app):
+        self.http = httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://resources")
+        self.asked = []
 
 
 class ResourcesService:
@@ -51,50 +78,58 @@ class ResourcesService:
     def __init__(self):
         self.app = None
         self.sessions = {}
+        self.asked_by_none = []
+        """The servers that were asked outside of any session, such as by a thread: no session can be trusted then."""
 
     async def load(self, folder, config):
         """Make the server's web application, and say what it is."""
         folder = Path(folder)
         made = server_class(folder)
         settings = {"entrypoint": "app.py"} | settings_of(folder, config) | {"host": "127.0.0.1", "port": 1, "name": folder.name}
-        client = ServerClient(
-            head_server_config=BaseServerConfig(host="127.0.0.1", port=1), global_config_dict=OmegaConf.create()
-        )
+        client = client_without_servers(self.asked_by_none)
         server = made(config=made.model_fields["config"].annotation(**settings), server_client=client)
         self.app = server.setup_webserver()
         return {"name": made.__name__, "description": str(settings.get("description") or "")}
 
     async def begin(self, rollout, row):
         """Open a session for a row."""
-        http = httpx.AsyncClient(transport=httpx.ASGITransport(app=self.app), base_url="http://resources")
-        self.sessions[rollout] = http
-        await self.asked(http, "seed_session", row)
+        self.sessions[rollout] = ServerSession(self.app)
+        await self.found(rollout, "seed_session", row)
         return {}
 
     async def call(self, rollout, name, arguments):
         """A call of a tool. The server's refusal is an answer; its crash is not."""
-        answer = await self.sessions[rollout].post(f"/{name}", json=arguments)
+        answer = await self.post(rollout, name, arguments)
         if answer.status_code >= 500:
             raise ValueError(f"`/{name}` has the status {answer.status_code}: {answer.text[:500]}")
         return {"text": answer.text[:MAX_BYTES], "refused": answer.status_code >= 400}
 
     async def verify(self, rollout, row, response):
         """The reward of the server."""
-        found = await self.asked(self.sessions[rollout], "verify", row | {"response": response})
+        found = await self.found(rollout, "verify", row | {"response": response})
         return {"reward": found["reward"]}
 
-    async def asked(self, http, name, body):
+    async def post(self, rollout, name, body):
+        """Ask an endpoint; an error if the server has asked another server, which is not there."""
+        session = self.sessions[rollout]
+        ASKED.set(session.asked)
+        answer = await session.http.post(f"/{name}", json=body)
+        for other in (*session.asked, *self.asked_by_none):
+            raise ValueError(f"the server asked another server, `{other}`; there is none, so `/{name}` has no answer that counts")
+        return answer
+
+    async def found(self, rollout, name, body):
         """What an endpoint answers; an error for anything but success."""
-        answer = await http.post(f"/{name}", json=body)
+        answer = await self.post(rollout, name, body)
         if answer.status_code != 200:
             raise ValueError(f"`/{name}` has the status {answer.status_code}: {answer.text[:500]}")
         return answer.json()
 
     async def drop(self, rollout):
         """Forget a session."""
-        http = self.sessions.pop(rollout, None)
-        if http is not None:
-            await http.aclose()
+        session = self.sessions.pop(rollout, None)
+        if session is not None:
+            await session.http.aclose()
         return {}
 
 

@@ -26,6 +26,7 @@ CPU_S = 30
 """Maximum computing time of a rollout."""
 MAX_BYTES = 4 * 2**30
 """Maximum memory of a rollout's process."""
+ENDED = "the process of this rollout has ended"
 RESPOND = "respond"
 CLASSES = {"retail": "MockRetailDomainEnv", "airline": "MockAirlineDomainEnv"}
 
@@ -56,6 +57,7 @@ class Domain:
         self.env = getattr(module, CLASSES[domain])(user_strategy="human", task_split=split, task_index=0)
         self.env.user = SilentUser()
         self.final = None
+        self.num_said = 0
 
     def facts(self):
         """The tools, the policy and the tasks."""
@@ -67,8 +69,15 @@ class Domain:
         self.env.reset(task_index=index)
         return {}
 
-    def call(self, name, arguments):
-        """One call of a tool."""
+    def hear(self, said):
+        """Take what the agent has said so far: `Env` looks for outputs in it, also when a tool ends the conversation."""
+        for text in said[self.num_said :]:
+            self.env.step(self.action(name=RESPOND, kwargs={"content": text}))
+        self.num_said = len(said)
+
+    def call(self, said, name, arguments):
+        """One call of a tool, after the agent has said this."""
+        self.hear(said)
         response = self.env.step(self.action(name=name, kwargs=arguments))
         if response.done:
             self.final = response
@@ -78,13 +87,12 @@ class Domain:
         """The reward if the user ends the conversation now, after the agent has said this."""
         if self.final is not None:
             return self._result(self.final.info.reward_info)
-        for text in said:
-            self.env.step(self.action(name=RESPOND, kwargs={"content": text}))
+        self.hear(said)
         return self._result(self.env.calculate_reward())
 
     def _result(self, found):
         outputs = getattr(found.info, "outputs", {})
-        return {"reward": float(found.reward), "missing": [text for text, said in outputs.items() if not said]}
+        return {"reward": found.reward, "missing": [text for text, said in outputs.items() if not said]}
 
     def survey(self, index):
         """What tau-bench gives for doing nothing."""
@@ -134,15 +142,21 @@ class RolloutProcess:
             os.close(0)
             for descriptor in (self.to, self.answers, OUT, *others):  # a pipe that stays open elsewhere does not end
                 os.close(descriptor)
-            play(domain, asked, answers)
+            try:
+                play(domain, asked, answers)
+            finally:
+                os._exit(1)  # what follows is the parent's
         os.close(asked)
         os.close(answers)
         self.text = b""
-        self.waiting = None
+        self.waiting = []
+        """The numbers of the requests that wait."""
+        self.late_at = None
 
     def ask(self, request):
         """Pass on a request; a rollout has one at a time."""
-        self.waiting = (request["id"], time.monotonic() + CALL_S)
+        self.waiting.append(request["id"])
+        self.late_at = time.monotonic() + CALL_S
         write(self.to, json.dumps(request).encode() + b"\n")
 
     def close(self):
@@ -172,14 +186,32 @@ class DomainService:
         elif do == "drop":
             self.forget(name)
             write(OUT, answered(number, dict, {}))
-        elif do in {"begin", "survey"} or name in self.children:
-            if do in {"begin", "survey"}:
-                others = [each for child in self.children.values() for each in (child.to, child.answers)]
-                self.children[name] = RolloutProcess(self.domain, others)
-                self.selector.register(self.children[name].answers, selectors.EVENT_READ, name)
-            self.children[name].ask(request)
+        elif do in {"begin", "survey"}:
+            self.forget(name)
+            others = [each for child in self.children.values() for each in (child.to, child.answers)]
+            self.children[name] = RolloutProcess(self.domain, others)
+            self.selector.register(self.children[name].answers, selectors.EVENT_READ, name)
+            self.pass_on(name, request)
+        elif name in self.children:
+            self.pass_on(name, request)
         else:
-            write(OUT, json.dumps({"id": number, "failed": "the process of this rollout has ended"}).encode() + b"\n")
+            self.fail(number, ENDED)
+
+    def pass_on(self, name, request):
+        """Hand a request to the rollout's process. One that is busy (its last call was cancelled) or gone is ended."""
+        child = self.children[name]
+        if child.waiting:
+            child.waiting.append(request["id"])
+            self.forget(name, "the rollout was asked while another request was running; it has ended")
+            return
+        try:
+            child.ask(request)
+        except OSError:
+            self.forget(name, ENDED)
+
+    def fail(self, number, why):
+        """Answer that a request failed."""
+        write(OUT, json.dumps({"id": number, "failed": why}).encode() + b"\n")
 
     def load(self, folder, domain, split):
         """Load the domain, and say what it is."""
@@ -193,25 +225,25 @@ class DomainService:
             return
         self.selector.unregister(child.answers)
         child.close()
-        if child.waiting:
-            write(OUT, json.dumps({"id": child.waiting[0], "failed": why or "the rollout was dropped"}).encode() + b"\n")
+        for number in child.waiting:
+            self.fail(number, why or "the rollout was dropped")
 
     def read(self, name):
         """Pass on what a rollout's process answers."""
         child = self.children[name]
         data = os.read(child.answers, 1 << 16)
         if not data:
-            self.forget(name, f"the process of this rollout has ended; it may compute for {CPU_S} s")
+            self.forget(name, f"{ENDED}; it may compute for {CPU_S} s")
             return
         child.text += data
         if child.text.endswith(b"\n"):
             write(OUT, child.text)
-            child.text, child.waiting = b"", None
+            child.text, child.waiting, child.late_at = b"", [], None
 
     def serve(self):
         """Answer requests until standard input ends."""
         while True:
-            late = [child.waiting[1] for child in self.children.values() if child.waiting]
+            late = [child.late_at for child in self.children.values() if child.waiting]
             ready = self.selector.select(max(0.0, min(late) - time.monotonic()) if late else None)
             for key, _ in ready:
                 if key.data is not None:
@@ -227,7 +259,7 @@ class DomainService:
                 for line in lines:
                     self.take(json.loads(line))
             now = time.monotonic()
-            for name in [each for each, child in self.children.items() if child.waiting and child.waiting[1] <= now]:
+            for name in [each for each, child in self.children.items() if child.waiting and child.late_at <= now]:
                 self.forget(name, f"tau-bench did not answer within {CALL_S:g} s")
 
 

@@ -71,6 +71,20 @@ async def test_libraries_of_the_image_are_not_sources_of_the_author(tmp_path):
     assert not [path for path in sources if path.startswith("site/")]
 
 
+@pytest.mark.parametrize("image", ["host:.", "host:..", "host:lib:site"])
+async def test_no_image_hides_the_code_of_the_environment(tmp_path, image):
+    (tmp_path / "env" / "lib").mkdir(parents=True)
+    (tmp_path / "env" / "lib" / "__init__.py").write_text("")
+    (tmp_path / "env" / "lib" / "words.py").write_text("WORD = '1'")
+    (tmp_path / "env" / "site").mkdir()
+    (tmp_path / "env" / "site" / "other.py").write_text("")
+    head = HEAD.replace('description="d"', f'description="d", image={image!r}')
+    (tmp_path / "env" / "environment.py").write_text("from .lib import words\n" + head + CHECK.format(body="pass"))
+    sources = (await EnvironmentSubject(str(tmp_path / "env")).describe()).sources
+    assert {"environment.py", "lib/words.py"} <= sources.keys()
+    assert ("site/other.py" in sources) == (image != "host:lib:site")
+
+
 async def test_it_is_described_without_being_imported_here(tmp_path):
     about = await written(tmp_path).describe()
     assert [task.key["word"] for task in about.tasks] == ["0", "1", "2", "3"]
