@@ -10,7 +10,7 @@ import pytest
 
 from command_line import environ
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 ADD = """
 from sandlot import Ask, Score, environment
 
