@@ -1,5 +1,6 @@
 """Rows of traces: each sampled token is trained exactly once, and only scored rollouts are compared."""
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -56,7 +57,9 @@ def test_a_talkative_seat_does_not_take_the_weight_of_the_other():
         seat.append(Node(message=text_message(Role.USER, "go")))
         seat.append(node(0, "turn", [900], [7] * size))
     join_seats(trace, spoken)
-    trace.outcome = Scored(RubricScore(points=1, possible=1, value=1.0))
+    score = RubricScore(points=1, possible=1, value=1.0)
+    trace.outcome = Scored(score)
+    trace.seats = {name: msgspec.structs.replace(record, score=score) for name, record in trace.seats.items()}
     rows = [row for (own,) in split_by_seat([trace], ("brief", "talkative")) for row in rows_of(own)]
     assert [weights.sum() for weights in token_weights(rows, "rollout")] == pytest.approx([0.5, 0.5])
     assert rows_of(tree([0], [2]))[0].rollout == ("t", 0)  # without seats, the rollout's
