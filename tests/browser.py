@@ -26,6 +26,10 @@ def start(*words: object) -> subprocess.Popen[bytes]:
     return subprocess.Popen([*map(str, words)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
+class NavigatedError(Exception):
+    """The page was left while it was asked."""
+
+
 class Browser:
     """One tab, driven over the DevTools protocol."""
 
@@ -42,6 +46,8 @@ class Browser:
             if message.get("method") in {"Runtime.exceptionThrown", "Log.entryAdded"}:
                 self.problems.append(json.dumps(message["params"])[:500])
             if message.get("id") == self._count:
+                if "navigated" in message.get("error", {}).get("message", ""):
+                    raise NavigatedError(message["error"]["message"])
                 assert "error" not in message, message
                 return message["result"]
 
@@ -56,7 +62,10 @@ class Browser:
         await wait_until(lambda: self.is_at("document.readyState + ' ' + location.protocol", "complete http:"))
 
     async def is_at(self, script: str, wanted: str) -> bool:
-        return await self.evaluate(script) == wanted
+        try:
+            return await self.evaluate(script) == wanted
+        except NavigatedError:
+            return False  # the page that was asked is gone, and the next one can be asked
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ from sandlot.audit.reports.junit import as_junit
 from sandlot.audit.reports.markdown import as_markdown
 from sandlot.audit.reports.sarif import as_sarif
 from sandlot.audit.verdict import Audit
-from sandlot.core.disk import DISK, make_folder, write_file
+from sandlot.core.disk import DISK, DRAFT, make_folder, write_file
 from sandlot.core.errors import ConfigError
 
 ReportFormat = Callable[[Audit], str]
@@ -68,7 +68,7 @@ def _remove_unfinished(folder: Path) -> None:
     """Remove the finished probes of an audit that is now whole. A symbolic link is left alone."""
     if folder.is_symlink() or not folder.is_dir():
         return
-    for probe in folder.glob("*.json"):
+    for probe in (*folder.glob("*.json"), *folder.glob(f"*.json.*{DRAFT}")):  # a killed audit leaves a draft
         probe.unlink(missing_ok=True)
     with suppress(OSError):  # other files are in it
         folder.rmdir()

@@ -13,6 +13,7 @@ from sandlot.audit.reports.markdown import as_markdown
 from sandlot.audit.reports.wording import reproduce_command
 from sandlot.audit.verdict import Audit, AuditVerdict, LayerReport, State, Waived
 from sandlot.audit.waivers import Waiver
+from sandlot.core.disk import DRAFT
 from sandlot.core.errors import ConfigError, StoreError
 from sandlot.env.fingerprint import environment_fingerprint
 from sandlot.env.load import load
@@ -168,3 +169,12 @@ def test_the_command_that_shows_a_finding_again_is_one_a_shell_understands():
         reproduce_command(audit, audit.findings[0])
         == "sandlot audit 'environments/x y' --probe hollow-answers --task task-1 --seed 7"
     )
+
+
+def test_what_a_killed_audit_left_half_written_is_removed_with_the_rest(tmp_path):
+    left = write_audit(an_audit(), tmp_path) / "unfinished"
+    left.mkdir()
+    (left / "probe.json").write_text("{}")
+    (left / f"probe.json.0a1b2c3d{DRAFT}").write_text("{")
+    write_audit(an_audit(), tmp_path)
+    assert not left.exists()
