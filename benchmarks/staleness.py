@@ -12,7 +12,7 @@ the reward comes to where taking turns ends. Each arm is an ordinary training ru
 import argparse
 import statistics
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ def recipe(options: argparse.Namespace, staleness: int, seed: int) -> Recipe:
         env=options.env,
         model=options.model,
         steps=options.steps,
-        select=(lambda task: "single" in task.tags) if options.env.name == "drill" else None,
+        select=(lambda task: "single" in task.tags) if options.env.stem in {"drill", "pretend"} else None,
         tasks=options.tasks,
         group=options.group,
         resample=1,
@@ -97,19 +97,24 @@ def rows(found: dict[int, list[dict[str, Any]]], first: int) -> list[Row]:
         means = {bound: statistics.fmean(each[key] for each in arms) for bound, arms in found.items()}
         return Row(what, means[first], {f"staleness {bound}": value for bound, value in means.items() if bound != first})
 
-    def level(what: str, key: str) -> Row:
-        told = {
-            bound: ", ".join("{:.3f} ({:.3f} to {:.3f})".format(*each[key]) for each in arms) for bound, arms in found.items()
-        }
+    def by_seed(what: str, tell: Callable[[dict[str, Any]], str]) -> Row:
+        told = {bound: ", ".join(tell(each) for each in arms) for bound, arms in found.items()}
         return Row(what, told[first], {f"staleness {bound}": text for bound, text in told.items() if bound != first})
 
+    def level(key: str) -> Callable[[dict[str, Any]], str]:
+        return lambda each: "{:.3f} ({:.3f} to {:.3f})".format(*each[key])
+
+    def reached_after(each: dict[str, Any]) -> str:
+        return "never" if each["to_reward"] is None else f"{each['to_reward']:.0f}"
+
     return [
+        line("seconds of the whole training", "seconds"),
         line("updates a minute", "updates_per_minute"),
         line("sampled tokens a second", "tokens_per_s"),
-        level("held-out before", "before"),
-        level("held-out after", "after"),
+        by_seed("held-out before, by seed", level("before")),
+        by_seed("held-out after, by seed", level("after")),
         line("held-out score gained a minute", "gain_per_minute"),
-        line("seconds to the reward that taking turns ends with", "to_reward"),
+        by_seed("seconds to the reward that taking turns ends with, by seed", reached_after),
         line("versions the stalest token was behind", "stalest"),
     ]
 
@@ -138,7 +143,7 @@ def main() -> None:
             end = smoothed(arms[options.staleness[0]].steps)[-1]
             for bound, progress in arms.items():
                 seconds = reached(progress, end)
-                arm = {**figures(progress), "to_reward": float("nan") if seconds is None else round(seconds, 1)}
+                arm = {**figures(progress), "to_reward": None if seconds is None else round(seconds, 1)}
                 say(f"staleness {bound}, seed {seed}: { ({key: value for key, value in arm.items() if key != 'curve'}) }")
                 found.setdefault(bound, []).append(arm)
     first = options.staleness[0]
