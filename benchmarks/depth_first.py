@@ -35,7 +35,7 @@ def shapes(vocabulary, scale):
 
 def computed(decoder, rows, budget):
     """Loss and gradients of these rows, the forest in pieces where it is over the budget."""
-    logprobs = forward_rows(decoder, rows, tokens=budget, recompute=True).logprobs
+    logprobs = forward_rows(decoder, rows, tokens=budget, recompute="everything").logprobs
     loss = logprobs.sum() / 1000  # a curved function of them would magnify the rounding of bf16
     loss.backward()
 

@@ -5,7 +5,8 @@
 
 Baselines: (a) a row for each model call (`calls`), (b) merged rows (`rows`), (c) merged rows whose group shares its prompt
 (`prompts`). A forest shares whatever is alike; rollouts that part at their first token share no more than (c). The formula counts
-6 P FLOP a token, 12 L d a pair that attention looks at, and the vocabulary for trained tokens, which sharing does not save.
+6 P FLOP a token, 12 L d a pair that attention looks at, and the vocabulary for trained tokens, which sharing does not save. The
+backward pass computes all but attention again, and attention too in (a) and where merged rows would not fit a GPU otherwise.
 """
 
 import argparse
@@ -35,6 +36,8 @@ from sandlot.train.trainer import Optimisation, Trainer
 NAME = "forest"
 QWEN = Shape(family="qwen3", vocabulary=151936, hidden=1024, layers=28, heads=16, kv_heads=8, head=128, mlp=3072, context=40960,
              tied=True, qk_norm=True, rope=Rope(theta=1e6))  # fmt: skip
+FITS = 160_000
+"""Tokens of merged rows up to which the results of attention fit the memory of a GPU."""
 SMALL = replace(QWEN, vocabulary=2048, hidden=128, layers=4, heads=4, kv_heads=2, head=32, mlp=384)
 
 
@@ -140,9 +143,11 @@ def forests_by(built):
 def timed(trainer, rows, built, repeats):
     """Seconds of one update of everything but the optimiser's own step."""
 
+    batch = examples(rows)
+
     def once():
         trainer.optimiser.zero_grad(set_to_none=True)
-        loss = trainer._loss(examples(rows), [len(rows)], {"old": None, "reference": None}, Tally())  # noqa: SLF001 - what an update does, without the optimiser
+        loss = trainer._loss(batch, [len(rows)], {"old": None, "reference": None}, Tally())  # noqa: SLF001 - what an update does, without the optimiser
         loss.backward()
         if trainer.device.type == "cuda":
             torch.cuda.synchronize()
@@ -211,6 +216,8 @@ def compared(trainer, shape, ways, prompt, repeats):
     entry = {}
     for way, (rows, built) in made.items():
         forest = built([r.ids for r in rows])
+        fits = way != "calls" and sum(len(r) for r in ways["rows"]) <= FITS
+        trainer.optimisation = replace(trainer.optimisation, recompute="all but attention" if fits else "everything")
         seconds = timed(trainer, rows, built, repeats)
         entry[way] = {"tokens": len(forest), "seconds": seconds, "cost": cost(shape, parameters, forest, trained)}
     for way in [way for way in entry if way != "forest"]:
@@ -245,7 +252,7 @@ def main():
     torch.manual_seed(0)
     with device:
         decoder = Decoder(shape)
-    trainer = Trainer(decoder.to(torch.bfloat16 if big else torch.float32), Optimisation(recompute=True, tokens=sys.maxsize))
+    trainer = Trainer(decoder.to(torch.bfloat16 if big else torch.float32), Optimisation(tokens=sys.maxsize))
     exact, work = exactness(device), {}
     for name, (ways, prompt) in shapes(shape.vocabulary, 1 if big else 16).items():
         work[name] = compared(trainer, shape, ways, prompt, options.repeats)

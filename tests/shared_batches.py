@@ -59,9 +59,9 @@ CASES = {
     "only a critic": Case(components=(Value(),), critic=True),
     "pairs": Case(components=(Dpo(),), reference=True),
     "whole rows": Case(components=(Gspo(),)),
-    "layers computed again": Case(optimisation={"recompute": True, "tokens": 40}),
+    "layers computed again": Case(optimisation={"recompute": "everything", "tokens": 40}),
     "adapters": Case(components=(Clip(), Kl("k2")), lora=2, reference=True),
-    "adapters, layers computed again": Case(lora=2, optimisation={"recompute": True}),
+    "adapters, layers computed again": Case(lora=2, optimisation={"recompute": "everything"}),
     "a tied head and biases": Case(family="qwen2"),
     "rows that teach nothing": Case(untrained=2),
 }

@@ -1,5 +1,7 @@
 """The compiled training step equals the plain one within rounding, and is compiled once for all sizes. Needs a C++ compiler."""
 
+from typing import get_args
+
 import numpy as np
 import pytest
 import torch
@@ -10,6 +12,7 @@ from sandlot.model.nn.lora import add_adapters
 from sandlot.model.nn.shape import Rope, Shape
 from sandlot.train.algorithms.algorithms import TokenLoss, TrainingRow
 from sandlot.train.algorithms.losses import Clip, Entropy, Value
+from sandlot.train.forest.layers import Recompute
 from sandlot.train.rows import Row
 from sandlot.train.tally import Tally
 from sandlot.train.trainer import Optimisation, Trainer
@@ -50,7 +53,7 @@ def step(rows: list[TrainingRow], *, lora: bool, **settings) -> tuple[torch.Tens
 
 
 @pytest.mark.parametrize("lora", [False, True])
-@pytest.mark.parametrize("recompute", [False, True])
+@pytest.mark.parametrize("recompute", get_args(Recompute))
 def test_compiled_and_plain_agree_for_any_size(lora, recompute):
     compiled = []
     for rows in (batch([20, 31, 9], 12), batch([5, 6], 40), batch([70], 3), batch([8] * 6, 1)):

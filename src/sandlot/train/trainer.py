@@ -10,19 +10,20 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from sandlot.core.errors import ConfigError
 from sandlot.model.nn.decoder import Decoder
 from sandlot.train.algorithms.algorithms import TrainingRow
 from sandlot.train.algorithms.losses import Bounded, Columns, Ranking
 from sandlot.train.forest.columns import common_columns, fixed_column, stream_columns
 from sandlot.train.forest.forest import Cut, cut_if_cheaper, cut_rows, forest_of, pack_numbers
 from sandlot.train.forest.forward import RowOutputs
-from sandlot.train.forest.layers import PLAIN, compiled
+from sandlot.train.forest.layers import PLAIN, Recompute, compiled
 from sandlot.train.forest.module import DecoderWithCritic
 from sandlot.train.parallel.division import balance, cost_of
 from sandlot.train.parallel.ranks import ALONE, Ranks
@@ -56,8 +57,9 @@ class Optimisation:
     """Gradients are clipped to this norm."""
     tokens: int = 16384
     """Tokens per forward pass; lower it when memory runs out."""
-    recompute: bool = False
-    """Gradient checkpointing: recompute layers in the backward pass, for less memory."""
+    recompute: Recompute = "nothing"
+    """Gradient checkpointing: what the backward pass computes again instead of storing it, for less memory. `everything` takes
+    the least memory, `all but attention` less time."""
     compiled: bool | None = None
     """Fuse the layers with `torch.compile`: about twice as fast on a GPU, equal within rounding; the first step then takes a
     minute. None: on a GPU, with one process, for a model of at least 300 million weights."""
@@ -65,6 +67,11 @@ class Optimisation:
     """Optimiser steps per batch; more than one needs a loss that clips its ratio."""
     epochs: int = 1
     """Passes over each batch."""
+
+    def __post_init__(self) -> None:
+        if self.recompute not in get_args(Recompute):
+            known = ", ".join(f'"{name}"' for name in get_args(Recompute))
+            raise ConfigError(f"Optimisation: recompute is {self.recompute!r}; give one of {known}")
 
 
 _WORTH_COMPILING = 300_000_000

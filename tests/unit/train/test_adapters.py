@@ -1,6 +1,7 @@
 """Adapters learn what they would learn as `W + scale * B A`, written out and left to autograd."""
 
 from itertools import groupby
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from sandlot.model.nn.lora import add_adapters
 from sandlot.model.nn.shape import Shape
 from sandlot.train.algorithms.algorithms import TokenLoss, TrainingRow
 from sandlot.train.algorithms.losses import Clip
+from sandlot.train.forest.layers import Recompute
 from sandlot.train.rows import Row
 from sandlot.train.trainer import Optimisation, Trainer
 
@@ -94,7 +96,7 @@ class Twin:
         return loss.item()
 
 
-@pytest.mark.parametrize("recompute", [False, True])
+@pytest.mark.parametrize("recompute", get_args(Recompute))
 def test_steps_are_those_of_dense_weights(recompute):
     trainer = learner(recompute=recompute)
     twin = Twin(trainer)

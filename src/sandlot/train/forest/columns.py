@@ -40,7 +40,7 @@ def common_columns(
         "behaviour": to_tensor(behaviour, device),
         "row": to_tensor(np.repeat(np.arange(len(examples)), counts), device),
         "rows": len(examples),
-        "partner": torch.tensor(partners, device=device),
+        "partner": to_tensor(np.array(partners, np.int64), device),
         "reference": settled["reference"],
         "entropy": result.entropy,
         "values": result.values,

@@ -22,7 +22,7 @@ from torch.utils.checkpoint import checkpoint  # pyright: ignore[reportUnknownVa
 from sandlot.model.nn.decoder import Block, Decoder
 from sandlot.train.forest.attention import Attention, interval_attention, padded_size
 from sandlot.train.forest.forest import Forest, Ints
-from sandlot.train.forest.layers import PLAIN, LayerFunctions, at_least_fp32
+from sandlot.train.forest.layers import PLAIN, LayerFunctions, Recompute, at_least_fp32
 from sandlot.train.forest.scores import score_tokens, to_tensor
 
 
@@ -70,7 +70,7 @@ class ForwardSettings:
     temperature: float
     entropy: bool = False
     critic: nn.Linear | None = None
-    recompute: bool = False
+    recompute: Recompute = "nothing"
     functions: LayerFunctions = PLAIN
 
 
@@ -235,7 +235,8 @@ class Walk:
         for layer, block in enumerate(cast("Iterable[Block]", decoder.blocks)):
             given = [*(held.keys[layer] for held in stack), *(held.values[layer] for held in stack)]
             step = (settings.functions, block, attention, before, x, cos, sin, *given)
-            x, k, v = cast("Any", checkpoint)(_layer, *step, use_reentrant=False) if settings.recompute else _layer(*step)
+            again = settings.recompute != "nothing"  # a piece is short: storing what attention computed would gain little
+            x, k, v = cast("Any", checkpoint)(_layer, *step, use_reentrant=False) if again else _layer(*step)
             keys.append(k)
             values.append(v)
         return decoder.norm(x), keys, values

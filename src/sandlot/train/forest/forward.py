@@ -5,9 +5,9 @@ vocabulary never exists. Layers may be recomputed in the backward pass instead o
 """
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from sandlot.model.nn.decoder import Attend, Block, Decoder
 from sandlot.train.forest.attention import BLOCK, forest_attention, padded_size
 from sandlot.train.forest.depth_first import ForwardSettings, forward_depth_first
 from sandlot.train.forest.forest import Forest, forest_of
-from sandlot.train.forest.layers import PLAIN, LayerFunctions, at_least_fp32
+from sandlot.train.forest.layers import PLAIN, LayerFunctions, Recompute, at_least_fp32
 from sandlot.train.forest.part_attention import part_attention, parts_if_faster
 from sandlot.train.forest.scores import score_tokens, to_tensor
 from sandlot.train.rows import Row
@@ -42,7 +42,7 @@ def forward_rows(
     temperature: float = 1.0,
     entropy: bool = False,
     critic: nn.Linear | None = None,
-    recompute: bool = False,
+    recompute: Recompute = "nothing",
     tokens: int = sys.maxsize,
     functions: LayerFunctions = PLAIN,
 ) -> RowOutputs:
@@ -63,7 +63,7 @@ def forward_rows(
         settings = ForwardSettings(decoder, temperature, entropy=entropy, critic=critic, recompute=recompute, functions=functions)
         logprobs, spread, values = forward_depth_first(settings, forest, distinct, tokens)
     else:
-        hidden = _hidden(decoder, forest, functions, recompute=recompute)
+        hidden = _hidden(decoder, forest, functions, recompute)
         before = hidden[to_tensor(forest.parent[distinct], device)]
         targets = to_tensor(forest.ids[distinct], device)
         logprobs, spread = score_tokens(decoder.head, before, targets, temperature, entropy=entropy, functions=functions)
@@ -91,29 +91,35 @@ def _attention(decoder: Decoder, forest: Forest) -> tuple[Attend, int]:
     return forest_attention(to_tensor(np.concatenate((forest.last, padding)), weights.device)), spare
 
 
-def _hidden(decoder: Decoder, forest: Forest, functions: LayerFunctions, *, recompute: bool) -> Tensor:
+def _hidden(decoder: Decoder, forest: Forest, functions: LayerFunctions, recompute: Recompute) -> Tensor:
     """Hidden states of the forest's tokens, and of padding after them."""
     device = decoder.embedding.weight.device
     attend, spare = _attention(decoder, forest)
     ids = to_tensor(np.pad(forest.ids, (0, spare)), device)
     positions = to_tensor(np.pad(forest.depth, (0, spare)), device)
 
-    def layer(number: int, block: Block, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        return functions.outputs(block, x, attend(number, *functions.inputs(block, x, cos, sin)))
-
     x = decoder.embedding(ids)
     cos, sin = decoder.angles(positions, x.dtype)
-    recompute = recompute and torch.is_grad_enabled()
+    recompute = recompute if torch.is_grad_enabled() else "nothing"
     # Compiled layers are recomputed by a backward pass of their own: the first pass then stores nothing at all, and the host
     # handles no stored tensors. Only `backward` gives gradients that way, and only if what goes in wants one.
     own_pass = functions is not PLAIN
-    if recompute and own_pass and not x.requires_grad:
+    if recompute != "nothing" and own_pass and not x.requires_grad:
         x.requires_grad_()
+
+    def again(function: Callable[..., Any], *given: Any) -> Any:
+        # Nothing here is random, and keeping the generator's state takes the host longer than a small layer takes the device.
+        return checkpoint(function, *given, use_reentrant=own_pass, preserve_rng_state=False)
+
+    def layer(number: int, block: Block, x: Tensor) -> Tensor:
+        return functions.outputs(block, x, attend(number, *functions.inputs(block, x, cos, sin)))
+
     for number, block in enumerate(cast("Iterable[Block]", decoder.blocks)):
-        step = (number, block, x, cos, sin)
-        if recompute:
-            # Nothing here is random, and keeping the generator's state takes the host longer than a small layer takes the device.
-            x = cast("Tensor", checkpoint(layer, *step, use_reentrant=own_pass, preserve_rng_state=False))
-        else:
-            x = layer(*step)
+        match recompute:
+            case "nothing":
+                x = layer(number, block, x)
+            case "all but attention":
+                x = again(functions.outputs, block, x, attend(number, *again(functions.inputs, block, x, cos, sin)))
+            case "everything":
+                x = again(layer, number, block, x)
     return decoder.norm(x)

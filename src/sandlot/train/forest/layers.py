@@ -8,7 +8,7 @@ each is compiled once for all sizes and all layers. torch keeps compiled code on
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,8 @@ from sandlot.model.nn.decoder import Block
 _VARIANTS = 256
 """More than there are sizes of forests (`padded_size`), each of which has an attention kernel of its own."""
 Heads = tuple[Tensor, Tensor, Tensor]
+Recompute = Literal["nothing", "all but attention", "everything"]
+"""What of a layer is computed again in the backward pass instead of being stored."""
 
 
 @dataclass(frozen=True, slots=True)

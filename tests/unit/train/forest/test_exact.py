@@ -1,6 +1,7 @@
 """The forest gives the loss and the gradients of the flat batch, in fp64, for every component."""
 
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from sandlot.train.algorithms.losses import (
     Value,
 )
 from sandlot.train.algorithms.preferences import Dpo, Ipo, SimPo
+from sandlot.train.forest.layers import Recompute
 from sandlot.train.rows import Row
 from sandlot.train.tally import Tally
 from sandlot.train.trainer import Optimisation, Trainer
@@ -145,7 +147,7 @@ def trainer_of(tokens=10_000):
     return trainer
 
 
-def forest_gradients(trainer, batch, recompute=False):
+def forest_gradients(trainer, batch, recompute="nothing"):
     trainer.optimisation = replace(trainer.optimisation, recompute=recompute)
     old_model = decoder(2)
     settled = {
@@ -157,7 +159,7 @@ def forest_gradients(trainer, batch, recompute=False):
 
 
 @pytest.mark.parametrize("component", COMPONENTS, ids=str)
-@pytest.mark.parametrize("recompute", [False, True])
+@pytest.mark.parametrize("recompute", get_args(Recompute))
 def test_loss_and_gradients_are_those_of_the_flat_batch(component, recompute):
     trainer, batch = trainer_of(), examples(component)
     loss, gradients = forest_gradients(trainer, batch, recompute)
