@@ -76,16 +76,20 @@ class _Pace:
             self._timer.cancel()
 
     def _tick(self) -> None:
-        if must_collect_all(resident_bytes(), self._after_last):
-            _unfreeze()
-            gc.collect()
-            self._after_last = resident_bytes()
-        elif self._num_unseen + 1 >= SAMPLED:
-            self._num_unseen = 0 if gc.collect(0) < FOUND else SAMPLED
-        else:
-            self._num_unseen += 1
+        self._num_unseen += 1
+        if self._num_unseen >= SAMPLED:
+            self._look()
         _freeze()
         self.start()
+
+    def _look(self) -> None:
+        if must_collect_all(resident_bytes(), self._after_last):
+            _unfreeze()
+            found = gc.collect()
+            self._after_last = resident_bytes()
+        else:
+            found = gc.collect(0)
+        self._num_unseen = 0 if found < FOUND else SAMPLED
 
 
 def _freeze() -> None:
