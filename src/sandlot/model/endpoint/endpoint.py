@@ -16,7 +16,7 @@ from typing import TypeVar
 import anyio
 import msgspec
 
-from sandlot.core.concurrency.clock import delay_limits, extend_limits, pause_limits
+from sandlot.core.concurrency.clock import SYSTEM_CLOCK, delay_limits, extend_limits, pause_limits
 from sandlot.core.errors import ModelError, boundary
 from sandlot.core.redaction import Secrets
 from sandlot.model.endpoint.connections import Connections, ReplyTimeoutError, open_connections
@@ -141,7 +141,7 @@ class Endpoint:
         `request_s` is the model's failure.
         """
         await self._acquire_slot()
-        begun = anyio.current_time()
+        begun = SYSTEM_CLOCK.monotonic()
         with delay_limits(self.config.connect_s + self.config.request_s + _LATE_S):
             try:
                 with boundary(ModelError, self.name):
@@ -150,7 +150,7 @@ class Endpoint:
                 error = raised.with_message(self._secrets.redact(str(raised)))
             finally:
                 self._slots.release()
-            extend_limits(anyio.current_time() - begun)  # a failed request does not count as agent time
+            extend_limits(SYSTEM_CLOCK.monotonic() - begun)  # a failed request does not count as agent time
         return error
 
     async def _acquire_slot(self) -> None:

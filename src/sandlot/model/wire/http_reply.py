@@ -4,6 +4,7 @@ A server is not trusted: the head, every length and what a compressed body unpac
 at the first byte that shows it. Interim replies are skipped; trailers are read and ignored.
 """
 
+import functools
 import re
 import zlib
 
@@ -173,11 +174,18 @@ def _headers_of(lines: list[str]) -> dict[str, str]:
     headers: dict[str, str] = {}
     for line in lines:
         name, colon, value = line.partition(":")
-        if not colon or not _NAME.fullmatch(name):
+        known = _header_name(name) if colon else None
+        if known is None:
             raise HttpReplyError(f"the reply is not HTTP: a header is {line[:80]!r}")
-        name, value = name.lower(), value.strip(" \t")
-        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+        value = value.strip(" \t")
+        headers[known] = f"{headers[known]}, {value}" if known in headers else value
     return headers
+
+
+@functools.lru_cache(maxsize=256)  # a server sends the same names with every reply
+def _header_name(name: str) -> str | None:
+    """The name in lower case; None if it cannot be one."""
+    return name.lower() if _NAME.fullmatch(name) else None
 
 
 def _head_of(status: int, headers: dict[str, str], *, is_old: bool) -> _Head:
