@@ -17,8 +17,6 @@ Author code raises plain Python errors; `boundary` gives them a side where the c
 `record_outcome` in `rollout.py` is the only place that turns them into an outcome.
 """
 
-from collections.abc import Generator
-from contextlib import contextmanager
 from typing import ClassVar, cast
 
 from sandlot.core.types import Side
@@ -142,19 +140,26 @@ class StoreError(SandlotError):
     """The run directory cannot be written or read. The run stops, since a rollout that is not stored does not count."""
 
 
-@contextmanager
-def boundary(kind: type[SandlotError], what: str) -> Generator[None]:
+class boundary:  # noqa: N801 - used as a function: `with boundary(AuthorError, "setup"):`
     """Turn a plain error raised inside into `kind`, with `what` in the message. Cancellation passes through."""
-    try:
-        yield
-    except SandlotError:
-        raise
-    except (Exception, SystemExit) as error:  # a library that calls `exit` must not end the run
+
+    __slots__ = ("_kind", "_what")
+
+    def __init__(self, kind: type[SandlotError], what: str) -> None:
+        self._kind = kind
+        self._what = what
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if error is None or isinstance(error, SandlotError) or not isinstance(error, Exception | SystemExit):
+            return  # SystemExit counts as an error: a library that calls `exit` must not end the run
         cause = unwrapped(error)
         if isinstance(cause, SandlotError):
             raise cause from error
         word = "timeout" if isinstance(cause, TimeoutError) else "crash"
-        named = kind(f"{what}: {type(cause).__name__}: {cause}", kind=word)
+        named = self._kind(f"{self._what}: {type(cause).__name__}: {cause}", kind=word)
         named.original = cause
         raise named from cause
 

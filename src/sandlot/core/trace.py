@@ -87,17 +87,17 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def text(self) -> str:
         """The text, without reasoning, calls and results."""
-        return "".join(part.text for part in self.parts if isinstance(part, Text))
+        return "".join([part.text for part in self.parts if isinstance(part, Text)])
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
         """The tool calls in it."""
-        return tuple(part for part in self.parts if isinstance(part, ToolCall))
+        return tuple([part for part in self.parts if isinstance(part, ToolCall)])
 
     @property
     def results(self) -> tuple[ToolResult, ...]:
         """The tool results in it."""
-        return tuple(part for part in self.parts if isinstance(part, ToolResult))
+        return tuple([part for part in self.parts if isinstance(part, ToolResult)])
 
 
 def text_message(role: Role, text: str) -> Message:
@@ -142,7 +142,12 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     usd: float = 0.0
 
     def __add__(self, other: "Usage") -> "Usage":
-        return Usage(**{name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__})
+        return Usage(
+            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
+            completion_tokens=self.completion_tokens + other.completion_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+            usd=self.usd + other.usd,
+        )
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
@@ -390,7 +395,10 @@ class Trace(msgspec.Struct, kw_only=True):
     @property
     def num_turns(self) -> int:
         """The number of turns the agent took."""
-        return sum(1 for _ in self.turns())
+        assistant = Role.ASSISTANT
+        return len(
+            [node for node in self.nodes if node.sampled and node.message.role is assistant]
+        )  # `turns`, asked for every turn
 
     @property
     def answer(self) -> str:

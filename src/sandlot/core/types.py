@@ -86,5 +86,5 @@ def derive_seed(*parts: str | int) -> int:
 
     World seed = derive_seed("world", environment seed, task); sampling seed = derive_seed("sampling", run, task, rollout, turn).
     """
-    joined = "\x1f".join(f"{type(part).__name__}:{part}" for part in parts)
+    joined = "\x1f".join([f"{type(part).__name__}:{part}" for part in parts])
     return int.from_bytes(hashlib.blake2b(joined.encode(), digest_size=8).digest(), "little") >> 1

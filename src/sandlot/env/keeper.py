@@ -23,15 +23,17 @@ class Keeper:
 
     def __init__(self, teardown_s: float) -> None:
         self._teardown_s = teardown_s
-        self._group = anyio.create_task_group()
+        self._group: anyio.abc.TaskGroup | None = None
+        """Opened with the first resource: most worlds without a sandbox have none."""
         self._held: list[tuple[anyio.Event, anyio.Event]] = []
 
     async def __aenter__(self) -> Self:
-        await self._group.__aenter__()
         return self
 
     async def enter(self, context: AbstractAsyncContextManager[_T], seconds: float, kind: type[SandlotError], what: str) -> _T:
-        """Open a resource within `seconds`; otherwise raise `kind`."""
+        """Open a resource within `seconds`; otherwise raise `kind`. Call it in the keeper's own block, inside no other scope."""
+        if self._group is None:
+            self._group = await anyio.create_task_group().__aenter__()
         release, gone = anyio.Event(), anyio.Event()
 
         async def hold(*, task_status: anyio.abc.TaskStatus[Any] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -50,6 +52,8 @@ class Keeper:
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
         """Close everything. Closing too slowly is a `SandboxError`, unless the block itself failed: that error is kept."""
+        if self._group is None:
+            return False
         with anyio.move_on_after(self._teardown_s, shield=True) as closing:
             for release, gone in reversed(self._held):
                 release.set()

@@ -2,8 +2,8 @@
 
 import functools
 import posixpath
-from collections.abc import AsyncIterator, Generator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from random import Random
@@ -41,18 +41,21 @@ _answer: ContextVar[_Answer | None] = ContextVar("answer", default=None)
 """Worker threads copy the context, so an abandoned one does not take the name of the seat that acts next."""
 
 
-@contextmanager
-def answering(seat: str) -> Generator[None]:
+class answering:  # noqa: N801 - used as a function; every tool call passes it, and a generator costs more
     """Author code in the block answers a call or message of this seat, until the block is cancelled."""
-    answer = _Answer(seat)
-    token = _answer.set(answer)
-    try:
-        yield
-    except BaseException:
-        answer.given_up = True
-        raise
-    finally:
-        _answer.reset(token)
+
+    __slots__ = ("_given", "_token")
+
+    def __init__(self, seat: str) -> None:
+        self._given = _Answer(seat)
+
+    def __enter__(self) -> None:
+        self._token = _answer.set(self._given)
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None:
+            self._given.given_up = True
+        _answer.reset(self._token)
 
 
 def _answering_seat() -> str:

@@ -5,7 +5,7 @@ once; `ordered` is the order in which checks run: the author's, with every check
 """
 
 import math
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
@@ -19,6 +19,8 @@ PENALTY_PREFIX = "constraint:"
 _MAX_VOTES = 15
 MAX_POINTS = 1e9
 """So large that no rubric needs more, so small that no sum overflows."""
+_SOUND: deque[Rubric] = deque(maxlen=8)
+"""Rubrics that were found sound, the last ones: every rollout asks about the same few."""
 _PLAIN_VIEWS = ("answer", "state", "transcript", LAST_IMAGE)
 
 
@@ -56,9 +58,12 @@ def find_faults(rubric: Rubric) -> list[Fault]:
 
 def require_sound(rubric: Rubric, where: str = "rubric") -> None:
     """`ConfigError` with every reason why the rubric cannot be graded."""
+    if rubric in _SOUND:
+        return
     found = find_faults(rubric)
     if found:
         raise ConfigError("\n".join(f"{where}: {fault.message}; {fault.fix}" for fault in found))
+    _SOUND.append(rubric)
 
 
 def ordered(checks: Sequence[Check]) -> list[Check]:

@@ -332,16 +332,18 @@ def fan_out(*sinks: Sink) -> Sink:
 
     A sink that raises is left out from then on, with a warning in the log; the others are given `SinkFailed`.
     """
-    live = list(sinks)
+    live = tuple(sinks)
 
     def emit(event: RunEvent) -> None:
-        for sink in tuple(live):
-            if sink not in live:
+        nonlocal live
+        before = live
+        for sink in before:
+            if live is not before and sink not in live:
                 continue  # it failed on the `SinkFailed` of one before it
             try:
                 sink(event)
             except Exception as error:  # noqa: BLE001 - a sink only looks on: whatever it raises, the run goes on
-                live.remove(sink)
+                live = tuple(other for other in live if other != sink)
                 name = getattr(sink, "__qualname__", type(sink).__qualname__)
                 report_failure(name, f"{type(error).__name__}: {error}", emit)
 

@@ -18,7 +18,7 @@ import anyio
 from anyio.abc import TaskStatus
 
 from sandlot.core.concurrency.blocking import blocking
-from sandlot.core.concurrency.garbage import rare_collections
+from sandlot.core.concurrency.garbage import paced_collections
 from sandlot.core.errors import ConfigError
 from sandlot.core.trace import Usage
 from sandlot.core.types import Split
@@ -154,7 +154,7 @@ async def _sit(  # noqa: PLR0913 - what a sitting may differ in, all by keyword
             lag.report_to(collector.sink)
             collection.release(opening)
             wanted: RunPlan | None = prepared.plan
-            with rare_collections():  # when all is open: what is there now stays
+            with paced_collections():  # when all is open: what is there now stays
                 while wanted is not None and collection.stopped is None:
                     await collector.collect(wanted)
                     wanted = more(collector.sink) if collection.stopped is None else None

@@ -9,7 +9,6 @@ import math
 import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
@@ -103,8 +102,7 @@ def _open_judge_chat(config: ModelConfig) -> AbstractAsyncContextManager[ChatMod
 @asynccontextmanager
 async def _open_chat(rest: str, config: ModelConfig, spend: Spend, time_s: float = math.inf) -> AsyncGenerator[ChatModel]:
     """A chat endpoint whose costs go to `spend`. Requests time out before `time_s`: a hang is not a slow agent."""
-    await anyio.to_thread.run_sync(import_module, "aiohttp")  # takes half a second: in a thread, and only where it is needed
-    from sandlot.model.endpoint.chat import OpenAIConfig, chat_config, has_key, open_openai  # noqa: PLC0415 - as above
+    from sandlot.model.endpoint.chat import OpenAIConfig, chat_config, has_key, open_openai  # noqa: PLC0415 - only where needed
 
     scheme = config.spec.partition(":")[0]
     named = chat_config(scheme.removesuffix(_IMAGES), rest)
@@ -132,8 +130,7 @@ async def _open_chat(rest: str, config: ModelConfig, spend: Spend, time_s: float
 @asynccontextmanager
 async def _open_engine_chat(config: ModelConfig, spend: Spend) -> AsyncGenerator[ChatModel]:
     """A model of the built-in engine as a chat model: the engine renders the messages."""
-    await anyio.to_thread.run_sync(import_module, "aiohttp")
-    from sandlot.model.endpoint.chat import OpenAIChat, OpenAIConfig  # noqa: PLC0415 - as above
+    from sandlot.model.endpoint.chat import OpenAIChat, OpenAIConfig  # noqa: PLC0415 - only where needed
     from sandlot.model.endpoint.endpoint import EndpointConfig, open_endpoint  # noqa: PLC0415 - as above
 
     async with open_engine(config.spec, _options(config)) as engine:
@@ -215,8 +212,7 @@ def _remote_opener(dialect: Literal["vllm", "sglang"]) -> Opener:
     async def opened(
         rest: str, model: ModelConfig, agent: AgentConfig, env: Environment, spend: Spend
     ) -> AsyncGenerator[Policies]:
-        await anyio.to_thread.run_sync(import_module, "aiohttp")
-        from sandlot.model.endpoint.tokens import open_remote, remote_config  # noqa: PLC0415 - as above
+        from sandlot.model.endpoint.tokens import open_remote, remote_config  # noqa: PLC0415 - only where needed
 
         named = remote_config(dialect, rest)
         renderer = await anyio.to_thread.run_sync(renderer_of, model)

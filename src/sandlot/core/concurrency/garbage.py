@@ -1,16 +1,33 @@
 """Garbage collection for a process that holds thousands of rollouts.
 
-Python's collector stops every thread. With thousands of rollouts open it has hundreds of thousands of objects to look at, and at
-its default thresholds it takes a quarter of the CPU and stops the loop for half a second. Most of what a rollout makes is freed
-without the collector, so it may run rarely, and what is there at the start (modules, classes, the environment) is left alone.
+Python's collector stops every thread while it looks at the new objects. Python decides when by a count of objects made less
+objects freed. Rollouts that wait free objects of earlier turns all the time, so this count stays low while hundreds of thousands
+of new objects pile up, and then the loop stops for half a second. Almost none of them is garbage: what a rollout makes is freed
+without the collector.
+
+So the clock decides here. Twenty times a second the new objects are set aside (`gc.freeze`), which costs nothing. One time in ten
+they are looked at first; where that finds garbage, as of an author's code that makes cycles, they are looked at every time.
+When memory has doubled, all objects are looked at.
 """
 
+import asyncio
 import gc
+import os
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 
-THRESHOLDS = (20_000, 50, 100)
-"""As of `gc.set_threshold`: the first counts objects made less objects freed, so it bounds no single collection."""
+EVERY_S = 0.05
+"""Seconds after which new objects are set aside."""
+SAMPLED = 10
+"""New objects are looked at one time in so many, while there is hardly any garbage."""
+FOUND = 100
+"""Objects of garbage in one look, from which on new objects are looked at every time."""
+THRESHOLDS = (100_000, 1_000_000, 1_000_000)
+"""As of `gc.set_threshold`: new objects are collected without the clock too, if a thread makes many while the loop is blocked."""
+MORE_BYTES = 512 * 2**20
+"""Memory must also have grown by this much for a collection of all objects, so that a small process has none."""
+_STATM = Path("/proc/self/statm")
 
 _num_open = 0
 _before: tuple[int, int, int] = (0, 0, 0)
@@ -18,21 +35,86 @@ _froze = False
 
 
 @contextmanager
-def rare_collections() -> Generator[None]:
-    """Collect garbage rarely until the block ends; blocks may overlap, and the last one restores what was set before."""
+def paced_collections() -> Generator[None]:
+    """Collect garbage by the clock of the running loop until the block ends; the last of several blocks restores what was set."""
+    pace = _Pace(asyncio.get_running_loop())
+    with _settings():
+        pace.start()
+        try:
+            yield
+        finally:
+            pace.stop()
+
+
+def resident_bytes() -> int:
+    """Memory of this process; 0 where the kernel does not say, so that it never grows."""
+    try:
+        return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
+
+
+def must_collect_all(resident: int, after_last: int) -> bool:
+    """Whether memory has doubled since the last collection of all objects, so that their cost is small beside what made them."""
+    return resident >= 2 * after_last and resident - after_last >= MORE_BYTES
+
+
+class _Pace:
+    """A timer on the loop that sets new objects aside or collects their garbage."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._timer: asyncio.TimerHandle | None = None
+        self._after_last = resident_bytes()
+        self._num_unseen = 0
+
+    def start(self) -> None:
+        self._timer = self._loop.call_later(EVERY_S, self._tick)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _tick(self) -> None:
+        self._num_unseen += 1
+        if self._num_unseen >= SAMPLED:
+            self._look()
+        _freeze()
+        self.start()
+
+    def _look(self) -> None:
+        if must_collect_all(resident_bytes(), self._after_last):
+            _unfreeze()
+            found = gc.collect()
+            self._after_last = resident_bytes()
+        else:
+            found = gc.collect(0)
+        self._num_unseen = 0 if found < FOUND else SAMPLED
+
+
+def _freeze() -> None:
+    if _froze:
+        gc.freeze()
+
+
+def _unfreeze() -> None:
+    if _froze:
+        gc.unfreeze()
+
+
+@contextmanager
+def _settings() -> Generator[None]:
     global _num_open, _before, _froze  # noqa: PLW0603 - the collector is one for the whole process
     _num_open += 1
     if _num_open == 1:
         _before = gc.get_threshold()
-        _froze = not gc.get_freeze_count()  # a program that froze objects of its own keeps them so
-        if _froze:
-            gc.freeze()
+        _froze = not gc.get_freeze_count()  # a program that froze objects of its own keeps them so, and only them
+        _freeze()
         gc.set_threshold(*THRESHOLDS)
     try:
         yield
     finally:
         _num_open -= 1
         if _num_open == 0:
-            if _froze:
-                gc.unfreeze()
+            _unfreeze()
             gc.set_threshold(*_before)

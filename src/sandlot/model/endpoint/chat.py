@@ -1,7 +1,6 @@
 """A chat model behind any OpenAI-compatible endpoint, or one of Anthropic's API.
 
-`endpoint.py` sends the requests: concurrency limit, retries, every failure a `ModelError` with a kind. Import this module only
-when a model is opened, since aiohttp is slow to import.
+`endpoint.py` sends the requests: concurrency limit, retries, every failure a `ModelError` with a kind.
 """
 
 import os

@@ -216,8 +216,7 @@ async def open_engine_tokens(
     spec: str, options: Sequence[str] = (), *, at_once: int = AT_ONCE, request_s: float = 3600.0
 ) -> AsyncGenerator[TokenModel]:
     """A token model served by an engine process; a request fails after `request_s` seconds."""
-    await anyio.to_thread.run_sync(__import__, "aiohttp")  # half a second: not on the loop
-    from sandlot.model.endpoint.tokens import RemoteConfig, open_remote  # noqa: PLC0415 - as above
+    from sandlot.model.endpoint.tokens import RemoteConfig, open_remote  # noqa: PLC0415 - only where needed
 
     async with open_engine(spec, options) as engine:
         config = RemoteConfig(

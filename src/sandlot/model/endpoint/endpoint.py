@@ -1,8 +1,7 @@
 """HTTP requests to a model endpoint, with retries; every failure is a `ModelError` with a kind.
 
-Each endpoint has one connection pool with keep-alive. A request costs well under a millisecond of CPU here, so one process can
-hold thousands open. Waiting for a free slot or for a rate limit does not count as agent time. No error, name or reply shows a
-key. Import this module only when a model is opened, since aiohttp is slow to import.
+`connections.py` sends them. Waiting for a free slot or for a rate limit does not count as agent time. No error, name or reply
+shows a key.
 """
 
 import logging
@@ -11,25 +10,25 @@ import resource
 import socket
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from io import BytesIO
 from pathlib import Path
 from typing import TypeVar
 
-import aiohttp
 import anyio
 import msgspec
 
-from sandlot.core.concurrency.clock import delay_limits, extend_limits, pause_limits
+from sandlot.core.concurrency.clock import SYSTEM_CLOCK, delay_limits, extend_limits, pause_limits
 from sandlot.core.errors import ModelError, boundary
 from sandlot.core.redaction import Secrets
+from sandlot.model.endpoint.connections import Connections, ReplyTimeoutError, open_connections
 from sandlot.model.endpoint.retry import Patience, call_with_retries, retry_after
-from sandlot.model.endpoint.secret import KEY_VARIABLES, basic_auth, key_from, request_url, secrets_of
+from sandlot.model.endpoint.secret import KEY_VARIABLES, basic_auth, key_from, secrets_of
 from sandlot.model.wire.failure import failure_of, short_line
+from sandlot.model.wire.http_reply import HttpReplyError
 
 _log = logging.getLogger(__name__)
 
-_LARGE_BODY_BYTES = 2**20
-"""Larger bodies are sent as a stream, as aiohttp requires."""
+_LATE_S = 30.0
+"""How late a busy loop may end a request that is out of time."""
 _SPARE_FILES = 256
 """Open files reserved for the rest of the process."""
 
@@ -84,34 +83,29 @@ async def open_endpoint(
         "Accept-Encoding": "identity",
         "User-Agent": "sandlot",
     }
-    if config.unix is not None:
-        connector = aiohttp.UnixConnector(str(config.unix), limit=0, keepalive_timeout=30)
-    else:
-        connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=300, keepalive_timeout=30)  # `Endpoint` limits them
-    session = aiohttp.ClientSession(
-        connector=connector,
-        cookie_jar=aiohttp.DummyCookieJar(),
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=config.connect_s),
-        headers=headers
-        | config.headers
-        | ({"Authorization": header} if header else {})
-        | ({config.key_header: key} if key and not bearer else {}),
-        trust_env=False,  # ignore proxy variables and ~/.netrc
-    )
-    try:
-        yield Endpoint(config, session, secrets_of(config.url, key), patience or Patience(config.patience_s))
-    finally:
-        with anyio.move_on_after(10, shield=True):
-            await session.close()
+    headers |= config.headers
+    if header:
+        headers["Authorization"] = header
+    if key and not bearer:
+        headers[config.key_header] = key
+    async with open_connections(
+        config.url,
+        headers,
+        unix=config.unix,
+        connect_s=config.connect_s,
+        reply_s=config.request_s,
+        reply_bytes=config.reply_bytes,
+    ) as connections:
+        yield Endpoint(config, connections, secrets_of(config.url, key), patience or Patience(config.patience_s))
 
 
 class Endpoint:
     """Requests to one base URL. Open it with `open_endpoint`."""
 
-    def __init__(self, config: EndpointConfig, session: aiohttp.ClientSession, secrets: Secrets, patience: Patience) -> None:
+    def __init__(self, config: EndpointConfig, connections: Connections, secrets: Secrets, patience: Patience) -> None:
         self.config = config
         self.name = secrets.redact(config.name)
-        self._session = session
+        self._connections = connections
         self._secrets = secrets
         self._patience = patience
         self._slots = anyio.Semaphore(_connections_allowed(config.at_once), fast_acquire=True)
@@ -141,23 +135,22 @@ class Endpoint:
         return await call_with_retries(self._patience, lambda: self._attempt(method, path, body, read))
 
     async def _attempt(self, method: str, path: str, body: bytes | None, read: Callable[[bytes], Got]) -> Got | ModelError:
-        """One request. Errors are returned: a raised one would carry aiohttp's exception with the request headers.
+        """One request. Errors are returned: a raised one would carry frames that hold the request's headers.
 
         The agent's time limit does not interrupt a request. A late reply ends the agent's time when it arrives; no reply within
         `request_s` is the model's failure.
         """
         await self._acquire_slot()
-        begun = anyio.current_time()
-        with delay_limits():
+        begun = SYSTEM_CLOCK.monotonic()
+        with delay_limits(self.config.connect_s + self.config.request_s + _LATE_S):
             try:
-                with anyio.move_on_after(self.config.request_s), boundary(ModelError, self.name):
+                with boundary(ModelError, self.name):
                     return await self._exchange(method, path, body, read)
-                error = self._error("timeout", f"no complete reply within {self.config.request_s:g} s")
             except ModelError as raised:
                 error = raised.with_message(self._secrets.redact(str(raised)))
             finally:
                 self._slots.release()
-            extend_limits(anyio.current_time() - begun)  # a failed request does not count as agent time
+            extend_limits(SYSTEM_CLOCK.monotonic() - begun)  # a failed request does not count as agent time
         return error
 
     async def _acquire_slot(self) -> None:
@@ -169,44 +162,29 @@ class Endpoint:
 
     async def _exchange(self, method: str, path: str, body: bytes | None, read: Callable[[bytes], Got]) -> Got:
         try:
-            data = body if body is None or len(body) < _LARGE_BODY_BYTES else BytesIO(body)
-            url = request_url(self.config.url, path)
-            async with self._session.request(method, url, data=data, allow_redirects=False) as response:
-                reply = await self._read(response)
-        except (aiohttp.ClientError, OSError, UnicodeError) as error:  # UnicodeError: an invalid host name
+            reply = await self._connections.request(method, path, body)
+        except (HttpReplyError, ReplyTimeoutError, OSError, UnicodeError) as error:  # UnicodeError: an invalid host name
             raise self._connection_error(error) from None
-        if not 200 <= response.status < 300:
-            wait_s = retry_after(response.headers, self._patience.clock.wall())
-            raise failure_of(response.status, self._secrets.redact_error(reply), self.name, retry_after_s=wait_s)
-        return read(self._secrets.redact_reply(reply))
+        if not 200 <= reply.status < 300:
+            wait_s = retry_after(reply.headers, self._patience.clock.wall())
+            raise failure_of(reply.status, self._secrets.redact_error(reply.body), self.name, retry_after_s=wait_s)
+        return read(self._secrets.redact_reply(reply.body))
 
     def _connection_error(self, error: Exception) -> ModelError:
         """A failure below HTTP as a `ModelError`."""
         match error:
-            case aiohttp.ClientPayloadError():
-                return self._error("malformed", f"the reply is incomplete: {error}")
-            case aiohttp.ServerTimeoutError():
-                return self._error("connect", f"no connection within {self.config.connect_s:g} s")
-            case aiohttp.ClientConnectorDNSError(errno=socket.EAI_NONAME):
+            case HttpReplyError():
+                return self._error("malformed", str(error), retryable=error.retryable)
+            case ReplyTimeoutError():
+                return self._error("timeout", f"no complete reply within {self.config.request_s:g} s")
+            case TimeoutError():
+                return self._error("connect", f"no connection within {min(self.config.connect_s, self.config.request_s):g} s")
+            case socket.gaierror(errno=socket.EAI_NONAME):
                 return self._error("connect", "unknown host", retryable=False)
-            case aiohttp.ClientConnectionError() | OSError():
+            case OSError():
                 return self._error("connect", f"{type(error).__name__}: {error}. Is the endpoint running at this address?")
-            case aiohttp.ClientResponseError():
-                return self._error("malformed", f"the reply is not HTTP: {error.message}", retryable=False)
             case _:
                 return self._error("bad_request", f"{type(error).__name__}: {error}", retryable=False)
-
-    async def _read(self, response: aiohttp.ClientResponse) -> bytes:
-        """Read the whole body, up to `reply_bytes`."""
-        pieces: list[bytes] = []
-        size = 0
-        while piece := await response.content.readany():
-            size += len(piece)
-            if size > self.config.reply_bytes:
-                response.close()
-                raise self._error("malformed", f"the reply is over {self.config.reply_bytes} bytes", retryable=False)
-            pieces.append(piece)
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _error(self, kind: str, why: str, *, retryable: bool = True) -> ModelError:
         return ModelError(f"{self.name}: {short_line(self._secrets.redact(why))}", kind=kind, retryable=retryable)

@@ -5,8 +5,7 @@ Waiting does not count as agent time. `Retry-After` is honoured up to a cap. Onl
 
 import logging
 import random
-from collections.abc import Awaitable, Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
@@ -40,14 +39,19 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
 _listener: ContextVar[Callable[[Retry], None] | None] = ContextVar("retry_listener", default=None)
 
 
-@contextmanager
-def listen_for_retries(to: Callable[[Retry], None]) -> Generator[None]:
+class listen_for_retries:  # noqa: N801 - used as a function; every turn passes it, and a generator costs more
     """Call `to` for each retry of any model inside the context; policies record them in the trace."""
-    token = _listener.set(to)
-    try:
-        yield
-    finally:
-        _listener.reset(token)
+
+    __slots__ = ("_to", "_token")
+
+    def __init__(self, to: Callable[[Retry], None]) -> None:
+        self._to = to
+
+    def __enter__(self) -> None:
+        self._token = _listener.set(self._to)
+
+    def __exit__(self, *_: object) -> None:
+        _listener.reset(self._token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +107,14 @@ def _report(retry: Retry) -> None:
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
-    """The wait that an endpoint asks for in `Retry-After-Ms` or `Retry-After` (seconds or a date); None without the header."""
-    milliseconds = _number(headers.get("Retry-After-Ms"))
+    """The wait that an endpoint asks for in `Retry-After-Ms` or `Retry-After` (seconds or a date); None without the header.
+
+    The names of `headers` are in lower case.
+    """
+    milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000
-    text = headers.get("Retry-After")
+    text = headers.get("retry-after")
     seconds = _number(text)
     if seconds is not None or text is None:
         return seconds

@@ -54,9 +54,3 @@ def public_url(url: str) -> str:
     except ValueError:
         return "(unreadable URL)"
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
-
-
-def request_url(url: str, path: str) -> str:
-    """The URL of a request: the base URL with the path added and the query kept; user and password go into a header."""
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/") + path, parts.query, ""))

@@ -75,6 +75,11 @@ class Spend:
         """Tokens spent so far, prompt and completion."""
         return self.spent.prompt_tokens + self.spent.completion_tokens
 
+    @property
+    def is_capped(self) -> bool:
+        """True if a turn may be refused; only then must its cost be estimated before it is taken."""
+        return self.caps.tokens is not None or self.caps.usd is not None
+
     def estimate_completion(self, max_tokens: int | None) -> int:
         """Estimated completion tokens of a turn: the mean so far, at most `max_tokens`."""
         mean = self.spent.completion_tokens // self.turns if self.turns else _GUESSED_COMPLETION
@@ -93,6 +98,10 @@ class Spend:
         finally:
             self._in_flight_tokens -= tokens
             self._in_flight_usd -= estimate.usd
+        self.charge(bill)
+
+    def charge(self, bill: "Bill") -> None:
+        """Count a turn that was taken."""
         self.turns += 1
         self.guessed_turns += bill.guessed
         self.spent = self.spent + bill.usage
@@ -139,19 +148,32 @@ class _CappedChat:
 
     async def chat(self, messages: Sequence[Message], tools: Sequence[ToolSpec], sampling: Sampling) -> Reply:
         """One reply with its cost; `ModelError(kind="spend")` once the cap is reached."""
-        estimate = self._priced(
-            Usage(
-                prompt_tokens=sum(_num_chars(message) for message in messages) // _CHARS_PER_TOKEN + 1,
-                completion_tokens=self.spend.estimate_completion(sampling.max_tokens),
-            )
-        )
-        with self.spend.reserve(estimate) as bill:
+        if self.spend.is_capped:
+            return await self._chat_within_caps(messages, tools, sampling)
+        reply = await self.model.chat(messages, tools, sampling)
+        if _is_counted(reply):
+            usage = self._priced(reply.usage)
+            self.spend.charge(Bill(usage, guessed=False))
+            return reply if usage is reply.usage else msgspec.structs.replace(reply, usage=usage)
+        self.spend.charge(Bill(self._estimate(messages, sampling)))
+        return reply
+
+    async def _chat_within_caps(self, messages: Sequence[Message], tools: Sequence[ToolSpec], sampling: Sampling) -> Reply:
+        with self.spend.reserve(self._estimate(messages, sampling)) as bill:
             reply = await self.model.chat(messages, tools, sampling)
-            if not reply.usage.prompt_tokens and not reply.usage.completion_tokens:
+            if not _is_counted(reply):
                 return reply
             usage = self._priced(reply.usage)
             bill.settle(usage)
         return msgspec.structs.replace(reply, usage=usage)
+
+    def _estimate(self, messages: Sequence[Message], sampling: Sampling) -> Usage:
+        return self._priced(
+            Usage(
+                prompt_tokens=sum(map(_num_chars, messages)) // _CHARS_PER_TOKEN + 1,
+                completion_tokens=self.spend.estimate_completion(sampling.max_tokens),
+            )
+        )
 
     def _priced(self, usage: Usage) -> Usage:
         return usage if self.prices is None else msgspec.structs.replace(usage, usd=self.prices.usd(usage))
@@ -202,6 +224,11 @@ def capped_tokens(model: TokenModel, spend: Spend) -> TokenModel:
     if spend.caps.usd is not None:
         raise ConfigError(f"`{model.name}` has no price, so a cap in USD cannot apply; cap its tokens: `--max-total-tokens`")
     return _CappedTokens(model, spend)
+
+
+def _is_counted(reply: Reply) -> bool:
+    """True if the endpoint said how many tokens it used."""
+    return bool(reply.usage.prompt_tokens or reply.usage.completion_tokens)
 
 
 def _num_chars(message: Message) -> int:

@@ -80,12 +80,24 @@ class ChatTool(msgspec.Struct):
 
 def chat_message(message: Message, arguments_text: Callable[[ToolCall], str], images: Mapping[str, bytes] = {}) -> ChatMessage:
     """A trace message without its tool results. `images` holds the bytes of its images, by hash."""
-    calls = [_ChatCall(id=call.id, function=_ChatFunction(call.name, arguments_text(call))) for call in message.calls]
-    thoughts = "".join(part.text for part in message.parts if isinstance(part, Reasoning))
+    texts: list[str] = []
+    thoughts: list[str] = []
+    calls: list[_ChatCall] = []
+    has_image = False
+    for part in message.parts:  # one pass: a history is written anew in every turn
+        if isinstance(part, Text):
+            texts.append(part.text)
+        elif isinstance(part, ToolCall):
+            calls.append(_ChatCall(id=part.id, function=_ChatFunction(part.name, arguments_text(part))))
+        elif isinstance(part, Reasoning):
+            thoughts.append(part.text)
+        elif isinstance(part, ImagePart):
+            has_image = True
+    content = content_of(message, images) if has_image else "".join(texts)
     return ChatMessage(
         role=cast("_Role", message.role.value),
-        content=content_of(message, images) or (None if calls else ""),
-        reasoning_content=thoughts or UNSET,
+        content=content or (None if calls else ""),
+        reasoning_content="".join(thoughts) or UNSET,
         tool_calls=calls or UNSET,
     )
 

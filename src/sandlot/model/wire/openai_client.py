@@ -7,7 +7,7 @@ Types are checked; a reply that does not match is `ModelError(kind="malformed")`
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import msgspec
 
@@ -81,13 +81,19 @@ def wire_messages(message: Message, images: Mapping[str, bytes] | None = None) -
 
     A tool message holds text only, so the images of results follow in a user message that names their calls.
     """
-    if images is None or any(isinstance(part, Tensor) for part in message.parts):
-        _require_text(message)
-    results = [ChatMessage(role="tool", content=result.text, tool_call_id=result.call) for result in message.results]
-    shown = [part for result in message.results for part in result_images(result, images or {})]
+    results: list[ToolResult] = []
+    for part in message.parts:
+        if isinstance(part, ToolResult):
+            results.append(part)
+        if not isinstance(part, Text | Reasoning | ToolCall | ToolResult) or (isinstance(part, ToolResult) and part.images):
+            _require_image(part, images)
+    if not results and message.role is not Role.TOOL:
+        return [chat_message(message, _arguments_text, images or {})]
+    out = [ChatMessage(role="tool", content=result.text, tool_call_id=result.call) for result in results]
+    shown = [part for result in results if result.images for part in result_images(result, images or {})]
     if shown:
-        results.append(ChatMessage(role="user", content=shown))
-    return results if message.role is Role.TOOL else [chat_message(message, _arguments_text, images or {}), *results]
+        out.append(ChatMessage(role="user", content=shown))
+    return out if message.role is Role.TOOL else [chat_message(message, _arguments_text, images or {}), *out]
 
 
 def result_images(result: ToolResult, images: Mapping[str, bytes]) -> Iterator[ChatPart]:
@@ -99,18 +105,15 @@ def result_images(result: ToolResult, images: Mapping[str, bytes]) -> Iterator[C
         yield image_part(image, images)
 
 
-def _require_text(message: Message) -> None:
-    for part in message.parts:
-        if not isinstance(part, Text | Reasoning | ToolCall | ToolResult) or (isinstance(part, ToolResult) and part.images):
-            _refuse(part)
-
-
 def _arguments_text(call: ToolCall) -> str:
     arguments = call.arguments if call.malformed is None else {"malformed_arguments": call.malformed}
     return _encoder.encode(arguments).decode()
 
 
-def _refuse(part: Part) -> NoReturn:
+def _require_image(part: Part, images: Mapping[str, bytes] | None) -> None:
+    """Refuse a part that is not text, unless it is an image and the model sees images."""
+    if images is not None and not isinstance(part, Tensor):
+        return
     kind = type(part).__name__.removesuffix("Part").lower() if not isinstance(part, ToolResult) else "image in a tool result"
     raise ModelError(
         f"parts of kind `{kind}` cannot be sent to this model, which takes text only; if it sees images, name it "

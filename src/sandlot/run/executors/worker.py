@@ -18,7 +18,7 @@ import anyio.abc
 import msgspec
 from anyio.streams.memory import MemoryObjectReceiveStream
 
-from sandlot.core.concurrency.garbage import rare_collections
+from sandlot.core.concurrency.garbage import paced_collections
 from sandlot.core.concurrency.threads import ABANDONED
 from sandlot.core.errors import ConfigError, SandlotError
 from sandlot.core.task import Task
@@ -139,7 +139,7 @@ async def serve_run(setup: SetUp, orders: AsyncGenerator[ToWorker], send: SendMe
         except SandlotError as error:
             send(WorkerRefused(reason=str(error)))
             return
-        stack.enter_context(rare_collections())
+        stack.enter_context(paced_collections())
         send(WorkerReady())
         await _obey(_RolloutTaker(parts, {task.id: task for task in tasks_of(env)}, send), orders)
 

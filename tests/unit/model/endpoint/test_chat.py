@@ -378,7 +378,7 @@ async def test_a_failed_attempt_is_not_the_agent_s_time():
 async def test_a_hang_is_the_model_s_failure_however_little_of_the_agent_s_time_is_left():
     patience = Sleeper().patience(0)
     async with FakeEndpoint([Answer(hang=True)]) as endpoint, model(endpoint, request_s=0.3, patience=patience) as chat:
-        with pytest.raises(ModelError) as caught, time_limit(0.01) as scope:
+        with pytest.raises(ModelError) as caught, time_limit(0.1) as scope:
             await chat.chat(HELLO, (), Sampling())
     assert (caught.value.kind, scope.cancel_called) == ("timeout", False)
 

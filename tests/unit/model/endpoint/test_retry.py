@@ -56,7 +56,7 @@ async def test_what_trying_again_cannot_mend_is_raised_at_once():
         await call_with_retries(Patience(), attempt)
 
 
-@given(st.dictionaries(st.sampled_from(["Retry-After", "Retry-After-Ms"]), st.text(alphabet=st.characters(codec="ascii"))))
+@given(st.dictionaries(st.sampled_from(["retry-after", "retry-after-ms"]), st.text(alphabet=st.characters(codec="ascii"))))
 def test_any_header_gives_seconds_or_nothing(headers):
     seconds = retry_after(headers, 0.0)
     assert seconds is None or 0 <= seconds < float("inf")
