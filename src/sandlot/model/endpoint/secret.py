@@ -5,6 +5,7 @@ name and reply, because servers and proxies may echo what they were sent.
 """
 
 import base64
+import re
 from collections.abc import Mapping
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
@@ -47,8 +48,26 @@ def secrets_of(url: str, key: str | None) -> Secrets:
     return Secrets([word for word in (*words, header and header.removeprefix("Basic ")) if word])
 
 
+def split_replicas(spec: str) -> list[str]:
+    """`NAME@URL,URL,...` as one `NAME@URL` for each of them; anything else as it is."""
+    model, mark, rest = spec.partition("@http")
+    urls = _split_urls("http" + rest) if mark else []
+    twice = next((url for number, url in enumerate(urls) if url in urls[:number]), None)
+    if twice is not None:
+        raise ConfigError(f"model `{model}`: {public_url(twice)} is named twice; leave one out")
+    return [f"{model}@{url}" for url in urls] or [spec]
+
+
+def _split_urls(urls: str) -> list[str]:
+    return re.split(r",(?=https?://)", urls)
+
+
 def public_url(url: str) -> str:
-    """The URL without user, password, query and fragment."""
+    """The URL without user, password, query and fragment; several, with commas between them, each so."""
+    return ",".join(map(_without_secrets, _split_urls(url)))
+
+
+def _without_secrets(url: str) -> str:
     try:
         parts = urlsplit(url)
     except ValueError:

@@ -15,7 +15,7 @@ import msgspec
 
 from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.ports.model import Sampled, Sampling
-from sandlot.model.endpoint.endpoint import Endpoint, EndpointConfig, open_endpoint
+from sandlot.model.endpoint.endpoint import Endpoint, EndpointConfig, PostRequest, open_endpoint
 from sandlot.model.endpoint.retry import Patience
 from sandlot.model.endpoint.secret import public_url
 from sandlot.model.wire.token_engines import DIALECTS, CompletionRequest, Dialect
@@ -52,8 +52,20 @@ class RemoteConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         """The name without secrets."""
         return self.name or f"{self.dialect}:{self.model}@{public_url(self.url)}"
 
+    @property
+    def endpoint(self) -> EndpointConfig:
+        """The settings of its connections."""
+        return EndpointConfig(
+            name=self.public_name,
+            url=self.base,
+            unix=self.unix,
+            at_once=self.at_once,
+            request_s=self.request_s,
+            patience_s=self.patience_s,
+        )
 
-def remote_config(dialect: Literal["vllm", "sglang"], rest: str) -> RemoteConfig:
+
+def remote_config(dialect: Literal["sandlot", "vllm", "sglang"], rest: str) -> RemoteConfig:
     """Parse `NAME@URL` from the command line."""
     model, mark, url = rest.partition("@http")
     if not mark or not url.startswith(("://", "s://")):
@@ -70,19 +82,15 @@ async def open_remote(
     patience: Patience | None = None,
 ) -> AsyncGenerator["RemoteTokens"]:
     """Open the model. `sampling` is refused if the server would report log-probabilities of another distribution."""
-    settings = EndpointConfig(
-        name=config.public_name,
-        url=config.base,
-        unix=config.unix,
-        at_once=config.at_once,
-        request_s=config.request_s,
-        patience_s=config.patience_s,
-    )
-    async with open_endpoint(settings, environ=environ, patience=patience) as endpoint:
-        model, context = await _find_model(endpoint, config)
-        tokens = RemoteTokens(endpoint, DIALECTS[config.dialect], model, context)
-        await _require_true_logprobs(endpoint, config, model, sampling or Sampling())
-        yield tokens
+    async with open_endpoint(config.endpoint, environ=environ, patience=patience) as endpoint:
+        yield await examine_server(endpoint, config, sampling or Sampling())
+
+
+async def examine_server(endpoint: Endpoint, config: RemoteConfig, sampling: Sampling) -> "RemoteTokens":
+    """The model of a server; `ConfigError` if it is another one, or its log-probabilities would not be true."""
+    model, context = await _find_model(endpoint, config)
+    await _require_true_logprobs(endpoint, config, model, sampling)
+    return RemoteTokens(endpoint, DIALECTS[config.dialect], model, context)
 
 
 class RemoteTokens:
@@ -105,6 +113,11 @@ class RemoteTokens:
 
     async def sample(self, ids: Sequence[int], sampling: Sampling, *, stop_ids: Sequence[int] = (), session: str = "") -> Sampled:
         """Continue exactly these ids. Cancelling closes the connection, which cancels the request in the server."""
+        request = self.request(ids, sampling, stop_ids, session)
+        return await self.endpoint.post(request.path, request.body, request.read)
+
+    def request(self, ids: Sequence[int], sampling: Sampling, stop_ids: Sequence[int], session: str) -> PostRequest[Sampled]:
+        """The request of `sample`; `ModelError` if the ids do not fit."""
         room = self.context - len(ids)
         if room < 1:
             raise ModelError(f"{self.name}: {len(ids)} tokens do not fit into a context of {self.context}", kind="context")
@@ -113,7 +126,7 @@ class RemoteTokens:
         most = room if sampling.max_tokens is None else min(room, sampling.max_tokens)
         wanted = CompletionRequest(self._model, ids, sampling, most, stop_ids, session, self._adapter)
         body = msgspec.json.encode(self._dialect.write(wanted))
-        return await self.endpoint.post(self._dialect.path, body, lambda reply: self._dialect.read(reply, wanted))
+        return PostRequest(self._dialect.path, body, lambda reply: self._dialect.read(reply, wanted))
 
     async def release(self, session: str) -> None:
         """Report the end of a rollout to servers that have sessions."""

@@ -1,0 +1,222 @@
+"""Chat and token models with several servers: `openai:NAME@URL,URL,...`, `vllm:NAME@URL,URL,...`.
+
+Servers that do not answer when the model is opened are down and may come later, as long as one answers. A server that has another
+model, a shorter context or wrong log-probabilities is refused.
+"""
+
+import os
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import msgspec
+
+from sandlot.core.errors import ConfigError, ModelError
+from sandlot.core.ports.model import Reply, Sampled, Sampling
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.tokens import packed_ids
+from sandlot.core.trace import Message
+from sandlot.model.endpoint.chat import OpenAIChat, OpenAIConfig, open_openai
+from sandlot.model.endpoint.endpoint import Endpoint, open_endpoint
+from sandlot.model.endpoint.replicas import PROBE_S, Replicas, RoutedRequest, open_replicas
+from sandlot.model.endpoint.retry import Patience
+from sandlot.model.endpoint.secret import public_url
+from sandlot.model.endpoint.session import current_session
+from sandlot.model.endpoint.tokens import RemoteConfig, RemoteTokens, examine_server
+from sandlot.model.routing.router import PlacedRequest, Router, RouterConfig
+
+_ONCE = Patience(0.0)
+"""For one replica: `Replicas` itself tries another."""
+_AFTER_MESSAGES = b'],"temperature":'
+"""What follows the messages in a chat request; inside a JSON string the quotes would be escaped."""
+
+
+# -- tokens ------------------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def open_replicated_tokens(
+    configs: Sequence[RemoteConfig],
+    sampling: Sampling | None = None,
+    *,
+    routing: RouterConfig | None = None,
+    environ: Mapping[str, str] = os.environ,
+    patience: Patience | None = None,
+    probe_s: float = PROBE_S,
+) -> AsyncGenerator["ReplicatedTokens"]:
+    """Open a token model with several servers; `sampling` as in `open_remote`."""
+    async with AsyncExitStack() as stack:
+        endpoints = [
+            await stack.enter_async_context(open_endpoint(config.endpoint, environ=environ, patience=_ONCE)) for config in configs
+        ]
+        servers = _TokenServers(configs, endpoints, sampling or Sampling())
+        wrong = await servers.examine_all()
+        _require_one(configs[0].public_name, wrong)
+        opening = open_replicas(
+            Router([public_url(config.url) for config in configs], routing),
+            servers.check,
+            patience=patience or Patience(configs[0].patience_s),
+            down=[number for number, why in enumerate(wrong) if why is not None],
+            probe_s=probe_s,
+        )
+        yield ReplicatedTokens(servers, await stack.enter_async_context(opening))
+
+
+class _TokenServers:
+    """The servers of a token model, as far as they have answered."""
+
+    def __init__(self, configs: Sequence[RemoteConfig], endpoints: Sequence[Endpoint], sampling: Sampling) -> None:
+        self.configs = configs
+        self.tokens: list[RemoteTokens | None] = [None] * len(configs)
+        self.context = 0
+        """The shortest of their contexts when the model was opened."""
+        self._endpoints = endpoints
+        self._sampling = sampling
+
+    async def examine_all(self) -> list[str | None]:
+        """Ask every server for its model; why one does not answer, else None. `ConfigError` if one cannot serve this model."""
+        wrong: list[str | None] = []
+        for number in range(len(self.configs)):
+            try:
+                self.tokens[number] = await self._examine(number)
+                wrong.append(None)
+            except ModelError as error:
+                wrong.append(str(error))
+        self.context = min((tokens.context for tokens in self.tokens if tokens is not None), default=0)
+        return wrong
+
+    async def check(self, number: int) -> str | None:
+        """Ask a server that was down for its model; why it cannot serve, else None."""
+        try:
+            found = await self._examine(number)
+        except (ModelError, ConfigError) as error:
+            return str(error)
+        if found.context < self.context:
+            return f"{found.name}: its context is {found.context}, and that of the others {self.context}"
+        self.tokens[number] = found
+        return None
+
+    async def _examine(self, number: int) -> RemoteTokens:
+        return await examine_server(self._endpoints[number], self.configs[number], self._sampling)
+
+    def __getitem__(self, number: int) -> RemoteTokens:
+        found = self.tokens[number]
+        assert found is not None, "a server gets requests only after it has answered"
+        return found
+
+
+class ReplicatedTokens:
+    """`ports.TokenModel` over several servers. Open it with `open_replicated_tokens`."""
+
+    def __init__(self, servers: _TokenServers, replicas: Replicas) -> None:
+        self.name = _joined([config.public_name for config in servers.configs])
+        self.context = servers.context
+        self.router = replicas.router
+        self._servers = servers
+        self._replicas = replicas
+
+    def __repr__(self) -> str:
+        return f"ReplicatedTokens({self.name!r})"
+
+    async def sample(self, ids: Sequence[int], sampling: Sampling, *, stop_ids: Sequence[int] = (), session: str = "") -> Sampled:
+        """Continue exactly these ids on one of the servers. Cancelling closes the connection."""
+
+        async def attempt(number: int) -> Sampled | ModelError:
+            server = self._servers[number]
+            request = server.request(ids, sampling, stop_ids, session)
+            return await server.endpoint.post_once(request.path, request.body, request.read)
+
+        if len(ids) >= self.context:
+            raise ModelError(f"{self.name}: {len(ids)} tokens do not fit into a context of {self.context}", kind="context")
+        sampled, replica = await self._replicas.call(RoutedRequest(packed_ids(ids), session), attempt, self._note)
+        return msgspec.structs.replace(sampled, replica=replica)
+
+    def _note(self, placed: PlacedRequest, sampled: Sampled) -> None:
+        version = max(version for _, version in sampled.versions)
+        self.router.finish(placed, sampled.ids, cached=sampled.cached, version=version)
+
+    async def release(self, session: str) -> None:
+        """Report the end of a rollout to its server."""
+        number = self.router.release(session)
+        if number is not None and self.router.replicas[number].is_up:
+            await self._servers[number].release(session)
+
+
+# -- chat --------------------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def open_replicated_chat(
+    configs: Sequence[OpenAIConfig],
+    *,
+    routing: RouterConfig | None = None,
+    environ: Mapping[str, str] = os.environ,
+    patience: Patience | None = None,
+    probe_s: float = PROBE_S,
+) -> AsyncGenerator["ReplicatedChat"]:
+    """Open a chat model with several servers."""
+    async with AsyncExitStack() as stack:
+        chats = [await stack.enter_async_context(open_openai(each, environ=environ, patience=_ONCE)) for each in configs]
+        wrong = [await _check_chat(chat) for chat in chats]
+        _require_one(configs[0].name, wrong)
+        router = Router([public_url(config.url) for config in configs], routing)
+        opening = open_replicas(
+            router,
+            lambda number: _check_chat(chats[number]),
+            patience=patience or Patience(configs[0].patience_s),
+            down=[number for number, why in enumerate(wrong) if why is not None],
+            probe_s=probe_s,
+        )
+        yield ReplicatedChat(chats, await stack.enter_async_context(opening))
+
+
+class ReplicatedChat:
+    """`ports.ChatModel` over several servers. Open it with `open_replicated_chat`."""
+
+    def __init__(self, chats: Sequence[OpenAIChat], replicas: Replicas) -> None:
+        self.name = _joined([chat.name for chat in chats])
+        self.router = replicas.router
+        self._chats = chats
+        self._replicas = replicas
+
+    def __repr__(self) -> str:
+        return f"ReplicatedChat({self.name!r})"
+
+    async def chat(self, messages: Sequence[Message], tools: Sequence[ToolSpec], sampling: Sampling) -> Reply:
+        """One reply, of the server that the rollout is at or of another."""
+        request = await self._chats[0].request(messages, tools, sampling)  # the same for all of them
+        session = current_session()
+        if session is not None:
+            session.at_end(self, self.router.release)
+
+        async def attempt(number: int) -> Reply | ModelError:
+            return await self._chats[number].endpoint.post_once(request.path, request.body, request.read)
+
+        prompt = request.body.partition(_AFTER_MESSAGES)[0]
+        routed = RoutedRequest(prompt, session.name if session is not None else "")
+        reply, replica = await self._replicas.call(routed, attempt, self._note)
+        return msgspec.structs.replace(reply, replica=replica)
+
+    def _note(self, placed: PlacedRequest, reply: Reply) -> None:
+        self.router.finish(placed, num_sampled=reply.usage.completion_tokens)
+
+
+async def _check_chat(chat: OpenAIChat) -> str | None:
+    """Why the server cannot serve. Some have no list of models: any answer but a failure will do."""
+    error = await chat.endpoint.get_once("/models", lambda _reply: None)
+    return str(error) if error is not None and error.kind in {"connect", "server", "timeout"} else None
+
+
+# -- both --------------------------------------------------------------------------------------------------------------
+
+
+def _require_one(name: str, wrong: Sequence[str | None]) -> None:
+    if None not in wrong:
+        raise ConfigError(
+            f"none of the servers of `{name}` answers; start one, or correct the addresses: {'; '.join(map(str, wrong))}"
+        )
+
+
+def _joined(names: Sequence[str]) -> str:
+    """`SCHEME:NAME@URL` of each as `SCHEME:NAME@URL,URL,...`."""
+    first, *others = names
+    return ",".join([first, *("http" + name.partition("@http")[2] for name in others)])
