@@ -47,6 +47,8 @@ class RoutedRequest:
     """The ids, or text that begins as the prompt does."""
     rollout: str = ""
     model: str = ""
+    max_tokens: int | None = None
+    """Tokens that may be sampled."""
 
 
 @asynccontextmanager
@@ -97,7 +99,9 @@ class Replicas:
         """Try one replica after another until one replies; the last error if none does."""
         failed: dict[int, ModelError] = {}
         while True:
-            placed = self.router.place(request.prompt, request.rollout, model=request.model, avoid=failed.keys())
+            placed = self.router.place(
+                request.prompt, request.rollout, model=request.model, max_tokens=request.max_tokens, avoid=failed.keys()
+            )
             if placed is None:
                 return list(failed.values())[-1] if failed else self._none_up()
             if failed:

@@ -127,7 +127,8 @@ class ReplicatedTokens:
 
         if len(ids) >= self.context:
             raise ModelError(f"{self.name}: {len(ids)} tokens do not fit into a context of {self.context}", kind="context")
-        sampled, replica = await self._replicas.call(RoutedRequest(packed_ids(ids), session), attempt, self._note)
+        routed = RoutedRequest(packed_ids(ids), session, max_tokens=sampling.max_tokens)
+        sampled, replica = await self._replicas.call(routed, attempt, self._note)
         return msgspec.structs.replace(sampled, replica=replica)
 
     def _note(self, placed: PlacedRequest, sampled: Sampled) -> None:
@@ -192,7 +193,7 @@ class ReplicatedChat:
             return await self._chats[number].endpoint.post_once(request.path, request.body, request.read)
 
         prompt = request.body.partition(_AFTER_MESSAGES)[0]
-        routed = RoutedRequest(prompt, session.name if session is not None else "")
+        routed = RoutedRequest(prompt, session.name if session is not None else "", max_tokens=sampling.max_tokens)
         reply, replica = await self._replicas.call(routed, attempt, self._note)
         return msgspec.structs.replace(reply, replica=replica)
 

@@ -30,7 +30,7 @@ Routing = Literal["prefix", "round-robin"]
 """`prefix`: the lowest cost. `round-robin`: in turn, whatever they hold; for comparisons."""
 
 _NEWEST = 0.05
-"""Weight of the newest turn in the averages."""
+"""Weight of the newest turn in the averages, once there are many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,15 +120,23 @@ class Router:
         self._sampled = float(self.config.first_turn)
         self._turn = self.config.decode_cost * self._sampled
         self._num_placed = 0
+        self._num_ended = 0
 
     # -- requests ------------------------------------------------------------------------------------------------------
 
     def place(
-        self, prompt: bytes, rollout: str = "", *, model: str = "", avoid: AbstractSet[int] = frozenset()
+        self,
+        prompt: bytes,
+        rollout: str = "",
+        *,
+        model: str = "",
+        max_tokens: int | None = None,
+        avoid: AbstractSet[int] = frozenset(),
     ) -> PlacedRequest | None:
         """Choose a replica and count the request as under way there; None if none is up, apart from those to avoid.
 
         The prompt is its ids as int32, or text that begins as the prompt does. Prompts for different `model` names share nothing.
+        At most `max_tokens` are sampled.
         """
         able = [number for number, each in enumerate(self.replicas) if each.is_up and number not in avoid]
         if not able:
@@ -138,7 +146,8 @@ class Router:
         replica = self.replicas[number]
         hit = replica.prefixes.match(keys)
         missing = max(0, len(prompt) // TOKEN_BYTES - hit.tokens)
-        work = missing + self.config.decode_cost * self._sampled
+        sampled = self._sampled if max_tokens is None else min(self._sampled, max_tokens)
+        work = missing + self.config.decode_cost * sampled
         placed = PlacedRequest(number, prompt, rollout, model, keys, hit, work, replica.generation)
         replica.prefixes.begin(placed.new_keys)
         replica.work += work
@@ -175,8 +184,10 @@ class Router:
             replica.prefixes.add(block_keys(computed, placed.model, placed.keys))
         num_sampled = num_sampled or len(sampled) // TOKEN_BYTES
         work = placed.num_tokens - min(placed.num_tokens, placed.hit.tokens) + self.config.decode_cost * num_sampled
-        self._sampled += _NEWEST * (num_sampled - self._sampled)
-        self._turn += _NEWEST * (work - self._turn)
+        self._num_ended += 1
+        newest = max(_NEWEST, 1 / self._num_ended)
+        self._sampled += newest * (num_sampled - self._sampled)
+        self._turn += newest * (work - self._turn)
 
     def withdraw(self, placed: PlacedRequest) -> None:
         """The request was cancelled, or failed."""
