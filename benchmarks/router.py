@@ -1,8 +1,8 @@
 """Rollouts with turns, in groups, on several servers of one model: what the prefix caches find by the router and in turn.
 
-Three `sandlot serve --model rookie` processes take the same rollouts twice, started anew each time: once as the router sends them,
-once round robin. Tokens are counted by the servers' own engines, so this machine's load does not matter. `perfect` is one cache
-that holds everything and is shared by all servers. The cache of the second load is too small for every server to hold every
+Three `sandlot serve --model rookie` processes take the same rollouts twice, started anew each time: once as the router sends
+them, once round robin. Tokens are counted by the servers' own engines, so this machine's load does not matter. `perfect` is one
+cache that holds everything and is shared by all servers. The cache of the second load is too small for every server to hold every
 rollout.
 """
 

@@ -30,7 +30,7 @@ from sandlot.env.grading import needs_sight
 from sandlot.grade.cache import VerdictCache
 from sandlot.grade.judge import ModelJudge
 from sandlot.model.endpoint.child import AT_ONCE, open_engine, open_engine_tokens
-from sandlot.model.endpoint.secret import public_url, split_replicas
+from sandlot.model.endpoint.secret import public_url, split_replicas, split_urls
 from sandlot.model.endpoint.spend import Prices, Spend, SpendCaps, capped_chat, capped_tokens
 from sandlot.model.policy.chat import chat_policies
 from sandlot.model.policy.faithful_user import FAITHFUL, FaithfulUsers
@@ -163,7 +163,9 @@ def _caps(config: ModelConfig) -> SpendCaps:
 
 
 async def require_listener(url: str) -> None:
-    """Refuse an address without a server now; every rollout would retry it for minutes."""
+    """Refuse an address without a server now; every rollout would retry it for minutes. Of several, one must answer later."""
+    if len(split_urls(url)) > 1:
+        return
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
@@ -225,20 +227,16 @@ def _remote_opener(dialect: Literal["sandlot", "vllm", "sglang"]) -> Opener:
         rest: str, model: ModelConfig, agent: AgentConfig, env: Environment, spend: Spend
     ) -> AsyncGenerator[Policies]:
         await anyio.to_thread.run_sync(import_module, "aiohttp")
-        from sandlot.model.endpoint.tokens import open_remote, remote_config  # noqa: PLC0415 - as above
+        from sandlot.model.endpoint.replicated import open_tokens  # noqa: PLC0415 - as above
+        from sandlot.model.endpoint.tokens import remote_config  # noqa: PLC0415 - as above
 
-        request_s = min(_REQUEST_S, 0.9 * env.limits.time_s)
-        limits = {"at_once": model.connections, "patience_s": model.patience_s, "request_s": request_s}
-        configs = [msgspec.structs.replace(remote_config(dialect, spec), **limits) for spec in split_replicas(rest)]
+        named = remote_config(dialect, rest)
         renderer = await anyio.to_thread.run_sync(renderer_of, model)
-        if len(configs) > 1:
-            from sandlot.model.endpoint.replicated import open_replicated_tokens  # noqa: PLC0415 - as above
-
-            opening = open_replicated_tokens(configs, model.sampling, routing=RouterConfig(routing=model.routing))
-        else:
-            await require_listener(configs[0].url)
-            opening = open_remote(configs[0], model.sampling)
-        async with opening as tokens:
+        config = msgspec.structs.replace(
+            named, at_once=model.connections, patience_s=model.patience_s, request_s=min(_REQUEST_S, 0.9 * env.limits.time_s)
+        )
+        await require_listener(named.url)
+        async with open_tokens(config, model.sampling, routing=RouterConfig(routing=model.routing)) as tokens:
             yield _render_policies(tokens, renderer, model, agent, env, spend)
 
     return opened

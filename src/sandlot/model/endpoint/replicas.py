@@ -17,7 +17,7 @@ from typing import TypeVar
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
 
-from sandlot.core.errors import ModelError
+from sandlot.core.errors import ModelError, unwrapped
 from sandlot.core.trace import TurnReplica
 from sandlot.model.endpoint.retry import Patience, Retry, call_with_retries, report_retry
 from sandlot.model.routing.router import PlacedRequest, Router
@@ -61,12 +61,15 @@ async def open_replicas(
     for number in down:
         replicas.remove(number, "it does not answer")
     with send, receive:
-        async with anyio.create_task_group() as group:
-            group.start_soon(replicas.probe_all, receive)  # here, so that probes are part of no rollout
-            try:
-                yield replicas
-            finally:
-                group.cancel_scope.cancel()
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(replicas.probe_all, receive)  # here, so that probes are part of no rollout
+                try:
+                    yield replicas
+                finally:
+                    group.cancel_scope.cancel()
+        except BaseExceptionGroup as wrapped:
+            raise unwrapped(wrapped) from None
 
 
 @dataclass(slots=True)
@@ -103,7 +106,7 @@ class Replicas:
                 request.prompt, request.rollout, model=request.model, max_tokens=request.max_tokens, avoid=failed.keys()
             )
             if placed is None:
-                return list(failed.values())[-1] if failed else self._none_up()
+                return list(failed.values())[-1] if failed else self.none_up()
             if failed:
                 error = list(failed.values())[-1]
                 report_retry(Retry(attempt=len(failed), kind=error.kind, message=str(error), wait_s=0.0))
@@ -136,7 +139,8 @@ class Replicas:
             self._probed.add(number)
             self._probe(number)
 
-    def _none_up(self) -> ModelError:
+    def none_up(self) -> ModelError:
+        """The error of a request while all replicas are down."""
         names = ", ".join(replica.name for replica in self.router.replicas)
         return ModelError(f"no replica answers: {names}", kind="connect", retryable=True)
 

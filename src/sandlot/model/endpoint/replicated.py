@@ -5,7 +5,7 @@ model, a shorter context or wrong log-probabilities is refused.
 """
 
 import os
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import msgspec
@@ -21,7 +21,7 @@ from sandlot.model.endpoint.replicas import PROBE_S, Replicas, RoutedRequest, op
 from sandlot.model.endpoint.retry import Patience
 from sandlot.model.endpoint.secret import public_url
 from sandlot.model.endpoint.session import current_session
-from sandlot.model.endpoint.tokens import RemoteConfig, RemoteTokens, examine_server
+from sandlot.model.endpoint.tokens import InModel, RemoteConfig, RemoteTokens, examine_server, open_remote
 from sandlot.model.routing.router import PlacedRequest, Router, RouterConfig
 
 _ONCE = Patience(0.0)
@@ -31,6 +31,25 @@ _AFTER_MESSAGES = b'],"temperature":'
 
 
 # -- tokens ------------------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def open_tokens(
+    config: RemoteConfig,
+    sampling: Sampling | None = None,
+    *,
+    routing: RouterConfig | None = None,
+    environ: Mapping[str, str] = os.environ,
+    patience: Patience | None = None,
+) -> AsyncGenerator["RemoteTokens | ReplicatedTokens"]:
+    """Open a token model with one server or several."""
+    if len(config.each) == 1:
+        async with open_remote(config, sampling, environ=environ, patience=patience) as tokens:
+            yield tokens
+    else:
+        opening = open_replicated_tokens(config.each, sampling, routing=routing, environ=environ, patience=patience)
+        async with opening as tokens:
+            yield tokens
 
 
 @asynccontextmanager
@@ -69,6 +88,8 @@ class _TokenServers:
         self.tokens: list[RemoteTokens | None] = [None] * len(configs)
         self.context = 0
         """The shortest of their contexts when the model was opened."""
+        self.prepare: Callable[[RemoteTokens], Awaitable[ModelError | None]] | None = None
+        """Called with a server that was down before it gets requests: what is missing there, such as adapters, is loaded."""
         self._endpoints = endpoints
         self._sampling = sampling
 
@@ -92,6 +113,9 @@ class _TokenServers:
             return str(error)
         if found.context < self.context:
             return f"{found.name}: its context is {found.context}, and that of the others {self.context}"
+        missing = await self.prepare(found) if self.prepare is not None else None
+        if missing is not None:
+            return str(missing)
         self.tokens[number] = found
         return None
 
@@ -107,12 +131,13 @@ class _TokenServers:
 class ReplicatedTokens:
     """`ports.TokenModel` over several servers. Open it with `open_replicated_tokens`."""
 
-    def __init__(self, servers: _TokenServers, replicas: Replicas) -> None:
+    def __init__(self, servers: _TokenServers, replicas: Replicas, adapter: str = "") -> None:
         self.name = _joined([config.public_name for config in servers.configs])
         self.context = servers.context
         self.router = replicas.router
         self._servers = servers
         self._replicas = replicas
+        self._adapter = adapter
 
     def __repr__(self) -> str:
         return f"ReplicatedTokens({self.name!r})"
@@ -122,14 +147,43 @@ class ReplicatedTokens:
 
         async def attempt(number: int) -> Sampled | ModelError:
             server = self._servers[number]
+            server = server.with_adapter(self._adapter) if self._adapter else server
             request = server.request(ids, sampling, stop_ids, session)
             return await server.endpoint.post_once(request.path, request.body, request.read)
 
         if len(ids) >= self.context:
             raise ModelError(f"{self.name}: {len(ids)} tokens do not fit into a context of {self.context}", kind="context")
-        routed = RoutedRequest(packed_ids(ids), session, max_tokens=sampling.max_tokens)
+        routed = RoutedRequest(packed_ids(ids), session, self._adapter, sampling.max_tokens)
         sampled, replica = await self._replicas.call(routed, attempt, self._note)
         return msgspec.structs.replace(sampled, replica=replica)
+
+    def with_adapter(self, name: str) -> "ReplicatedTokens":
+        """The same model with an adapter that is loaded in its servers. What they cached for another one is not expected."""
+        return ReplicatedTokens(self._servers, self._replicas, name)
+
+    async def post_to_all(self, path: str, body: bytes) -> list[ModelError | None]:
+        """POST to each server that is up; what failed, else None. One that cannot be reached is down, unless it is the last."""
+        errors: dict[int, ModelError | None] = {}
+        while more := [number for number in self._numbers_up() if number not in errors]:  # one may come back meanwhile
+            errors[more[0]] = await self._post(more[0], path, body)
+        if any(error is None or error.kind != "connect" for error in errors.values()):
+            for number in [number for number, error in errors.items() if error is not None and error.kind == "connect"]:
+                self._replicas.remove(number, str(errors.pop(number)))
+        return list(errors.values()) or [self._replicas.none_up()]
+
+    async def list_models(self) -> list[InModel]:
+        """The models and adapters of all servers that are up."""
+        return [model for number in self._numbers_up() for model in await self._servers[number].list_models()]
+
+    def prepare_with(self, load: Callable[[RemoteTokens], Awaitable[ModelError | None]]) -> None:
+        """Call `load` with a server that comes back; it gets requests only if that does not fail."""
+        self._servers.prepare = load
+
+    def _numbers_up(self) -> list[int]:
+        return [number for number, replica in enumerate(self.router.replicas) if replica.is_up]
+
+    async def _post(self, number: int, path: str, body: bytes) -> ModelError | None:
+        return (await self._servers[number].post_to_all(path, body))[0]
 
     def _note(self, placed: PlacedRequest, sampled: Sampled) -> None:
         version = max(version for _, version in sampled.versions)

@@ -51,20 +51,25 @@ def secrets_of(url: str, key: str | None) -> Secrets:
 def split_replicas(spec: str) -> list[str]:
     """`NAME@URL,URL,...` as one `NAME@URL` for each of them; anything else as it is."""
     model, mark, rest = spec.partition("@http")
-    urls = _split_urls("http" + rest) if mark else []
-    twice = next((url for number, url in enumerate(urls) if url in urls[:number]), None)
+    return [f"{model}@{url}" for url in split_urls("http" + rest)] if mark else [spec]
+
+
+def split_urls(urls: str) -> list[str]:
+    """`URL,URL,...` as a list; `ConfigError` if one is named twice."""
+    each = _split(urls)
+    twice = next((url for number, url in enumerate(each) if url in each[:number]), None)
     if twice is not None:
-        raise ConfigError(f"model `{model}`: {public_url(twice)} is named twice; leave one out")
-    return [f"{model}@{url}" for url in urls] or [spec]
+        raise ConfigError(f"the server {public_url(twice)} is named twice; leave one out")
+    return each
 
 
-def _split_urls(urls: str) -> list[str]:
+def _split(urls: str) -> list[str]:
     return re.split(r",(?=https?://)", urls)
 
 
 def public_url(url: str) -> str:
     """The URL without user, password, query and fragment; several, with commas between them, each so."""
-    return ",".join(map(_without_secrets, _split_urls(url)))
+    return ",".join(map(_without_secrets, _split(url)))
 
 
 def _without_secrets(url: str) -> str:

@@ -17,7 +17,7 @@ from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.ports.model import Sampled, Sampling
 from sandlot.model.endpoint.endpoint import Endpoint, EndpointConfig, PostRequest, open_endpoint
 from sandlot.model.endpoint.retry import Patience
-from sandlot.model.endpoint.secret import public_url
+from sandlot.model.endpoint.secret import public_url, split_urls
 from sandlot.model.wire.token_engines import DIALECTS, CompletionRequest, Dialect
 
 _PROBE_IDS = (1, 2, 3)
@@ -33,6 +33,7 @@ class RemoteConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     model: str = ""
     """The name the server lists; empty for its only model."""
     url: str = "http://sandlot"
+    """Of several servers, all with commas between them."""
     dialect: Literal["sandlot", "vllm", "sglang"] = "sandlot"
     unix: Path | None = None
     """The server's unix socket, used instead of the URL's host."""
@@ -41,6 +42,11 @@ class RemoteConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     at_once: int = 1024
     request_s: float = 3600.0
     patience_s: float = 300.0
+
+    @property
+    def each(self) -> "list[RemoteConfig]":
+        """One for every server."""
+        return [msgspec.structs.replace(self, url=url) for url in split_urls(self.url)]
 
     @property
     def base(self) -> str:
@@ -106,6 +112,14 @@ class RemoteTokens:
 
     def __repr__(self) -> str:
         return f"RemoteTokens({self.name!r})"
+
+    async def post_to_all(self, path: str, body: bytes) -> list[ModelError | None]:
+        """POST to the server once; what failed, else None."""
+        return [await self.endpoint.post_once(path, body, lambda _reply: None)]
+
+    async def list_models(self) -> "list[InModel]":
+        """The models and adapters of the server."""
+        return await self.endpoint.get("/v1/models", parse_models)
 
     def with_adapter(self, name: str) -> "RemoteTokens":
         """The same model with an adapter that is loaded in its server."""

@@ -200,6 +200,13 @@ async def test_a_prompt_that_fits_into_no_server_is_refused_before_it_is_sent():
         assert caught.value.kind == "context"
 
 
+async def test_an_error_inside_the_block_is_raised_as_it_is():
+    async with FakeEngine(ScriptedTokens()) as one, FakeEngine(ScriptedTokens()) as other:
+        with pytest.raises(ConfigError, match="as it is"):
+            async with engines(one.url, other.url):
+                raise ConfigError("as it is")
+
+
 async def test_servers_that_cannot_serve_the_model_are_refused_when_it_is_opened():
     async with FakeEngine(ScriptedTokens()) as engine:
         other = RemoteConfig(model="other", url=engine.url + "/", dialect="vllm")
