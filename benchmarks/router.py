@@ -141,7 +141,7 @@ def measure(load: Load, routing: Routing) -> Found:
         configs = [RemoteConfig(model="rookie", url=url) for url in urls]
 
         async def run() -> int:
-            settings = RouterConfig(routing=routing, cache_tokens=load.cache_tokens)
+            settings = RouterConfig(routing=routing)
             async with open_replicated_tokens(configs, routing=settings, environ={}) as model:
                 return await play(model, load)
 

@@ -9,6 +9,7 @@ from sandlot.core.errors import ConfigError
 from sandlot.core.ports.model import Sampling
 from sandlot.core.types import Dtype
 from sandlot.model.endpoint.secret import public_url
+from sandlot.model.engine.eviction import EvictionName
 from sandlot.model.routing.router import Routing
 
 
@@ -43,6 +44,8 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """How requests are divided between several servers: `prefix`, by what they have cached and their work, or `round-robin`."""
     kv_gib: float | None = None
     """Memory for keys and values in the built-in engine, in GiB; None for its default."""
+    eviction: EvictionName | None = None
+    """Which cached prefixes the built-in engine drops first: `turns`, `cost` or `lru`; None for its default, `turns`."""
     dtype: Dtype | None = None
     """The number type that the built-in engine computes in; None for the one that suits the processor."""
     connections: int = 512

@@ -10,6 +10,7 @@ import typer
 
 from sandlot.cli.options import Judge, NumberType, OptionalEnv, Rubric, app
 from sandlot.core.errors import ConfigError
+from sandlot.model.engine.eviction import EvictionName
 
 _Option = typer.Option
 _TOKEN_VARIABLE = "SANDLOT_SERVE_TOKEN"  # noqa: S105 - a name
@@ -39,6 +40,10 @@ def _serve(
     token: _Token = None,
     unix: Annotated[Path | None, _Option("--unix", metavar="PATH", help="Serve a model at a unix socket instead.")] = None,
     kv_gib: Annotated[float | None, _Option("--kv-gib", help="GiB for the model's key-value cache. [default: 1]")] = None,
+    evict: Annotated[
+        EvictionName | None,
+        _Option("--evict", help="What a full key-value cache drops first: `turns`, `cost` or `lru`. [default: turns]"),
+    ] = None,
     dtype: NumberType = None,
     max_batch: Annotated[
         int | None, _Option("--max-batch", help="Maximum requests a model runs at once; others wait. [default: 32]")
@@ -60,13 +65,17 @@ def _serve(
     served_as = {"--mcp": mcp or None, "--openenv": openenv or None}
     of_environments = {"ENV": env, **served_as, "--task": task, "--judge": judge, "--rubric": rubric, "--token": token}
     of_models = {"--unix": unix, "--kv-gib": kv_gib, "--max-batch": max_batch, "--until-eof": until_eof or None, "--dtype": dtype}
+    of_models["--evict"] = evict
     if model is not None:
         from sandlot.serve.model.serve import ModelPlace, ModelShare, serve_model  # noqa: PLC0415 - help does not need it
 
         _require_unset(of_environments, "a model")
         place = ModelPlace(host=host, port=port, unix=unix, allow_hosts=hosts, drain_s=drain_s, until_eof=until_eof)
         share = ModelShare(
-            kv_gib=1.0 if kv_gib is None else kv_gib, max_batch=32 if max_batch is None else max_batch, dtype=dtype
+            kv_gib=1.0 if kv_gib is None else kv_gib,
+            eviction=evict or "turns",
+            max_batch=32 if max_batch is None else max_batch,
+            dtype=dtype,
         )
         if not until_eof:  # a program that started this server waits for the line on stdout
             typer.echo(f"loading {model} ...", err=True)

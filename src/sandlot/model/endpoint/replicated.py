@@ -67,11 +67,12 @@ async def open_replicated_tokens(
         endpoints = [
             await stack.enter_async_context(open_endpoint(config.endpoint, environ=environ, patience=_ONCE)) for config in configs
         ]
-        servers = _TokenServers(configs, endpoints, sampling or Sampling())
+        router = Router([public_url(config.url) for config in configs], routing)
+        servers = _TokenServers(configs, endpoints, sampling or Sampling(), router)
         wrong = await servers.examine_all()
         _require_one(configs[0].public_name, wrong)
         opening = open_replicas(
-            Router([public_url(config.url) for config in configs], routing),
+            servers.router,
             servers.check,
             patience=patience or Patience(configs[0].patience_s),
             down=[number for number, why in enumerate(wrong) if why is not None],
@@ -83,8 +84,11 @@ async def open_replicated_tokens(
 class _TokenServers:
     """The servers of a token model, as far as they have answered."""
 
-    def __init__(self, configs: Sequence[RemoteConfig], endpoints: Sequence[Endpoint], sampling: Sampling) -> None:
+    def __init__(
+        self, configs: Sequence[RemoteConfig], endpoints: Sequence[Endpoint], sampling: Sampling, router: Router
+    ) -> None:
         self.configs = configs
+        self.router = router
         self.tokens: list[RemoteTokens | None] = [None] * len(configs)
         self.context = 0
         """The shortest of their contexts when the model was opened."""
@@ -120,7 +124,10 @@ class _TokenServers:
         return None
 
     async def _examine(self, number: int) -> RemoteTokens:
-        return await examine_server(self._endpoints[number], self.configs[number], self._sampling)
+        found = await examine_server(self._endpoints[number], self.configs[number], self._sampling)
+        if found.cache_tokens is not None:
+            self.router.resize(number, found.cache_tokens)
+        return found
 
     def __getitem__(self, number: int) -> RemoteTokens:
         found = self.tokens[number]

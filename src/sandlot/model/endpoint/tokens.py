@@ -94,18 +94,31 @@ async def open_remote(
 
 async def examine_server(endpoint: Endpoint, config: RemoteConfig, sampling: Sampling) -> "RemoteTokens":
     """The model of a server; `ConfigError` if it is another one, or its log-probabilities would not be true."""
-    model, context = await _find_model(endpoint, config)
-    await _require_true_logprobs(endpoint, config, model, sampling)
-    return RemoteTokens(endpoint, DIALECTS[config.dialect], model, context)
+    found = await _find_model(endpoint, config)
+    assert found.max_model_len is not None
+    await _require_true_logprobs(endpoint, config, found.id, sampling)
+    dialect = DIALECTS[config.dialect]
+    return RemoteTokens(endpoint, dialect, found.id, found.max_model_len, cache_tokens=found.cache_tokens)
 
 
 class RemoteTokens:
     """`ports.TokenModel` over HTTP. Open it with `open_remote`."""
 
-    def __init__(self, endpoint: Endpoint, dialect: Dialect, model: str, context: int, *, adapter: bool = False) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        dialect: Dialect,
+        model: str,
+        context: int,
+        *,
+        adapter: bool = False,
+        cache_tokens: int | None = None,
+    ) -> None:
         self.name = endpoint.name
         self.context = context
         self.endpoint = endpoint
+        self.cache_tokens = cache_tokens
+        """Tokens that the server's prefix cache holds, if it reports them."""
         self._dialect = dialect
         self._model = model
         self._adapter = adapter
@@ -155,6 +168,8 @@ class InModel(msgspec.Struct):
     max_model_len: int | None = None
     parent: str | None = None
     """The base model of an adapter."""
+    cache_tokens: int | None = None
+    """Tokens that the server's prefix cache holds; our own server reports it."""
 
 
 class _InModels(msgspec.Struct):
@@ -163,8 +178,8 @@ class _InModels(msgspec.Struct):
     data: list[InModel]
 
 
-async def _find_model(endpoint: Endpoint, config: RemoteConfig) -> tuple[str, int]:
-    """The model's name in the server, and its context length."""
+async def _find_model(endpoint: Endpoint, config: RemoteConfig) -> InModel:
+    """The model as the server describes it, with its context length."""
     models = await endpoint.get("/v1/models", parse_models)
     names = [model.id for model in models]
     found = next((model for model in models if model.id == config.model), None)
@@ -177,7 +192,7 @@ async def _find_model(endpoint: Endpoint, config: RemoteConfig) -> tuple[str, in
         )
     if not found.max_model_len or found.max_model_len < 1:
         raise ConfigError(f"{config.public_name}: the server does not report its context length (`max_model_len` in /v1/models)")
-    return found.id, found.max_model_len
+    return found
 
 
 def parse_models(reply: bytes) -> list[InModel]:

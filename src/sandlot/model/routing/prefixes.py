@@ -46,12 +46,16 @@ class PredictedPrefixes:
     """The prefixes that one replica is expected to hold: at most `most_tokens`, and those of requests under way."""
 
     def __init__(self, most_tokens: int) -> None:
-        self._most = max(1, most_tokens // BLOCK_TOKENS)
+        self.resize(most_tokens)
         self._warm: OrderedDict[bytes, None] = OrderedDict()
         self._computing: dict[bytes, int] = {}
 
     def __len__(self) -> int:
         return len(self._warm)
+
+    def resize(self, most_tokens: int) -> None:
+        """Hold so many tokens from the next block on."""
+        self._most = max(1, most_tokens // BLOCK_TOKENS)
 
     def match(self, keys: Sequence[bytes]) -> PrefixHit:
         """The longest prefix of these blocks that is expected to be there."""

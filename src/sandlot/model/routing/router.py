@@ -218,6 +218,10 @@ class Router:
         replica.version = 0
         self._void(replica)
 
+    def resize(self, number: int, cache_tokens: int) -> None:
+        """The replica reports how many tokens its cache holds; more than `cache_tokens` of the config are not remembered."""
+        self.replicas[number].prefixes.resize(min(cache_tokens, self.config.cache_tokens))
+
     def cost(self, number: int, keys: Sequence[bytes], num_tokens: int, rollout: str = "") -> float:
         """The cost of a replica for a prompt with these blocks, in tokens of prompt to compute."""
         replica = self.replicas[number]

@@ -65,6 +65,14 @@ def test_a_last_block_that_is_not_full_has_no_key_and_other_models_have_other_ke
     assert not set(block_keys(spelled("ab"), "one")) & set(block_keys(spelled("ab"), "two"))
 
 
+def test_a_smaller_size_holds_from_the_next_block_on():
+    prefixes = PredictedPrefixes(10_000)
+    prefixes.add(block_keys(spelled("abcd")))
+    prefixes.resize(2 * BLOCK_TOKENS)
+    prefixes.add(block_keys(spelled("x")))
+    assert len(prefixes) == 2
+
+
 def test_what_was_used_before_a_missed_block_is_forgotten_too():
     prefixes = PredictedPrefixes(10_000)
     old, kept, new = (block_keys(spelled(text)) for text in ("old", "kept", "new"))
