@@ -117,7 +117,8 @@ def test_turns_are_counted_by_server_if_the_model_has_several() -> None:
     got = values_of(metrics)
     assert got['sandlot_replica_turns_total{replica="http://one"}'] == 2
     assert got['sandlot_replica_turns_total{replica="http://two"}'] == 1
-    assert (got['sandlot_tokens_total{kind="cached"}'], got['sandlot_tokens_total{kind="expected_cached"}']) == (21, 8)
+    reported, expected = (f'sandlot_cached_prompt_tokens_total{{how="{how}"}}' for how in ("reported", "expected"))
+    assert (got[reported], got[expected]) == (21, 8)
     assert got["sandlot_model_retries_total"] == 3
 
 

@@ -64,8 +64,8 @@ def _serve(
     hosts = tuple(allow_host or ())
     served_as = {"--mcp": mcp or None, "--openenv": openenv or None}
     of_environments = {"ENV": env, **served_as, "--task": task, "--judge": judge, "--rubric": rubric, "--token": token}
-    of_models = {"--unix": unix, "--kv-gib": kv_gib, "--max-batch": max_batch, "--until-eof": until_eof or None, "--dtype": dtype}
-    of_models["--evict"] = evict
+    of_models = {"--unix": unix, "--kv-gib": kv_gib, "--evict": evict, "--dtype": dtype}
+    of_models |= {"--max-batch": max_batch, "--until-eof": until_eof or None}
     if model is not None:
         from sandlot.serve.model.serve import ModelPlace, ModelShare, serve_model  # noqa: PLC0415 - help does not need it
 
