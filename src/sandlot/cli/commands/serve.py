@@ -4,7 +4,7 @@ import functools
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 
@@ -18,6 +18,11 @@ _Token = Annotated[
     str | None,
     _Option("--token", help=f"What OpenEnv clients must send; needed beyond this machine. [default: ${_TOKEN_VARIABLE}]"),
 ]
+_Evict = Annotated[
+    EvictionName | None,
+    _Option("--evict", help="What a full key-value cache drops first: `turns`, `cost` or `lru`. [default: turns]"),
+]
+_Number = TypeVar("_Number", int, float)
 
 
 @app.command("serve")
@@ -40,10 +45,7 @@ def _serve(
     token: _Token = None,
     unix: Annotated[Path | None, _Option("--unix", metavar="PATH", help="Serve a model at a unix socket instead.")] = None,
     kv_gib: Annotated[float | None, _Option("--kv-gib", help="GiB for the model's key-value cache. [default: 1]")] = None,
-    evict: Annotated[
-        EvictionName | None,
-        _Option("--evict", help="What a full key-value cache drops first: `turns`, `cost` or `lru`. [default: turns]"),
-    ] = None,
+    evict: _Evict = None,
     dtype: NumberType = None,
     max_batch: Annotated[
         int | None, _Option("--max-batch", help="Maximum requests a model runs at once; others wait. [default: 32]")
@@ -71,12 +73,7 @@ def _serve(
 
         _require_unset(of_environments, "a model")
         place = ModelPlace(host=host, port=port, unix=unix, allow_hosts=hosts, drain_s=drain_s, until_eof=until_eof)
-        share = ModelShare(
-            kv_gib=1.0 if kv_gib is None else kv_gib,
-            eviction=evict or "turns",
-            max_batch=32 if max_batch is None else max_batch,
-            dtype=dtype,
-        )
+        share = ModelShare(kv_gib=_or(kv_gib, 1.0), eviction=evict or "turns", max_batch=_or(max_batch, 32), dtype=dtype)
         if not until_eof:  # a program that started this server waits for the line on stdout
             typer.echo(f"loading {model} ...", err=True)
         return run_interruptible(functools.partial(serve_model, model, place, share, ready=typer.echo))
@@ -121,3 +118,7 @@ def _require_unset(options: Mapping[str, object], served: str) -> None:
     for option, value in options.items():
         if value is not None:
             raise ConfigError(f"`{option}` cannot be used when {served} is served; leave it out")
+
+
+def _or(given: _Number | None, default: _Number) -> _Number:
+    return default if given is None else given
