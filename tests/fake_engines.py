@@ -22,6 +22,7 @@ class FakeEngine:
         spoil: Callable[[dict], object] = lambda body: body,
         raw_logprobs: bool = False,
         load: Callable[[str], tuple[int, str] | None] | None = None,
+        port: int = 0,
     ):
         self.model = model
         self.load = load
@@ -30,6 +31,10 @@ class FakeEngine:
         self.spoil = spoil
         self.raw_logprobs = raw_logprobs
         self.requests: list[dict] = []
+        self.num_listed = 0
+        """How often it was asked for its models."""
+        self.port = port
+        """0 for any; the one it got while it serves, so that another can take its place."""
         self.url = ""
 
     async def __aenter__(self):
@@ -42,14 +47,16 @@ class FakeEngine:
             app.router.add_post("/v1/unload_lora_adapter", self._unload)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1, handle_signals=False, handler_cancellation=True)
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        await web.TCPSite(self._runner, "127.0.0.1", self.port).start()
+        self.port = self._runner.addresses[0][1]
+        self.url = f"http://127.0.0.1:{self.port}"
         return self
 
     async def __aexit__(self, *_):
         await self._runner.cleanup()
 
     async def _models(self, http: web.Request) -> web.Response:
+        self.num_listed += 1
         cards = [{"id": "m", "max_model_len": self.model.context}, *({"id": name, "parent": "m"} for name in self.adapters)]
         return web.json_response({"data": cards})
 

@@ -13,6 +13,7 @@ from sandlot.core.ports.world import ToolSpec
 from sandlot.core.trace import Message, Text, ToolCall, ToolResult, text_message
 from sandlot.core.types import Role
 from sandlot.model.endpoint.chat import OpenAIConfig, open_openai
+from sandlot.model.endpoint.replicated import open_replicated_chat
 from sandlot.model.endpoint.retry import Patience
 from sandlot.model.endpoint.spend import Prices, Spend, capped_chat
 
@@ -38,7 +39,14 @@ async def with_caps(endpoint):
         yield capped_chat(model, Spend(), Prices(prompt=1, completion=2))
 
 
-OPENED = {"openai": over_http, "capped": with_caps}
+def over_two_urls(endpoint):
+    """One server by two names."""
+    urls = (endpoint.url, endpoint.url.replace("127.0.0.1", "localhost"))
+    configs = [OpenAIConfig(model="m", url=url) for url in urls]
+    return open_replicated_chat(configs, environ={"SANDLOT_API_KEY": KEY}, patience=Patience(0.0))
+
+
+OPENED = {"openai": over_http, "capped": with_caps, "replicated": over_two_urls}
 
 
 @pytest.fixture(params=OPENED)

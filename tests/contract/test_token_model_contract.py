@@ -11,6 +11,7 @@ import torch
 from fake_engines import FakeEngine
 from sandlot.core.errors import ModelError
 from sandlot.core.ports.model import Sampled, Sampling
+from sandlot.model.endpoint.replicated import open_replicated_tokens
 from sandlot.model.endpoint.retry import Patience
 from sandlot.model.endpoint.tokens import RemoteConfig, open_remote
 from sandlot.model.engine.local import LocalConfig, open_local
@@ -54,6 +55,14 @@ async def over(dialect):
             yield model
 
 
+@asynccontextmanager
+async def over_two_servers():
+    async with FakeEngine(ScriptedTokens(context=512)) as one, FakeEngine(ScriptedTokens(context=600)) as other:
+        configs = [RemoteConfig(model="m", url=engine.url, dialect="vllm") for engine in (one, other)]
+        async with open_replicated_tokens(configs, environ={}, patience=Patience(0.0)) as model:
+            yield model
+
+
 def local():
     torch.manual_seed(7)
     return open_local(Decoder(tiny_shape()), name="tiny", config=LocalConfig(kv_bytes=2**20, max_batch=4, chunk=64))
@@ -66,6 +75,7 @@ OPENED = {
     "our server": lambda tmp_path: behind_our_server(scripted(), tmp_path),
     "vllm": lambda tmp_path: over("vllm"),
     "sglang": lambda tmp_path: over("sglang"),
+    "two servers": lambda tmp_path: over_two_servers(),
 }
 
 

@@ -12,6 +12,7 @@ from command_line import ENVIRONMENTS, NOTES, Outcome, environ
 from fake_endpoint import Answer, FakeEndpoint, Request, calls, completion, says, status
 from sandlot import Run
 from sandlot.core.trace import Failed, Scored
+from sandlot.observe.events import TurnTaken
 from sandlot.run.config import RunConfig, Selection
 from sandlot.run.run import run_config
 from sandlot.wiring.config import ModelConfig
@@ -58,6 +59,34 @@ async def test_passing_trouble_is_retried_and_recorded(tmp_path, trouble, kinds)
     trace = run.trace("note-0")
     assert trace.reward == 1.0
     assert [event.detail["kind"] for event in trace.events if event.kind == "model_retry"] == kinds
+
+
+async def test_a_run_over_two_servers_goes_on_when_one_of_them_fails(tmp_path):
+    events = []
+    async with FakeEndpoint(then=note_writer) as good, FakeEndpoint(then=failing_after(3)) as failing:
+        spec = f"openai:m@{failing.url},{good.url}"
+        config = RunConfig(env=str(NOTES), model=ModelConfig(spec=spec), select=Selection(group=4), at_once=8)
+        run = await run_config(config, place=tmp_path / "run", sink=events.append)
+    assert run.summary().pass_rate.value == 1.0
+    traces = list(run)
+    assert len({trace.key for trace in traces}) == len(traces) == 32
+    turns = [node.replica.name for trace in traces for node in trace.nodes if node.sampled]
+    assert turns.count(failing.url) == 3
+    assert turns.count(good.url) == len(turns) - 3
+    taken = [event for event in events if isinstance(event, TurnTaken)]
+    assert sum(event.retries for event in taken) == len(failing.requests) - 3 > 0
+    assert [event.replica.name for event in taken].count(failing.url) == 3
+
+
+def failing_after(count: int):
+    """Answers so many requests as it should, and then no more."""
+    left = [count]
+
+    def answer(request: Request) -> Answer:
+        left[0] -= 1
+        return note_writer(request) if left[0] >= 0 else status(503)
+
+    return answer
 
 
 @pytest.mark.parametrize(

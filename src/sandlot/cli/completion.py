@@ -7,7 +7,7 @@ _ENVIRONMENTS = Path("environments")
 _RUNS = Path("runs")
 _MODELS = (
     *("smollm2", "rookie", "scripted:golden", "scripted:noop", "scripted:random", "scripted:mixed:0.5"),
-    *("hf:", "openai:", "vllm:", "sglang:", "replay:"),
+    *("hf:", "openai:", "sandlot:", "vllm:", "sglang:", "replay:"),
 )
 
 

@@ -151,7 +151,8 @@ class RunOptions:
     ] = None
     hook: Annotated[list[str] | None, _Option("--hook", help="`module:attribute` of a hook; may be repeated.")] = None
     tokenizer: Annotated[
-        str | None, _Option("--tokenizer", metavar="FOLDER", help="Tokenizer and template of a `vllm:` or `sglang:` model.")
+        str | None,
+        _Option("--tokenizer", metavar="FOLDER", help="Tokenizer and template of a `sandlot:`, `vllm:` or `sglang:` model."),
     ] = None
     kv_gib: Annotated[float | None, _Option("--kv-gib", help="GiB for the key-value cache of a model that runs here.")] = None
     dtype: NumberType = None

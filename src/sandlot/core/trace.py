@@ -150,6 +150,15 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class TurnReplica(msgspec.Struct, frozen=True, kw_only=True):
+    """Which of several servers of the model took a turn."""
+
+    name: str
+    """Its address, without secrets."""
+    expected_tokens: int = 0
+    """Tokens of the prompt that it was expected to have in its cache; `Usage.cached_tokens` are those that it reported."""
+
+
 class Node(msgspec.Struct, frozen=True, kw_only=True):
     """One message of the tree."""
 
@@ -168,6 +177,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
     dtype: str | None = None
     """The number type the model computed in, such as `float32`; None if the engine does not report it."""
+    replica: TurnReplica | None = None
+    """The server that took the turn, if the model has several."""
     start_s: float = 0.0
     """Seconds after the rollout began."""
     seconds: float = 0.0
@@ -185,6 +196,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
         return self.usage.completion_tokens if self.usage else 0
 
 
+MODEL_RETRY = "model_retry"
+"""The kind of the event for a failed attempt at a turn that another one followed: `attempt`, `kind`, `message`, `wait_s`."""
 RECORDING = "terminal_recording"
 """The kind of the event that names the stored recording of a terminal session: `session`, `artifact`, `bytes`."""
 OUTPUT_CUT = "tool_output_cut"

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from sandlot.core.trace import TraceRow
+from sandlot.core.trace import TraceRow, TurnReplica
 from sandlot.observe.training_records import Learned, Measured
 
 _log = logging.getLogger(__name__)
@@ -79,6 +79,12 @@ class TurnTaken(RolloutEvent, frozen=True, kw_only=True, tag="turn"):
     """From the request to the whole reply."""
     stop: str | None = None
     """Why sampling stopped: `stop`, `length`, `calls`, `refusal`."""
+    cached_tokens: int = 0
+    """Tokens of the prompt that the endpoint found in its cache; 0 if it does not report them."""
+    retries: int = 0
+    """Attempts that failed on the model's side before this turn was taken, at another server included."""
+    replica: TurnReplica | None = None
+    """The server that took it, if the model has several."""
 
 
 class ToolCalled(RolloutEvent, frozen=True, kw_only=True, tag="tool_call"):

@@ -3,10 +3,11 @@
 The rate is that of the last rollouts, not of the whole run, and falls while nothing finishes: a run that slows down shows it.
 """
 
-from collections import deque
+from collections import Counter, deque
 
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK, Clock
 from sandlot.core.trace import TraceRow
+from sandlot.observe.events import TurnTaken
 
 RECENT = 256
 """Rollouts that the rate is computed from."""
@@ -25,6 +26,24 @@ class RolloutProgress:
         self._num_scored = 0
         self._score = 0.0
         self.num_failed = 0
+        self._turns: Counter[str] = Counter()
+        self._prompt_tokens = 0
+        self._expected_tokens = 0
+
+    def add_turn(self, event: TurnTaken) -> None:
+        """Count a turn, if the model has several servers."""
+        if event.replica is not None:
+            self._turns[event.replica.name] += 1
+            self._prompt_tokens += event.prompt_tokens
+            self._expected_tokens += min(event.prompt_tokens, event.replica.expected_tokens)
+
+    @property
+    def replicas(self) -> str:
+        """Turns of each server, and how much of the prompts they were expected to have cached; empty if there is only one."""
+        if not self._turns:
+            return ""
+        turns = "+".join(str(count) for _, count in sorted(self._turns.items()))
+        return f"replicas {turns}, prefix {self._expected_tokens / max(1, self._prompt_tokens):.0%}"
 
     def add(self, row: TraceRow) -> None:
         """Count a rollout that has just finished."""

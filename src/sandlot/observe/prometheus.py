@@ -94,6 +94,9 @@ class RunMetrics:
         self._turns = self._counter("turns_total", "Turns of the model, by why sampling stopped.", "stop")
         self._model = self._histogram("model_turn_duration_seconds", "Time of a turn, from the request to the whole reply.")
         self._tokens = self._counter("tokens_total", "Tokens as the endpoint reports them.", "kind")
+        self._model_retries = self._counter("model_retries_total", "Attempts at a turn that failed on the model's side.")
+        self._prefixes = self._counter("cached_prompt_tokens_total", "Prompt tokens in the cache of the server.", "how")
+        self._replicas = self._counter("replica_turns_total", "Turns by the server that took them.", "replica")
         self._cost = self._counter("cost_usd_total", "Cost of the model's tokens in stored rollouts, by the run's prices.")
         self._tool = self._histogram("tool_call_duration_seconds", "Time of a tool call, waiting included.", "tool")
         self._tool_errors = self._counter("tool_errors_total", "Tool calls that were answered with an error.", "tool")
@@ -135,6 +138,11 @@ class RunMetrics:
                     self._model.observe(event.seconds)
                     self._tokens.add(event.prompt_tokens, "prompt")
                     self._tokens.add(event.completion_tokens, "completion")
+                    self._prefixes.add(event.cached_tokens, "reported")
+                    self._model_retries.add(event.retries)
+                    if event.replica is not None:
+                        self._replicas.add(1, event.replica.name)
+                        self._prefixes.add(event.replica.expected_tokens, "expected")
                 case ToolCalled():
                     tool = self._tool_label(event)
                     self._tool.observe(event.seconds, tool)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK
 from sandlot.core.ports.session import Policy
 from sandlot.core.ports.world import ToolSpec
-from sandlot.core.trace import Node, Scored, Trace, Usage
+from sandlot.core.trace import MODEL_RETRY, Node, Scored, Trace, Usage
 from sandlot.observe.events import AgentEnded, RolloutGraded, Sink, ToolCalled, TurnTaken
 
 _LONGEST_NAME = 200
@@ -27,6 +27,7 @@ class EmittingPolicy:
     async def turn(self, trace: Trace, leaf: int, tools: Sequence[ToolSpec]) -> Node:
         """The policy's own turn."""
         started_s = SYSTEM_CLOCK.monotonic()
+        num_events = len(trace.events)
         node = await self._policy.turn(trace, leaf, tools)
         self._num_turns += 1
         usage = node.usage or Usage()
@@ -40,6 +41,9 @@ class EmittingPolicy:
                 completion_tokens=usage.completion_tokens or (len(node.tokens) if node.tokens else 0),
                 seconds=SYSTEM_CLOCK.monotonic() - started_s,
                 stop=node.stop,
+                cached_tokens=usage.cached_tokens,
+                retries=sum(event.kind == MODEL_RETRY for event in trace.events[num_events:]),
+                replica=node.replica,
             )
         )
         return node

@@ -9,6 +9,8 @@ from sandlot.core.errors import ConfigError
 from sandlot.core.ports.model import Sampling
 from sandlot.core.types import Dtype
 from sandlot.model.endpoint.secret import public_url
+from sandlot.model.engine.eviction import EvictionName
+from sandlot.model.routing.router import Routing
 
 
 class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -32,17 +34,22 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     spec: str
     """`smollm2`, `hf:FOLDER`, `openai:NAME@URL`, `vllm:NAME@URL`, `scripted:NAME`, `replay:RUN`, or an installed scheme.
 
+    `sandlot:NAME@URL` is a model that `sandlot serve` offers. Several servers of one model: `vllm:NAME@URL,URL,...`.
     `anthropic:NAME` is a model behind Anthropic's API; `openai+images:` and `anthropic+images:` are models that see images."""
     sampling: Sampling = Sampling()
     """Temperature, top-p, maximum tokens and so on."""
     tokenizer: str | None = None
-    """The folder with `tokenizer.json` and chat template of a model that `vllm:` or `sglang:` serves."""
+    """The folder with `tokenizer.json` and chat template of a model that `sandlot:`, `vllm:` or `sglang:` serves."""
+    routing: Routing = "prefix"
+    """How requests are divided between several servers: `prefix`, by what they have cached and their work, or `round-robin`."""
     kv_gib: float | None = None
     """Memory for keys and values in the built-in engine, in GiB; None for its default."""
+    eviction: EvictionName | None = None
+    """Which cached prefixes the built-in engine drops first: `turns`, `cost` or `lru`; None for its default, `turns`."""
     dtype: Dtype | None = None
     """The number type that the built-in engine computes in; None for the one that suits the processor."""
     connections: int = 512
-    """Requests open at the same time."""
+    """Requests open at the same time, at each server."""
     patience_s: float = 300.0
     """How long a turn is retried before it counts as a failure of the model."""
     max_total_tokens: int | None = None

@@ -1,7 +1,8 @@
 """From model specs to open policies and judges: `smollm2`, `openai:NAME@URL`, `scripted:NAME` and so on, or an installed scheme.
 
-Each scheme has one opener below; an installed one (entry point group `sandlot.models`) has the same signature. Prompts for token
-models (`smollm2`, `rookie`, `hf:`, `vllm:`, `sglang:`) are rendered in this process, so that traces hold exact tokens.
+Each scheme has one opener below; an installed one (entry point group `sandlot.models`) has the same signature. Prompts for
+token models (`smollm2`, `rookie`, `hf:`, `sandlot:`, `vllm:`, `sglang:`) are rendered in this process, so that traces hold exact
+tokens.
 """
 
 import functools
@@ -28,13 +29,14 @@ from sandlot.env.grading import needs_sight
 from sandlot.grade.cache import VerdictCache
 from sandlot.grade.judge import ModelJudge
 from sandlot.model.endpoint.child import AT_ONCE, open_engine, open_engine_tokens
-from sandlot.model.endpoint.secret import public_url
+from sandlot.model.endpoint.secret import public_url, split_replicas, split_urls
 from sandlot.model.endpoint.spend import Prices, Spend, SpendCaps, capped_chat, capped_tokens
 from sandlot.model.policy.chat import chat_policies
 from sandlot.model.policy.faithful_user import FAITHFUL, FaithfulUsers
 from sandlot.model.policy.replay import FindTrace, ReplayUsers, replay_policies
 from sandlot.model.policy.scripted import scripted_policies
 from sandlot.model.policy.user import ModelUsers
+from sandlot.model.routing.router import RouterConfig
 from sandlot.store.reader import RunReader
 from sandlot.wiring.config import AgentConfig, ModelConfig
 from sandlot.wiring.plugins import find_opener
@@ -102,26 +104,33 @@ def _open_judge_chat(config: ModelConfig) -> AbstractAsyncContextManager[ChatMod
 @asynccontextmanager
 async def _open_chat(rest: str, config: ModelConfig, spend: Spend, time_s: float = math.inf) -> AsyncGenerator[ChatModel]:
     """A chat endpoint whose costs go to `spend`. Requests time out before `time_s`: a hang is not a slow agent."""
-    from sandlot.model.endpoint.chat import OpenAIConfig, chat_config, has_key, open_openai  # noqa: PLC0415 - only where needed
+    from sandlot.model.endpoint.chat import chat_config, has_key, open_openai  # noqa: PLC0415 - only where needed
 
     scheme = config.spec.partition(":")[0]
-    named = chat_config(scheme.removesuffix(_IMAGES), rest)
-    settings = OpenAIConfig(
-        model=named.model,
-        url=named.url,
-        at_once=config.connections,
-        patience_s=config.patience_s,
-        request_s=min(_REQUEST_S, 0.9 * time_s),
-        images=sees_images(config),
-        dialect=named.dialect,
-    )
+    each = [
+        msgspec.structs.replace(
+            chat_config(scheme.removesuffix(_IMAGES), spec),
+            at_once=config.connections,
+            patience_s=config.patience_s,
+            request_s=min(_REQUEST_S, 0.9 * time_s),
+            images=sees_images(config),
+        )
+        for spec in split_replicas(rest)
+    ]
+    settings = each[0]
     prices = Prices(prompt=config.usd_per_million_prompt, completion=config.usd_per_million_completion)
     if settings.is_default and not has_key(settings, os.environ):
         raise ConfigError(
-            f"`{scheme}:{named.model}` without a URL is {settings.url}, which needs a key: "
-            f"`export {named.dialect.upper()}_API_KEY=...`, or name another server, "
-            f"`{scheme}:{named.model}@http://127.0.0.1:8000/v1`"
+            f"`{scheme}:{settings.model}` without a URL is {settings.url}, which needs a key: "
+            f"`export {settings.dialect.upper()}_API_KEY=...`, or name another server, "
+            f"`{scheme}:{settings.model}@http://127.0.0.1:8000/v1`"
         )
+    if len(each) > 1:
+        from sandlot.model.endpoint.replicated import open_replicated_chat  # noqa: PLC0415 - as above
+
+        async with open_replicated_chat(each, routing=RouterConfig(routing=config.routing)) as chat:
+            yield capped_chat(chat, spend, prices)
+        return
     await require_listener(settings.url)
     async with open_openai(settings) as chat:
         yield capped_chat(chat, spend, prices)
@@ -143,7 +152,8 @@ async def _open_engine_chat(config: ModelConfig, spend: Spend) -> AsyncGenerator
 def _options(config: ModelConfig) -> list[str]:
     """Options of the engine's command line."""
     kv_gib = [] if config.kv_gib is None else ["--kv-gib", f"{config.kv_gib:g}"]
-    return [*kv_gib, *([] if config.dtype is None else ["--dtype", config.dtype.value])]
+    evict = [] if config.eviction is None else ["--evict", config.eviction]
+    return [*kv_gib, *evict, *([] if config.dtype is None else ["--dtype", config.dtype.value])]
 
 
 def _caps(config: ModelConfig) -> SpendCaps:
@@ -151,7 +161,9 @@ def _caps(config: ModelConfig) -> SpendCaps:
 
 
 async def require_listener(url: str) -> None:
-    """Refuse an address without a server now; every rollout would retry it for minutes."""
+    """Refuse an address without a server now; every rollout would retry it for minutes. Of several, one must answer later."""
+    if len(split_urls(url)) > 1:
+        return
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
@@ -205,14 +217,15 @@ async def _open_engine_policies(
         yield _render_policies(tokens, renderer, model, agent, env, spend)
 
 
-def _remote_opener(dialect: Literal["vllm", "sglang"]) -> Opener:
-    """The opener for a vLLM or SGLang server."""
+def _remote_opener(dialect: Literal["sandlot", "vllm", "sglang"]) -> Opener:
+    """The opener for servers of a token model: our own, vLLM or SGLang."""
 
     @asynccontextmanager
     async def opened(
         rest: str, model: ModelConfig, agent: AgentConfig, env: Environment, spend: Spend
     ) -> AsyncGenerator[Policies]:
-        from sandlot.model.endpoint.tokens import open_remote, remote_config  # noqa: PLC0415 - only where needed
+        from sandlot.model.endpoint.replicated import open_tokens  # noqa: PLC0415 - only where needed
+        from sandlot.model.endpoint.tokens import remote_config  # noqa: PLC0415 - as above
 
         named = remote_config(dialect, rest)
         renderer = await anyio.to_thread.run_sync(renderer_of, model)
@@ -220,7 +233,7 @@ def _remote_opener(dialect: Literal["vllm", "sglang"]) -> Opener:
             named, at_once=model.connections, patience_s=model.patience_s, request_s=min(_REQUEST_S, 0.9 * env.limits.time_s)
         )
         await require_listener(named.url)
-        async with open_remote(config, model.sampling) as tokens:
+        async with open_tokens(config, model.sampling, routing=RouterConfig(routing=model.routing)) as tokens:
             yield _render_policies(tokens, renderer, model, agent, env, spend)
 
     return opened
@@ -277,7 +290,14 @@ def folder_of_model(model: ModelConfig) -> Path | None:
         from sandlot.model.engine.weights import model_folder  # noqa: PLC0415 - as below
 
         return model_folder(model.spec)
-    return Path(model.tokenizer).expanduser() if scheme in _REMOTE and model.tokenizer is not None else None
+    if scheme in _REMOTE and model.tokenizer is not None:
+        return Path(model.tokenizer).expanduser()
+    served = model.spec.removeprefix("sandlot:").partition("@http")[0]
+    if scheme == "sandlot" and served.partition(":")[0] in _ENGINES:  # our own server names its model as it was given
+        from sandlot.model.engine.weights import model_folder  # noqa: PLC0415 - as above
+
+        return model_folder(served)
+    return None
 
 
 def renderer_of(model: ModelConfig) -> Renderer | None:
@@ -304,10 +324,11 @@ _CHATS = ("openai", f"openai{_IMAGES}", "anthropic", f"anthropic{_IMAGES}")
 """Schemes of chat endpoints."""
 _ENGINES = ("smollm2", "rookie", "hf")
 """Schemes of the built-in engine."""
-_REMOTE = ("vllm", "sglang")
+_REMOTE = ("sandlot", "vllm", "sglang")
 """Schemes of servers."""
 SCHEMES: dict[str, Opener] = {
     **dict.fromkeys(_ENGINES, _open_engine_policies),
+    "sandlot": _remote_opener("sandlot"),
     "vllm": _remote_opener("vllm"),
     "sglang": _remote_opener("sglang"),
     **dict.fromkeys(_CHATS, _open_openai),
@@ -323,8 +344,10 @@ def require_applicable(model: ModelConfig) -> None:
         return  # an installed scheme checks its own settings
     if model.tokenizer is not None and scheme not in _REMOTE:
         own = "has its tokenizer in its folder" if scheme in _ENGINES else "is a chat model"
-        raise ConfigError(f"--tokenizer is for `vllm:` and `sglang:`; model `{model.shown}` {own}: leave it out")
-    for option, value in (("--kv-gib", model.kv_gib), ("--dtype", model.dtype)):
+        raise ConfigError(f"--tokenizer is for `sandlot:`, `vllm:` and `sglang:`; model `{model.shown}` {own}: leave it out")
+    if model.routing != "prefix" and len(split_replicas(model.spec)) == 1:
+        raise ConfigError(f"`routing` is for models with several servers; model `{model.shown}` has one: leave it out")
+    for option, value in (("--kv-gib", model.kv_gib), ("`eviction`", model.eviction), ("--dtype", model.dtype)):
         if value is not None and scheme not in _ENGINES:
             raise ConfigError(f"{option} is for {', '.join(_ENGINES)}; model `{model.shown}` runs elsewhere: leave it out")
 

@@ -6,6 +6,8 @@ import pytest
 
 import rows
 from sandlot.core.concurrency.clock import Clock
+from sandlot.core.trace import TurnReplica
+from sandlot.observe.events import TurnTaken
 from sandlot.observe.progress import LONGEST_LINE_S, RECENT, Pace, RolloutProgress
 
 
@@ -69,3 +71,13 @@ def test_lines_of_a_log_come_soon_at_first_and_then_less_often(hand):
     assert written[:3] == [10, 25, 48]
     assert 30 <= len(written) <= 40
     assert max(after - before for before, after in pairwise(written)) == LONGEST_LINE_S
+
+
+def test_turns_of_several_servers_and_their_expected_prefixes_are_shown():
+    progress = RolloutProgress()
+    at = {"run": "r", "task": "t", "rollout": 0, "turn": 1, "completion_tokens": 1, "seconds": 0.1}
+    progress.add_turn(TurnTaken(**at, prompt_tokens=100))
+    assert progress.replicas == ""
+    for name, expected in (("http://two", 0), ("http://one", 90), ("http://one", 500)):
+        progress.add_turn(TurnTaken(**at, prompt_tokens=100, replica=TurnReplica(name=name, expected_tokens=expected)))
+    assert progress.replicas == "replicas 2+1, prefix 63%"

@@ -9,7 +9,7 @@ import pytest
 
 import sandlot
 from command_line import NOTES
-from sandlot.core.trace import TraceRow
+from sandlot.core.trace import TraceRow, TurnReplica
 from sandlot.observe.events import (
     AlarmRaised,
     CalibrationWave,
@@ -103,6 +103,23 @@ def test_scores_tokens_and_cost() -> None:
     assert got["sandlot_cost_usd_total"] == 0.5
     assert got['sandlot_model_turn_duration_seconds_bucket{le="0.1"}'] == 0
     assert got['sandlot_turns_total{stop="calls"}'] == 1
+
+
+def test_turns_are_counted_by_server_if_the_model_has_several() -> None:
+    metrics = RunMetrics()
+    for name, expected in (("http://one", 0), ("http://one", 8), ("http://two", 0)):
+        replica = TurnReplica(name=name, expected_tokens=expected)
+        metrics.receive(
+            TurnTaken(
+                **AT, turn=1, prompt_tokens=9, completion_tokens=4, seconds=0.2, cached_tokens=7, retries=1, replica=replica
+            )
+        )
+    got = values_of(metrics)
+    assert got['sandlot_replica_turns_total{replica="http://one"}'] == 2
+    assert got['sandlot_replica_turns_total{replica="http://two"}'] == 1
+    reported, expected = (f'sandlot_cached_prompt_tokens_total{{how="{how}"}}' for how in ("reported", "expected"))
+    assert (got[reported], got[expected]) == (21, 8)
+    assert got["sandlot_model_retries_total"] == 3
 
 
 def test_names_that_an_agent_invents_do_not_displace_tools_that_work() -> None:

@@ -132,7 +132,7 @@ def check_tokens(run: Run, model: str | None = None, *, gate: str | None = None)
     sampling = sampled_by.sampling
     with boundary(ConfigError, f"the tokens of {run.path} with model `{model}`"):
         if gate is None:
-            foreign = sampled_by.spec.startswith(("vllm:", "sglang:"))
+            foreign = sampled_by.spec.startswith(("sandlot:", "vllm:", "sglang:"))
             types = _number_types(run)
             exact = types == {"float32"} if types else sampled_in_fp32(folder)
             gate = (SAME_CODE if exact and not foreign else OTHER_KERNELS).name

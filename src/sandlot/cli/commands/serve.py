@@ -4,12 +4,13 @@ import functools
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 
 from sandlot.cli.options import Judge, NumberType, OptionalEnv, Rubric, app
 from sandlot.core.errors import ConfigError
+from sandlot.model.engine.eviction import EvictionName
 
 _Option = typer.Option
 _TOKEN_VARIABLE = "SANDLOT_SERVE_TOKEN"  # noqa: S105 - a name
@@ -17,6 +18,11 @@ _Token = Annotated[
     str | None,
     _Option("--token", help=f"What OpenEnv clients must send; needed beyond this machine. [default: ${_TOKEN_VARIABLE}]"),
 ]
+_Evict = Annotated[
+    EvictionName | None,
+    _Option("--evict", help="What a full key-value cache drops first: `turns`, `cost` or `lru`. [default: turns]"),
+]
+_Number = TypeVar("_Number", int, float)
 
 
 @app.command("serve")
@@ -39,6 +45,7 @@ def _serve(
     token: _Token = None,
     unix: Annotated[Path | None, _Option("--unix", metavar="PATH", help="Serve a model at a unix socket instead.")] = None,
     kv_gib: Annotated[float | None, _Option("--kv-gib", help="GiB for the model's key-value cache. [default: 1]")] = None,
+    evict: _Evict = None,
     dtype: NumberType = None,
     max_batch: Annotated[
         int | None, _Option("--max-batch", help="Maximum requests a model runs at once; others wait. [default: 32]")
@@ -59,15 +66,14 @@ def _serve(
     hosts = tuple(allow_host or ())
     served_as = {"--mcp": mcp or None, "--openenv": openenv or None}
     of_environments = {"ENV": env, **served_as, "--task": task, "--judge": judge, "--rubric": rubric, "--token": token}
-    of_models = {"--unix": unix, "--kv-gib": kv_gib, "--max-batch": max_batch, "--until-eof": until_eof or None, "--dtype": dtype}
+    of_models = {"--unix": unix, "--kv-gib": kv_gib, "--evict": evict, "--dtype": dtype}
+    of_models |= {"--max-batch": max_batch, "--until-eof": until_eof or None}
     if model is not None:
         from sandlot.serve.model.serve import ModelPlace, ModelShare, serve_model  # noqa: PLC0415 - help does not need it
 
         _require_unset(of_environments, "a model")
         place = ModelPlace(host=host, port=port, unix=unix, allow_hosts=hosts, drain_s=drain_s, until_eof=until_eof)
-        share = ModelShare(
-            kv_gib=1.0 if kv_gib is None else kv_gib, max_batch=32 if max_batch is None else max_batch, dtype=dtype
-        )
+        share = ModelShare(kv_gib=_or(kv_gib, 1.0), eviction=evict or "turns", max_batch=_or(max_batch, 32), dtype=dtype)
         if not until_eof:  # a program that started this server waits for the line on stdout
             typer.echo(f"loading {model} ...", err=True)
         return run_interruptible(functools.partial(serve_model, model, place, share, ready=typer.echo))
@@ -112,3 +118,7 @@ def _require_unset(options: Mapping[str, object], served: str) -> None:
     for option, value in options.items():
         if value is not None:
             raise ConfigError(f"`{option}` cannot be used when {served} is served; leave it out")
+
+
+def _or(given: _Number | None, default: _Number) -> _Number:
+    return default if given is None else given

@@ -17,7 +17,17 @@ from sandlot.cli.views.bars import Bars
 from sandlot.cli.views.health import health_line
 from sandlot.cli.views.summary import print_summary
 from sandlot.core.concurrency.blocking import run_interruptible
-from sandlot.observe.events import RolloutEnded, RolloutsRequeued, RunBegan, RunEvent, RunSteered, Sink, fan_out, ignore_event
+from sandlot.observe.events import (
+    RolloutEnded,
+    RolloutsRequeued,
+    RunBegan,
+    RunEvent,
+    RunSteered,
+    Sink,
+    TurnTaken,
+    fan_out,
+    ignore_event,
+)
 from sandlot.observe.progress import RolloutProgress
 from sandlot.run.config import RunConfig
 from sandlot.run.forecast import forecast_run
@@ -154,6 +164,8 @@ class _Bar:
             )
             self._progress = RolloutProgress()
             self._line = self._bars.add_task(self._name, total=planned, completed=done, said="")
+        elif isinstance(event, TurnTaken):
+            self._progress.add_turn(event)
         elif isinstance(event, RolloutEnded) and self._line is not None:
             self._progress.add(event.row)
             self._bars.update(self._line, advance=1, said=_said(self._progress))
@@ -191,6 +203,7 @@ def _said(progress: RolloutProgress) -> str:
     """Rate, mean score and failures so far."""
     pieces = [f"{progress.per_second:.1f}/s"] if progress.per_second else []
     pieces += [f"score {progress.mean:.3f}"] if progress.mean is not None else []
+    pieces += [progress.replicas] if progress.replicas else []
     return "  ".join(pieces + ([f"[red]{progress.num_failed} failed[/]"] if progress.num_failed else []))
 
 

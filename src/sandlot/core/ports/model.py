@@ -6,7 +6,7 @@ from typing import Protocol
 import msgspec
 
 from sandlot.core.ports.world import ToolSpec
-from sandlot.core.trace import Message, Part, Usage
+from sandlot.core.trace import Message, Part, TurnReplica, Usage
 
 
 class Sampling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -29,6 +29,8 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     parts: tuple[Part, ...]
     usage: Usage = Usage()
     stop: str = "stop"
+    replica: TurnReplica | None = None
+    """The server that replied, if the model has several."""
 
 
 class ChatModel(Protocol):
@@ -59,6 +61,8 @@ class Sampled(msgspec.Struct, frozen=True, kw_only=True):
     """Prompt tokens that were found in the prefix cache."""
     dtype: str | None = None
     """The number type the model computed in, such as `float32`; None if the engine does not report it."""
+    replica: TurnReplica | None = None
+    """The server that sampled them, if the model has several."""
 
 
 class TokenModel(Protocol):

@@ -17,7 +17,7 @@ from sandlot.core.ports.model import Reply, Sampling
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.trace import Message
 from sandlot.core.types import Json
-from sandlot.model.endpoint.endpoint import Endpoint, EndpointConfig, open_endpoint
+from sandlot.model.endpoint.endpoint import Endpoint, EndpointConfig, PostRequest, open_endpoint
 from sandlot.model.endpoint.retry import Patience
 from sandlot.model.endpoint.secret import KEY_VARIABLES, key_from, public_url
 from sandlot.model.wire.anthropic_client import messages_request, parse_messages_reply
@@ -136,18 +136,23 @@ class OpenAIChat:
     def __init__(self, config: OpenAIConfig, endpoint: Endpoint) -> None:
         self.config = config
         self.name = endpoint.name
-        self._endpoint = endpoint
+        self.endpoint = endpoint
 
     def __repr__(self) -> str:
         return f"OpenAIChat({self.name!r})"
 
     async def chat(self, messages: Sequence[Message], tools: Sequence[ToolSpec], sampling: Sampling) -> Reply:
         """One reply. Transient failures are retried; `listen_for_retries` reports each retry."""
+        request = await self.request(messages, tools, sampling)
+        return await self.endpoint.post(request.path, request.body, request.read)
+
+    async def request(self, messages: Sequence[Message], tools: Sequence[ToolSpec], sampling: Sampling) -> PostRequest[Reply]:
+        """The request of `chat`."""
         config = self.config
         if config.dialect == "anthropic":
             images = await load_images(messages) if config.images else None
             body = messages_request(config.model, messages, tools, sampling, images)
-            return await self._endpoint.post("/messages", body, parse_messages_reply)
+            return PostRequest("/messages", body, parse_messages_reply)
         body = request_body(
             config.model,
             messages,
@@ -157,4 +162,4 @@ class OpenAIChat:
             extra=config.extra,
             images=await load_images(messages) if config.images else None,
         )
-        return await self._endpoint.post("/chat/completions", body, parse_reply)
+        return PostRequest("/chat/completions", body, parse_reply)

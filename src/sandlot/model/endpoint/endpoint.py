@@ -10,8 +10,9 @@ import resource
 import socket
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import anyio
 import msgspec
@@ -33,6 +34,15 @@ _SPARE_FILES = 256
 """Open files reserved for the rest of the process."""
 
 Got = TypeVar("Got")
+
+
+@dataclass(frozen=True, slots=True)
+class PostRequest(Generic[Got]):
+    """A POST that is ready to be sent, to any server of the same model."""
+
+    path: str
+    body: bytes
+    read: Callable[[bytes], Got]
 
 
 class EndpointConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,6 +134,10 @@ class Endpoint:
     async def post_once(self, path: str, body: bytes, read: Callable[[bytes], Got]) -> Got | ModelError:
         """POST without retries; an error is returned instead of raised."""
         return await self._attempt("POST", path, body, read)
+
+    async def get_once(self, path: str, read: Callable[[bytes], Got]) -> Got | ModelError:
+        """GET without retries; an error is returned instead of raised."""
+        return await self._attempt("GET", path, None, read)
 
     async def delete(self, path: str) -> None:
         """DELETE without retries; a failure is only logged."""

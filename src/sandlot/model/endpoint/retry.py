@@ -94,12 +94,13 @@ async def call_with_retries(patience: Patience, attempt: Callable[[], Awaitable[
         wait_s = patience.wait_before(number, got.retry_after_s)
         if not got.retryable or failed + wait_s > give_up:
             raise got if number == 1 else got.with_message(f"{got} (the last of {number} attempts)")
-        _report(Retry(attempt=number, kind=got.kind, message=str(got), wait_s=round(wait_s, 3)))
+        report_retry(Retry(attempt=number, kind=got.kind, message=str(got), wait_s=round(wait_s, 3)))
         with pause_limits():
             await patience.sleep(wait_s)
 
 
-def _report(retry: Retry) -> None:
+def report_retry(retry: Retry) -> None:
+    """Tell the listener of this turn that another attempt follows."""
     _log.debug("model retry", extra={"kind": retry.kind, "attempt": retry.attempt, "wait_s": retry.wait_s})
     listener = _listener.get()
     if listener is not None:

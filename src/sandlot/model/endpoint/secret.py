@@ -5,6 +5,7 @@ name and reply, because servers and proxies may echo what they were sent.
 """
 
 import base64
+import re
 from collections.abc import Mapping
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
@@ -47,8 +48,31 @@ def secrets_of(url: str, key: str | None) -> Secrets:
     return Secrets([word for word in (*words, header and header.removeprefix("Basic ")) if word])
 
 
+def split_replicas(spec: str) -> list[str]:
+    """`NAME@URL,URL,...` as one `NAME@URL` for each of them; anything else as it is."""
+    model, mark, rest = spec.partition("@http")
+    return [f"{model}@{url}" for url in split_urls("http" + rest)] if mark else [spec]
+
+
+def split_urls(urls: str) -> list[str]:
+    """`URL,URL,...` as a list; `ConfigError` if one is named twice."""
+    each = _split(urls)
+    twice = next((url for number, url in enumerate(each) if url in each[:number]), None)
+    if twice is not None:
+        raise ConfigError(f"the server {public_url(twice)} is named twice; leave one out")
+    return each
+
+
+def _split(urls: str) -> list[str]:
+    return re.split(r",(?=https?://)", urls)
+
+
 def public_url(url: str) -> str:
-    """The URL without user, password, query and fragment."""
+    """The URL without user, password, query and fragment; several, with commas between them, each so."""
+    return ",".join(map(_without_secrets, _split(url)))
+
+
+def _without_secrets(url: str) -> str:
     try:
         parts = urlsplit(url)
     except ValueError:

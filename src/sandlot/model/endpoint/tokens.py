@@ -15,9 +15,9 @@ import msgspec
 
 from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.ports.model import Sampled, Sampling
-from sandlot.model.endpoint.endpoint import Endpoint, EndpointConfig, open_endpoint
+from sandlot.model.endpoint.endpoint import Endpoint, EndpointConfig, PostRequest, open_endpoint
 from sandlot.model.endpoint.retry import Patience
-from sandlot.model.endpoint.secret import public_url
+from sandlot.model.endpoint.secret import public_url, split_urls
 from sandlot.model.wire.token_engines import DIALECTS, CompletionRequest, Dialect
 
 _PROBE_IDS = (1, 2, 3)
@@ -33,6 +33,7 @@ class RemoteConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     model: str = ""
     """The name the server lists; empty for its only model."""
     url: str = "http://sandlot"
+    """Of several servers, all with commas between them."""
     dialect: Literal["sandlot", "vllm", "sglang"] = "sandlot"
     unix: Path | None = None
     """The server's unix socket, used instead of the URL's host."""
@@ -41,6 +42,11 @@ class RemoteConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     at_once: int = 1024
     request_s: float = 3600.0
     patience_s: float = 300.0
+
+    @property
+    def each(self) -> "list[RemoteConfig]":
+        """One for every server."""
+        return [msgspec.structs.replace(self, url=url) for url in split_urls(self.url)]
 
     @property
     def base(self) -> str:
@@ -52,8 +58,20 @@ class RemoteConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         """The name without secrets."""
         return self.name or f"{self.dialect}:{self.model}@{public_url(self.url)}"
 
+    @property
+    def endpoint(self) -> EndpointConfig:
+        """The settings of its connections."""
+        return EndpointConfig(
+            name=self.public_name,
+            url=self.base,
+            unix=self.unix,
+            at_once=self.at_once,
+            request_s=self.request_s,
+            patience_s=self.patience_s,
+        )
 
-def remote_config(dialect: Literal["vllm", "sglang"], rest: str) -> RemoteConfig:
+
+def remote_config(dialect: Literal["sandlot", "vllm", "sglang"], rest: str) -> RemoteConfig:
     """Parse `NAME@URL` from the command line."""
     model, mark, url = rest.partition("@http")
     if not mark or not url.startswith(("://", "s://")):
@@ -70,28 +88,37 @@ async def open_remote(
     patience: Patience | None = None,
 ) -> AsyncGenerator["RemoteTokens"]:
     """Open the model. `sampling` is refused if the server would report log-probabilities of another distribution."""
-    settings = EndpointConfig(
-        name=config.public_name,
-        url=config.base,
-        unix=config.unix,
-        at_once=config.at_once,
-        request_s=config.request_s,
-        patience_s=config.patience_s,
-    )
-    async with open_endpoint(settings, environ=environ, patience=patience) as endpoint:
-        model, context = await _find_model(endpoint, config)
-        tokens = RemoteTokens(endpoint, DIALECTS[config.dialect], model, context)
-        await _require_true_logprobs(endpoint, config, model, sampling or Sampling())
-        yield tokens
+    async with open_endpoint(config.endpoint, environ=environ, patience=patience) as endpoint:
+        yield await examine_server(endpoint, config, sampling or Sampling())
+
+
+async def examine_server(endpoint: Endpoint, config: RemoteConfig, sampling: Sampling) -> "RemoteTokens":
+    """The model of a server; `ConfigError` if it is another one, or its log-probabilities would not be true."""
+    found = await _find_model(endpoint, config)
+    assert found.max_model_len is not None
+    await _require_true_logprobs(endpoint, config, found.id, sampling)
+    dialect = DIALECTS[config.dialect]
+    return RemoteTokens(endpoint, dialect, found.id, found.max_model_len, cache_tokens=found.cache_tokens)
 
 
 class RemoteTokens:
     """`ports.TokenModel` over HTTP. Open it with `open_remote`."""
 
-    def __init__(self, endpoint: Endpoint, dialect: Dialect, model: str, context: int, *, adapter: bool = False) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        dialect: Dialect,
+        model: str,
+        context: int,
+        *,
+        adapter: bool = False,
+        cache_tokens: int | None = None,
+    ) -> None:
         self.name = endpoint.name
         self.context = context
         self.endpoint = endpoint
+        self.cache_tokens = cache_tokens
+        """Tokens that the server's prefix cache holds, if it reports them."""
         self._dialect = dialect
         self._model = model
         self._adapter = adapter
@@ -99,12 +126,25 @@ class RemoteTokens:
     def __repr__(self) -> str:
         return f"RemoteTokens({self.name!r})"
 
+    async def post_to_all(self, path: str, body: bytes) -> list[ModelError | None]:
+        """POST to the server once; what failed, else None."""
+        return [await self.endpoint.post_once(path, body, lambda _reply: None)]
+
+    async def list_models(self) -> "list[InModel]":
+        """The models and adapters of the server."""
+        return await self.endpoint.get("/v1/models", parse_models)
+
     def with_adapter(self, name: str) -> "RemoteTokens":
         """The same model with an adapter that is loaded in its server."""
         return RemoteTokens(self.endpoint, self._dialect, name, self.context, adapter=True)
 
     async def sample(self, ids: Sequence[int], sampling: Sampling, *, stop_ids: Sequence[int] = (), session: str = "") -> Sampled:
         """Continue exactly these ids. Cancelling closes the connection, which cancels the request in the server."""
+        request = self.request(ids, sampling, stop_ids, session)
+        return await self.endpoint.post(request.path, request.body, request.read)
+
+    def request(self, ids: Sequence[int], sampling: Sampling, stop_ids: Sequence[int], session: str) -> PostRequest[Sampled]:
+        """The request of `sample`; `ModelError` if the ids do not fit."""
         room = self.context - len(ids)
         if room < 1:
             raise ModelError(f"{self.name}: {len(ids)} tokens do not fit into a context of {self.context}", kind="context")
@@ -113,7 +153,7 @@ class RemoteTokens:
         most = room if sampling.max_tokens is None else min(room, sampling.max_tokens)
         wanted = CompletionRequest(self._model, ids, sampling, most, stop_ids, session, self._adapter)
         body = msgspec.json.encode(self._dialect.write(wanted))
-        return await self.endpoint.post(self._dialect.path, body, lambda reply: self._dialect.read(reply, wanted))
+        return PostRequest(self._dialect.path, body, lambda reply: self._dialect.read(reply, wanted))
 
     async def release(self, session: str) -> None:
         """Report the end of a rollout to servers that have sessions."""
@@ -128,6 +168,8 @@ class InModel(msgspec.Struct):
     max_model_len: int | None = None
     parent: str | None = None
     """The base model of an adapter."""
+    cache_tokens: int | None = None
+    """Tokens that the server's prefix cache holds; our own server reports it."""
 
 
 class _InModels(msgspec.Struct):
@@ -136,8 +178,8 @@ class _InModels(msgspec.Struct):
     data: list[InModel]
 
 
-async def _find_model(endpoint: Endpoint, config: RemoteConfig) -> tuple[str, int]:
-    """The model's name in the server, and its context length."""
+async def _find_model(endpoint: Endpoint, config: RemoteConfig) -> InModel:
+    """The model as the server describes it, with its context length."""
     models = await endpoint.get("/v1/models", parse_models)
     names = [model.id for model in models]
     found = next((model for model in models if model.id == config.model), None)
@@ -150,7 +192,7 @@ async def _find_model(endpoint: Endpoint, config: RemoteConfig) -> tuple[str, in
         )
     if not found.max_model_len or found.max_model_len < 1:
         raise ConfigError(f"{config.public_name}: the server does not report its context length (`max_model_len` in /v1/models)")
-    return found.id, found.max_model_len
+    return found
 
 
 def parse_models(reply: bytes) -> list[InModel]:

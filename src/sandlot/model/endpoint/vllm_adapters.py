@@ -19,8 +19,9 @@ import msgspec
 from sandlot.core.concurrency.threads import off_loop
 from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.ports.model import Sampled, Sampling
+from sandlot.model.endpoint.replicated import ReplicatedTokens, open_tokens
 from sandlot.model.endpoint.retry import Patience, call_with_retries
-from sandlot.model.endpoint.tokens import RemoteConfig, RemoteTokens, open_remote, parse_models
+from sandlot.model.endpoint.tokens import RemoteConfig, RemoteTokens
 
 _log = logging.getLogger(__name__)
 
@@ -46,7 +47,7 @@ async def open_adapted(
     if config.dialect != "vllm":
         raise ConfigError(f"{config.public_name}: adapters can be replaced in vLLM only; give `vllm:NAME@URL`")
     patience = patience or Patience(config.patience_s)
-    async with open_remote(config, sampling, environ=environ, patience=patience) as tokens:
+    async with open_tokens(config, sampling, environ=environ, patience=patience) as tokens:
         adapted = AdaptedTokens(tokens, owner, patience)
         await adapted.unload_leftovers()
         try:
@@ -63,7 +64,7 @@ class _Adapter:
     name: str
     version: int
     folder: Path
-    tokens: RemoteTokens
+    tokens: RemoteTokens | ReplicatedTokens
     requests: int = 0
     """Running requests that name it."""
 
@@ -71,7 +72,7 @@ class _Adapter:
 class AdaptedTokens:
     """`ports.TokenModel` with the newest adapter. Open it with `open_adapted`."""
 
-    def __init__(self, tokens: RemoteTokens, owner: str, patience: Patience) -> None:
+    def __init__(self, tokens: RemoteTokens | ReplicatedTokens, owner: str, patience: Patience) -> None:
         self.name = tokens.name
         self.context = tokens.context
         self._tokens = tokens
@@ -79,6 +80,8 @@ class AdaptedTokens:
         self._patience = patience
         self._adapters: list[_Adapter] = []
         """The loaded adapters, newest last."""
+        if isinstance(tokens, ReplicatedTokens):
+            tokens.prepare_with(self._load_all)
 
     def __repr__(self) -> str:
         return f"AdaptedTokens({self.name!r})"
@@ -127,9 +130,9 @@ class AdaptedTokens:
 
     async def unload_leftovers(self) -> None:
         """Unload adapters that an earlier run of this owner left."""
-        for model in await self._tokens.endpoint.get("/v1/models", parse_models):
-            if model.id.startswith(f"{self._owner}-") and model.id not in self.loaded:
-                await self._send_unload(model.id)
+        left = {model.id for model in await self._tokens.list_models() if model.id.startswith(f"{self._owner}-")}
+        for name in sorted(left - self.loaded.keys()):
+            await self._send_unload(name)
 
     async def close(self) -> None:
         """Unload all adapters."""
@@ -137,18 +140,30 @@ class AdaptedTokens:
             await self._unload(adapter)
 
     async def _load(self, name: str, version: int, folder: Path) -> None:
+        await call_with_retries(self._patience, lambda: self._load_into(self._tokens, name, version, folder))
+
+    async def _load_into(
+        self, tokens: RemoteTokens | ReplicatedTokens, name: str, version: int, folder: Path
+    ) -> ModelError | None:
+        """Load an adapter into one server or all; what failed, else None."""
         body = msgspec.json.encode({"lora_name": name, "lora_path": str(folder)})
-
-        async def attempt() -> ModelError | None:
-            error = await self._tokens.endpoint.post_once(LOAD, body, lambda _reply: None)
-            if error is None or error.kind == "connect":
-                return error
-            if "already been loaded" in str(error):  # by a request whose reply was lost; the same name means the same adapter
-                return None
+        for error in await tokens.post_to_all(LOAD, body):
+            # A request whose reply was lost may have loaded it; the same name means the same adapter.
+            if error is None or "already been loaded" in str(error):
+                continue
             # The engine refuses with a 500, and would refuse a retry too.
-            return _load_error(error, version, folder)
+            return error if error.kind == "connect" else _load_error(error, version, folder)
+        return None
 
-        await call_with_retries(self._patience, attempt)
+    async def _load_all(self, server: RemoteTokens) -> ModelError | None:
+        """Load everything that requests may name into a server that comes back."""
+        loaded: set[str] = set()
+        while more := [adapter for adapter in self._adapters if adapter.name not in loaded]:  # a newer one may come meanwhile
+            error = await self._load_into(server, more[0].name, more[0].version, more[0].folder)
+            if error is not None:
+                return error
+            loaded.add(more[0].name)
+        return None
 
     async def _unload(self, adapter: _Adapter) -> None:
         if adapter in self._adapters:
@@ -157,9 +172,9 @@ class AdaptedTokens:
 
     async def _send_unload(self, name: str) -> None:
         """Request it once; an adapter that stays only costs the server memory, since its name is not used again."""
-        error = await self._tokens.endpoint.post_once(UNLOAD, msgspec.json.encode({"lora_name": name}), lambda _reply: None)
-        if error is not None:
-            _log.warning("an adapter was not unloaded", extra={"adapter": name, "error": str(error)})
+        for error in await self._tokens.post_to_all(UNLOAD, msgspec.json.encode({"lora_name": name})):
+            if error is not None:
+                _log.warning("an adapter was not unloaded", extra={"adapter": name, "error": str(error)})
 
 
 def _digest_of(folder: Path) -> str:

@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 
 from sandlot.model.engine.batch import Runner
 from sandlot.model.engine.blocks import Blocks
+from sandlot.model.engine.eviction import Eviction, eviction_named
 from sandlot.model.engine.gauges import Gauges
 from sandlot.model.engine.request import Completion, Request, Sequence
 from sandlot.model.engine.sampler import Drawn, Pick, draw, pick_by_inverse
 from sandlot.model.engine.scheduler import Scheduler, StepPlan
 from sandlot.model.engine.seats import Rows, Seats
-from sandlot.model.engine.tree import ByCost, PrefixTree
+from sandlot.model.engine.tree import PrefixTree
 
 OldKv = Literal["recompute", "keep"]
 """What running requests do when weights change. `recompute`: their KV is computed again with the new weights before the next
@@ -58,7 +59,7 @@ class Engine:
         context: int,
         max_batch: int = 32,
         chunk: int = 512,
-        eviction: ByCost | None = None,
+        eviction: Eviction | None = None,
         pick: Pick = pick_by_inverse,
         share: bool = True,
         old_kv: OldKv = "recompute",
@@ -81,7 +82,7 @@ class Engine:
         self._old_kv: OldKv = old_kv
         self._seats = Seats(max_batch, self.context, cache.block_size)
         pool = Blocks(blocks)
-        tree = PrefixTree(pool, cache.block_size, eviction or ByCost())
+        tree = PrefixTree(pool, cache.block_size, eviction or eviction_named("turns"))
         self._scheduler = Scheduler(cache, pool, tree, self._seats, chunk=chunk, share=share)
         self._sequences: dict[int, Sequence] = {}
         self._deadlines: list[tuple[float, int]] = []
@@ -139,7 +140,7 @@ class Engine:
 
     def release(self, session: str) -> None:
         """End a session: its cached prefix is no longer preferred."""
-        self._scheduler.tree.unpin(session)
+        self._scheduler.tree.release(session)
 
     def update(self, version: int, put: Callable[[], None]) -> None:
         """Call `put`, which writes new weights in place, and sample with them as `version` from the next token on.

@@ -16,11 +16,11 @@ from sandlot.core.ports.model import Sampled, Sampling
 from sandlot.core.types import Dtype
 from sandlot.model.engine.batch import KVCache, Runner
 from sandlot.model.engine.engine import Decode, Engine, OldKv
+from sandlot.model.engine.eviction import EvictionName, eviction_named
 from sandlot.model.engine.plain import PlainRunner
 from sandlot.model.engine.precision import choose_precision
 from sandlot.model.engine.request import Completion, Request
 from sandlot.model.engine.sampler import Pick, pick_by_inverse
-from sandlot.model.engine.tree import ByCost
 from sandlot.model.engine.worker import EngineWorker
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.folder import load_folder, stored_dtype
@@ -53,6 +53,8 @@ class LocalConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     patience_s: float = 600.0
     """Maximum time of a request, including queueing."""
     old_kv: OldKv = "recompute"
+    eviction: EvictionName = "turns"
+    """Which cached blocks go first when memory is short (`eviction.py`)."""
     dtype: Dtype | None = None
     """The data type to compute in; None: chosen for the processor (`precision.py`)."""
 
@@ -103,6 +105,12 @@ class LocalModel:
         self.context = engine.context
         """Maximum tokens of prompt and completion."""
         self._worker = EngineWorker(engine)
+
+    @property
+    def cache_tokens(self) -> int:
+        """Tokens that its KV cache holds at most."""
+        assert self._config.block_size is not None
+        return int(self.metrics()["kv_blocks"]) * self._config.block_size
 
     @property
     def dtype(self) -> str:
@@ -197,7 +205,7 @@ def _build_engine(decoder: Decoder, config: LocalConfig, runner: MakeRunner, pic
         context=context,
         max_batch=config.max_batch,
         chunk=config.chunk,
-        eviction=ByCost(attention=_attention_cost(shape)),
+        eviction=eviction_named(config.eviction, _attention_cost(shape)),
         pick=pick,
         old_kv=config.old_kv,
         decode=decode,

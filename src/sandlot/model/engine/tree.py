@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import count, islice
 
 from sandlot.model.engine.blocks import Blocks
+from sandlot.model.engine.eviction import BlockUse, Eviction
 
 ID_BYTES = 4
 """Tokens are stored as little-endian int32."""
@@ -30,12 +31,22 @@ class PrefixBlock:
     """Number of tokens from the root to its end."""
     children: "dict[bytes, dict[bytes, PrefixBlock]]" = field(default_factory=dict[bytes, "dict[bytes, PrefixBlock]"])
     """By first token, then by all tokens."""
-    touched: float = 0.0
+    mark: float = 0.0
+    """When it was last used, as the eviction measures it."""
     price: float = 0.0
     pins: int = 0
     """Number of pinned sessions whose path contains it."""
     sessions: set[str] = field(default_factory=set[str])
     """Sessions whose path ends here."""
+    owner: str | None = None
+    """The only session that has used it; empty if there were several."""
+    has_ended: bool = False
+    """True if its only session has been released, and nobody has used it since."""
+
+    @property
+    def use(self) -> BlockUse:
+        """What is known about the rollouts that use it."""
+        return BlockUse.RUNNING if self.pins else BlockUse.ENDED if self.has_ended else BlockUse.OTHER
 
     def path(self) -> "Iterator[PrefixBlock]":
         """The block and its ancestors, without the root."""
@@ -62,30 +73,10 @@ class Match:
         return self.node.depth + self.num_partial
 
 
-class ByCost:
-    """GreedyDual eviction: the idle leaf with the lowest price goes first.
-
-    A price is the cost of computing the block again, plus a floor: the price of the last evicted block when this one was last
-    used. So blocks used after later evictions cost more, and an expensive block that is never used again ages. A pinned block
-    costs `pin` times as much, but can still be evicted.
-    """
-
-    def __init__(self, *, attention: float = 0.0, pin: float = 8.0) -> None:
-        """`attention` is the cost of attending to one earlier token, relative to the cost of a token's matrices."""
-        self._attention = attention
-        self._pin = pin
-        self.floor = 0.0
-
-    def price(self, touched: float, depth: int, tokens: int, *, pinned: bool) -> float:
-        """The price of `tokens` tokens that follow `depth` others, where the floor was `touched` when they were last used."""
-        cost = tokens * (1.0 + self._attention * (depth + tokens / 2))
-        return touched + cost * (self._pin if pinned else 1.0)
-
-
 class PrefixTree:
     """All prefixes in the KV cache."""
 
-    def __init__(self, blocks: Blocks, block_size: int, eviction: ByCost) -> None:
+    def __init__(self, blocks: Blocks, block_size: int, eviction: Eviction) -> None:
         self._blocks = blocks
         self._stride = block_size * ID_BYTES
         self._eviction = eviction
@@ -130,13 +121,14 @@ class PrefixTree:
         node.children.setdefault(tokens[:ID_BYTES], {})[tokens] = child
         self._owners[block] = child
         self._blocks.adopt(block)
-        self._price(child, self._eviction.floor)
+        self._price(child, self._eviction.mark())
         return child
 
     def touch(self, node: PrefixBlock) -> None:
         """Mark the path to a block as used now."""
         for each in node.path():
-            self._price(each, self._eviction.floor)
+            each.has_ended = False
+            self._price(each, self._eviction.mark())
 
     def pin(self, session: str, node: PrefixBlock) -> None:
         """Raise the price of the path that a session ends with, until `unpin`."""
@@ -150,7 +142,17 @@ class PrefixTree:
         for each in node.path():
             self.num_pinned += each.pins == 0
             each.pins += 1
-            self._price(each, each.touched)
+            each.owner = session if each.owner in (None, session) else ""
+            self._price(each, each.mark)
+
+    def release(self, session: str) -> None:
+        """The session has ended: restore the price of its path, and note what nobody else has used."""
+        node = self._sessions.get(session)
+        self.unpin(session)
+        for each in node.path() if node is not None else ():
+            if each.owner == session:
+                each.has_ended = True
+                self._price(each, each.mark)
 
     def unpin(self, session: str) -> None:
         """Restore the normal price of a session's path."""
@@ -161,7 +163,7 @@ class PrefixTree:
         for each in node.path():
             each.pins -= 1
             self.num_pinned -= each.pins == 0
-            self._price(each, each.touched)
+            self._price(each, each.mark)
 
     def evict(self) -> bool:
         """Free the cheapest idle leaf; False if there is none."""
@@ -172,7 +174,7 @@ class PrefixTree:
         while self._cheapest:
             price, _, node = heapq.heappop(self._cheapest)
             if price == node.price and self._is_evictable(node):
-                self._eviction.floor = max(self._eviction.floor, price)
+                self._eviction.note_evicted(price)
                 self.num_evicted += 1
                 self._remove(node)
                 return True
@@ -189,10 +191,10 @@ class PrefixTree:
         self._cheapest.clear()
         self._blocks.idled.clear()
 
-    def _price(self, node: PrefixBlock, touched: float) -> None:
+    def _price(self, node: PrefixBlock, mark: float) -> None:
         tokens = len(node.tokens) // ID_BYTES
-        node.touched = touched
-        price = self._eviction.price(touched, node.depth - tokens, tokens, pinned=node.pins > 0)
+        node.mark = mark
+        price = self._eviction.price(mark, node.depth - tokens, tokens, node.use)
         if price != node.price:
             node.price = price
             self._offer(node)

@@ -5,8 +5,8 @@ system prompt and calls are read from the text. Retries become events in the tra
 `ModelError(kind="context")`, which the harness handles.
 """
 
-from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,9 +18,10 @@ from sandlot.core.ports.model import ChatModel, Reply, Sampling
 from sandlot.core.ports.session import Policies, Policy
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
-from sandlot.core.trace import Event, Message, Node, Part, Reasoning, Text, Trace
+from sandlot.core.trace import MODEL_RETRY, Event, Message, Node, Part, Reasoning, Text, Trace
 from sandlot.core.types import Role, derive_seed
 from sandlot.model.endpoint.retry import Retry, listen_for_retries
+from sandlot.model.endpoint.session import RolloutSession, in_session
 from sandlot.model.wire.text_calls import messages_as_text, parse_calls
 
 
@@ -61,9 +62,14 @@ class _ChatPolicies:
         """The model's name."""
         return self.model.name
 
-    def policy(self, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[Policy]:  # noqa: ARG002 - the messages hold the task
-        """A policy for one rollout; it keeps no state."""
-        return nullcontext(_ChatPolicy(self, seed))
+    @asynccontextmanager
+    async def policy(self, task: Task, seed: int, rollout: int = 0) -> AsyncGenerator[Policy]:
+        """A policy for one rollout; servers of the model may keep it at one of them until it ends."""
+        session = RolloutSession(f"{task.id}/{rollout}/{seed:x}")
+        try:
+            yield _ChatPolicy(self, seed, session)
+        finally:
+            session.end()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +78,7 @@ class _ChatPolicy:
 
     settings: _ChatPolicies
     seed: int
+    session: RolloutSession
 
     async def turn(self, trace: Trace, leaf: int, tools: Sequence[ToolSpec]) -> Node:
         """Request the next assistant message below `leaf`; `ModelError` if the request fails."""
@@ -89,9 +96,9 @@ class _ChatPolicy:
         started = monotonic()
 
         def note(retry: Retry) -> None:
-            trace.events.append(Event(kind="model_retry", turn=turn, detail=msgspec.to_builtins(retry)))
+            trace.events.append(Event(kind=MODEL_RETRY, turn=turn, detail=msgspec.to_builtins(retry)))
 
-        with listen_for_retries(note):
+        with listen_for_retries(note), in_session(self.session):
             reply = await settings.model.chat(messages, tools, sampling)
         if settings.text_calls:
             reply = _with_text_calls(reply, turn)
@@ -102,6 +109,7 @@ class _ChatPolicy:
             usage=reply.usage,
             stop=reply.stop,
             model=settings.model.name,
+            replica=reply.replica,
             start_s=max(0.0, begun - trace.started),
             seconds=monotonic() - started,
         )

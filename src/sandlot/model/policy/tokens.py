@@ -22,7 +22,7 @@ from sandlot.core.ports.session import Policies, Policy
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
 from sandlot.core.tokens import held_tokens, packed_ids, unpacked_ids
-from sandlot.core.trace import Event, Node, Tokens, Trace, Usage
+from sandlot.core.trace import MODEL_RETRY, Event, Node, Tokens, Trace, Usage
 from sandlot.core.types import derive_seed
 from sandlot.model.endpoint.retry import Retry, listen_for_retries
 
@@ -139,7 +139,7 @@ class _TokenPolicy:
         started = monotonic()
 
         def note(retry: Retry) -> None:
-            trace.events.append(Event(kind="model_retry", turn=turn, detail=msgspec.to_builtins(retry)))
+            trace.events.append(Event(kind=MODEL_RETRY, turn=turn, detail=msgspec.to_builtins(retry)))
 
         with listen_for_retries(note):
             sampled = await settings.model.sample(prompt.ids, sampling, stop_ids=settings.renderer.stop_ids, session=self.session)
@@ -156,6 +156,7 @@ class _TokenPolicy:
             stop="calls" if sampled.stop == "stop" and message.calls else sampled.stop,
             model=settings.model.name,
             dtype=sampled.dtype,
+            replica=sampled.replica,
             start_s=max(0.0, begun - trace.started),
             seconds=monotonic() - started,
         )

@@ -32,8 +32,9 @@ def model_app(server: ModelServer) -> Starlette:
 
 
 async def _models(request: Request) -> Response:
-    model = server_of(request).model
-    card = {"id": model.name, "object": "model", "owned_by": "sandlot", "max_model_len": model.context}
+    server = server_of(request)
+    model, cache = server.model, server.cache_tokens
+    card = {"id": model.name, "object": "model", "owned_by": "sandlot", "max_model_len": model.context, "cache_tokens": cache}
     return json_response({"object": "list", "data": [card]})
 
 

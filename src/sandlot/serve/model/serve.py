@@ -12,6 +12,7 @@ import anyio.to_thread
 
 from sandlot.core.errors import ConfigError
 from sandlot.core.types import Dtype
+from sandlot.model.engine.eviction import EvictionName
 from sandlot.model.engine.weights import model_folder
 from sandlot.model.nn.shape import read_shape
 from sandlot.model.render.open import open_renderer
@@ -43,9 +44,10 @@ class ModelPlace:
 
 @dataclass(frozen=True, slots=True)
 class ModelShare:
-    """What a served model uses: GiB for the key-value cache, requests at once, number type."""
+    """What a served model uses: GiB for the key-value cache and what it drops first, requests at once, number type."""
 
     kv_gib: float = 1.0
+    eviction: EvictionName = "turns"
     max_batch: int = 32
     dtype: Dtype | None = None
 
@@ -63,7 +65,9 @@ async def serve_model(
         raise ConfigError(f"--kv-gib is {share.kv_gib:g} and --max-batch {share.max_batch}; both must be positive")
     folder = await anyio.to_thread.run_sync(model_folder, spec)
     renderer = await anyio.to_thread.run_sync(open_renderer, folder)
-    config = LocalConfig(kv_bytes=int(share.kv_gib * 2**30), max_batch=share.max_batch, dtype=share.dtype)
+    config = LocalConfig(
+        kv_bytes=int(share.kv_gib * 2**30), max_batch=share.max_batch, eviction=share.eviction, dtype=share.dtype
+    )
     async with open_local(folder, name=spec, config=config) as model:
         server = ModelServer(
             model,
@@ -72,6 +76,7 @@ async def serve_model(
             vocabulary=read_shape(folder).vocabulary,
             at_once=_AT_ONCE,
             gauges=model.metrics,
+            cache_tokens=model.cache_tokens,
         )
         app = model_app(server) if place.unix is not None else Guard(model_app(server), place.host, place.allow_hosts)
         opening = serve_app(app, host=place.host, port=place.port, unix=place.unix, drain_s=place.drain_s)

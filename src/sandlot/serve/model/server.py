@@ -50,6 +50,7 @@ class ModelServer:
         vocabulary: int,
         at_once: int = _AT_ONCE,
         gauges: Callable[[], Mapping[str, float]] | None = None,
+        cache_tokens: int | None = None,
     ) -> None:
         self.model = model
         self.renderer = renderer
@@ -59,6 +60,8 @@ class ModelServer:
         self.metrics = Metrics(gauges or dict[str, float])
         self.body_bytes = min(MAX_BODY_BYTES, 2**20 + _BODY_BYTES_PER_TOKEN * model.context)
         """Limit of a request body; a larger one could not fit into the context."""
+        self.cache_tokens = cache_tokens
+        """Tokens that its prefix cache holds at most; routers read it. None if it is not known."""
         self._at_once = at_once
 
     @asynccontextmanager

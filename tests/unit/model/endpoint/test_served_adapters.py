@@ -14,6 +14,7 @@ from sandlot.train.recipe import Recipe
 from toy_tokens import END, ScriptedTokens, never
 
 GOOD = Sampling(max_tokens=9)
+PROMPT = list(range(1, 65))
 
 
 def opened(engine, owner="run"):
@@ -131,3 +132,42 @@ def test_a_server_needs_adapters_and_an_address():
         Recipe(name="r", env="e", server="vllm:m@http://127.0.0.1:1")
     with pytest.raises(ConfigError, match="vllm:NAME@URL"):
         served_config(Recipe(name="r", env="e", lora=4, server="openai:m@http://127.0.0.1:1"), 1.0)
+
+
+async def test_several_servers_get_every_adapter_and_one_that_comes_back_gets_it_before_requests(tmp_path):
+    mortal = serving()
+    async with serving() as kept:
+        await mortal.__aenter__()
+        config = RemoteConfig(model="m", url=f"{mortal.url},{kept.url}", dialect="vllm")
+        async with open_adapted(config, "run", environ={}, patience=Patience(0.0)) as model:
+            await model.load(1, folder(tmp_path))
+            assert len(mortal.adapters) == 1
+            assert mortal.adapters == kept.adapters
+            first = await model.sample(PROMPT, GOOD, stop_ids=[END], session="a")
+            assert first.replica.expected_tokens == 0
+            again = await model.sample(PROMPT, GOOD, stop_ids=[END], session="a")
+            assert (again.replica.name, again.replica.expected_tokens) == (first.replica.name, len(PROMPT))
+            await mortal.__aexit__()
+            await model.load(2, folder(tmp_path, "b"))  # one server is enough
+            assert len(kept.adapters) == 1
+            newer = await model.sample(PROMPT, GOOD, stop_ids=[END], session="b")
+            assert (newer.replica.name, newer.replica.expected_tokens, newer.versions) == (kept.url, 0, ((3, 2),))
+            async with serving(port=mortal.port) as back:
+                with anyio.fail_after(20):
+                    while newer.replica.name != back.url:  # probes are in the background
+                        newer = await model.sample([len(kept.requests)] * 64, GOOD, stop_ids=[END])
+                assert back.adapters == kept.adapters
+                assert newer.versions == ((3, 2),)
+
+
+async def test_an_adapter_that_no_server_takes_is_an_error(tmp_path):
+    engines = [serving(), serving()]
+    for engine in engines:
+        await engine.__aenter__()
+    config = RemoteConfig(model="m", url=",".join(engine.url for engine in engines), dialect="vllm")
+    async with open_adapted(config, "run", environ={}, patience=Patience(0.0)) as model:
+        for engine in engines:
+            await engine.__aexit__()
+        with pytest.raises(ModelError) as caught:
+            await model.load(1, folder(tmp_path))
+        assert caught.value.kind == "connect"

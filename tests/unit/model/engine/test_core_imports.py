@@ -9,7 +9,7 @@ import pytest
 import sandlot.model.engine
 
 FOLDER = Path(sandlot.model.engine.__file__).parent
-CORE = ("batch", "blocks", "engine", "gauges", "plain", "request", "sampler", "scheduler", "seats", "tree")
+CORE = ("batch", "blocks", "engine", "eviction", "gauges", "plain", "request", "sampler", "scheduler", "seats", "tree")
 
 
 @pytest.mark.parametrize("name", CORE)

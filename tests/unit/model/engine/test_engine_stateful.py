@@ -6,8 +6,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from engine_twin import VOCABULARY, check_blocks, decoder, engine, load, redrawn
+from sandlot.model.engine.eviction import ByCost
 from sandlot.model.engine.request import Request
-from sandlot.model.engine.tree import ByCost
 
 MODELS = {version: decoder(version) for version in range(3)}
 ROOTS = [[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], [1, 2, 3, 4, 5, 6, 60], [20] * 9]

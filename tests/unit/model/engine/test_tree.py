@@ -6,7 +6,8 @@ from hypothesis import given, settings
 
 from engine_twin import check_blocks
 from sandlot.model.engine.blocks import Blocks
-from sandlot.model.engine.tree import ByCost, PrefixTree
+from sandlot.model.engine.eviction import ByCost, LeastRecent, eviction_named
+from sandlot.model.engine.tree import PrefixTree
 
 SIZE = 3
 
@@ -60,9 +61,9 @@ def test_the_longest_prefix_ever_written_is_found(written, asked):
     assert len(match.blocks) * SIZE == match.node.depth
 
 
-@given(st.lists(texts, max_size=30), st.integers(4, 12), st.sampled_from([0.0, 0.1]))
-def test_what_is_found_was_written_whatever_was_evicted(written, blocks, attention):
-    writer = Writer(blocks, ByCost(attention=attention))
+@given(st.lists(texts, max_size=30), st.integers(4, 12), st.sampled_from(["lru", "cost", "turns"]))
+def test_what_is_found_was_written_whatever_was_evicted(written, blocks, name):
+    writer = Writer(blocks, eviction_named(name, attention=0.1))
     prefixes = {()}
     for ids in written:
         match = writer.tree.match(spelled(ids))
@@ -80,7 +81,7 @@ def test_what_is_found_was_written_whatever_was_evicted(written, blocks, attenti
 @given(st.lists(st.tuples(texts, st.sampled_from("abc"), st.booleans()), max_size=25), st.integers(4, 9))
 @settings(max_examples=60)
 def test_pins_never_stop_progress_and_are_counted(orders, blocks):
-    writer = Writer(blocks, ByCost(pin=1e6))
+    writer = Writer(blocks, ByCost(running=1e6))
     for ids, session, release in orders:
         writer.write(ids)
         writer.tree.pin(session, writer.tree.match(spelled(ids)).node)
@@ -97,7 +98,7 @@ def test_pins_never_stop_progress_and_are_counted(orders, blocks):
 
 
 def test_a_pinned_session_outlives_one_that_nobody_waits_for():
-    writer = Writer(6, ByCost())
+    writer = Writer(6, ByCost(running=8.0))
     writer.write([1] * 9)
     writer.tree.pin("waits", writer.tree.match(spelled([1] * 9)).node)
     for other in range(2, 6):
@@ -107,6 +108,41 @@ def test_a_pinned_session_outlives_one_that_nobody_waits_for():
     for other in range(2, 6):
         writer.write([other] * 9)
     assert writer.write([1] * 9) == 9
+
+
+def test_what_only_an_ended_rollout_has_used_goes_first():
+    writer = Writer(6, eviction_named("turns"))
+    for session, ids in (("one", [1] * 6 + [2] * 3), ("two", [1] * 6 + [3] * 3)):  # they share a prompt
+        writer.write(ids)
+        writer.tree.pin(session, writer.tree.match(spelled(ids)).node)
+    writer.write([4] * 6)  # newer than both
+    writer.tree.release("two")
+    assert writer.tree.evict()
+    assert writer.tree.match(spelled([1] * 6 + [3] * 3)).num_tokens == 6
+    writer.tree.release("one")
+    assert writer.tree.evict()
+    assert writer.tree.match(spelled([1] * 6 + [2] * 3)).num_tokens == 6  # the prompt had two users: it may have more
+    assert writer.tree.match(spelled([4] * 6)).num_tokens == 6
+
+
+def test_a_block_of_an_ended_rollout_that_another_uses_is_kept_again():
+    writer = Writer(4, eviction_named("turns"))
+    writer.write([1] * 6)
+    writer.tree.pin("one", writer.tree.match(spelled([1] * 6)).node)
+    writer.tree.release("one")
+    assert all(node.has_ended for node in writer.tree._owners.values())
+    writer.write([1] * 6)
+    assert not any(node.has_ended for node in writer.tree._owners.values())
+
+
+@given(st.lists(st.integers(0, 5), max_size=40), st.integers(1, 6))
+def test_by_recent_use_it_is_what_a_list_of_uses_says(uses, blocks):
+    writer = Writer(blocks, LeastRecent())
+    recent: list[int] = []
+    for use in uses:
+        assert writer.write([use] * SIZE) == (0 if use in recent else SIZE)
+        recent = [other for other in recent if other != use] + [use]
+        recent = recent[-blocks:]
 
 
 def test_deep_blocks_are_dearer_than_shallow_ones_of_the_same_age():

@@ -23,6 +23,7 @@ from sandlot.core.trace import ToolCall, ToolResult
 from sandlot.env.environment import Environment
 from sandlot.env.world import LiveWorld
 from sandlot.grade.evidence import StoredEvidence
+from sandlot.model.endpoint.secret import split_replicas
 
 _STRETCH = 100.0
 """Factor by which waits in a slow tool take longer."""
@@ -42,7 +43,8 @@ def apply_conditions(conditions: Conditions, models: Sequence[str] = ()) -> None
     if conditions.clock_shift_s:
         shift_clock(conditions.clock_shift_s)
     if not conditions.network:
-        hosts = (urlsplit("http" + spec.partition("@http")[2]).hostname for spec in models)
+        urls = ("http" + each.partition("@http")[2] for spec in models for each in split_replicas(spec))
+        hosts = (urlsplit(url).hostname for url in urls)
         _deny_network({host for host in hosts if host})
 
 

@@ -1,0 +1,285 @@
+"""Which replica takes a request, decided from what is known of them: their work, and the prefixes they are expected to hold.
+
+The cost of a replica for a request, in tokens of prompt to compute:
+
+    cost = tokens of the prompt that it does not have + work there that the request does not share
+
+The work of a replica is that of its requests under way (tokens of prompt to compute, and `decode_cost` for each token expected to
+be sampled) and one average turn for each of its rollouts that waits for a tool, since it comes back. What is being computed there
+right now and begins the request's own prompt is shared: the request waits for it and computes nothing twice.
+
+- A new rollout goes where the cost is lowest. So the members of a group meet where their prompt is computed or warm, and the next
+  ones go elsewhere as soon as the difference in other work is more than computing the prompt once more: a large group is spread,
+  and a small one stays together.
+- A rollout stays where it is. It leaves if its replica is down, or if leaving saves more than its whole prompt costs.
+- New weights, a restart or a failure make void what was expected of a replica.
+- A replica that is down gets nothing until it is admitted again, with an empty cache.
+
+All of it is a function of what was told, without clocks or chance.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Literal
+
+from sandlot.model.routing.prefixes import BLOCK_TOKENS, TOKEN_BYTES, PredictedPrefixes, PrefixHit, block_keys
+
+Routing = Literal["prefix", "round-robin"]
+"""`prefix`: the lowest cost. `round-robin`: in turn, whatever they hold; for comparisons."""
+
+_NEWEST = 0.05
+"""Weight of the newest turn in the averages, once there are many."""
+
+
+@dataclass(frozen=True, slots=True)
+class RouterConfig:
+    """The router's constants."""
+
+    routing: Routing = "prefix"
+    decode_cost: float = 4.0
+    """The cost of sampling a token, relative to computing one of a prompt."""
+    cache_tokens: int = 2**20
+    """Tokens that a replica is expected to hold at most; each costs the router about 8 bytes."""
+    first_turn: int = 128
+    """Tokens that a turn is expected to sample, before any has ended."""
+    most_rollouts: int = 2**16
+    """Rollouts whose replica is remembered; one that is quiet is forgotten first."""
+
+
+@dataclass(slots=True)
+class Replica:
+    """One server of the model, and what is known of it."""
+
+    name: str
+    prefixes: PredictedPrefixes
+    is_up: bool = True
+    generation: int = 0
+    """Grows whenever what was expected of it becomes void."""
+    version: int = 0
+    """The newest weight version of its replies."""
+    reports_hits: bool = False
+    """True if it has reported a hit: some servers report none, whatever they find."""
+    work: float = 0.0
+    """That of its requests under way."""
+    num_open: int = 0
+    """Requests under way."""
+    num_waiting: int = 0
+    """Its rollouts without a request under way."""
+    num_requests: int = 0
+    num_failed: int = 0
+    """Requests that failed on its side."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlacedRequest:
+    """A request at the replica that takes it. It ends with `Router.finish` or `Router.withdraw`."""
+
+    number: int
+    """Of the replica."""
+    prompt: bytes
+    rollout: str
+    model: str
+    keys: list[bytes]
+    hit: PrefixHit
+    """What the replica was expected to have."""
+    work: float
+    generation: int
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of the prompt."""
+        return len(self.prompt) // TOKEN_BYTES
+
+    @property
+    def new_keys(self) -> list[bytes]:
+        """Keys of the blocks that it computes, or waits for."""
+        return self.keys[self.hit.warm // BLOCK_TOKENS :]
+
+
+@dataclass(slots=True)
+class _Home:
+    """The replica of a rollout, and its last prompt."""
+
+    number: int
+    num_open: int = 0
+    """Its requests under way."""
+    model: str = ""
+    prompt: bytes = b""
+    keys: list[bytes] = field(default_factory=list[bytes])
+
+
+class Router:
+    """The state of all replicas. Tell it everything that happens, and ask `place` for every request."""
+
+    def __init__(self, names: Sequence[str], config: RouterConfig | None = None) -> None:
+        self.config = config or RouterConfig()
+        self.replicas = [Replica(name, PredictedPrefixes(self.config.cache_tokens)) for name in names]
+        self._homes: OrderedDict[str, _Home] = OrderedDict()
+        self._sampled = float(self.config.first_turn)
+        self._turn = self.config.decode_cost * self._sampled
+        self._num_placed = 0
+        self._num_ended = 0
+
+    # -- requests ------------------------------------------------------------------------------------------------------
+
+    def place(
+        self,
+        prompt: bytes,
+        rollout: str = "",
+        *,
+        model: str = "",
+        max_tokens: int | None = None,
+        avoid: AbstractSet[int] = frozenset(),
+    ) -> PlacedRequest | None:
+        """Choose a replica and count the request as under way there; None if none is up, apart from those to avoid.
+
+        The prompt is its ids as int32, or text that begins as the prompt does. Prompts for different `model` names share nothing.
+        At most `max_tokens` are sampled.
+        """
+        able = [number for number, each in enumerate(self.replicas) if each.is_up and number not in avoid]
+        if not able:
+            return None
+        keys = self._keys(prompt, rollout, model)
+        number = self._choose(able, keys, prompt, rollout)
+        replica = self.replicas[number]
+        hit = replica.prefixes.match(keys)
+        missing = max(0, len(prompt) // TOKEN_BYTES - hit.tokens)
+        sampled = self._sampled if max_tokens is None else min(self._sampled, max_tokens)
+        work = missing + self.config.decode_cost * sampled
+        placed = PlacedRequest(number, prompt, rollout, model, keys, hit, work, replica.generation)
+        replica.prefixes.begin(placed.new_keys)
+        replica.work += work
+        replica.num_open += 1
+        replica.num_requests += 1
+        self._num_placed += 1
+        if rollout:
+            self._settle(rollout, number)
+            home = self._homes[rollout]
+            home.num_open += 1
+            home.model, home.prompt, home.keys = model, prompt, keys
+        return placed
+
+    def finish(
+        self, placed: PlacedRequest, sampled: bytes = b"", *, num_sampled: int = 0, cached: int | None = None, version: int = 0
+    ) -> None:
+        """The request was answered.
+
+        - `sampled`: the sampled ids, which the next prompt goes on with; `num_sampled` where only their number is known.
+        - `cached`: how many tokens of the prompt the replica found in its cache, if it tells.
+        - `version`: the newest weight version of the reply.
+        """
+        replica = self.replicas[placed.number]
+        self._leave(placed)
+        if version > replica.version:
+            self._void(replica)  # what it computed with older weights is gone
+            replica.version = version
+        replica.reports_hits = replica.reports_hits or bool(cached)
+        if replica.is_up and version == replica.version:
+            if replica.reports_hits and cached is not None:
+                missed = placed.keys[-(-cached // BLOCK_TOKENS) : placed.hit.warm // BLOCK_TOKENS]
+                replica.prefixes.drop_older(missed)
+            computed = placed.prompt + sampled[:-TOKEN_BYTES]  # the last token is sampled, but not computed
+            replica.prefixes.add(block_keys(computed, placed.model, placed.keys))
+        num_sampled = num_sampled or len(sampled) // TOKEN_BYTES
+        work = placed.num_tokens - min(placed.num_tokens, placed.hit.tokens) + self.config.decode_cost * num_sampled
+        self._num_ended += 1
+        newest = max(_NEWEST, 1 / self._num_ended)
+        self._sampled += newest * (num_sampled - self._sampled)
+        self._turn += newest * (work - self._turn)
+
+    def withdraw(self, placed: PlacedRequest) -> None:
+        """The request was cancelled, or failed."""
+        self._leave(placed)
+
+    def release(self, rollout: str) -> int | None:
+        """The rollout has ended; returns the number of its replica."""
+        home = self._homes.pop(rollout, None)
+        if home is None:
+            return None
+        self.replicas[home.number].num_waiting -= home.num_open == 0
+        return home.number
+
+    # -- replicas ------------------------------------------------------------------------------------------------------
+
+    def remove(self, number: int) -> None:
+        """The replica is down: it gets nothing, and its rollouts find another one with their next request."""
+        replica = self.replicas[number]
+        replica.is_up = False
+        self._void(replica)
+        for rollout in [rollout for rollout, home in self._homes.items() if home.number == number]:
+            self.release(rollout)
+
+    def admit(self, number: int) -> None:
+        """The replica is up again, with an empty cache."""
+        replica = self.replicas[number]
+        replica.is_up = True
+        replica.version = 0
+        self._void(replica)
+
+    def resize(self, number: int, cache_tokens: int) -> None:
+        """The replica reports how many tokens its cache holds; more than `cache_tokens` of the config are not remembered."""
+        self.replicas[number].prefixes.resize(min(cache_tokens, self.config.cache_tokens))
+
+    def cost(self, number: int, keys: Sequence[bytes], num_tokens: int, rollout: str = "") -> float:
+        """The cost of a replica for a prompt with these blocks, in tokens of prompt to compute."""
+        replica = self.replicas[number]
+        hit = replica.prefixes.match(keys)
+        home = self._homes.get(rollout)
+        own = home is not None and home.number == number and home.num_open == 0  # it does not wait for itself
+        work = replica.work + self._turn * (replica.num_waiting - own)
+        return max(0, num_tokens - hit.tokens) + max(0.0, work - hit.computing)
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _choose(self, able: Sequence[int], keys: Sequence[bytes], prompt: bytes, rollout: str) -> int:
+        if self.config.routing == "round-robin":
+            return able[self._num_placed % len(able)]
+        num_tokens = len(prompt) // TOKEN_BYTES
+        costs = {number: self.cost(number, keys, num_tokens, rollout) for number in able}
+        best = min(able, key=lambda number: (costs[number], len(self.replicas[number].prefixes), number))
+        home = self._homes.get(rollout)
+        if home is not None and home.number in costs and costs[home.number] <= costs[best] + num_tokens:
+            return home.number
+        return best
+
+    def _keys(self, prompt: bytes, rollout: str, model: str) -> list[bytes]:
+        """The prompt's keys; those of the rollout's last prompt are not computed again."""
+        home = self._homes.get(rollout)
+        known = home is not None and home.model == model and prompt.startswith(home.prompt)
+        return block_keys(prompt, model, home.keys if known and home is not None else ())
+
+    def _settle(self, rollout: str, number: int) -> None:
+        """The rollout has a request under way at this replica, which is its home from now on."""
+        home = self._homes.get(rollout)
+        if home is None:
+            home = self._homes[rollout] = _Home(number)
+            self._forget_quiet()
+        elif home.num_open == 0:
+            self.replicas[home.number].num_waiting -= 1
+        home.number = number
+        self._homes.move_to_end(rollout)
+
+    def _forget_quiet(self) -> None:
+        """Forget the rollout that was quiet for longest, if there are too many."""
+        if len(self._homes) > self.config.most_rollouts:
+            quiet = next((rollout for rollout, home in self._homes.items() if home.num_open == 0), None)
+            if quiet is not None:
+                self.release(quiet)
+
+    def _leave(self, placed: PlacedRequest) -> None:
+        """The request is no longer under way."""
+        replica = self.replicas[placed.number]
+        replica.work -= placed.work
+        replica.num_open -= 1
+        if placed.generation == replica.generation:
+            replica.prefixes.end(placed.new_keys)
+        home = self._homes.get(placed.rollout)
+        if home is not None and home.num_open:
+            home.num_open -= 1
+            self.replicas[home.number].num_waiting += home.num_open == 0
+
+    def _void(self, replica: Replica) -> None:
+        replica.prefixes.clear()
+        replica.generation += 1
