@@ -29,7 +29,7 @@ from urllib.parse import urlencode
 
 from kept import keep_row, kept_rows
 from peers import PEERS, Peer, ready
-from report import ChildFailedError, Report, Row, measure, publish
+from report import ChildFailedError, Measured, Report, Row, measure, publish
 
 NAME = "interop"
 HERE = Path(__file__).parents[1]
@@ -148,13 +148,13 @@ def result_of(kind: Kind, folder: Path, audited: int) -> dict[str, Any]:
     peer = environment_of(kind)
     sandlot = peer.bin("sandlot") if peer else Path(sys.executable).with_name("sandlot")
 
-    def said(*words: str) -> tuple[dict[str, Any], float]:
+    def said(*words: str) -> tuple[dict[str, Any], Measured]:
         """What a command says with `--json`. A run exits with 1 if rollouts failed: they are counted in the table."""
         done = measure(allowing([sandlot, *words, "--json"], 1), cwd=folder, timeout_s=3600)
-        return json.loads(done.stdout.splitlines()[-1]), done.wall_s
+        return json.loads(done.stdout.splitlines()[-1]), done
 
     limit = ("--limit", str(kind.limit)) if kind.limit else ()
-    imported, import_s = said("import", kind.name, kind.source, "--out", "env", "--no-audit", *limit)
+    imported, importing = said("import", kind.name, kind.source, "--out", "env", "--no-audit", *limit)
     report = imported["import"]
     player = "scripted:golden" if (folder / "env" / "solution.py").is_file() else "scripted:random"
     user = ("--user", kind.user) if kind.user else ()
@@ -162,7 +162,7 @@ def result_of(kind: Kind, folder: Path, audited: int) -> dict[str, Any]:
         "--at-once",
         str(2 * (os.cpu_count() or 1)),
     )  # gradings compute: many at once pass their time limits on a busy machine
-    best, golden_s = said("run", "env", "--model", player, *at_once, *user)
+    best, playing = said("run", "env", "--model", player, *at_once, *user)
     idle, _ = said("run", "env", "--model", "scripted:noop", *at_once, *user)
     found = {
         "package": f"{report['package']} {report['version']}".strip(),
@@ -172,8 +172,10 @@ def result_of(kind: Kind, folder: Path, audited: int) -> dict[str, Any]:
         "player": player,
         "golden": scored(best),
         "noop": scored(idle),
-        "import_s": import_s,
-        "golden_s": golden_s,
+        "import_s": importing.wall_s,
+        "import_cpu_s": importing.cpu_s,
+        "golden_s": playing.wall_s,
+        "golden_cpu_s": playing.cpu_s,
     }
     if kind.theirs and peer:
         command = [peer.bin("python"), PEERS / "interop_scores.py", kind.name, folder / "env"]
