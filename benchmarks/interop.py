@@ -9,9 +9,9 @@ own code (`peer_tasks/interop_scores.py`), for the answers that its own data cal
 solution, a random player stands in for it, and the table says so. `--audit N` audits N tasks of each kind. Seconds are
 wall-clock, of importing and of all golden rollouts.
 
-A row is kept when its kind has ended, so kinds can be measured one by one: the table has the last row of each, with its date. A
-kind that fails has the error as its row. `--terminal-bench`, `--verifiers` and `--tau-bench` name folders of tasks that are in no
-package index; `--nemo-gym` names a Python 3.12 with that package.
+A row is kept when its kind has ended, so kinds can be measured one by one: the table has the last row of each, with its date,
+whichever machine measured it. A kind that fails has the error as its row. `--terminal-bench`, `--verifiers` and `--tau-bench`
+name folders of tasks that are in no package index; `--nemo-gym` names a Python 3.12 with that package.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from kept import keep_row, kept_rows
+from kept import keep_row, kept_rows, with_standing
 from peers import PEERS, Peer, ready
 from report import ChildFailedError, Measured, Report, Row, measure, publish
 
@@ -86,11 +86,17 @@ def main() -> None:
     for kind in known:
         if not asked.kinds or kind.name in asked.kinds:
             keep_row(NAME, kind.label, partial(measured, kind, asked.audit))
-    rows, renamed = kept_rows(NAME), {kind.name for kind in KINDS}
-    labels = [*(kind.label for kind in known), *(label for label in rows if label.partition(" ")[0] not in renamed)]
-    ours = {label: rows[label] for label in dict.fromkeys(labels) if label in rows}
-    table = [Row(f"{label}: tasks", found.get("tasks", 0), columns(found)) for label, found in ours.items()]
-    table.append(Row("all: tasks", sum(found.get("tasks", 0) for found in ours.values())))
+    rows, fixed = kept_rows(NAME), {kind.name for kind in KINDS}
+    labels = {kind.label for kind in known}
+
+    def is_current(what: str) -> bool:
+        """False for a row of a version that is no longer measured."""
+        label = what.removesuffix(": tasks")
+        return label in labels or label.partition(" ")[0] not in fixed
+
+    ours = {label: row for label, row in rows.items() if is_current(label)}
+    measured_here = [Row(f"{label}: tasks", found.get("tasks", 0), columns(found)) for label, found in ours.items()]
+    table = with_standing(NAME, measured_here, is_current)
     publish(Report(NAME, ours=ours, peers={}, ratios={}, rows=table), write_table=True)
 
 

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from interop import Kind, cell, result_of
-from kept import keep_row, kept_rows
+from kept import keep_row, kept_rows, with_standing
 from peers import CACHE
 from report import Report, Row, publish
 
@@ -43,8 +43,9 @@ def main() -> None:
             keep_row(NAME, name, partial(measured, name, asked.limit, asked.audit))
     found = kept_rows(NAME)
     rows = [Row(f"`{name}`: tasks", row.get("tasks", 0), columns(row)) for name, row in found.items()]
-    rows.append(Row("all: tasks", sum(row.get("tasks", 0) for row in found.values())))
-    publish(Report(NAME, ours=found, peers={}, ratios={}, rows=rows), write_table=True)
+    packages = {name.partition("==")[0] for name in found}
+    table = with_standing(NAME, rows, lambda what: what.lstrip("`").partition("==")[0] not in packages)
+    publish(Report(NAME, ours=found, peers={}, ratios={}, rows=table), write_table=True)
 
 
 def measured(name: str, limit: int, audited: int) -> dict[str, Any]:
