@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sandlot.core.errors import ConfigError
-from sandlot.interop.repositories.suite import JobResult, Suite, TestJob
+from sandlot.interop.repositories.suite import JobResult, Suite, TestJob, TestReport
 
 MAX_TEST_S = 0.5
 """Longest time of a test that is used. It runs five times in each grading."""
+_LATE_TEST_S = 2.0
+"""When a test is ended: coverage makes it slower than it is."""
 _WALL_S = 420.0
 _MIN_TESTS = 5
 _TIMED = re.compile(r"\b(perf_counter|process_time|timeit|monotonic)\b|\btime\.(sleep|time)\b|\bsleep\(")
@@ -32,7 +34,9 @@ class Baseline:
 
 async def run_all(suite: Suite, modules: tuple[str, ...]) -> JobResult:
     """Run all tests, and record which lines of the modules each of them runs."""
-    [done] = await suite.run(TestJob(coverage=modules, wall_s=_WALL_S))
+    [done] = await suite.run(TestJob(coverage=modules, wall_s=_WALL_S), test_s=_LATE_TEST_S)
+    if done.late:
+        raise ConfigError(f"its tests take more than {_WALL_S:.0f} s, of which {len(done.reports)} ended")
     return done
 
 
@@ -46,7 +50,7 @@ async def measure_baseline(suite: Suite, first: JobResult, texts: Mapping[str, s
 
     `texts` are the test files. `ConfigError` if hardly any test can be used.
     """
-    [second] = await suite.run(TestJob(reverse=True, wall_s=_WALL_S), hash_seed=1)
+    [second] = await suite.run(TestJob(reverse=True, wall_s=_WALL_S), hash_seed=1, test_s=_LATE_TEST_S)
     found = sorted_out(first, second, texts)
     if len(found.seconds) < _MIN_TESTS:
         raise ConfigError(_too_few(found, first))
@@ -60,7 +64,7 @@ def sorted_out(first: JobResult, second: JobResult, texts: Mapping[str, str]) ->
     used: dict[str, float] = {}
     left_out: Counter[str] = Counter()
     for report in first.reports:
-        why = _reason(report.outcome, again.get(report.test), report.seconds)
+        why = _reason(report, again.get(report.test))
         path, _, place = report.test.partition("::")
         why = why or unsteady.get(path, {}).get(place.partition("[")[0], "")
         if not why and not re.fullmatch(r"[\x20-\x7e]+", report.test):
@@ -74,12 +78,12 @@ def sorted_out(first: JobResult, second: JobResult, texts: Mapping[str, str]) ->
     return Baseline(used, {}, dict(left_out))
 
 
-def _reason(outcome: str, again: str | None, seconds: float) -> str:
-    if outcome != "passed":
-        return {"skipped": "is skipped here", "xfail": "is expected to fail"}.get(outcome, "fails on the right source")
-    if again != "passed":
-        return "fails in another order"
-    return "takes too long" if seconds > MAX_TEST_S else ""
+def _reason(report: TestReport, again: str | None) -> str:
+    if report.seconds > MAX_TEST_S or "took more than" in str(report.said):
+        return "takes too long"
+    if report.outcome != "passed":
+        return {"skipped": "is skipped here", "xfail": "is expected to fail"}.get(report.outcome, "fails on the right source")
+    return "" if again == "passed" else "fails in another order"
 
 
 def unsteady_functions(text: str) -> dict[str, str]:

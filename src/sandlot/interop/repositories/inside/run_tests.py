@@ -318,7 +318,7 @@ def make_reachable(folder):
     """Let the other user pass the folders above this one, which may be a home folder. The sandbox's own copies are changed."""
     while folder != (folder := os.path.dirname(folder)):
         with contextlib.suppress(OSError):
-            os.chmod(folder, os.stat(folder).st_mode | 0o011)
+            os.chmod(folder, os.stat(folder).st_mode | 0o011)  # noqa: S103 - to pass, not to list
 
 
 def main():
