@@ -23,11 +23,21 @@ from report import Report, Row, publish
 NAME = "packages"
 PACKAGES = (
     "toolz==1.2.0",
-    "cachetools==8.0.0",
-    "humanize==4.16.0",
     "parse==1.22.4",
-    "natsort==8.4.0",
+    "humanize==4.16.0",
+    "cachetools==8.0.0",
+    "funcy==2.1",
+    "sqlparse==0.6.1",
     "wcwidth==0.9.4?WCWIDTH_PYTHON=1",
+    "boltons==26.2.0",
+    "tabulate==0.10.0",
+    "glom==25.12.0",
+    "tinydb==4.9.0",
+    "marshmallow==4.4.0",
+    "python-slugify==9.1.3",
+    "click==8.5.1",
+    "more-itertools==11.2.1",
+    "natsort==8.4.0",
 )
 
 
