@@ -22,7 +22,12 @@ def write_repository(folder: Path, name: str, files: Mapping[str, bytes], layout
         target = folder / "repositories" / name / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)
-    about: dict[str, object] = {"paths": layout.paths, "modules": layout.modules, "tests": layout.tests, "options": layout.options}
+    about: dict[str, object] = {
+        "paths": layout.paths,
+        "modules": layout.modules,
+        "tests": layout.tests,
+        "options": layout.options,
+    }
     if layout.environ:
         about["environ"] = dict(layout.environ)
     if layout.site:
