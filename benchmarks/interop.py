@@ -9,9 +9,9 @@ own code (`peer_tasks/interop_scores.py`), for the answers that its own data cal
 solution, a random player stands in for it, and the table says so. `--audit N` audits N tasks of each kind. Seconds are
 wall-clock, of importing and of all golden rollouts.
 
-A row is kept when its kind has ended, so kinds can be measured one by one: the table has the last row of each, with its date. A
-kind that fails has the error as its row. `--terminal-bench`, `--verifiers` and `--tau-bench` name folders of tasks that are in no
-package index; `--nemo-gym` names a Python 3.12 with that package.
+A row is kept when its kind has ended, so kinds can be measured one by one: the table has the last row of each, with its date,
+whichever machine measured it. A kind that fails has the error as its row. `--terminal-bench`, `--verifiers` and `--tau-bench`
+name folders of tasks that are in no package index; `--nemo-gym` names a Python 3.12 with that package.
 """
 
 import argparse
@@ -27,9 +27,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from kept import keep_row, kept_rows
+from kept import keep_row, kept_rows, with_standing
 from peers import PEERS, Peer, ready
-from report import ChildFailedError, Report, Row, measure, publish
+from report import ChildFailedError, Measured, Report, Row, measure, publish
 
 NAME = "interop"
 HERE = Path(__file__).parents[1]
@@ -86,11 +86,17 @@ def main() -> None:
     for kind in known:
         if not asked.kinds or kind.name in asked.kinds:
             keep_row(NAME, kind.label, partial(measured, kind, asked.audit))
-    rows, renamed = kept_rows(NAME), {kind.name for kind in KINDS}
-    labels = [*(kind.label for kind in known), *(label for label in rows if label.partition(" ")[0] not in renamed)]
-    ours = {label: rows[label] for label in dict.fromkeys(labels) if label in rows}
-    table = [Row(f"{label}: tasks", found.get("tasks", 0), columns(found)) for label, found in ours.items()]
-    table.append(Row("all: tasks", sum(found.get("tasks", 0) for found in ours.values())))
+    rows, fixed = kept_rows(NAME), {kind.name for kind in KINDS}
+    labels = {kind.label for kind in known}
+
+    def is_current(what: str) -> bool:
+        """False for a row of a version that is no longer measured."""
+        label = what.removesuffix(": tasks")
+        return label in labels or label.partition(" ")[0] not in fixed
+
+    ours = {label: row for label, row in rows.items() if is_current(label)}
+    measured_here = [Row(f"{label}: tasks", found.get("tasks", 0), columns(found)) for label, found in ours.items()]
+    table = with_standing(NAME, measured_here, is_current)
     publish(Report(NAME, ours=ours, peers={}, ratios={}, rows=table), write_table=True)
 
 
@@ -148,13 +154,13 @@ def result_of(kind: Kind, folder: Path, audited: int) -> dict[str, Any]:
     peer = environment_of(kind)
     sandlot = peer.bin("sandlot") if peer else Path(sys.executable).with_name("sandlot")
 
-    def said(*words: str) -> tuple[dict[str, Any], float]:
+    def said(*words: str) -> tuple[dict[str, Any], Measured]:
         """What a command says with `--json`. A run exits with 1 if rollouts failed: they are counted in the table."""
         done = measure(allowing([sandlot, *words, "--json"], 1), cwd=folder, timeout_s=3600)
-        return json.loads(done.stdout.splitlines()[-1]), done.wall_s
+        return json.loads(done.stdout.splitlines()[-1]), done
 
     limit = ("--limit", str(kind.limit)) if kind.limit else ()
-    imported, import_s = said("import", kind.name, kind.source, "--out", "env", "--no-audit", *limit)
+    imported, importing = said("import", kind.name, kind.source, "--out", "env", "--no-audit", *limit)
     report = imported["import"]
     player = "scripted:golden" if (folder / "env" / "solution.py").is_file() else "scripted:random"
     user = ("--user", kind.user) if kind.user else ()
@@ -162,7 +168,7 @@ def result_of(kind: Kind, folder: Path, audited: int) -> dict[str, Any]:
         "--at-once",
         str(2 * (os.cpu_count() or 1)),
     )  # gradings compute: many at once pass their time limits on a busy machine
-    best, golden_s = said("run", "env", "--model", player, *at_once, *user)
+    best, playing = said("run", "env", "--model", player, *at_once, *user)
     idle, _ = said("run", "env", "--model", "scripted:noop", *at_once, *user)
     found = {
         "package": f"{report['package']} {report['version']}".strip(),
@@ -172,8 +178,10 @@ def result_of(kind: Kind, folder: Path, audited: int) -> dict[str, Any]:
         "player": player,
         "golden": scored(best),
         "noop": scored(idle),
-        "import_s": import_s,
-        "golden_s": golden_s,
+        "import_s": importing.wall_s,
+        "import_cpu_s": importing.cpu_s,
+        "golden_s": playing.wall_s,
+        "golden_cpu_s": playing.cpu_s,
     }
     if kind.theirs and peer:
         command = [peer.bin("python"), PEERS / "interop_scores.py", kind.name, folder / "env"]

@@ -5,26 +5,39 @@
     make bench NAME=packages ARGS="sqlparse==0.5.3..0.5.4"
 
 `NAME==VERSION` plants bugs (`sandlot import package`), `NAME==OLD..NEW` takes what changed between releases (`sandlot import
-releases`). A row is kept when its package has ended; the table has the last row of each, with its date. The audit has the layers
-that need no model, on `--audit` tasks.
+releases`). A row is kept when its package has ended; the table has the last row of each, with its date. `--missing` goes on where
+an earlier run was stopped. The environments stay in the cache, in `packages/NAME==VERSION/env`, until they are measured again.
+The audit has the layers that need no model, on `--audit` tasks.
 """
 
 import argparse
+import shutil
 from functools import partial
 from typing import Any
 
-from interop import Kind, cell, measured
-from kept import keep_row, kept_rows
+from interop import Kind, cell, result_of
+from kept import keep_row, kept_rows, with_standing
+from peers import CACHE
 from report import Report, Row, publish
 
 NAME = "packages"
 PACKAGES = (
     "toolz==1.2.0",
-    "cachetools==8.0.0",
-    "humanize==4.16.0",
     "parse==1.22.4",
+    "humanize==4.16.0",
+    "cachetools==8.0.0",
+    "funcy==2.1",
+    "sqlparse==0.6.1",
+    "wcwidth==0.9.4?WCWIDTH_PYTHON=1",
+    "boltons==26.2.0",
+    "tabulate==0.10.0",
+    "glom==25.12.0",
+    "tinydb==4.9.0",
+    "marshmallow==4.4.0",
+    "python-slugify==9.1.3",
+    "click==8.5.1",
+    "more-itertools==11.2.1",
     "natsort==8.4.0",
-    "wcwidth==0.9.4",
 )
 
 
@@ -33,14 +46,23 @@ def main() -> None:
     parser.add_argument("packages", nargs="*", help="NAME==VERSION or NAME==OLD..NEW")
     parser.add_argument("--limit", type=int, default=100, help="tasks of each package")
     parser.add_argument("--audit", type=int, default=2, help="tasks of each package to audit; 0 for none")
+    parser.add_argument("--missing", action="store_true", help="only packages that have no row with tasks")
     asked = parser.parse_args()
     for name in asked.packages or PACKAGES:
-        kind = Kind("releases" if ".." in name else "package", name, limit=asked.limit)
-        keep_row(NAME, name, partial(measured, kind, asked.audit))
+        if not (asked.missing and kept_rows(NAME).get(name, {}).get("tasks")):
+            keep_row(NAME, name, partial(measured, name, asked.limit, asked.audit))
     found = kept_rows(NAME)
     rows = [Row(f"`{name}`: tasks", row.get("tasks", 0), columns(row)) for name, row in found.items()]
-    rows.append(Row("all: tasks", sum(row.get("tasks", 0) for row in found.values())))
-    publish(Report(NAME, ours=found, peers={}, ratios={}, rows=rows), write_table=True)
+    packages = {name.partition("==")[0] for name in found}
+    table = with_standing(NAME, rows, lambda what: what.lstrip("`").partition("==")[0] not in packages)
+    publish(Report(NAME, ours=found, peers={}, ratios={}, rows=table), write_table=True)
+
+
+def measured(name: str, limit: int, audited: int) -> dict[str, Any]:
+    folder = CACHE / NAME / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return result_of(Kind("releases" if ".." in name else "package", name, limit=limit), folder, audited)
 
 
 def columns(row: dict[str, Any]) -> dict[str, float | str]:
@@ -52,8 +74,8 @@ def columns(row: dict[str, Any]) -> dict[str, float | str]:
         "noop": cell(row["noop"]),
         "left out": "; ".join(row.get("left_out_of", row["left_out"])),
         "audit": " ".join([row.get("audit", "not run"), *sorted({finding["code"] for finding in row.get("findings", ())})]),
-        "import, s": row["import_s"],
-        "golden, s": row["golden_s"],
+        "import, CPU s": row["import_cpu_s"],
+        "golden, CPU s": row["golden_cpu_s"],
         "when": row["when"],
     }
 

@@ -168,18 +168,34 @@ def table_of(rows: Sequence[Row]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
+def standing_rows(name: str, text: str | None = None) -> list[Row]:
+    """The rows of a benchmark's section of the table, with their cells as they are written."""
+    section = _section(name).search(TABLE.read_text() if text is None else text)
+    table = [line for line in (section[0] if section else "").splitlines() if line.startswith("|")]
+    lines = [[cell.strip() for cell in line[1:-1].split(" | ")] for line in table]
+    head, body = (lines[0], lines[2:]) if lines else ([], [])
+    return [
+        Row(what, ours, {name: cell for name, cell in zip(head[3:], cells, strict=True) if cell}, target)
+        for what, target, ours, *cells in body
+    ]
+
+
 def with_section(text: str, name: str, section: str) -> str:
     """The document with what stands between `<!-- name -->` and `<!-- /name -->` replaced."""
     opening, closing = f"<!-- {name} -->", f"<!-- /{name} -->"
-    pattern = re.compile(re.escape(opening) + ".*?" + re.escape(closing), re.DOTALL)
+    pattern = _section(name)
     if not pattern.search(text):
         raise ValueError(f"{TABLE} has no section `{name}`; add the lines `{opening}` and `{closing}` where its table belongs")
     return pattern.sub(lambda _match: f"{opening}\n{section}\n{closing}", text)
 
 
+def _section(name: str) -> re.Pattern[str]:
+    return re.compile(re.escape(f"<!-- {name} -->") + ".*?" + re.escape(f"<!-- /{name} -->"), re.DOTALL)
+
+
 def _cell(value: float | str) -> str:
     if isinstance(value, str):
-        return value
+        return re.sub(r"(?<!\\)\|", r"\|", value)
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 

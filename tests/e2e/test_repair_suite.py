@@ -4,7 +4,7 @@ import pytest
 
 from repair_worlds import FILES, LEDGER, TESTS, copy_pytest
 from sandlot.core.errors import ConfigError
-from sandlot.interop.repositories.baseline import measure_baseline
+from sandlot.interop.repositories.baseline import measure_baseline, run_all
 from sandlot.interop.repositories.suite import RepositoryLayout, TestJob, open_suite, put_files
 from sandlot.wiring.parts import open_backend
 
@@ -63,4 +63,16 @@ async def test_a_repository_whose_tests_all_fail_says_why(suite):
     files = {"tests/conftest.py": need.encode()}
     await put_files(suite.sandbox, files)
     with pytest.raises(ConfigError, match=r"only 0 of its tests can be used .*the extension is not built"):
-        await measure_baseline(suite, texts, ())
+        await measure_baseline(suite, await run_all(suite, ()), texts)
+
+
+async def test_libraries_below_a_folder_that_only_its_owner_may_enter_are_found(tmp_path):
+    home = tmp_path / "home"
+    copy_pytest(home / "env" / "site")
+    home.chmod(0o700)
+    layout = RepositoryLayout(paths=("src",), modules=("src/ledger",), tests=("tests",), environ={"MODE": "plain"})
+    test = "import os\ndef test_mode():\n    assert os.environ['MODE'] == 'plain'\n"
+    files = {name: text.encode() for name, text in {**FILES, "tests/test_mode.py": test}.items()}
+    async with open_backend() as backend, open_suite(backend, files, [home / "env" / "site"], layout) as suite:
+        [done] = await suite.run(TestJob(tests=[("tests/test_mode.py::test_mode", None)]))
+    assert done.outcomes() == {"tests/test_mode.py::test_mode": "passed"}

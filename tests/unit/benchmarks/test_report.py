@@ -5,7 +5,8 @@ import sys
 
 import pytest
 import report
-from report import ChildFailedError, Report, Row, best_of, machine, measure, publish, table_of, with_section
+from kept import with_standing
+from report import ChildFailedError, Report, Row, best_of, machine, measure, publish, standing_rows, table_of, with_section
 
 BURN = "import time; end = time.process_time() + 0.3\nwhile time.process_time() < end: pass"
 
@@ -52,6 +53,28 @@ def test_the_table_has_a_column_for_every_peer():
         "| --- | --- | --- | --- | --- |",
         "| speed | >= 500 | 1,234 | 0.568 |  |",
         "| memory |  | 2 |  | - |",
+    ]
+
+
+def test_the_rows_of_a_table_are_read_as_they_were_written():
+    rows = [Row("speed", 1234.5, {"inspect": 0.5678}, ">= 500"), Row("memory a|b", 2.0, {"verifiers": "- | x"})]
+    once = table_of(rows)
+    read = standing_rows("x", f"<!-- x -->\nwhen\n\n{once}\n<!-- /x -->\n")
+    assert table_of(read) == once
+    assert (read[0].what, read[0].ours, read[0].target, read[0].peers) == ("speed", "1,234", ">= 500", {"inspect": "0.568"})
+    assert standing_rows("y", once) == []
+
+
+def test_rows_measured_elsewhere_stay_in_the_table(tmp_path, monkeypatch):
+    table = table_of([Row("a: tasks", 1200), Row("old: tasks", 5), Row("b: tasks", 7), Row("all: tasks", 1212)])
+    (tmp_path / "README.md").write_text(f"<!-- x -->\n{table}\n<!-- /x -->\n")
+    monkeypatch.setattr(report, "TABLE", tmp_path / "README.md")
+    rows = with_standing("x", [Row("b: tasks", 8), Row("c: tasks", 1)], lambda what: what != "old: tasks")
+    assert [(row.what, row.ours) for row in rows] == [
+        ("a: tasks", "1,200"),
+        ("b: tasks", 8),
+        ("c: tasks", 1),
+        ("all: tasks", 1209),
     ]
 
 

@@ -22,7 +22,14 @@ def write_repository(folder: Path, name: str, files: Mapping[str, bytes], layout
         target = folder / "repositories" / name / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)
-    about = {"paths": layout.paths, "modules": layout.modules, "tests": layout.tests, "options": layout.options}
+    about: dict[str, object] = {
+        "paths": layout.paths,
+        "modules": layout.modules,
+        "tests": layout.tests,
+        "options": layout.options,
+    }
+    if layout.environ:
+        about["environ"] = dict(layout.environ)
     if layout.site:
         about["site"] = layout.site
     (folder / "repositories" / f"{name}.json").write_bytes(msgspec.json.format(msgspec.json.encode(about), indent=2) + b"\n")

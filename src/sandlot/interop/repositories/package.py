@@ -2,8 +2,10 @@
 
 import ast
 import asyncio
+import itertools
 import os
 import re
+import shlex
 import shutil
 import tempfile
 from collections import Counter
@@ -13,6 +15,7 @@ from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import parse_qsl
 
 import anyio
 
@@ -20,7 +23,7 @@ from sandlot.core.errors import ConfigError
 from sandlot.core.ports.importer import ImportedTask, ImportReport, LeftOut
 from sandlot.core.task import Task
 from sandlot.core.types import Split, derive_seed
-from sandlot.interop.repositories.baseline import Baseline, functions_of, measure_baseline
+from sandlot.interop.repositories.baseline import Baseline, functions_of, measure_baseline, missing_modules, run_all
 from sandlot.interop.repositories.folder import write_repair_environment, write_repository
 from sandlot.interop.repositories.index import fetch_source, normalized
 from sandlot.interop.repositories.issue_text import issue_of
@@ -38,7 +41,7 @@ In /work/repo there is the source of the Python package `{name}` {version}. Some
 {issue}
 
 Find the cause and fix it in the package. Hidden tests decide: they check this behaviour and that everything else still works. \
-Only changes below {places} are taken over. You can run the tests that are there with `python3 -m pytest` in /work/repo."""
+Only changes below {places} are taken over. You can run the tests that are there with `{command}` in /work/repo."""
 _HELDOUT_SHARE = 0.2
 _DISTRIBUTIONS = {
     "yaml": "PyYAML",
@@ -58,20 +61,24 @@ _Result = TypeVar("_Result")
 class PackageImporter:
     """`sandlot import package NAME==VERSION`: bugs planted in a package, found by its own tests.
 
-    The source may also be the path of a source distribution. The package's tests run in a sandbox, nothing of it on this machine.
+    The source may also be the path of a source distribution; `?NAME=VALUE` behind it sets an environment variable of its tests.
+    The package's tests run in a sandbox, nothing of it on this machine.
     """
 
     kind = "package"
 
     def digest(self, source: str) -> str:
         """A release does not change; a file is hashed."""
-        return source_digest(source) if _is_file(source) else "==".join(_named(source))
+        plain, environ = _parsed(source)
+        known = source_digest(plain) if _is_file(plain) else "==".join(_named(plain))
+        return " ".join([known, *(f"{name}={value}" for name, value in environ.items())])
 
     def write(self, source: str, folder: Path, *, limit: int | None) -> ImportReport:
         """Write the environment; see `Importer`."""
         with tempfile.TemporaryDirectory(prefix="sandlot-package-") as temporary:
-            tree = fetch_tree(source, Path(temporary))
-            return run_async(_import_package, tree, source, folder, DEFAULT_TASKS if limit is None else limit)
+            plain, environ = _parsed(source)
+            tree = fetch_tree(plain, Path(temporary))
+            return run_async(_import_package, tree, source, environ, folder, DEFAULT_TASKS if limit is None else limit)
 
 
 def fetch_tree(source: str, folder: Path) -> SourceTree:
@@ -104,7 +111,7 @@ def run_async(function: Callable[..., Awaitable[_Result]], *arguments: Any) -> _
         return pool.submit(anyio.run, function, *arguments).result()
 
 
-async def _import_package(tree: SourceTree, source: str, folder: Path, limit: int) -> ImportReport:
+async def _import_package(tree: SourceTree, source: str, environ: Mapping[str, str], folder: Path, limit: int) -> ImportReport:
     require_apart(tree.name)
     python = await python_version()
     site = folder / "site"
@@ -112,7 +119,7 @@ async def _import_package(tree: SourceTree, source: str, folder: Path, limit: in
     write_metadata(tree, site)
     files = {path: (tree.root / path).read_bytes() for path in tree.files()}
     name = f"{normalized(tree.name)}-{tree.version}"
-    layout = RepositoryLayout(paths=tree.paths, modules=tree.modules, tests=tree.tests, options=tree.options)
+    layout = RepositoryLayout(paths=tree.paths, modules=tree.modules, tests=tree.tests, options=tree.options, environ=environ)
     write_repository(folder, name, files, layout)
     tried: Counter[str] = Counter()
     async with AsyncExitStack() as stack:
@@ -124,7 +131,7 @@ async def _import_package(tree: SourceTree, source: str, folder: Path, limit: in
         suites = [await stack.enter_async_context(opened()) for _ in range(min(os.cpu_count() or 1, _MAX_SUITES))]
         bugs = await _plant(suites, tree, files, baseline, limit, tried)
     texts = _texts(tree, files)
-    tasks = [task_of(tree, name, files[bug.path].decode(), texts, bug, number) for number, bug in enumerate(bugs, 1)]
+    tasks = [task_of(tree, name, files[bug.path].decode(), texts, bug, number, environ) for number, bug in enumerate(bugs, 1)]
     if not tasks:
         raise ConfigError(f"package `{tree.name}`: no bug could be planted that its tests notice ({_shown(tried)})")
     description = f"Planted bugs in {tree.name} {tree.version}, found by its own tests."
@@ -152,28 +159,20 @@ async def _usable_baseline(
     Each measurement has a sandbox of its own: one that is open does not see whole what pip puts in place of its libraries.
     """
     texts, site = _texts(tree, files), sites[0]
-
-    async def measured() -> Baseline:
-        async with open_backend() as backend, open_suite(backend, files, sites, layout) as suite:
-            return await measure_baseline(suite, texts, tree.modules)
-
     own = {module.rpartition("/")[2].removesuffix(".py") for module in tree.modules}
     missing: list[str] = []
     needed: set[str] = set()
-    for _ in range(_INSTALL_ROUNDS):
-        baseline = await measured()
-        new = {name.partition(".")[0] for name in baseline.missing_modules} - own - {"tests", "test"} - needed
-        if not new:
-            break
+    for rounds in itertools.count():
+        async with open_backend() as backend, open_suite(backend, files, sites, layout) as suite:
+            first = await run_all(suite, tree.modules)
+            new = missing_modules(first) - own - {"tests", "test"} - needed
+            if not new or rounds == _INSTALL_ROUNDS:
+                return await measure_baseline(suite, first, texts), missing
         needed |= new
         names = [_DISTRIBUTIONS.get(name, name) for name in sorted(new)]
         missing += install((*PYTEST, *names), site, python, without=tree.name)
         write_metadata(tree, site)
-    else:
-        baseline = await measured()
-    if not baseline.seconds:
-        raise ConfigError(f"package `{tree.name}`: none of its tests can be used; missing modules: {', '.join(sorted(needed))}")
-    return baseline, missing
+    raise AssertionError("unreachable")
 
 
 async def _plant(
@@ -192,6 +191,16 @@ def _is_file(source: str) -> bool:
     return source.endswith((".tar.gz", ".tgz", ".zip", ".tar.bz2", ".tar")) or Path(source).is_file()
 
 
+def _parsed(source: str) -> tuple[str, dict[str, str]]:
+    """The source without its environment variables, and these."""
+    plain, _, query = source.partition("?")
+    environ = dict(parse_qsl(query, keep_blank_values=True))
+    for name in environ:
+        if not re.fullmatch(r"[A-Z][A-Z0-9_]*", name):
+            raise ConfigError(f"package {source!r}: `{name}` is no name of an environment variable, such as `NO_EXTENSION`")
+    return plain, environ
+
+
 def _named(source: str) -> tuple[str, str]:
     name, mark, version = source.partition("==")
     if not mark or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name.strip()) or not version.strip():
@@ -201,8 +210,16 @@ def _named(source: str) -> tuple[str, str]:
     return name.strip(), version.strip()
 
 
-def task_of(tree: SourceTree, repository: str, source: str, texts: Mapping[str, str], bug: PlantedBug, number: int) -> Task:
-    """The task of a planted bug."""
+def task_of(
+    tree: SourceTree,
+    repository: str,
+    source: str,
+    texts: Mapping[str, str],
+    bug: PlantedBug,
+    number: int,
+    environ: Mapping[str, str] | None = None,
+) -> Task:
+    """The task of a planted bug. Its tests run with the environment variables `environ`."""
     mutation = bug.mutation
     place = f"{bug.path}::{mutation.function}"
     change = {"path": bug.path, "start": mutation.start, "end": mutation.end, "text": mutation.text}
@@ -214,10 +231,11 @@ def task_of(tree: SourceTree, repository: str, source: str, texts: Mapping[str, 
         change=source[mutation.start : mutation.end].strip(),
     )
     places = ", ".join(f"/work/repo/{module}" for module in tree.modules)
+    command = " ".join([*(f"{name}={shlex.quote(value)}" for name, value in (environ or {}).items()), "python3 -m pytest"])
     broken = mutation.applied(source)
     return Task(
         f"{repository}-{number:04}",
-        prompt=PROMPT.format(name=tree.name, version=tree.version, issue=indented(issue), places=places),
+        prompt=PROMPT.format(name=tree.name, version=tree.version, issue=indented(issue), places=places, command=command),
         data={
             "repository": repository,
             "changes": [change, *hidden_tests(texts, bug.fail_to_pass)],

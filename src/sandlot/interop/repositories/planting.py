@@ -11,7 +11,7 @@ import anyio
 from sandlot.interop.repositories.baseline import Baseline, functions_of
 from sandlot.interop.repositories.issue_text import says_something
 from sandlot.interop.repositories.mutation import BugKind, Mutation, is_bug, mutations
-from sandlot.interop.repositories.suite import GRADED_TEST_S, GRADED_WALL_S, JobResult, Suite, TestJob, TestReport
+from sandlot.interop.repositories.suite import JobResult, Suite, TestJob, TestReport
 
 MAX_FAIL_TO_PASS = 12
 """Tests of one task that the bug breaks and the fix must mend. If it breaks more, the others are not graded."""
@@ -20,10 +20,13 @@ _MAX_SHARE = 0.5
 """A bug that breaks a larger share of the tests near it is seen at first sight."""
 _PER_FUNCTION = 6
 """Tasks about one function."""
-_BATCH = 8
+PLANT_S = 1800.0
+"""Longest time for planting bugs in one package."""
+_BATCH = 16
+"""Bugs of one start of the program that runs tests."""
 _MAX_OTHERS = 15
 _SLOW_TEST_S = 0.3
-_MUTANT_TEST_S = 3.0
+_MUTANT_TEST_S = 2.0
 """Bugs often make endless loops; a test that takes so long is one."""
 _BITS = (True, True, False, True, True)
 """As often as in a grading: some tests change what they are given, and fail the second time."""
@@ -137,32 +140,36 @@ async def plant(
 ) -> list[PlantedBug]:
     """Bugs that make some tests fail and leave others passing. `tried` counts what became of each candidate.
 
-    One batch runs in each suite at a time.
+    One batch runs in each suite at a time. After `PLANT_S` it returns what it has.
     """
     found: list[PlantedBug] = []
     per_place: Counter[str] = Counter()
     queue = candidates(sources, baseline)
-    while len(found) < limit:
-        batches = [_batch(queue, sources, per_place, tried) for _ in suites]
-        if not any(batches):
-            break
-        results: list[list[PlantedBug]] = [[] for _ in suites]
 
-        async def work(number: int, suite: Suite, batch: Sequence[Candidate], into: list[list[PlantedBug]]) -> None:
-            into[number] = await _kept(suite, sources, baseline, guardable, batch, tried)
+    async def work(suite: Suite, batch: Sequence[Candidate], into: list[PlantedBug]) -> None:
+        into += await _kept(suite, sources, baseline, guardable, batch, tried)
 
-        async with anyio.create_task_group() as group:
-            for number, (suite, batch) in enumerate(zip(suites, batches, strict=True)):
-                group.start_soon(work, number, suite, batch, results)
-        for bug in (bug for batch in results for bug in batch):
-            per_place[bug.place] += 1
-            if per_place[bug.place] <= _PER_FUNCTION and len(found) < limit:
-                found.append(bug)
+    with anyio.move_on_after(PLANT_S) as scope:
+        while len(found) < limit:
+            size = min(_BATCH, 1 + (limit - len(found)) // len(suites))
+            batches = [_batch(queue, size, sources, per_place, tried) for _ in suites]
+            if not any(batches):
+                break
+            results: list[list[PlantedBug]] = [[] for _ in suites]
+            async with anyio.create_task_group() as group:
+                for suite, batch, into in zip(suites, batches, results, strict=True):
+                    group.start_soon(work, suite, batch, into)
+            for bug in (bug for batch in results for bug in batch):
+                per_place[bug.place] += 1
+                if per_place[bug.place] <= _PER_FUNCTION and len(found) < limit:
+                    found.append(bug)
+    if scope.cancelled_caught:
+        tried[f"not tried, since {PLANT_S:.0f} s were over"] += sum(1 for _ in queue)
     return found
 
 
 def _batch(
-    queue: Iterator[Candidate], sources: Mapping[str, str], per_place: Counter[str], tried: Counter[str]
+    queue: Iterator[Candidate], size: int, sources: Mapping[str, str], per_place: Counter[str], tried: Counter[str]
 ) -> list[Candidate]:
     batch: list[Candidate] = []
     for candidate in queue:
@@ -172,7 +179,7 @@ def _batch(
             batch.append(candidate)
         else:
             tried["does not parse, or changes nothing"] += 1
-        if len(batch) == _BATCH:
+        if len(batch) == size:
             break
     return batch
 
@@ -185,7 +192,7 @@ async def _kept(
     batch: Sequence[Candidate],
     tried: Counter[str],
 ) -> list[PlantedBug]:
-    """Run each bug's tests twice with other hashes, then as they are graded: on the right source and on the one with the bug."""
+    """Run each bug's tests, then with other hashes as they are graded: on the right source and on the one with the bug."""
     if not batch:
         return []
     jobs = [
@@ -201,42 +208,19 @@ async def _kept(
             bugs.append(bug)
     if not bugs:
         return []
-    jobs = [_job(baseline, [*bug.fail_to_pass, *bug.pass_to_pass], _broken(bug, sources)) for bug in bugs]
-    again = await suite.run(*jobs, hash_seed=1, test_s=_MUTANT_TEST_S)
-    steady = [sure for bug, result in zip(bugs, again, strict=True) if (sure := confirmed(bug, repeated(bug, result)))]
-    repairable = await _repairable(suite, baseline, steady)
-    kept = await _without_marks(suite, sources, repairable)
-    tried["task"] += len(kept)
-    tried["the test of its issue does not fail again with other hashes"] += len(bugs) - len(steady)
-    tried["the test of its issue does not pass on the right source as it is graded"] += len(steady) - len(repairable)
-    tried["doing nothing gets marks, or a test that should pass fails"] += len(repairable) - len(kept)
-    return kept
-
-
-def _broken(bug: PlantedBug, sources: Mapping[str, str]) -> dict[str, str]:
-    return {bug.path: bug.mutation.applied(sources[bug.path])}
-
-
-async def _repairable(suite: Suite, baseline: Baseline, bugs: Sequence[PlantedBug]) -> list[PlantedBug]:
-    """The bugs with the tests that pass on the right source as they are graded."""
-    if not bugs:
-        return []
-    broken = dict.fromkeys(test for bug in bugs for test in bug.fail_to_pass)
-    others = dict.fromkeys(test for bug in bugs for test in bug.pass_to_pass if test not in broken)
-    plan = graded_tests(list(broken), list(others))
-    [fixed] = await suite.run(_job(baseline, plan, {}))
-    right = follows(plan, fixed)
-    return [sure for bug in bugs if (sure := confirmed(bug, right))]
-
-
-async def _without_marks(suite: Suite, sources: Mapping[str, str], bugs: Sequence[PlantedBug]) -> list[PlantedBug]:
-    """The bugs for which an agent that does nothing gets no marks: a test may fail alone and pass after others."""
-    if not bugs:
-        return []
     plans = [graded_tests(bug.fail_to_pass, bug.pass_to_pass) for bug in bugs]
-    jobs = [TestJob(tests=plan, write=_broken(bug, sources), wall_s=GRADED_WALL_S) for bug, plan in zip(bugs, plans, strict=True)]
-    results = await suite.run(*jobs, test_s=GRADED_TEST_S)
-    return [bug for bug, plan, done in zip(bugs, plans, results, strict=True) if earns_nothing(bug, plan, done)]
+    right = [_job(baseline, plan, {}) for plan in plans]
+    broken = [
+        _job(baseline, plan, {bug.path: bug.mutation.applied(sources[bug.path])}) for bug, plan in zip(bugs, plans, strict=True)
+    ]
+    results = await suite.run(*right, *broken, hash_seed=1, test_s=_MUTANT_TEST_S)
+    kept: list[PlantedBug] = []
+    for bug, plan, repaired, unrepaired in zip(bugs, plans, results[: len(bugs)], results[len(bugs) :], strict=True):
+        sure, why = gradable(bug, plan, repaired, unrepaired)
+        tried[why or "task"] += 1
+        if sure is not None:
+            kept.append(sure)
+    return kept
 
 
 def _others(candidate: Candidate, baseline: Baseline) -> list[str]:
@@ -289,33 +273,32 @@ def graded_tests(fail_to_pass: Sequence[str], pass_to_pass: Sequence[str]) -> li
     return [*plan, *((test, None) for test in pass_to_pass)]
 
 
-def follows(plan: Sequence[tuple[str, bool | None]], fixed: JobResult) -> frozenset[str]:
-    """The tests that pass on the right source whenever their added assertion holds, and only then."""
-    there = {report.test for report in fixed.reports}
+def follows(plan: Sequence[tuple[str, bool | None]], done: JobResult, *, repaired: bool = True) -> frozenset[str]:
+    """The tests that do what they should in every round: those with bits pass on the right source if their bit says so.
+
+    On the source with the bug they fail each time; those without bits pass on both.
+    """
+    there = {report.test for report in done.reports}
     ran = [(test, bit) for test, bit in plan if test in there]
-    if fixed.late or [report.test for report in fixed.reports] != [test for test, _ in ran]:
+    if done.late or [report.test for report in done.reports] != [test for test, _ in ran]:
         return frozenset()
     wrong = {
         test
-        for (test, bit), report in zip(ran, fixed.reports, strict=True)
-        if report.outcome != ("failed" if bit is False else "passed")
+        for (test, bit), report in zip(ran, done.reports, strict=True)
+        if report.outcome != ("passed" if bit is None or (bit and repaired) else "failed")
     }
     return frozenset(there - wrong)
 
 
-def repeated(bug: PlantedBug, again: JobResult) -> frozenset[str]:
-    """The tests of a bug that do the same in another run of it."""
-    if again.late or not again.finished:
-        return frozenset()
-    outcomes = again.outcomes()
-    failing = {test for test in bug.fail_to_pass if outcomes.get(test) == "failed"}
-    return frozenset(failing | {test for test in bug.pass_to_pass if outcomes.get(test) == "passed"})
-
-
-def earns_nothing(bug: PlantedBug, plan: Sequence[tuple[str, bool | None]], unrepaired: JobResult) -> bool:
-    """True if a grading of the source with the bug gives no marks for its tests, and all others pass."""
-    right = follows(plan, unrepaired)
-    return unrepaired.finished and right.isdisjoint(bug.fail_to_pass) and right.issuperset(bug.pass_to_pass)
+def gradable(
+    bug: PlantedBug, plan: Sequence[tuple[str, bool | None]], repaired: JobResult, unrepaired: JobResult
+) -> tuple[PlantedBug | None, str]:
+    """The bug with the tests that a repair passes and doing nothing does not; or why it is not kept."""
+    sure = confirmed(bug, follows(plan, repaired))
+    if sure is None:
+        return None, "the test of its issue does not pass on the right source as it is graded"
+    sure = confirmed(sure, follows(plan, unrepaired, repaired=False)) if unrepaired.finished else None
+    return sure, "" if sure else "the test of its issue does not fail each time"
 
 
 def confirmed(bug: PlantedBug, right: frozenset[str]) -> PlantedBug | None:

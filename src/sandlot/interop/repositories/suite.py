@@ -40,6 +40,8 @@ class RepositoryLayout:
     tests: Sequence[str]
     options: Sequence[str] = ()
     """Options of pytest."""
+    environ: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Environment variables of its tests."""
     site: str = ""
     """The folder of its libraries inside of `site/`."""
 
@@ -113,6 +115,7 @@ class Suite:
             "site": list(self.site),
             "test_paths": list(self.layout.tests),
             "options": list(self.layout.options),
+            "environ": dict(self.layout.environ),
             "test_s": test_s,
             "compiled": "/tmp/compiled",  # noqa: S108 - in the sandbox
             "jobs": [

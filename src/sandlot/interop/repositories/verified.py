@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sandlot.core.errors import ConfigError
-from sandlot.interop.repositories.baseline import timed_functions
+from sandlot.interop.repositories.baseline import unsteady_functions
 from sandlot.interop.repositories.planting import follows, graded_tests, guardable_tests
 from sandlot.interop.repositories.suite import GRADED_WALL_S, JobResult, Suite, TestJob
 
@@ -39,13 +39,13 @@ async def find_tests(
         raise ConfigError(f"its tests take more than {_WALL_S:.0f} s")
     require_end(before)
     old = before.outcomes()
-    timed = {f"{path}::{place}" for path, text in texts.items() for place in timed_functions(text)}
+    unsteady = {f"{path}::{place}" for path, text in texts.items() for place in unsteady_functions(text)}
     good = [
         report.test
         for report in after.reports
         if report.outcome == "passed"
         and report.seconds < _SLOW_S
-        and report.test.partition("[")[0] not in timed
+        and report.test.partition("[")[0] not in unsteady
         and report.test.isascii()
         and report.test.isprintable()
     ]
@@ -76,14 +76,14 @@ async def confirm_tests(
     guardable = guardable_tests(texts, failing)
     guarded = [test for test in failing if test in guardable]
     bare = [test for test in failing if test not in guardable]
-    after_plan = graded_tests(guarded, [*bare, *passing])
-    before_plan: list[tuple[str, bool | None]] = [(test, None) for test in (*failing, *passing)]
+    plan = graded_tests(guarded, [*bare, *passing])
     before, after = await suite.run(
-        TestJob(tests=before_plan, wall_s=GRADED_WALL_S), TestJob(tests=after_plan, wall_s=GRADED_WALL_S, write=change)
+        TestJob(tests=plan, wall_s=GRADED_WALL_S), TestJob(tests=plan, wall_s=GRADED_WALL_S, write=change)
     )
     require_end(before)
-    right, old = follows(after_plan, after), before.outcomes()
-    kept = tuple(test for test in failing if test in right and old.get(test) != "passed")
+    right, old = follows(plan, after), before.outcomes()
+    at_times = {report.test for report in before.reports if report.outcome == "passed"}  # some fail only the first time
+    kept = tuple(test for test in failing if test in right and test not in at_times)
     still = tuple(test for test in passing if test in right and old.get(test) == "passed")
     if not kept:
         why = "they fail after the change too" if not right.intersection(failing) else "they pass before the change"

@@ -5,18 +5,17 @@ import pytest
 
 from repair_worlds import LEDGER, TESTS
 from sandlot.core.errors import ConfigError
-from sandlot.interop.repositories.baseline import Baseline, sorted_out, timed_functions
+from sandlot.interop.repositories.baseline import Baseline, sorted_out, unsteady_functions
 from sandlot.interop.repositories.mutation import BugKind
 from sandlot.interop.repositories.package import hidden_tests
 from sandlot.interop.repositories.planting import (
     candidates,
     confirmed,
-    earns_nothing,
     follows,
+    gradable,
     graded_tests,
     guardable_tests,
     judged,
-    repeated,
 )
 from sandlot.interop.repositories.suite import JobResult, TestReport
 from sandlot.interop.repositories.verified import require_end
@@ -117,24 +116,41 @@ def bug():
     return found
 
 
-def test_a_test_that_fails_with_one_hash_seed_only_is_not_used(bug):
-    told, other = bug.report.test, next(test for test in bug.fail_to_pass if test != bug.report.test)
-    again = result((told, "failed"), (other, "passed"), *((test, "passed") for test in bug.pass_to_pass))
-    assert repeated(bug, again) == {told, *bug.pass_to_pass}
-    assert repeated(bug, result((told, "failed"), finished=False)) == set()
-
-
-def test_a_bug_whose_tests_pass_without_repair_when_graded_is_not_kept(bug):
+def graded(bug, *, repaired, passing=()):
+    """What a grading of the bug does; the tests `passing` pass whenever their bit says so."""
     plan = graded_tests(bug.fail_to_pass, bug.pass_to_pass)
-    broken = [(test, "failed" if test in bug.fail_to_pass else "passed") for test, _ in plan]
-    assert earns_nothing(bug, plan, result(*broken))
-    follows_bits = [(test, "failed" if bit is False else "passed") for test, bit in plan]
-    assert not earns_nothing(bug, plan, result(*follows_bits))
-    partly = [
-        each if test == bug.fail_to_pass[0] else kept for each, kept, (test, _) in zip(follows_bits, broken, plan, strict=True)
-    ]
-    assert not earns_nothing(bug, plan, result(*partly))
-    assert not earns_nothing(bug, plan, result(*broken, finished=False))
+    return result(
+        *((test, "passed" if bit is None or (bit and (repaired or test in passing)) else "failed") for test, bit in plan)
+    )
+
+
+def test_a_bug_is_kept_if_a_repair_gets_all_marks_and_doing_nothing_none(bug):
+    plan = graded_tests(bug.fail_to_pass, bug.pass_to_pass)
+    assert gradable(bug, plan, graded(bug, repaired=True), graded(bug, repaired=False)) == (bug, "")
+    assert gradable(bug, plan, graded(bug, repaired=False), graded(bug, repaired=False))[0] is None
+    assert gradable(bug, plan, graded(bug, repaired=True), graded(bug, repaired=True))[0] is None
+    cut_off = replace(graded(bug, repaired=False), finished=False)
+    assert gradable(bug, plan, graded(bug, repaired=True), cut_off)[0] is None
+
+
+def test_a_test_that_passes_without_a_repair_is_not_used(bug):
+    told, other = bug.report.test, next(test for test in bug.fail_to_pass if test != bug.report.test)
+    plan = graded_tests(bug.fail_to_pass, bug.pass_to_pass)
+    sure, _ = gradable(bug, plan, graded(bug, repaired=True), graded(bug, repaired=False, passing={other}))
+    assert sure is not None
+    assert sure.fail_to_pass == (told,)
+    assert gradable(bug, plan, graded(bug, repaired=True), graded(bug, repaired=False, passing={told}))[0] is None
+
+
+def test_a_test_that_fails_only_the_first_time_is_not_used(bug):
+    """In a grading, the bit of the first time may be the one with which it should fail."""
+    told = bug.report.test
+    plan = graded_tests(bug.fail_to_pass, bug.pass_to_pass)
+    unrepaired = list(graded(bug, repaired=False, passing={told}).reports)
+    first = next(place for place, (test, _) in enumerate(plan) if test == told)
+    unrepaired[first] = replace(unrepaired[first], outcome="failed")
+    done = replace(graded(bug, repaired=False), reports=tuple(unrepaired))
+    assert gradable(bug, plan, graded(bug, repaired=True), done)[0] is None
 
 
 def test_a_run_that_was_cut_off_shows_no_failing_tests():
@@ -167,10 +183,34 @@ def test_only_functions_of_the_file_itself_can_be_guarded():
 
 def test_tests_that_fail_in_another_order_or_measure_time_are_left_out():
     text = "import time\ndef test_slow():\n    time.sleep(0)\ndef test_good():\n    pass\n"
-    assert timed_functions(text) == {"test_slow"}
+    assert unsteady_functions(text) == {"test_slow": "measures time"}
     names = ("good", "slow", "flaky", "bad", "skipped")
     first = result(*((f"t.py::test_{name}", "passed" if name in {"good", "slow", "flaky"} else "failed") for name in names))
     again = result(("t.py::test_good", "passed"), ("t.py::test_slow", "passed"), ("t.py::test_flaky", "failed"))
     found = sorted_out(first, again, {"t.py": text})
     assert list(found.seconds) == ["t.py::test_good"]
     assert found.left_out == {"measures time": 1, "fails in another order": 1, "fails on the right source": 2}
+
+
+def test_tests_that_draw_their_input_are_left_out():
+    text = """from hypothesis import given, strategies
+import random
+
+@given(strategies.text())
+def test_drawn(text):
+    pass
+
+class TestMore:
+    @hypothesis.given(1)
+    @hypothesis.settings(max_examples=2)
+    def test_also(self):
+        pass
+
+    def test_shuffled(self):
+        random.shuffle([1])
+
+def test_given_name():
+    pass
+"""
+    why = "draws its input at random"
+    assert unsteady_functions(text) == {"test_drawn": why, "TestMore::test_also": why, "TestMore::test_shuffled": why}

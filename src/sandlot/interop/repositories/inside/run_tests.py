@@ -8,6 +8,7 @@ that holds or does not. A test whose outcome does not follow the bits was not ru
 
 import ast
 import contextlib
+import importlib
 import itertools
 import json
 import os
@@ -225,7 +226,7 @@ def run_job(given, job, out):
         os.setgroups([])
         os.setgid(USER)
         os.setuid(USER)
-    os.environ.update(HOME=home, TMPDIR="/tmp", COLUMNS="80")
+    os.environ.update(HOME=home, TMPDIR="/tmp", COLUMNS="80", **given.get("environ", {}))
     os.chdir(given["root"])
     sys.path[:0] = given["paths"]
     import pytest
@@ -240,6 +241,8 @@ def run_job(given, job, out):
     # `native`: pytest's own tracebacks parse each file anew for each failure, which takes longer than the tests
     options += ["-q", "--rootdir", given["root"], "-o", "addopts=", "--continue-on-collection-errors", "--tb=native"]
     options += given.get("options", ())
+    if any(bit is not None for _, bit in job["tests"]):
+        options += ["--assert=plain"]  # nobody reads what these say, and to rewrite their files takes longer than to run them
     names = sorted({test for test, _ in job["tests"]}) or given["test_paths"]
     if len(names) > 500:  # whole files: thousands of names make a slow start
         names = sorted({name.partition("::")[0] for name in names})
@@ -311,13 +314,24 @@ def result_of(given, job):
     return {"late": late, "seconds": round(time.monotonic() - started, 3), "lines": lines}
 
 
+def make_reachable(folder):
+    """Let the other user pass the folders above this one, which may be a home folder. The sandbox's own copies are changed."""
+    while folder != (folder := os.path.dirname(folder)):
+        with contextlib.suppress(OSError):
+            os.chmod(folder, os.stat(folder).st_mode | 0o011)  # noqa: S103 - to pass, not to list
+
+
 def main():
     """Jobs on standard input; a line for each on standard output."""
     given = json.load(sys.stdin)
     sys.dont_write_bytecode = True
     sys.path += given["site"]
-    import pytest  # noqa: F401 - imported once, before the forks
+    for folder in given["site"]:
+        make_reachable(folder)
+    from _pytest.config import default_plugins
 
+    for plugin in default_plugins:  # imported once, before the forks
+        importlib.import_module(f"_pytest.{plugin}")
     if given.get("compiled"):  # where compiled files of many jobs are kept
         sys.dont_write_bytecode, sys.pycache_prefix = False, given["compiled"]
         os.makedirs(sys.pycache_prefix, exist_ok=True)
