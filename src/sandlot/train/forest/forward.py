@@ -109,7 +109,7 @@ def _hidden(decoder: Decoder, forest: Forest, functions: LayerFunctions, recompu
 
     def again(function: Callable[..., Any], *given: Any) -> Any:
         # Nothing here is random, and keeping the generator's state takes the host longer than a small layer takes the device.
-        return checkpoint(function, *given, use_reentrant=own_pass, preserve_rng_state=False)
+        return cast("Any", checkpoint)(function, *given, use_reentrant=own_pass, preserve_rng_state=False)
 
     def layer(number: int, block: Block, x: Tensor) -> Tensor:
         return functions.outputs(block, x, attend(number, *functions.inputs(block, x, cos, sin)))
