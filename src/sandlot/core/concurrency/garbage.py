@@ -7,7 +7,7 @@ without the collector.
 
 So the clock decides here. Twenty times a second the new objects are set aside (`gc.freeze`), which costs nothing. One time in ten
 they are looked at first; where that finds garbage, as of an author's code that makes cycles, they are looked at every time.
-When memory has doubled, all objects are looked at.
+All objects are looked at when memory or the number of open files has doubled: garbage may hold files, which weigh nothing.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 EVERY_S = 0.05
 """Seconds after which new objects are set aside."""
@@ -27,7 +28,10 @@ THRESHOLDS = (100_000, 1_000_000, 1_000_000)
 """As of `gc.set_threshold`: new objects are collected without the clock too, if a thread makes many while the loop is blocked."""
 MORE_BYTES = 512 * 2**20
 """Memory must also have grown by this much for a collection of all objects, so that a small process has none."""
+MORE_FILES = 256
+"""The same for open files."""
 _STATM = Path("/proc/self/statm")
+_OPEN_FILES = Path("/proc/self/fd")
 
 _num_open = 0
 _before: tuple[int, int, int] = (0, 0, 0)
@@ -54,9 +58,30 @@ def resident_bytes() -> int:
         return 0
 
 
-def must_collect_all(resident: int, after_last: int) -> bool:
-    """Whether memory has doubled since the last collection of all objects, so that their cost is small beside what made them."""
-    return resident >= 2 * after_last and resident - after_last >= MORE_BYTES
+def num_open_files() -> int:
+    """Open files of this process; 0 where the kernel does not say."""
+    try:
+        return sum(1 for _ in _OPEN_FILES.iterdir())
+    except OSError:
+        return 0
+
+
+class Held(NamedTuple):
+    """What this process holds."""
+
+    num_bytes: int
+    num_files: int
+
+
+def held_now() -> Held:
+    """Memory and open files of this process."""
+    return Held(resident_bytes(), num_open_files())
+
+
+def must_collect_all(now: Held, after_last: Held) -> bool:
+    """Whether one has doubled since the last collection of all objects, so that its cost is small beside what made them."""
+    more_bytes, more_files = now.num_bytes - after_last.num_bytes, now.num_files - after_last.num_files
+    return more_bytes >= max(after_last.num_bytes, MORE_BYTES) or more_files >= max(after_last.num_files, MORE_FILES)
 
 
 class _Pace:
@@ -65,7 +90,7 @@ class _Pace:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._timer: asyncio.TimerHandle | None = None
-        self._after_last = resident_bytes()
+        self._after_last = held_now()
         self._num_unseen = 0
 
     def start(self) -> None:
@@ -83,10 +108,10 @@ class _Pace:
         self.start()
 
     def _look(self) -> None:
-        if must_collect_all(resident_bytes(), self._after_last):
+        if must_collect_all(held_now(), self._after_last):
             _unfreeze()
             found = gc.collect()
-            self._after_last = resident_bytes()
+            self._after_last = held_now()
         else:
             found = gc.collect(0)
         self._num_unseen = 0 if found < FOUND else SAMPLED

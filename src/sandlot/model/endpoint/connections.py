@@ -20,6 +20,7 @@ import aiohappyeyeballs
 import anyio
 import anyio.to_thread
 
+from sandlot.core.errors import ConfigError
 from sandlot.model.wire.http_reply import HttpReply, HttpReplyError, ReplyReader
 
 _IDLE_S = 30.0
@@ -184,6 +185,7 @@ class _Connection(asyncio.Protocol):
         self._reader: ReplyReader | None = None
         self._reply: asyncio.Future[HttpReply] | None = None
         self._has_begun = False
+        self._has_ended = False
         self.used_at = 0.0
         self.lost = anyio.Event()
 
@@ -237,6 +239,10 @@ class _Connection(asyncio.Protocol):
             if reply is not None:
                 self._reply.set_result(reply)
 
+    def eof_received(self) -> None:
+        """Called by the loop: the server has sent everything. The connection is closed then."""
+        self._has_ended = True
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the loop."""
         self._opened.discard(self)
@@ -244,8 +250,11 @@ class _Connection(asyncio.Protocol):
         if self._reader is None or self._reply is None or self._reply.done():
             return
         if not self._has_begun:
-            closed = ConnectionResetError("the server closed the connection")
-            self._reply.set_exception(exc if isinstance(exc, OSError) else closed)
+            lost = "the server closed the connection" if exc is None else f"the connection was lost: {exc}"
+            self._reply.set_exception(exc if isinstance(exc, ConnectionError) else ConnectionResetError(lost))
+            return
+        if not self._has_ended:
+            self._reply.set_exception(HttpReplyError("the reply is incomplete: the connection was lost", retryable=True))
             return
         try:
             self._reply.set_result(self._reader.end())
@@ -261,4 +270,7 @@ def _fields(url: SplitResult, headers: Mapping[str, str]) -> bytes:
     host = _host(url)
     host = f"[{host}]" if ":" in host else host
     lines = {"Host": host if url.port is None else f"{host}:{url.port}", **headers}
+    for name, value in lines.items():
+        if not (name.isascii() and name.isprintable() and value.isascii() and value.isprintable()):
+            raise ConfigError(f"header `{name!r}`: its name and value may only have printable ASCII characters")
     return (" HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in lines.items())).encode("ascii")

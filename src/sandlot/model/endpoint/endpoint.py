@@ -8,6 +8,7 @@ import logging
 import os
 import resource
 import socket
+import ssl
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -193,8 +194,10 @@ class Endpoint:
                 return self._error("timeout", f"no complete reply within {self.config.request_s:g} s")
             case TimeoutError():
                 return self._error("connect", f"no connection within {min(self.config.connect_s, self.config.request_s):g} s")
-            case socket.gaierror(errno=socket.EAI_NONAME):
-                return self._error("connect", "unknown host", retryable=False)
+            case socket.gaierror(errno=socket.EAI_NONAME) | ssl.SSLCertVerificationError():
+                certificate = isinstance(error, ssl.SSLCertVerificationError)
+                why = f"the server's certificate is not accepted: {error}" if certificate else "unknown host"
+                return self._error("connect", why, retryable=False)
             case OSError():
                 return self._error("connect", f"{type(error).__name__}: {error}. Is the endpoint running at this address?")
             case _:

@@ -60,6 +60,10 @@ class ReplyReader:
         self._head: _Head | None = None
         self._chunks = bytearray()
         self._in_trailers = False
+        self._num_searched = 0
+        """Bytes of the buffer in which no head ends."""
+        self._num_passed_over = 0
+        """Bytes of interim replies and trailers."""
 
     def feed(self, data: bytes) -> HttpReply | None:
         """The reply, once it is whole; `HttpReplyError` if it cannot become one."""
@@ -87,7 +91,8 @@ class ReplyReader:
     def _read_head(self) -> bool:
         if not self._buffer.startswith(b"HTTP/"[: len(self._buffer)]):
             raise HttpReplyError(f"the reply is not HTTP: it begins with {bytes(self._buffer[:40])!r}")
-        end = _HEAD_END.search(self._buffer, 0, _HEAD_BYTES)
+        end = _HEAD_END.search(self._buffer, max(0, self._num_searched - 3), _HEAD_BYTES)  # 3: an end may have begun there
+        self._num_searched = len(self._buffer) if end is None else 0
         if end is None:
             if len(self._buffer) >= _HEAD_BYTES:
                 raise HttpReplyError(f"the reply is not HTTP: its head is over {_HEAD_BYTES} bytes")
@@ -97,7 +102,10 @@ class ReplyReader:
         if status is None:
             raise HttpReplyError(f"the reply is not HTTP: it begins with {status_line[:80]!r}")
         head = _head_of(int(status[2]), _headers_of(lines), is_old=status[1] == "0")
-        self._head = head if head.status >= 200 else None  # an interim reply is followed by another
+        if head.status >= 200:
+            self._head = head
+        else:
+            self._pass_over(end.end())  # an interim reply is followed by another
         return True
 
     def _read_chunks(self) -> bool:
@@ -131,12 +139,18 @@ class ReplyReader:
 
     def _read_trailers(self) -> bool:
         while (end := self._buffer.find(b"\n")) >= 0:
+            self._pass_over(end + 1)
             is_last = not self._take(end + 1).strip()
             if is_last:
                 return True
         if len(self._buffer) >= _HEAD_BYTES:
             raise HttpReplyError(f"the reply is not HTTP: its trailers are over {_HEAD_BYTES} bytes")
         return False
+
+    def _pass_over(self, num_bytes: int) -> None:
+        self._num_passed_over += num_bytes
+        if self._num_passed_over > _HEAD_BYTES:
+            raise HttpReplyError(f"the reply is not HTTP: its interim replies or trailers are over {_HEAD_BYTES} bytes")
 
     def _take(self, num_bytes: int) -> bytes:
         taken = bytes(self._buffer[:num_bytes])
@@ -147,9 +161,16 @@ class ReplyReader:
         head = self._head
         assert head is not None
         encoding = head.headers.get("content-encoding", "identity").strip().lower()
-        if encoding != "identity":
-            body = self._unpacked(body, encoding)
+        if body and encoding != "identity":
+            body = self._unpacked(body, encoding) if head.status < 300 else self._unpacked_error(body, encoding)
         return HttpReply(head.status, head.headers, body, head.keeps_open and not self._buffer)
+
+    def _unpacked_error(self, body: bytes, encoding: str) -> bytes:
+        """As `_unpacked`, but nothing if that fails: the status says what happened."""
+        try:
+            return self._unpacked(body, encoding)
+        except HttpReplyError:
+            return b""
 
     def _unpacked(self, body: bytes, encoding: str) -> bytes:
         """A body that was compressed though no compression was asked for."""
@@ -161,6 +182,8 @@ class ReplyReader:
         except zlib.error as error:
             raise HttpReplyError(f"the reply cannot be unpacked: {error}", retryable=True) from None
         self._require_size(len(unpacked))
+        if unpacking.unused_data:
+            raise HttpReplyError("the reply cannot be unpacked: something follows what is packed", retryable=True)
         if not unpacking.eof:
             raise HttpReplyError("the reply is incomplete: what is packed in it breaks off", retryable=True)
         return unpacked
@@ -192,14 +215,15 @@ def _head_of(status: int, headers: dict[str, str], *, is_old: bool) -> _Head:
     """How the body is delimited, and whether the connection stays; `is_old` for HTTP/1.0."""
     connection = headers.get("connection", "").lower()
     keeps_open = "keep-alive" in connection if is_old else "close" not in connection
+    if status < 200 or status in {204, 304}:
+        return _Head(status, headers, keeps_open, 0, chunked=False)
     coding = headers.get("transfer-encoding")
     if coding is not None:
+        keeps_open = keeps_open and "content-length" not in headers  # where it ends is in doubt
         if coding.strip().lower() != "chunked":
             raise HttpReplyError(f"the reply is not HTTP: its transfer encoding is {coding[:40]!r}")
         return _Head(status, headers, keeps_open, None, chunked=True)
     length = headers.get("content-length")
-    if status < 200 or status in {204, 304}:
-        return _Head(status, headers, keeps_open, 0, chunked=False)
     if length is None:
         return _Head(status, headers, keeps_open=False, length=None, chunked=False)
     if not (length.isascii() and length.isdigit() and len(length) <= 15):

@@ -1,4 +1,5 @@
 import gc
+import os
 import weakref
 
 import anyio
@@ -6,12 +7,30 @@ import anyio.lowlevel
 import pytest
 
 from sandlot.core.concurrency import garbage
-from sandlot.core.concurrency.garbage import FOUND, MORE_BYTES, THRESHOLDS, must_collect_all, paced_collections, resident_bytes
+from sandlot.core.concurrency.garbage import (
+    FOUND,
+    MORE_BYTES,
+    MORE_FILES,
+    THRESHOLDS,
+    Held,
+    held_now,
+    must_collect_all,
+    paced_collections,
+)
 
 
 class Kept:
     def __init__(self) -> None:
         self.itself = self
+
+
+class KeptFile(Kept):
+    def __init__(self) -> None:
+        super().__init__()
+        self.file = os.open("/dev/null", os.O_RDONLY)
+
+    def __del__(self) -> None:
+        os.close(self.file)
 
 
 async def test_what_was_set_before_is_restored_when_the_last_block_ends():
@@ -61,10 +80,11 @@ async def test_where_one_look_finds_much_garbage_the_next_objects_are_looked_at_
         gc.callbacks.remove(note)
 
 
-async def test_set_aside_garbage_is_collected_when_memory_has_doubled(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("more", [Held(MORE_BYTES, 0), Held(0, MORE_FILES)])
+async def test_set_aside_garbage_is_collected_when_memory_or_open_files_have_doubled(monkeypatch: pytest.MonkeyPatch, more: Held):
     gone = anyio.Event()
-    sizes = iter([0])
-    monkeypatch.setattr(garbage, "resident_bytes", lambda: next(sizes, MORE_BYTES))
+    sizes = iter([Held(0, 0)])
+    monkeypatch.setattr(garbage, "held_now", lambda: next(sizes, more))
     with paced_collections(), anyio.fail_after(10):
         weakref.finalize(Kept(), gone.set)
         gc.freeze()
@@ -81,8 +101,22 @@ async def test_set_aside_garbage_is_collected_when_memory_has_doubled(monkeypatc
     ],
 )
 def test_all_objects_are_looked_at_when_memory_has_doubled_and_grown_much(resident: int, after_last: int, expected: bool):
-    assert must_collect_all(resident, after_last) is expected
+    assert must_collect_all(Held(resident, 0), Held(after_last, 0)) is expected
 
 
-def test_the_memory_of_this_process_is_known():
-    assert resident_bytes() > 2**20
+async def test_files_that_only_garbage_holds_are_closed_in_a_long_run():
+    before, most = held_now().num_files, 0
+    with paced_collections():
+        for number in range(6 * MORE_FILES):
+            KeptFile()
+            if number % 16 == 0:
+                gc.freeze()  # as if they had lived for longer than a tick
+                await anyio.sleep(garbage.EVERY_S / 4)
+                most = max(most, held_now().num_files)
+    gc.collect()
+    assert most - before < 4 * MORE_FILES
+
+
+def test_memory_and_open_files_of_this_process_are_known():
+    assert held_now().num_bytes > 2**20
+    assert held_now().num_files >= 3

@@ -1,5 +1,7 @@
 """Connections are kept and used again, and none is used that the server or a caller has given up."""
 
+import socket
+import struct
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -8,7 +10,9 @@ import anyio
 import anyio.abc
 import pytest
 
+from sandlot.core.errors import ConfigError
 from sandlot.model.endpoint.connections import Connections, ReplyTimeoutError, open_connections
+from sandlot.model.wire.http_reply import HttpReplyError
 
 REPLY = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 Answer = Callable[[anyio.abc.ByteStream, bytes], Awaitable[None]]
@@ -136,3 +140,30 @@ async def test_bytes_that_nobody_asked_for_end_the_connection():
         for _ in range(2):
             assert (await connections.request("POST", "/chat", b"{}")).body == b"ok"
     assert server.num_connections == 2
+
+
+@pytest.mark.parametrize("reset", [False, True])
+async def test_a_reply_that_ends_with_the_connection_is_whole_unless_that_was_lost(reset):
+    async def open_ended(stream: anyio.abc.ByteStream, _request: bytes) -> None:
+        await stream.send(b"HTTP/1.0 200 OK\r\n\r\nhalf")
+        if reset:
+            await anyio.sleep(0.1)  # what was sent arrives first
+            raw = stream.extra(anyio.abc.SocketAttribute.raw_socket)
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        await stream.aclose()
+
+    async with served(open_ended) as (_, connections):
+        if reset:
+            with pytest.raises(HttpReplyError, match="incomplete: the connection was lost") as caught:
+                await connections.request("GET", "/models", None)
+            assert caught.value.retryable
+        else:
+            assert (await connections.request("GET", "/models", None)).body == b"half"
+
+
+async def test_a_header_cannot_bring_another_line():
+    async with open_connections(
+        "http://127.0.0.1:1", {"X-Team": "a\r\nB: 1"}, connect_s=1, reply_s=1, reply_bytes=10
+    ) as connections:
+        with pytest.raises(ConfigError, match="X-Team"):
+            await connections.request("GET", "/", None)

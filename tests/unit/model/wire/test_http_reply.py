@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sandlot.model.wire import http_reply
 from sandlot.model.wire.http_reply import HttpReply, HttpReplyError, ReplyReader
 
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -133,3 +134,53 @@ def test_a_long_reply_in_many_pieces_is_not_read_again_for_each():
     reply = reader.feed(b"\r\n0\r\n\r\n")
     assert reply is not None
     assert reply.body == body
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (b"HTTP/1.1 429 Slow\r\nRetry-After: 3\r\nContent-Encoding: br\r\nContent-Length: 2\r\n\r\nxx", 429),
+        (b"HTTP/1.1 503 No\r\nContent-Encoding: gzip\r\nContent-Length: 0\r\n\r\n", 503),
+        (b"HTTP/1.1 204 Done\r\nTransfer-Encoding: chunked\r\n\r\n", 204),
+    ],
+)
+def test_the_status_counts_where_there_is_no_body_to_read(data, status):
+    reply = ReplyReader(1000).feed(data)
+    assert (reply.status, reply.body) == (status, b"")
+
+
+def test_only_one_packed_body_is_taken():
+    packed = 2 * gzip.compress(b"hello ")
+    head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed)
+    with pytest.raises(HttpReplyError, match="something follows"):
+        ReplyReader(1000).feed(head + packed)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + 20_000 * b"a: b\r\n",
+        10_000 * b"HTTP/1.1 100 Continue\r\n\r\n",
+    ],
+)
+def test_trailers_and_interim_replies_are_bounded(data):
+    with pytest.raises(HttpReplyError, match="interim replies or trailers are over"):
+        ReplyReader(1000).feed(data)
+
+
+def test_a_head_in_many_pieces_is_searched_once(monkeypatch):
+    searched = 0
+
+    class Counting:
+        def search(self, buffer, start, stop):
+            nonlocal searched
+            searched += max(0, min(len(buffer), stop) - start)
+            return head_end.search(buffer, start, stop)
+
+    head_end = http_reply._HEAD_END
+    monkeypatch.setattr(http_reply, "_HEAD_END", Counting())
+    data = b"HTTP/1.1 200 OK\r\n" + 2_000 * b"a: b\r\n" + b"Content-Length: 0\r\n\r\n"
+    reader = ReplyReader(1000)
+    replies = [reader.feed(data[at : at + 4]) for at in range(0, len(data), 4)]
+    assert replies[-1] is not None
+    assert searched < 3 * len(data)
