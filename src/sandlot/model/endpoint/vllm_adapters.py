@@ -107,7 +107,8 @@ class AdaptedTokens:
         return msgspec.structs.replace(sampled, versions=((len(sampled.ids) // 4, adapter.version),))
 
     async def release(self, session: str) -> None:
-        """Do nothing: vLLM has no sessions."""
+        """Report the end of a rollout: vLLM has no sessions, but a router remembers where each rollout is."""
+        await self._tokens.release(session)
 
     async def load(self, version: int, folder: Path) -> None:
         """Load the adapter in `folder` and use it from the next request on.

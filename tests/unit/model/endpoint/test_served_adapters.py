@@ -6,9 +6,10 @@ import pytest
 from fake_engines import FakeEngine
 from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.ports.model import Sampling
+from sandlot.model.endpoint.replicated import open_tokens
 from sandlot.model.endpoint.retry import Patience
 from sandlot.model.endpoint.tokens import RemoteConfig
-from sandlot.model.endpoint.vllm_adapters import open_adapted
+from sandlot.model.endpoint.vllm_adapters import AdaptedTokens, open_adapted
 from sandlot.train.publish import served_config
 from sandlot.train.recipe import Recipe
 from toy_tokens import END, ScriptedTokens, never
@@ -158,6 +159,18 @@ async def test_several_servers_get_every_adapter_and_one_that_comes_back_gets_it
                         newer = await model.sample([len(kept.requests)] * 64, GOOD, stop_ids=[END])
                 assert back.adapters == kept.adapters
                 assert newer.versions == ((3, 2),)
+
+
+async def test_a_rollout_that_ended_is_not_expected_back_at_its_server(tmp_path):
+    async with serving() as one, serving() as other:
+        config = RemoteConfig(model="m", url=f"{one.url},{other.url}", dialect="vllm")
+        async with open_tokens(config, environ={}, patience=Patience(0.0)) as tokens:
+            model = AdaptedTokens(tokens, "run", Patience(0.0))
+            await model.load(1, folder(tmp_path))
+            await model.sample(PROMPT, GOOD, stop_ids=[END], session="a")
+            assert sum(replica.num_waiting for replica in tokens.router.replicas) == 1
+            await model.release("a")
+            assert sum(replica.num_waiting for replica in tokens.router.replicas) == 0
 
 
 async def test_an_adapter_that_no_server_takes_is_an_error(tmp_path):
