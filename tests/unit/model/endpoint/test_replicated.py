@@ -129,6 +129,19 @@ async def test_a_request_that_every_server_answers_with_a_5xx_takes_only_one_dow
         assert is_idle(model.router)
 
 
+async def test_a_request_that_gets_a_5xx_again_and_again_takes_one_server_down_once():
+    async def wait_for_both(_wait_s):
+        await until(lambda: all(replica.is_up for replica in model.router.replicas))
+
+    refusals = [status(500)] * 3
+    patience = Patience(60.0, sleep=wait_for_both)
+    async with FakeEndpoint(refusals) as one, FakeEndpoint(refusals) as other, chats(one, other, patience=patience) as model:
+        await say(model)
+        assert len(one.requests) + len(other.requests) == 7
+        await until(lambda: all(replica.is_up for replica in model.router.replicas))
+        assert sum(replica.generation for replica in model.router.replicas) == 2  # removed and admitted
+
+
 @pytest.mark.parametrize(("answer", "kind"), [(status(400), "bad_request"), (status(401), "auth"), (status(404), "not_found")])
 async def test_a_request_that_is_refused_is_not_sent_to_another(answer, kind):
     async with FakeEndpoint(then=answer) as one, FakeEndpoint(then=answer) as other, chats(one, other) as model:
