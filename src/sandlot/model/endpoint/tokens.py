@@ -17,7 +17,7 @@ from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.ports.model import Sampled, Sampling
 from sandlot.model.endpoint.endpoint import Endpoint, EndpointConfig, PostRequest, open_endpoint
 from sandlot.model.endpoint.retry import Patience
-from sandlot.model.endpoint.secret import public_url, split_urls
+from sandlot.model.endpoint.secret import is_base_url, public_url, split_urls
 from sandlot.model.wire.token_engines import DIALECTS, CompletionRequest, Dialect
 
 _PROBE_IDS = (1, 2, 3)
@@ -74,9 +74,11 @@ class RemoteConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 def remote_config(dialect: Literal["sandlot", "vllm", "sglang"], rest: str) -> RemoteConfig:
     """Parse `NAME@URL` from the command line."""
     model, mark, url = rest.partition("@http")
-    if not mark or not url.startswith(("://", "s://")):
-        raise ConfigError(f"model `{dialect}:{rest}`: write `{dialect}:NAME@http://host:port`")
-    return RemoteConfig(model=model, url="http" + url, dialect=dialect)
+    urls = "http" + url
+    if not mark or not all(map(is_base_url, split_urls(urls))):
+        shown = f"{model}@{public_url(urls)}" if mark else rest
+        raise ConfigError(f"model `{dialect}:{shown}`: write `{dialect}:NAME@http://host:port`")
+    return RemoteConfig(model=model, url=urls, dialect=dialect)
 
 
 @asynccontextmanager

@@ -16,7 +16,7 @@ from sandlot.model.endpoint.replicated import open_replicated_chat, open_replica
 from sandlot.model.endpoint.retry import Patience, listen_for_retries
 from sandlot.model.endpoint.secret import public_url, split_replicas
 from sandlot.model.endpoint.session import RolloutSession, in_session
-from sandlot.model.endpoint.tokens import RemoteConfig
+from sandlot.model.endpoint.tokens import RemoteConfig, remote_config
 from toy_tokens import END, ScriptedTokens, never
 
 PROMPT = list(range(1, 65))
@@ -260,7 +260,44 @@ def test_several_urls_are_one_model_each_and_no_secret_is_shown():
     spec = "m@http://user:secret@one:1/v1?key=abc,https://user:secret@two/v1"
     assert split_replicas(spec) == ["m@http://user:secret@one:1/v1?key=abc", "m@https://user:secret@two/v1"]
     assert public_url(spec.removeprefix("m@")) == "http://one:1/v1,https://two/v1"
-    assert split_replicas("m@http://one/a,b") == ["m@http://one/a,b"]
     assert split_replicas("m") == ["m"]
-    with pytest.raises(ConfigError, match="http://one/v1 is named twice"):
-        split_replicas("m@http://one/v1,http://one/v1")
+
+
+@pytest.mark.parametrize(
+    ("urls", "number"),
+    [
+        ("http://a:8000,", 2),
+        ("http://a:8000,b:8001", 2),
+        ("http://a:8000,,http://b:8001", 2),
+        ("http://a:8000, http://b:8000", 2),
+        ("http://a:8000,http://b:8000 ,http://c", 2),
+        ("http://a:80x,http://b", 1),
+        ("http://one/a,b", 2),
+    ],
+)
+def test_a_list_with_something_else_than_urls_is_refused(urls, number):
+    for parse in (split_replicas, lambda spec: remote_config("sandlot", spec)):
+        with pytest.raises(ConfigError, match=f"number {number} of the list is not a URL; write `http://host:port` for each"):
+            parse(f"m@{urls}")
+
+
+@pytest.mark.parametrize(
+    "urls", ["http://u:pa,ss@one", "http://one/v1,u:pass@two/v1", "http://one, http://u:pass@two?key=pass,ss"]
+)
+def test_a_refused_list_shows_no_secret(urls):
+    with pytest.raises(ConfigError) as caught:
+        split_replicas(f"m@{urls}")
+    assert "pa" not in str(caught.value).partition("number")[0]
+    assert "ss" not in str(caught.value).partition("number")[0]
+
+
+@pytest.mark.parametrize("again", ["http://one/v1", "http://one/v1/", "http://ONE:80/v1", "http://one"])
+def test_a_server_that_is_named_twice_is_refused(again):
+    with pytest.raises(ConfigError, match="is named twice; leave one out"):
+        split_replicas(f"m@http://one/v1,http://two,{again}")
+
+
+@pytest.mark.parametrize("url", ["http://one:80x", "http://", "httpone"])
+def test_one_server_that_is_not_a_url_is_refused(url):
+    with pytest.raises(ConfigError, match="write `vllm:NAME@http://host:port`"):
+        remote_config("vllm", f"m@{url}")
