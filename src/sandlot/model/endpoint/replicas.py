@@ -2,9 +2,9 @@
 
 A replica that refuses connections or answers with a 5xx is down: its rollouts go elsewhere at once, and it is probed until it
 answers again. A request that gets a second 5xx may be to blame itself, so it takes no further replica down, however long it is
-retried. That 5xx, a timeout or a broken reply makes a replica suspect: it is probed first. Every failure that was followed by
-another attempt is reported like a retry. If no replica is up, requests wait and try again until their patience ends; then the
-turn fails on the model's side.
+retried. That 5xx, a timeout, a broken reply, or a refusal of the key or the model makes a replica suspect: it is probed first.
+Every failure that was followed by another attempt is reported like a retry. If no replica is up, requests wait and try again
+until their patience ends; then the turn fails on the model's side.
 """
 
 import logging
@@ -30,7 +30,9 @@ _LONGEST_PROBE_S = 15.0
 """Time between two probes of a replica that is down: at first, and at most."""
 _PROBE_TIMEOUT_S = 10.0
 
-_SUSPECT = frozenset({"server", "timeout", "malformed"})
+_MISFITS = frozenset({"auth", "not_found"})
+"""Kinds of errors that a wrong key or model gives: of one replica perhaps, so another is asked."""
+_SUSPECT = frozenset({"server", "timeout", "malformed"}) | _MISFITS
 """Kinds of errors after which a replica is probed, if they do not take it down."""
 
 Got = TypeVar("Got")
@@ -107,7 +109,8 @@ class Replicas:
                 request.prompt, request.rollout, model=request.model, max_tokens=request.max_tokens, avoid=failed.keys()
             )
             if placed is None:
-                return list(failed.values())[-1] if failed else self.none_up()
+                last_first = list(reversed(failed.values())) or [self.none_up()]
+                return next((error for error in last_first if error.retryable), last_first[0])
             if failed:
                 error = list(failed.values())[-1]
                 report_retry(Retry(attempt=len(failed), kind=error.kind, message=str(error), wait_s=0.0))
@@ -116,7 +119,7 @@ class Replicas:
                 finish(placed, got)
                 expected = min(placed.hit.tokens, placed.num_tokens)
                 return got, TurnReplica(name=self.router.replicas[placed.number].name, expected_tokens=expected)
-            if not got.retryable and got.kind != "connect":
+            if not got.retryable and got.kind != "connect" and got.kind not in _MISFITS:
                 return got  # the request itself is refused
             self._blame(placed.number, got, kinds)
             kinds.add(got.kind)

@@ -21,8 +21,9 @@ from sandlot.model.endpoint.replicas import PROBE_S, Replicas, RoutedRequest, op
 from sandlot.model.endpoint.retry import Patience
 from sandlot.model.endpoint.secret import public_url
 from sandlot.model.endpoint.session import current_session
-from sandlot.model.endpoint.tokens import InModel, RemoteConfig, RemoteTokens, examine_server, open_remote
+from sandlot.model.endpoint.tokens import InModel, RemoteConfig, RemoteTokens, examine_server, open_remote, parse_models
 from sandlot.model.routing.router import PlacedRequest, Router, RouterConfig
+from sandlot.model.wire.failure import short_line
 
 _ONCE = Patience(0.0)
 """For one replica: `Replicas` itself tries another."""
@@ -223,7 +224,7 @@ async def open_replicated_chat(
         router = Router([public_url(config.url) for config in configs], routing)
         opening = open_replicas(
             router,
-            lambda number: _check_chat(chats[number]),
+            lambda number: _probe_chat(chats[number]),
             patience=patience or Patience(configs[0].patience_s),
             down=[number for number, why in enumerate(wrong) if why is not None],
             probe_s=probe_s,
@@ -262,10 +263,32 @@ class ReplicatedChat:
         self.router.finish(placed, num_sampled=reply.usage.completion_tokens)
 
 
+async def _probe_chat(chat: OpenAIChat) -> str | None:
+    """Why the server cannot serve now, else None."""
+    try:
+        return await _check_chat(chat)
+    except ConfigError as error:
+        return str(error)
+
+
 async def _check_chat(chat: OpenAIChat) -> str | None:
-    """Why the server cannot serve. Some have no list of models: any answer but a failure will do."""
-    error = await chat.endpoint.get_once("/models", lambda _reply: None)
-    return str(error) if error is not None and error.kind in {"connect", "server", "timeout"} else None
+    """Why the server does not answer, else None; `ConfigError` if it refuses the key, or lists other models.
+
+    Some have no list of models: any other answer will do.
+    """
+    models = await chat.endpoint.get_once("/models", parse_models)
+    if isinstance(models, ModelError):
+        if models.kind == "auth":
+            raise ConfigError(str(models))
+        return str(models) if models.kind in {"connect", "server", "timeout"} else None
+    names = [model.id for model in models]
+    is_listed = any(chat.config.model in {name, name.partition(":")[0]} for name in names)  # NAME may stand for NAME:latest
+    if names and not is_listed and chat.config.dialect == "openai":  # Anthropic lists a page, without the short names
+        raise ConfigError(
+            f"{chat.name}: the server has no model `{chat.config.model}`; it has: {short_line(', '.join(names[:20]))}. "
+            "Write one of these names, or leave the server out"
+        )
+    return None
 
 
 # -- both --------------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from fake_endpoint import Answer, FakeEndpoint, says, status
+from fake_endpoint import Answer, FakeEndpoint, lists, says, status
 from fake_engines import FakeEngine
 from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.ports.model import Sampling
@@ -142,15 +142,51 @@ async def test_a_request_that_gets_a_5xx_again_and_again_takes_one_server_down_o
         assert sum(replica.generation for replica in model.router.replicas) == 2  # removed and admitted
 
 
-@pytest.mark.parametrize(("answer", "kind"), [(status(400), "bad_request"), (status(401), "auth"), (status(404), "not_found")])
-async def test_a_request_that_is_refused_is_not_sent_to_another(answer, kind):
+@pytest.mark.parametrize(
+    ("answer", "kind", "num_asked"), [(status(400), "bad_request", 1), (status(401), "auth", 2), (status(404), "not_found", 2)]
+)
+async def test_a_request_that_is_refused_is_sent_to_another_only_if_the_server_may_be_to_blame(answer, kind, num_asked):
     async with FakeEndpoint(then=answer) as one, FakeEndpoint(then=answer) as other, chats(one, other) as model:
         with pytest.raises(ModelError) as caught:
             await say(model)
         assert caught.value.kind == kind
-        assert len(one.requests) + len(other.requests) == 1
+        assert len(one.requests) + len(other.requests) == num_asked
         assert all(replica.is_up for replica in model.router.replicas)
         assert is_idle(model.router)
+
+
+@pytest.mark.parametrize("refusal", [401, 403, 404])
+async def test_a_server_that_no_longer_takes_the_key_or_the_model_is_left_until_it_does(refusal):
+    async with FakeEndpoint(then=status(refusal), listing=lists("m")) as one, FakeEndpoint() as other, chats(one, other) as model:
+        one.listing = lists("another") if refusal == 404 else status(refusal)
+        assert (await say(model)).replica.name == other.url
+        await until(lambda: not model.router.replicas[0].is_up)
+        one.listing = lists("m")
+        await until(lambda: model.router.replicas[0].is_up)
+
+
+async def test_a_server_that_refuses_the_key_does_not_end_a_request_that_another_may_answer_later():
+    soon = Patience(60.0, draw=lambda _low, _high: 0.0)
+    busy, refusing = FakeEndpoint([status(429)]), FakeEndpoint(then=status(401))
+    async with busy as one, refusing as other, chats(one, other, patience=soon) as model:
+        assert (await say(model)).replica.name == one.url
+
+
+@pytest.mark.parametrize(
+    ("listing", "named"),
+    [(status(401), "answered 401"), (status(403), "answered 403"), (lists("a", "b"), "has no model `m`; it has: a, b")],
+)
+async def test_a_chat_server_that_refuses_the_key_or_lists_other_models_is_refused_when_it_is_opened(listing, named):
+    async with FakeEndpoint() as one, FakeEndpoint(listing=listing) as other:
+        with pytest.raises(ConfigError, match=named):
+            async with chats(one, other):
+                pass
+
+
+@pytest.mark.parametrize("listing", [lists("m"), lists("a", "m:latest"), lists(), Answer(b"hello"), status(404), status(405)])
+async def test_a_chat_server_that_lists_the_model_or_has_no_list_serves(listing):
+    async with FakeEndpoint(listing=listing) as one, FakeEndpoint(listing=listing) as other, chats(one, other) as model:
+        assert all(replica.is_up for replica in model.router.replicas)
 
 
 @pytest.mark.parametrize("answer", [status(429, {"Retry-After": "60"}), Answer(b'{"choices"', cut=True)], ids=["busy", "cut"])
