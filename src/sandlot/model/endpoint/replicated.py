@@ -23,7 +23,7 @@ from sandlot.model.endpoint.secret import public_url
 from sandlot.model.endpoint.session import current_session
 from sandlot.model.endpoint.tokens import InModel, RemoteConfig, RemoteTokens, examine_server, open_remote, parse_models
 from sandlot.model.routing.router import PlacedRequest, Router, RouterConfig
-from sandlot.model.wire.failure import short_line
+from sandlot.model.wire.failure import is_unavailable, short_line
 
 _ONCE = Patience(0.0)
 """For one replica: `Replicas` itself tries another."""
@@ -170,18 +170,27 @@ class ReplicatedTokens:
         return ReplicatedTokens(self._servers, self._replicas, name)
 
     async def post_to_all(self, path: str, body: bytes) -> list[ModelError | None]:
-        """POST to each server that is up; what failed, else None. One that cannot be reached is down, unless it is the last."""
+        """POST to each server that is up; what failed, else None. One that is unavailable is down, unless all are."""
         errors: dict[int, ModelError | None] = {}
         while more := [number for number in self._numbers_up() if number not in errors]:  # one may come back meanwhile
             errors[more[0]] = await self._post(more[0], path, body)
-        if any(error is None or error.kind != "connect" for error in errors.values()):
-            for number in [number for number, error in errors.items() if error is not None and error.kind == "connect"]:
+        lost = [number for number, error in errors.items() if error is not None and is_unavailable(error)]
+        if len(lost) < len(errors):
+            for number in lost:
                 self._replicas.remove(number, str(errors.pop(number)))
         return list(errors.values()) or [self._replicas.none_up()]
 
     async def list_models(self) -> list[InModel]:
         """The models and adapters of all servers that are up."""
-        return [model for number in self._numbers_up() for model in await self._servers[number].list_models()]
+        found: dict[int, list[InModel]] = {}
+        for number in self._numbers_up():
+            try:
+                found[number] = await self._servers[number].list_models()
+            except ModelError as error:
+                self._replicas.remove(number, str(error))
+        if not found:
+            raise self._replicas.none_up()
+        return [model for models in found.values() for model in models]
 
     def prepare_with(self, load: Callable[[RemoteTokens], Awaitable[ModelError | None]]) -> None:
         """Call `load` with a server that comes back; it gets requests only if that does not fail."""
