@@ -86,6 +86,7 @@ class FakeEndpoint:
         self.answers = list(answers)
         self.listing = listing or status(404)
         """The answer to `GET {url}/models`."""
+        self.num_listed = 0
         self.then = says("ok") if then is None else then
         self.latency_s = latency_s
         self.keep = keep
@@ -135,6 +136,7 @@ class FakeEndpoint:
             self.at_once -= 1
 
     async def _list(self, http: web.Request) -> web.StreamResponse:
+        self.num_listed += 1
         return await self._send(http, self.listing)
 
     async def _send(self, http: web.Request, answer: Answer) -> web.StreamResponse:

@@ -103,7 +103,7 @@ class _TokenServers:
         wrong: list[str | None] = []
         for number in range(len(self.configs)):
             try:
-                self.tokens[number] = await self._examine(number)
+                self.tokens[number] = (await self._examine(number)).over(self._endpoints[number])
                 wrong.append(None)
             except ModelError as error:
                 wrong.append(str(error))
@@ -121,11 +121,11 @@ class _TokenServers:
         missing = await self.prepare(found) if self.prepare is not None else None
         if missing is not None:
             return str(missing)
-        self.tokens[number] = found
+        self.tokens[number] = found.over(self._endpoints[number])
         return None
 
     async def _examine(self, number: int) -> RemoteTokens:
-        found = await examine_server(self._endpoints[number], self.configs[number], self._sampling)
+        found = await examine_server(self._endpoints[number].for_probes(), self.configs[number], self._sampling)
         if found.cache_tokens is not None:
             self.router.resize(number, found.cache_tokens)
         return found
@@ -228,12 +228,13 @@ async def open_replicated_chat(
     """Open a chat model with several servers."""
     async with AsyncExitStack() as stack:
         chats = [await stack.enter_async_context(open_openai(each, environ=environ, patience=_ONCE)) for each in configs]
-        wrong = [await _check_chat(chat) for chat in chats]
+        probes = [OpenAIChat(chat.config, chat.endpoint.for_probes()) for chat in chats]
+        wrong = [await _check_chat(probe) for probe in probes]
         _require_one(configs[0].name, wrong)
         router = Router([public_url(config.url) for config in configs], routing)
         opening = open_replicas(
             router,
-            lambda number: _probe_chat(chats[number]),
+            lambda number: _probe_chat(probes[number]),
             patience=patience or Patience(configs[0].patience_s),
             down=[number for number, why in enumerate(wrong) if why is not None],
             probe_s=probe_s,

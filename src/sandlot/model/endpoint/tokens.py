@@ -140,6 +140,12 @@ class RemoteTokens:
         """The same model with an adapter that is loaded in its server."""
         return RemoteTokens(self.endpoint, self._dialect, name, self.context, adapter=True)
 
+    def over(self, endpoint: Endpoint) -> "RemoteTokens":
+        """The same model with other connections to its server."""
+        return RemoteTokens(
+            endpoint, self._dialect, self._model, self.context, adapter=self._adapter, cache_tokens=self.cache_tokens
+        )
+
     async def sample(self, ids: Sequence[int], sampling: Sampling, *, stop_ids: Sequence[int] = (), session: str = "") -> Sampled:
         """Continue exactly these ids. Cancelling closes the connection, which cancels the request in the server."""
         request = self.request(ids, sampling, stop_ids, session)

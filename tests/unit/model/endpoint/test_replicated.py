@@ -1,6 +1,6 @@
 """Models with several servers, over real HTTP: who gets a request, and what happens when a server fails, dies and comes back."""
 
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import anyio
 import pytest
@@ -196,6 +196,23 @@ async def test_a_busy_server_and_a_broken_reply_send_the_request_elsewhere_witho
         await anyio.wait_all_tasks_blocked()
         assert model.router.replicas[0].is_up
         assert (await say(model)).replica.name in {one.url, other.url}
+
+
+async def test_a_probe_does_not_wait_for_the_requests_under_way():
+    hang, cut = Answer(hang=True), Answer(b'{"choices"', cut=True)
+    async with FakeEndpoint([hang, cut, hang]) as one:
+        configs = [OpenAIConfig(model="m", url=url, at_once=2) for url in (one.url, DEAD)]
+        async with open_replicated_chat(configs, environ={}, patience=Patience(0.0)) as model, anyio.create_task_group() as group:
+
+            async def ask():
+                with suppress(ModelError):
+                    await say(model)
+
+            for _ in range(3):  # the third takes the slot of the one whose reply is cut
+                group.start_soon(ask)
+            await until(lambda: len(one.requests) == 3)
+            await until(lambda: one.num_listed == 2)  # when it was opened, and now
+            group.cancel_scope.cancel()
 
 
 async def test_if_no_server_is_up_requests_wait_for_one():
