@@ -63,6 +63,11 @@ def status(number: int, headers: dict[str, str] | None = None, /, **error: objec
     return Answer(json.dumps(body).encode(), number, headers or {})
 
 
+def lists(*names: str) -> Answer:
+    """A list of models."""
+    return Answer(json.dumps({"data": [{"id": name} for name in names]}).encode())
+
+
 Reaction = Callable[[Request], Answer]
 
 
@@ -70,9 +75,18 @@ class FakeEndpoint:
     """Serves `POST {url}/chat/completions` for as long as the context lives, and remembers what it was asked."""
 
     def __init__(
-        self, answers: Iterable[Answer] = (), *, then: Answer | Reaction | None = None, latency_s: float = 0.0, keep: bool = True
+        self,
+        answers: Iterable[Answer] = (),
+        *,
+        then: Answer | Reaction | None = None,
+        latency_s: float = 0.0,
+        keep: bool = True,
+        listing: Answer | None = None,
     ):
         self.answers = list(answers)
+        self.listing = listing or status(404)
+        """The answer to `GET {url}/models`."""
+        self.num_listed = 0
         self.then = says("ok") if then is None else then
         self.latency_s = latency_s
         self.keep = keep
@@ -88,6 +102,7 @@ class FakeEndpoint:
         app = web.Application(client_max_size=2**30)
         app.router.add_post("/v1/chat/completions", self._serve)
         app.router.add_post("/v1/messages", self._serve)
+        app.router.add_get("/v1/models", self._list)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1, handle_signals=False)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0, backlog=8192)
@@ -119,6 +134,10 @@ class FakeEndpoint:
             return await self._send(http, answer)
         finally:
             self.at_once -= 1
+
+    async def _list(self, http: web.Request) -> web.StreamResponse:
+        self.num_listed += 1
+        return await self._send(http, self.listing)
 
     async def _send(self, http: web.Request, answer: Answer) -> web.StreamResponse:
         if answer.hang:

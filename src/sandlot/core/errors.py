@@ -102,14 +102,24 @@ class ModelError(SandlotError):
 
     side = Side.MODEL
 
-    def __init__(self, message: str, *, kind: str = "crash", retryable: bool = False, retry_after_s: float | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: str = "crash",
+        retryable: bool = False,
+        retry_after_s: float | None = None,
+        status: int | None = None,
+    ) -> None:
         super().__init__(message, kind=kind)
         self.retryable = retryable
         self.retry_after_s = retry_after_s
+        self.status = status
+        """Of the endpoint's answer, if that was an error."""
 
     def with_message(self, message: str) -> "ModelError":
         """The same error with another message, and without its cause."""
-        return ModelError(message, kind=self.kind, retryable=self.retryable, retry_after_s=self.retry_after_s)
+        return ModelError(message, kind=self.kind, retryable=self.retryable, retry_after_s=self.retry_after_s, status=self.status)
 
 
 class GradeError(SandlotError):

@@ -7,7 +7,6 @@ import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Literal
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -19,7 +18,7 @@ from sandlot.core.trace import Message
 from sandlot.core.types import Json
 from sandlot.model.endpoint.endpoint import Endpoint, EndpointConfig, PostRequest, open_endpoint
 from sandlot.model.endpoint.retry import Patience
-from sandlot.model.endpoint.secret import KEY_VARIABLES, key_from, public_url
+from sandlot.model.endpoint.secret import KEY_VARIABLES, is_base_url, key_from, public_url
 from sandlot.model.wire.anthropic_client import messages_request, parse_messages_reply
 from sandlot.model.wire.openai_client import parse_reply, request_body
 
@@ -58,12 +57,7 @@ class OpenAIConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     def __post_init__(self) -> None:
         if not self.model:
             raise ConfigError("the model has no name; write `openai:NAME@URL`")
-        try:
-            parts = urlsplit(self.url)
-            usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-        except ValueError:
-            usable = False
-        if not usable:
+        if not is_base_url(self.url):
             raise ConfigError(
                 f"model `{self.model}`: {public_url(self.url)!r} is not an http(s) base URL; write `openai:NAME@http://host:port/v1`"
             )

@@ -105,15 +105,25 @@ class Connections:
 
         `OSError` if there is no connection, or it ended before the reply began; `TimeoutError` if there was none in time;
         `ReplyTimeoutError` for no whole reply in time; `UnicodeError` for a host that is no name; `HttpReplyError` for a reply
-        that cannot be used.
+        that cannot be used. If a kept connection ends before the reply began, the request is sent once more, on a new one.
         """
         if self._fields is None:
             self._fields = _fields(self._url, self._headers)
         head = f"{method} {self._path}{path}{self._query}".encode() + self._fields
         head += b"\r\n" if body is None else b"Content-Length: %d\r\n\r\n" % len(body)
-        connection = self._take_idle() or await self._connect()
+        request = head + body if body else head
+        kept = self._take_idle()
+        if kept is not None:
+            try:
+                return await self._exchange(kept, request)
+            except OSError:
+                pass  # servers close idle connections, and may do so just as a request is sent: the server itself may be well
+        return await self._exchange(await self._connect(), request)
+
+    async def _exchange(self, connection: "_Connection", request: bytes) -> HttpReply:
+        """Send a request over this connection, and keep it afterwards if that is possible."""
         try:
-            reply = await connection.exchange(head + body if body else head, ReplyReader(self._reply_bytes), self._reply_s)
+            reply = await connection.exchange(request, ReplyReader(self._reply_bytes), self._reply_s)
         except BaseException:
             connection.abort()
             raise

@@ -124,6 +124,10 @@ class Endpoint:
     def __repr__(self) -> str:
         return f"Endpoint({self.name!r})"
 
+    def for_probes(self) -> "Endpoint":
+        """The same server with a slot of its own: what is asked there does not wait for the requests under way."""
+        return Endpoint(msgspec.structs.replace(self.config, at_once=1), self._connections, self._secrets, self._patience)
+
     async def post(self, path: str, body: bytes, read: Callable[[bytes], Got]) -> Got:
         """POST, and parse the reply with `read`. Transient failures are retried; `listen_for_retries` reports each retry."""
         return await self._request("POST", path, body, read)

@@ -1,14 +1,15 @@
 """Several servers of one model: each request goes to the one that the router chooses, and to another if that one fails.
 
 A replica that refuses connections or answers with a 5xx is down: its rollouts go elsewhere at once, and it is probed until it
-answers again. A request that a second replica answers with a 5xx may be to blame itself, so it takes no further replica down. A
-timeout or a broken reply makes a replica suspect: it is probed first. Every failure that was followed by another attempt is
-reported like a retry. If no replica is up, requests wait and try again until their patience ends; then the turn fails on the
-model's side.
+answers again. A request that gets a second 5xx may be to blame itself, so it takes no further replica down, however long it is
+retried. That 5xx, a timeout, a broken reply, or a refusal of the key or the model makes a replica suspect: it is probed first.
+Every failure that was followed by another attempt is reported like a retry. If no replica is up, requests wait and try again
+until their patience ends; then the turn fails on the model's side.
 """
 
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from math import inf
@@ -29,10 +30,10 @@ _LONGEST_PROBE_S = 15.0
 """Time between two probes of a replica that is down: at first, and at most."""
 _PROBE_TIMEOUT_S = 10.0
 
-_DEAD = frozenset({"connect", "server"})
-"""Kinds of errors that take a replica down."""
-_SUSPECT = frozenset({"timeout", "malformed"})
-"""Kinds of errors after which it is probed."""
+_MISFITS = frozenset({"auth", "not_found"})
+"""Kinds of errors that a wrong key or model gives: of one replica perhaps, so another is asked."""
+_SUSPECT = frozenset({"server", "timeout", "malformed"}) | _MISFITS
+"""Kinds of errors after which a replica is probed, if they do not take it down."""
 
 Got = TypeVar("Got")
 Check = Callable[[int], Awaitable[str | None]]
@@ -91,22 +92,25 @@ class Replicas:
         finish: Callable[[PlacedRequest, Got], None],
     ) -> tuple[Got, TurnReplica]:
         """The reply of the first replica that gives one, and which it was. `finish` tells the router about the reply."""
-        return await call_with_retries(self._patience, lambda: self._try_each(request, attempt, finish))
+        kinds: set[str] = set()
+        return await call_with_retries(self._patience, lambda: self._try_each(request, attempt, finish, kinds))
 
     async def _try_each(
         self,
         request: RoutedRequest,
         attempt: Callable[[int], Awaitable[Got | ModelError]],
         finish: Callable[[PlacedRequest, Got], None],
+        kinds: set[str],
     ) -> tuple[Got, TurnReplica] | ModelError:
-        """Try one replica after another until one replies; the last error if none does."""
+        """Try one replica after another until one replies; the last error if none does. `kinds` are those of all its errors."""
         failed: dict[int, ModelError] = {}
         while True:
             placed = self.router.place(
                 request.prompt, request.rollout, model=request.model, max_tokens=request.max_tokens, avoid=failed.keys()
             )
             if placed is None:
-                return list(failed.values())[-1] if failed else self.none_up()
+                last_first = list(reversed(failed.values())) or [self.none_up()]
+                return next((error for error in last_first if error.retryable), last_first[0])
             if failed:
                 error = list(failed.values())[-1]
                 report_retry(Retry(attempt=len(failed), kind=error.kind, message=str(error), wait_s=0.0))
@@ -115,9 +119,10 @@ class Replicas:
                 finish(placed, got)
                 expected = min(placed.hit.tokens, placed.num_tokens)
                 return got, TurnReplica(name=self.router.replicas[placed.number].name, expected_tokens=expected)
-            if not got.retryable and got.kind != "connect":
+            if not got.retryable and got.kind != "connect" and got.kind not in _MISFITS:
                 return got  # the request itself is refused
-            self._blame(placed.number, got, failed)
+            self._blame(placed.number, got, kinds)
+            kinds.add(got.kind)
             failed[placed.number] = got
 
     async def _attempt(self, placed: PlacedRequest, attempt: Callable[[int], Awaitable[Got | ModelError]]) -> Got | ModelError:
@@ -130,12 +135,17 @@ class Replicas:
             self.router.withdraw(placed)
         return got
 
-    def _blame(self, number: int, error: ModelError, failed: dict[int, ModelError]) -> None:
+    def _blame(self, number: int, error: ModelError, earlier: AbstractSet[str]) -> None:
+        """`earlier` are the kinds of errors that the same request got before."""
         self.router.replicas[number].num_failed += 1
-        refused_before = error.kind == "server" and any(other.kind == "server" for other in failed.values())
-        if error.kind in _DEAD and not refused_before:
+        if error.kind == "connect" or (error.kind == "server" and "server" not in earlier):
             self.remove(number, str(error))
-        elif error.kind in _SUSPECT and number not in self._probed:
+        elif error.kind in _SUSPECT:
+            self._suspect(number)
+
+    def _suspect(self, number: int) -> None:
+        """Probe a replica, unless that is under way."""
+        if number not in self._probed:
             self._probed.add(number)
             self._probe(number)
 
@@ -149,9 +159,7 @@ class Replicas:
         if self.router.replicas[number].is_up:
             _log.warning("a replica is down", extra={"replica": self.router.replicas[number].name, "why": why})
             self.router.remove(number)
-        if number not in self._probed:
-            self._probed.add(number)
-            self._probe(number)
+        self._suspect(number)
 
     async def probe_all(self, numbers: MemoryObjectReceiveStream[int]) -> None:
         """Probe replicas as their numbers come."""

@@ -21,8 +21,9 @@ from sandlot.model.endpoint.replicas import PROBE_S, Replicas, RoutedRequest, op
 from sandlot.model.endpoint.retry import Patience
 from sandlot.model.endpoint.secret import public_url
 from sandlot.model.endpoint.session import current_session
-from sandlot.model.endpoint.tokens import InModel, RemoteConfig, RemoteTokens, examine_server, open_remote
+from sandlot.model.endpoint.tokens import InModel, RemoteConfig, RemoteTokens, examine_server, open_remote, parse_models
 from sandlot.model.routing.router import PlacedRequest, Router, RouterConfig
+from sandlot.model.wire.failure import is_unavailable, short_line
 
 _ONCE = Patience(0.0)
 """For one replica: `Replicas` itself tries another."""
@@ -102,7 +103,7 @@ class _TokenServers:
         wrong: list[str | None] = []
         for number in range(len(self.configs)):
             try:
-                self.tokens[number] = await self._examine(number)
+                self.tokens[number] = (await self._examine(number)).over(self._endpoints[number])
                 wrong.append(None)
             except ModelError as error:
                 wrong.append(str(error))
@@ -120,11 +121,11 @@ class _TokenServers:
         missing = await self.prepare(found) if self.prepare is not None else None
         if missing is not None:
             return str(missing)
-        self.tokens[number] = found
+        self.tokens[number] = found.over(self._endpoints[number])
         return None
 
     async def _examine(self, number: int) -> RemoteTokens:
-        found = await examine_server(self._endpoints[number], self.configs[number], self._sampling)
+        found = await examine_server(self._endpoints[number].for_probes(), self.configs[number], self._sampling)
         if found.cache_tokens is not None:
             self.router.resize(number, found.cache_tokens)
         return found
@@ -169,18 +170,27 @@ class ReplicatedTokens:
         return ReplicatedTokens(self._servers, self._replicas, name)
 
     async def post_to_all(self, path: str, body: bytes) -> list[ModelError | None]:
-        """POST to each server that is up; what failed, else None. One that cannot be reached is down, unless it is the last."""
+        """POST to each server that is up; what failed, else None. One that is unavailable is down, unless all are."""
         errors: dict[int, ModelError | None] = {}
         while more := [number for number in self._numbers_up() if number not in errors]:  # one may come back meanwhile
             errors[more[0]] = await self._post(more[0], path, body)
-        if any(error is None or error.kind != "connect" for error in errors.values()):
-            for number in [number for number, error in errors.items() if error is not None and error.kind == "connect"]:
+        lost = [number for number, error in errors.items() if error is not None and is_unavailable(error)]
+        if len(lost) < len(errors):
+            for number in lost:
                 self._replicas.remove(number, str(errors.pop(number)))
         return list(errors.values()) or [self._replicas.none_up()]
 
     async def list_models(self) -> list[InModel]:
         """The models and adapters of all servers that are up."""
-        return [model for number in self._numbers_up() for model in await self._servers[number].list_models()]
+        found: dict[int, list[InModel]] = {}
+        for number in self._numbers_up():
+            try:
+                found[number] = await self._servers[number].list_models()
+            except ModelError as error:
+                self._replicas.remove(number, str(error))
+        if not found:
+            raise self._replicas.none_up()
+        return [model for models in found.values() for model in models]
 
     def prepare_with(self, load: Callable[[RemoteTokens], Awaitable[ModelError | None]]) -> None:
         """Call `load` with a server that comes back; it gets requests only if that does not fail."""
@@ -218,12 +228,13 @@ async def open_replicated_chat(
     """Open a chat model with several servers."""
     async with AsyncExitStack() as stack:
         chats = [await stack.enter_async_context(open_openai(each, environ=environ, patience=_ONCE)) for each in configs]
-        wrong = [await _check_chat(chat) for chat in chats]
+        probes = [OpenAIChat(chat.config, chat.endpoint.for_probes()) for chat in chats]
+        wrong = [await _check_chat(probe) for probe in probes]
         _require_one(configs[0].name, wrong)
         router = Router([public_url(config.url) for config in configs], routing)
         opening = open_replicas(
             router,
-            lambda number: _check_chat(chats[number]),
+            lambda number: _probe_chat(probes[number]),
             patience=patience or Patience(configs[0].patience_s),
             down=[number for number, why in enumerate(wrong) if why is not None],
             probe_s=probe_s,
@@ -262,10 +273,32 @@ class ReplicatedChat:
         self.router.finish(placed, num_sampled=reply.usage.completion_tokens)
 
 
+async def _probe_chat(chat: OpenAIChat) -> str | None:
+    """Why the server cannot serve now, else None."""
+    try:
+        return await _check_chat(chat)
+    except ConfigError as error:
+        return str(error)
+
+
 async def _check_chat(chat: OpenAIChat) -> str | None:
-    """Why the server cannot serve. Some have no list of models: any answer but a failure will do."""
-    error = await chat.endpoint.get_once("/models", lambda _reply: None)
-    return str(error) if error is not None and error.kind in {"connect", "server", "timeout"} else None
+    """Why the server does not answer, else None; `ConfigError` if it refuses the key, or lists other models.
+
+    Some have no list of models: any other answer will do.
+    """
+    models = await chat.endpoint.get_once("/models", parse_models)
+    if isinstance(models, ModelError):
+        if models.kind == "auth":
+            raise ConfigError(str(models))
+        return str(models) if models.kind in {"connect", "server", "timeout"} else None
+    names = [model.id for model in models]
+    is_listed = any(chat.config.model in {name, name.partition(":")[0]} for name in names)  # NAME may stand for NAME:latest
+    if names and not is_listed and chat.config.dialect == "openai":  # Anthropic lists a page, without the short names
+        raise ConfigError(
+            f"{chat.name}: the server has no model `{chat.config.model}`; it has: {short_line(', '.join(names[:20]))}. "
+            "Write one of these names, or leave the server out"
+        )
+    return None
 
 
 # -- both --------------------------------------------------------------------------------------------------------------

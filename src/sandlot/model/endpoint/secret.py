@@ -55,21 +55,43 @@ def split_replicas(spec: str) -> list[str]:
 
 
 def split_urls(urls: str) -> list[str]:
-    """`URL,URL,...` as a list; `ConfigError` if one is named twice."""
-    each = _split(urls)
-    twice = next((url for number, url in enumerate(each) if url in each[:number]), None)
+    """`URL,URL,...` as a list; `ConfigError` if one of several is not a URL, or a server is named twice."""
+    each = urls.split(",")
+    if len(each) == 1:
+        return each
+    wrong = next((number for number, url in enumerate(each, start=1) if not is_base_url(url)), None)
+    if wrong is not None:
+        raise ConfigError(
+            f"servers `{public_url(urls)}`: number {wrong} of the list is not a URL; write `http://host:port` for each, with one "
+            "comma and no space between them, and a comma inside a URL as `%2C`"
+        )
+    servers = [_server_of(url) for url in each]
+    twice = next((each[number] for number, server in enumerate(servers) if server in servers[:number]), None)
     if twice is not None:
         raise ConfigError(f"the server {public_url(twice)} is named twice; leave one out")
     return each
 
 
-def _split(urls: str) -> list[str]:
-    return re.split(r",(?=https?://)", urls)
+def is_base_url(url: str) -> bool:
+    """True for an http(s) URL with a host."""
+    try:
+        parts = urlsplit(url)
+        return url == url.strip() and parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+def _server_of(url: str) -> tuple[object, ...]:
+    """Equal for two ways to write the URL of one server."""
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    path = parts.path.rstrip("/").removesuffix("/v1")
+    return parts.scheme, parts.username, parts.password, parts.hostname, port, path, parts.query
 
 
 def public_url(url: str) -> str:
     """The URL without user, password, query and fragment; several, with commas between them, each so."""
-    return ",".join(map(_without_secrets, _split(url)))
+    return ",".join(map(_without_secrets, re.split(r",\s*(?=https?://)", url)))  # also a list that `split_urls` refuses
 
 
 def _without_secrets(url: str) -> str:
@@ -77,4 +99,5 @@ def _without_secrets(url: str) -> str:
         parts = urlsplit(url)
     except ValueError:
         return "(unreadable URL)"
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+    path = parts.path.partition(",")[0]  # what follows was meant as another URL, and may hold a password
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], path, "", ""))

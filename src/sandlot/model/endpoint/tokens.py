@@ -17,7 +17,7 @@ from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.ports.model import Sampled, Sampling
 from sandlot.model.endpoint.endpoint import Endpoint, EndpointConfig, PostRequest, open_endpoint
 from sandlot.model.endpoint.retry import Patience
-from sandlot.model.endpoint.secret import public_url, split_urls
+from sandlot.model.endpoint.secret import is_base_url, public_url, split_urls
 from sandlot.model.wire.token_engines import DIALECTS, CompletionRequest, Dialect
 
 _PROBE_IDS = (1, 2, 3)
@@ -74,9 +74,11 @@ class RemoteConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 def remote_config(dialect: Literal["sandlot", "vllm", "sglang"], rest: str) -> RemoteConfig:
     """Parse `NAME@URL` from the command line."""
     model, mark, url = rest.partition("@http")
-    if not mark or not url.startswith(("://", "s://")):
-        raise ConfigError(f"model `{dialect}:{rest}`: write `{dialect}:NAME@http://host:port`")
-    return RemoteConfig(model=model, url="http" + url, dialect=dialect)
+    urls = "http" + url
+    if not mark or not all(map(is_base_url, split_urls(urls))):
+        shown = f"{model}@{public_url(urls)}" if mark else rest
+        raise ConfigError(f"model `{dialect}:{shown}`: write `{dialect}:NAME@http://host:port`")
+    return RemoteConfig(model=model, url=urls, dialect=dialect)
 
 
 @asynccontextmanager
@@ -137,6 +139,12 @@ class RemoteTokens:
     def with_adapter(self, name: str) -> "RemoteTokens":
         """The same model with an adapter that is loaded in its server."""
         return RemoteTokens(self.endpoint, self._dialect, name, self.context, adapter=True)
+
+    def over(self, endpoint: Endpoint) -> "RemoteTokens":
+        """The same model with other connections to its server."""
+        return RemoteTokens(
+            endpoint, self._dialect, self._model, self.context, adapter=self._adapter, cache_tokens=self.cache_tokens
+        )
 
     async def sample(self, ids: Sequence[int], sampling: Sampling, *, stop_ids: Sequence[int] = (), session: str = "") -> Sampled:
         """Continue exactly these ids. Cancelling closes the connection, which cancels the request in the server."""

@@ -22,6 +22,7 @@ from sandlot.core.ports.model import Sampled, Sampling
 from sandlot.model.endpoint.replicated import ReplicatedTokens, open_tokens
 from sandlot.model.endpoint.retry import Patience, call_with_retries
 from sandlot.model.endpoint.tokens import RemoteConfig, RemoteTokens
+from sandlot.model.wire.failure import is_unavailable
 
 _log = logging.getLogger(__name__)
 
@@ -107,7 +108,8 @@ class AdaptedTokens:
         return msgspec.structs.replace(sampled, versions=((len(sampled.ids) // 4, adapter.version),))
 
     async def release(self, session: str) -> None:
-        """Do nothing: vLLM has no sessions."""
+        """Report the end of a rollout: vLLM has no sessions, but a router remembers where each rollout is."""
+        await self._tokens.release(session)
 
     async def load(self, version: int, folder: Path) -> None:
         """Load the adapter in `folder` and use it from the next request on.
@@ -152,7 +154,7 @@ class AdaptedTokens:
             if error is None or "already been loaded" in str(error):
                 continue
             # The engine refuses with a 500, and would refuse a retry too.
-            return error if error.kind == "connect" else _load_error(error, version, folder)
+            return error if is_unavailable(error) else _load_error(error, version, folder)
         return None
 
     async def _load_all(self, server: RemoteTokens) -> ModelError | None:

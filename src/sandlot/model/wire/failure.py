@@ -59,11 +59,16 @@ def failure_of(status: int, body: bytes, where: str, *, retry_after_s: float | N
     out_of_quota = info.code == "insufficient_quota"
     if (status in _RETRYABLE or status >= 500) and not out_of_quota and not (status == 500 and info.is_context):
         kind = {408: "timeout", 504: "timeout", 429: "rate_limit"}.get(status, "server")
-        return ModelError(text, kind=kind, retryable=True, retry_after_s=retry_after_s)
+        return ModelError(text, kind=kind, retryable=True, retry_after_s=retry_after_s, status=status)
     if status in _CONTEXT_STATUSES and info.is_context:
-        return ModelError(f"{text}. The conversation is longer than the model's context", kind="context")
+        return ModelError(f"{text}. The conversation is longer than the model's context", kind="context", status=status)
     kind, advice = ("rate_limit", "The account is out of quota: waiting does not help") if out_of_quota else _advice(status)
-    return ModelError(f"{text}. {advice}", kind=kind)
+    return ModelError(f"{text}. {advice}", kind=kind, status=status)
+
+
+def is_unavailable(error: ModelError) -> bool:
+    """True if the server was not reached, did not answer in time, or cannot answer now; it has not refused the request."""
+    return error.kind in {"connect", "timeout"} or error.status in {502, 503}
 
 
 def _advice(status: int) -> tuple[str, str]:

@@ -107,6 +107,43 @@ async def test_a_connection_that_the_server_closes_is_not_used_again():
     assert server.num_connections == 2
 
 
+async def test_a_request_is_sent_again_if_the_server_closes_a_kept_connection_just_then():
+    used: list[anyio.abc.ByteStream] = []
+
+    async def once(stream: anyio.abc.ByteStream, request: bytes) -> None:
+        await (stream.aclose() if stream in used else reply(stream, request))
+        used.append(stream)
+
+    async with served(once) as (server, connections):
+        for _ in range(2):
+            assert (await connections.request("POST", "/chat", b"{}")).body == b"ok"
+    assert server.num_connections == 2
+    assert len(server.requests) == 3
+
+
+async def test_a_request_is_not_sent_again_if_a_new_connection_ends_or_a_reply_is_cut():
+    async def close(stream: anyio.abc.ByteStream, _request: bytes) -> None:
+        await stream.aclose()
+
+    async with served(close) as (server, connections):
+        with pytest.raises(ConnectionResetError):
+            await connections.request("POST", "/chat", b"{}")
+    assert len(server.requests) == 1
+
+    async def cut_the_second(stream: anyio.abc.ByteStream, request: bytes) -> None:
+        if len(server.requests) == 1:
+            await reply(stream, request)
+        else:
+            await stream.send(REPLY[:-1])
+            await stream.aclose()
+
+    async with served(cut_the_second) as (server, connections):
+        await connections.request("POST", "/chat", b"{}")
+        with pytest.raises(HttpReplyError):
+            await connections.request("POST", "/chat", b"{}")
+    assert len(server.requests) == 2
+
+
 async def test_a_cancelled_request_takes_its_connection_with_it():
     received = anyio.Event()
 

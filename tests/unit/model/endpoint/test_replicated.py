@@ -1,11 +1,11 @@
 """Models with several servers, over real HTTP: who gets a request, and what happens when a server fails, dies and comes back."""
 
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import anyio
 import pytest
 
-from fake_endpoint import Answer, FakeEndpoint, says, status
+from fake_endpoint import Answer, FakeEndpoint, lists, says, status
 from fake_engines import FakeEngine
 from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.ports.model import Sampling
@@ -16,7 +16,7 @@ from sandlot.model.endpoint.replicated import open_replicated_chat, open_replica
 from sandlot.model.endpoint.retry import Patience, listen_for_retries
 from sandlot.model.endpoint.secret import public_url, split_replicas
 from sandlot.model.endpoint.session import RolloutSession, in_session
-from sandlot.model.endpoint.tokens import RemoteConfig
+from sandlot.model.endpoint.tokens import RemoteConfig, remote_config
 from toy_tokens import END, ScriptedTokens, never
 
 PROMPT = list(range(1, 65))
@@ -129,15 +129,64 @@ async def test_a_request_that_every_server_answers_with_a_5xx_takes_only_one_dow
         assert is_idle(model.router)
 
 
-@pytest.mark.parametrize(("answer", "kind"), [(status(400), "bad_request"), (status(401), "auth"), (status(404), "not_found")])
-async def test_a_request_that_is_refused_is_not_sent_to_another(answer, kind):
+async def test_a_request_that_gets_a_5xx_again_and_again_takes_one_server_down_once():
+    async def wait_for_both(_wait_s):
+        await until(lambda: all(replica.is_up for replica in model.router.replicas))
+
+    refusals = [status(500)] * 3
+    patience = Patience(60.0, sleep=wait_for_both)
+    async with FakeEndpoint(refusals) as one, FakeEndpoint(refusals) as other, chats(one, other, patience=patience) as model:
+        await say(model)
+        assert len(one.requests) + len(other.requests) == 7
+        await until(lambda: all(replica.is_up for replica in model.router.replicas))
+        assert sum(replica.generation for replica in model.router.replicas) == 2  # removed and admitted
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "num_asked"), [(status(400), "bad_request", 1), (status(401), "auth", 2), (status(404), "not_found", 2)]
+)
+async def test_a_request_that_is_refused_is_sent_to_another_only_if_the_server_may_be_to_blame(answer, kind, num_asked):
     async with FakeEndpoint(then=answer) as one, FakeEndpoint(then=answer) as other, chats(one, other) as model:
         with pytest.raises(ModelError) as caught:
             await say(model)
         assert caught.value.kind == kind
-        assert len(one.requests) + len(other.requests) == 1
+        assert len(one.requests) + len(other.requests) == num_asked
         assert all(replica.is_up for replica in model.router.replicas)
         assert is_idle(model.router)
+
+
+@pytest.mark.parametrize("refusal", [401, 403, 404])
+async def test_a_server_that_no_longer_takes_the_key_or_the_model_is_left_until_it_does(refusal):
+    async with FakeEndpoint(then=status(refusal), listing=lists("m")) as one, FakeEndpoint() as other, chats(one, other) as model:
+        one.listing = lists("another") if refusal == 404 else status(refusal)
+        assert (await say(model)).replica.name == other.url
+        await until(lambda: not model.router.replicas[0].is_up)
+        one.listing = lists("m")
+        await until(lambda: model.router.replicas[0].is_up)
+
+
+async def test_a_server_that_refuses_the_key_does_not_end_a_request_that_another_may_answer_later():
+    soon = Patience(60.0, draw=lambda _low, _high: 0.0)
+    busy, refusing = FakeEndpoint([status(429)]), FakeEndpoint(then=status(401))
+    async with busy as one, refusing as other, chats(one, other, patience=soon) as model:
+        assert (await say(model)).replica.name == one.url
+
+
+@pytest.mark.parametrize(
+    ("listing", "named"),
+    [(status(401), "answered 401"), (status(403), "answered 403"), (lists("a", "b"), "has no model `m`; it has: a, b")],
+)
+async def test_a_chat_server_that_refuses_the_key_or_lists_other_models_is_refused_when_it_is_opened(listing, named):
+    async with FakeEndpoint() as one, FakeEndpoint(listing=listing) as other:
+        with pytest.raises(ConfigError, match=named):
+            async with chats(one, other):
+                pass
+
+
+@pytest.mark.parametrize("listing", [lists("m"), lists("a", "m:latest"), lists(), Answer(b"hello"), status(404), status(405)])
+async def test_a_chat_server_that_lists_the_model_or_has_no_list_serves(listing):
+    async with FakeEndpoint(listing=listing) as one, FakeEndpoint(listing=listing) as other, chats(one, other) as model:
+        assert all(replica.is_up for replica in model.router.replicas)
 
 
 @pytest.mark.parametrize("answer", [status(429, {"Retry-After": "60"}), Answer(b'{"choices"', cut=True)], ids=["busy", "cut"])
@@ -147,6 +196,23 @@ async def test_a_busy_server_and_a_broken_reply_send_the_request_elsewhere_witho
         await anyio.wait_all_tasks_blocked()
         assert model.router.replicas[0].is_up
         assert (await say(model)).replica.name in {one.url, other.url}
+
+
+async def test_a_probe_does_not_wait_for_the_requests_under_way():
+    hang, cut = Answer(hang=True), Answer(b'{"choices"', cut=True)
+    async with FakeEndpoint([hang, cut, hang]) as one:
+        configs = [OpenAIConfig(model="m", url=url, at_once=2) for url in (one.url, DEAD)]
+        async with open_replicated_chat(configs, environ={}, patience=Patience(0.0)) as model, anyio.create_task_group() as group:
+
+            async def ask():
+                with suppress(ModelError):
+                    await say(model)
+
+            for _ in range(3):  # the third takes the slot of the one whose reply is cut
+                group.start_soon(ask)
+            await until(lambda: len(one.requests) == 3)
+            await until(lambda: one.num_listed == 2)  # when it was opened, and now
+            group.cancel_scope.cancel()
 
 
 async def test_if_no_server_is_up_requests_wait_for_one():
@@ -247,7 +313,44 @@ def test_several_urls_are_one_model_each_and_no_secret_is_shown():
     spec = "m@http://user:secret@one:1/v1?key=abc,https://user:secret@two/v1"
     assert split_replicas(spec) == ["m@http://user:secret@one:1/v1?key=abc", "m@https://user:secret@two/v1"]
     assert public_url(spec.removeprefix("m@")) == "http://one:1/v1,https://two/v1"
-    assert split_replicas("m@http://one/a,b") == ["m@http://one/a,b"]
     assert split_replicas("m") == ["m"]
-    with pytest.raises(ConfigError, match="http://one/v1 is named twice"):
-        split_replicas("m@http://one/v1,http://one/v1")
+
+
+@pytest.mark.parametrize(
+    ("urls", "number"),
+    [
+        ("http://a:8000,", 2),
+        ("http://a:8000,b:8001", 2),
+        ("http://a:8000,,http://b:8001", 2),
+        ("http://a:8000, http://b:8000", 2),
+        ("http://a:8000,http://b:8000 ,http://c", 2),
+        ("http://a:80x,http://b", 1),
+        ("http://one/a,b", 2),
+    ],
+)
+def test_a_list_with_something_else_than_urls_is_refused(urls, number):
+    for parse in (split_replicas, lambda spec: remote_config("sandlot", spec)):
+        with pytest.raises(ConfigError, match=f"number {number} of the list is not a URL; write `http://host:port` for each"):
+            parse(f"m@{urls}")
+
+
+@pytest.mark.parametrize(
+    "urls", ["http://u:pa,ss@one", "http://one/v1,u:pass@two/v1", "http://one, http://u:pass@two?key=pass,ss"]
+)
+def test_a_refused_list_shows_no_secret(urls):
+    with pytest.raises(ConfigError) as caught:
+        split_replicas(f"m@{urls}")
+    assert "pa" not in str(caught.value).partition("number")[0]
+    assert "ss" not in str(caught.value).partition("number")[0]
+
+
+@pytest.mark.parametrize("again", ["http://one/v1", "http://one/v1/", "http://ONE:80/v1", "http://one"])
+def test_a_server_that_is_named_twice_is_refused(again):
+    with pytest.raises(ConfigError, match="is named twice; leave one out"):
+        split_replicas(f"m@http://one/v1,http://two,{again}")
+
+
+@pytest.mark.parametrize("url", ["http://one:80x", "http://", "httpone"])
+def test_one_server_that_is_not_a_url_is_refused(url):
+    with pytest.raises(ConfigError, match="write `vllm:NAME@http://host:port`"):
+        remote_config("vllm", f"m@{url}")

@@ -6,9 +6,10 @@ import pytest
 from fake_engines import FakeEngine
 from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.ports.model import Sampling
+from sandlot.model.endpoint.replicated import open_replicated_tokens
 from sandlot.model.endpoint.retry import Patience
 from sandlot.model.endpoint.tokens import RemoteConfig
-from sandlot.model.endpoint.vllm_adapters import open_adapted
+from sandlot.model.endpoint.vllm_adapters import AdaptedTokens, open_adapted
 from sandlot.train.publish import served_config
 from sandlot.train.recipe import Recipe
 from toy_tokens import END, ScriptedTokens, never
@@ -19,6 +20,11 @@ PROMPT = list(range(1, 65))
 
 def opened(engine, owner="run"):
     return open_adapted(RemoteConfig(model="m", url=engine.url, dialect="vllm"), owner, environ={}, patience=Patience(0.0))
+
+
+def two(one, other):
+    config = RemoteConfig(model="m", url=f"{one.url},{other.url}", dialect="vllm")
+    return open_replicated_tokens(config.each, environ={}, patience=Patience(0.0), probe_s=0.01)
 
 
 def serving(load=lambda _name: None, model=None, **options):
@@ -158,6 +164,50 @@ async def test_several_servers_get_every_adapter_and_one_that_comes_back_gets_it
                         newer = await model.sample([len(kept.requests)] * 64, GOOD, stop_ids=[END])
                 assert back.adapters == kept.adapters
                 assert newer.versions == ((3, 2),)
+
+
+async def test_a_rollout_that_ended_is_not_expected_back_at_its_server(tmp_path):
+    async with serving() as one, serving() as other, two(one, other) as tokens:
+        model = AdaptedTokens(tokens, "run", Patience(0.0))
+        await model.load(1, folder(tmp_path))
+        await model.sample(PROMPT, GOOD, stop_ids=[END], session="a")
+        assert sum(replica.num_waiting for replica in tokens.router.replicas) == 1
+        await model.release("a")
+        assert sum(replica.num_waiting for replica in tokens.router.replicas) == 0
+
+
+@pytest.mark.parametrize("status", [502, 503, 504])
+async def test_a_server_that_is_unavailable_while_another_takes_an_adapter_gets_it_later(tmp_path, status):
+    refusals = [(status, "starting")]
+    starting = serving(lambda _name: refusals.pop() if refusals else None)
+    async with starting as late, serving() as kept, two(late, kept) as tokens:
+        model = AdaptedTokens(tokens, "run", Patience(0.0))
+        await model.load(1, folder(tmp_path))
+        assert [replica.is_up for replica in tokens.router.replicas] == [False, True]
+        with anyio.fail_after(20):
+            while not tokens.router.replicas[0].is_up:  # noqa: ASYNC110 - a probe sets no event
+                await anyio.sleep(0.005)
+        assert len(late.adapters) == 1
+        assert late.adapters == kept.adapters
+
+
+async def test_a_server_that_refuses_an_adapter_is_an_error_although_another_takes_it(tmp_path):
+    async with serving(lambda _name: (500, "LoRA is not enabled")) as engine, serving() as kept, two(engine, kept) as tokens:
+        with pytest.raises(ModelError, match="--enable-lora"):
+            await AdaptedTokens(tokens, "run", Patience(0.0)).load(1, folder(tmp_path))
+
+
+async def test_the_models_are_those_of_the_servers_that_answer():
+    engines = [serving(), serving()]
+    for engine in engines:
+        await engine.__aenter__()
+    async with two(*engines) as tokens:
+        await engines[0].__aexit__()
+        assert [model.id for model in await tokens.list_models()] == ["m"]
+        assert [replica.is_up for replica in tokens.router.replicas] == [False, True]
+        await engines[1].__aexit__()
+        with pytest.raises(ModelError, match="no replica answers"):
+            await tokens.list_models()
 
 
 async def test_an_adapter_that_no_server_takes_is_an_error(tmp_path):
