@@ -95,6 +95,8 @@ class _TokenServers:
         """That of all of them: else it would depend on the router where a rollout is cut."""
         self.prepare: Callable[[RemoteTokens], Awaitable[ModelError | None]] | None = None
         """Called with a server that was down before it gets requests: what is missing there, such as adapters, is loaded."""
+        self.visited: dict[str, set[int]] = {}
+        """The servers that each rollout has been at, until it ends."""
         self._endpoints = endpoints
         self._sampling = sampling
 
@@ -158,6 +160,8 @@ class ReplicatedTokens:
         """Continue exactly these ids on one of the servers. Cancelling closes the connection."""
 
         async def attempt(number: int) -> Sampled | ModelError:
+            if session:
+                self._servers.visited.setdefault(session, set()).add(number)
             server = self._servers[number]
             server = server.with_adapter(self._adapter) if self._adapter else server
             request = server.request(ids, sampling, stop_ids, session)
@@ -211,10 +215,11 @@ class ReplicatedTokens:
         self.router.finish(placed, sampled.ids, cached=sampled.cached, version=version)
 
     async def release(self, session: str) -> None:
-        """Report the end of a rollout to its server."""
-        number = self.router.release(session)
-        if number is not None and self.router.replicas[number].is_up:
-            await self._servers[number].release(session)
+        """Report the end of a rollout to every server that it was at."""
+        self.router.release(session)
+        for number in sorted(self._servers.visited.pop(session, ())):
+            if self.router.replicas[number].is_up:
+                await self._servers[number].release(session)
 
 
 # -- chat --------------------------------------------------------------------------------------------------------------

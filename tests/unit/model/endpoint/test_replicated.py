@@ -25,8 +25,8 @@ DEAD = "http://127.0.0.1:9"
 
 
 @asynccontextmanager
-async def engines(*urls, patience=None):
-    configs = [RemoteConfig(model="m", url=url, dialect="vllm") for url in urls]
+async def engines(*urls, patience=None, dialect="vllm"):
+    configs = [RemoteConfig(model="m", url=url, dialect=dialect) for url in urls]
     opening = open_replicated_tokens(configs, environ={}, patience=patience or Patience(0.0), probe_s=0.01)
     async with opening as model:
         yield model
@@ -264,6 +264,18 @@ async def test_a_prompt_that_fits_into_no_server_is_refused_before_it_is_sent():
         with pytest.raises(ModelError) as caught:
             await sample(model, [1] * 64)
         assert caught.value.kind == "context"
+
+
+async def test_the_end_of_a_rollout_is_reported_to_every_server_that_it_was_at():
+    failing = FakeEngine(ScriptedTokens("ok", ModelError("broken")))
+    kept, unused = FakeEngine(ScriptedTokens()), FakeEngine(ScriptedTokens())
+    async with failing, kept, unused, engines(failing.url, kept.url, unused.url, dialect="sandlot") as model:
+        for server in (failing, kept):  # the first is down after its second request
+            assert (await sample(model, session="a")).replica.name == server.url
+        await until(lambda: model.router.replicas[0].is_up)
+        await model.release("a")
+        await model.release("a")
+    assert [engine.released for engine in (failing, kept, unused)] == [["a"], ["a"], []]
 
 
 async def test_an_error_inside_the_block_is_raised_as_it_is():
