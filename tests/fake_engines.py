@@ -31,6 +31,8 @@ class FakeEngine:
         self.spoil = spoil
         self.raw_logprobs = raw_logprobs
         self.requests: list[dict] = []
+        self.released: list[str] = []
+        """The sessions that ended, as our own server is told."""
         self.num_listed = 0
         """How often it was asked for its models."""
         self.port = port
@@ -42,6 +44,7 @@ class FakeEngine:
         app.router.add_get("/v1/models", self._models)
         app.router.add_post("/v1/completions", self._completions)
         app.router.add_post("/generate", self._generate)
+        app.router.add_delete("/v1/sessions/{name}", self._release)
         if self.load is not None:
             app.router.add_post("/v1/load_lora_adapter", self._load)
             app.router.add_post("/v1/unload_lora_adapter", self._unload)
@@ -59,6 +62,10 @@ class FakeEngine:
         self.num_listed += 1
         cards = [{"id": "m", "max_model_len": self.model.context}, *({"id": name, "parent": "m"} for name in self.adapters)]
         return web.json_response({"data": cards})
+
+    async def _release(self, http: web.Request) -> web.Response:
+        self.released.append(http.match_info["name"])
+        return web.Response(status=204)
 
     async def _load(self, http: web.Request) -> web.Response:
         body = await http.json()

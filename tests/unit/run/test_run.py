@@ -109,6 +109,16 @@ def test_another_number_at_once_is_the_same_run(add, tmp_path):
     assert env.name == "add"
 
 
+@pytest.mark.parametrize("fields", [{"routing": "round-robin"}, {"eviction": "lru"}, {"kv_gib": 2.0}, {"connections": 7}])
+def test_what_only_changes_the_speed_of_a_model_does_not_change_the_run(add, fields):
+    from sandlot.run.manifest import Fingerprints, run_digest
+
+    prints = Fingerprints(environment="e", setting="s", tasks="t")
+    plain = config(add)
+    faster = msgspec.structs.replace(plain, model=msgspec.structs.replace(plain.model, **fields), judge=plain.model)
+    assert run_digest(faster, prints) == run_digest(msgspec.structs.replace(plain, judge=faster.model), prints)
+
+
 async def test_an_interrupted_run_is_continued_by_the_same_command(add, tmp_path):
     settings = config(add, select=Selection(group=5), at_once=2)
     first = await run_config(settings, runs=tmp_path, sink=interrupt_after(7))

@@ -1,7 +1,7 @@
 """Chat and token models with several servers: `openai:NAME@URL,URL,...`, `vllm:NAME@URL,URL,...`.
 
 Servers that do not answer when the model is opened are down and may come later, as long as one answers. A server that has another
-model, a shorter context or wrong log-probabilities is refused.
+model, another context or wrong log-probabilities is refused.
 """
 
 import os
@@ -92,9 +92,11 @@ class _TokenServers:
         self.router = router
         self.tokens: list[RemoteTokens | None] = [None] * len(configs)
         self.context = 0
-        """The shortest of their contexts when the model was opened."""
+        """That of all of them: else it would depend on the router where a rollout is cut."""
         self.prepare: Callable[[RemoteTokens], Awaitable[ModelError | None]] | None = None
         """Called with a server that was down before it gets requests: what is missing there, such as adapters, is loaded."""
+        self.visited: dict[str, set[int]] = {}
+        """The servers that each rollout has been at, until it ends."""
         self._endpoints = endpoints
         self._sampling = sampling
 
@@ -107,7 +109,11 @@ class _TokenServers:
                 wrong.append(None)
             except ModelError as error:
                 wrong.append(str(error))
-        self.context = min((tokens.context for tokens in self.tokens if tokens is not None), default=0)
+        found = [tokens for tokens in self.tokens if tokens is not None]
+        self.context = found[0].context if found else 0
+        if any(tokens.context != self.context for tokens in found):
+            contexts = ", ".join(f"{tokens.name} has {tokens.context}" for tokens in found)
+            raise ConfigError(f"the servers of a model must have the same context: {contexts}; start them with the same")
         return wrong
 
     async def check(self, number: int) -> str | None:
@@ -116,7 +122,7 @@ class _TokenServers:
             found = await self._examine(number)
         except (ModelError, ConfigError) as error:
             return str(error)
-        if found.context < self.context:
+        if found.context != self.context:
             return f"{found.name}: its context is {found.context}, and that of the others {self.context}"
         missing = await self.prepare(found) if self.prepare is not None else None
         if missing is not None:
@@ -154,6 +160,8 @@ class ReplicatedTokens:
         """Continue exactly these ids on one of the servers. Cancelling closes the connection."""
 
         async def attempt(number: int) -> Sampled | ModelError:
+            if session:
+                self._servers.visited.setdefault(session, set()).add(number)
             server = self._servers[number]
             server = server.with_adapter(self._adapter) if self._adapter else server
             request = server.request(ids, sampling, stop_ids, session)
@@ -207,10 +215,11 @@ class ReplicatedTokens:
         self.router.finish(placed, sampled.ids, cached=sampled.cached, version=version)
 
     async def release(self, session: str) -> None:
-        """Report the end of a rollout to its server."""
-        number = self.router.release(session)
-        if number is not None and self.router.replicas[number].is_up:
-            await self._servers[number].release(session)
+        """Report the end of a rollout to every server that it was at."""
+        self.router.release(session)
+        for number in sorted(self._servers.visited.pop(session, ())):
+            if self.router.replicas[number].is_up:
+                await self._servers[number].release(session)
 
 
 # -- chat --------------------------------------------------------------------------------------------------------------

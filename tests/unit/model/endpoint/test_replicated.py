@@ -25,8 +25,8 @@ DEAD = "http://127.0.0.1:9"
 
 
 @asynccontextmanager
-async def engines(*urls, patience=None):
-    configs = [RemoteConfig(model="m", url=url, dialect="vllm") for url in urls]
+async def engines(*urls, patience=None, dialect="vllm"):
+    configs = [RemoteConfig(model="m", url=url, dialect=dialect) for url in urls]
     opening = open_replicated_tokens(configs, environ={}, patience=patience or Patience(0.0), probe_s=0.01)
     async with opening as model:
         yield model
@@ -258,12 +258,24 @@ async def test_a_cancelled_request_leaves_nothing_behind():
 
 
 async def test_a_prompt_that_fits_into_no_server_is_refused_before_it_is_sent():
-    long, short = FakeEngine(ScriptedTokens(context=512)), FakeEngine(ScriptedTokens(context=64))
-    async with long as one, short as other, engines(one.url, other.url) as model:
+    small = [FakeEngine(ScriptedTokens(context=64)) for _ in range(2)]
+    async with small[0] as one, small[1] as other, engines(one.url, other.url) as model:
         assert model.context == 64
         with pytest.raises(ModelError) as caught:
             await sample(model, [1] * 64)
         assert caught.value.kind == "context"
+
+
+async def test_the_end_of_a_rollout_is_reported_to_every_server_that_it_was_at():
+    failing = FakeEngine(ScriptedTokens("ok", ModelError("broken")))
+    kept, unused = FakeEngine(ScriptedTokens()), FakeEngine(ScriptedTokens())
+    async with failing, kept, unused, engines(failing.url, kept.url, unused.url, dialect="sandlot") as model:
+        for server in (failing, kept):  # the first is down after its second request
+            assert (await sample(model, session="a")).replica.name == server.url
+        await until(lambda: model.router.replicas[0].is_up)
+        await model.release("a")
+        await model.release("a")
+    assert [engine.released for engine in (failing, kept, unused)] == [["a"], ["a"], []]
 
 
 async def test_an_error_inside_the_block_is_raised_as_it_is():
@@ -285,12 +297,20 @@ async def test_servers_that_cannot_serve_the_model_are_refused_when_it_is_opened
             pass
 
 
-async def test_a_server_with_a_shorter_context_is_not_taken_later():
+async def test_servers_with_different_contexts_are_refused_when_the_model_is_opened():
+    async with FakeEngine(ScriptedTokens(context=512)) as one, FakeEngine(ScriptedTokens(context=64)) as other:
+        with pytest.raises(ConfigError, match=f"same context: vllm:m@{one.url} has 512, vllm:m@{other.url} has 64; start"):
+            async with engines(one.url, DEAD, other.url):
+                pass
+
+
+@pytest.mark.parametrize("context", [64, 4096])
+async def test_a_server_with_another_context_is_not_taken_later(context):
     async with FakeEngine(ScriptedTokens(context=512)) as engine:
-        late = FakeEngine(ScriptedTokens(context=64))
+        late = FakeEngine(ScriptedTokens(context=context))
         await late.__aenter__()
         await late.__aexit__()
-        async with engines(engine.url, late.url) as model, FakeEngine(ScriptedTokens(context=64), port=late.port) as back:
+        async with engines(engine.url, late.url) as model, FakeEngine(late.model, port=late.port) as back:
             await until(lambda: back.num_listed >= 2)  # it was looked at, and is looked at again
             assert not model.router.replicas[1].is_up
 
