@@ -57,7 +57,7 @@ async def over(dialect):
 
 @asynccontextmanager
 async def over_two_servers():
-    async with FakeEngine(ScriptedTokens(context=512)) as one, FakeEngine(ScriptedTokens(context=600)) as other:
+    async with FakeEngine(ScriptedTokens(context=512)) as one, FakeEngine(ScriptedTokens(context=512)) as other:
         configs = [RemoteConfig(model="m", url=engine.url, dialect="vllm") for engine in (one, other)]
         async with open_replicated_tokens(configs, environ={}, patience=Patience(0.0)) as model:
             yield model
