@@ -29,9 +29,9 @@ from waiting import HERE, figures_of, hold
 from sandlot import Agent, Environment, Evidence, Limits, Task
 from sandlot.run.collector import open_collector
 from sandlot.run.config import RunConfig, RunPlan, Selection
-from sandlot.run.grading_queue import RolloutStay
 from sandlot.run.prepare import prepare_run
 from sandlot.run.results import Run
+from sandlot.run.slots import RolloutStay
 from sandlot.wiring.config import ModelConfig
 from sandlot.wiring.models import open_policies
 
