@@ -215,6 +215,7 @@ def test_every_shipped_rule_fires_on_what_is_live(tmp_path: Path) -> None:
     ):
         until(lambda: value(address, "count(up == 1)") == 3, "all three are scraped")
         before = fired(address)
+        (tmp_path / "gates" / "scraped").touch()
         for _attempt in range(3):  # a jump is seen only if a scrape falls beside it, and a busy machine scrapes late
             for event in training_that_goes_wrong():
                 training.receive(event)

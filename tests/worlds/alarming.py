@@ -1,6 +1,8 @@
 """An environment in which rollouts of three tasks fail, and one rollout blocks the event loop: alert rules fire on it."""
 
+import os
 import time
+from pathlib import Path
 from random import Random
 
 import anyio
@@ -19,7 +21,9 @@ def tasks(rng: Random):
 
 @env.tool
 async def work(world: World, name: str) -> str:
-    """Work for a moment."""
+    """Work for a moment, once the test has opened the gate: what happens before the first scrape is not seen."""
+    while not (Path(os.environ["GATES"]) / "scraped").exists():
+        await anyio.sleep(0.05)
     if name == "t7" and not _BLOCKED:
         _BLOCKED.append(name)
         time.sleep(2)  # noqa: ASYNC251 - what the rule is about
