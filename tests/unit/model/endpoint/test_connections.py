@@ -1,6 +1,9 @@
 """Connections are kept and used again, and none is used that the server or a caller has given up."""
 
+import datetime as dt
+import ipaddress
 import socket
+import ssl
 import struct
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -9,9 +12,15 @@ from pathlib import Path
 import anyio
 import anyio.abc
 import pytest
+from anyio.streams.tls import TLSListener
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
-from sandlot.core.errors import ConfigError
+from sandlot.core.errors import ConfigError, ModelError
 from sandlot.model.endpoint.connections import Connections, ReplyTimeoutError, open_connections
+from sandlot.model.endpoint.endpoint import EndpointConfig, open_endpoint
+from sandlot.model.endpoint.retry import Patience
 from sandlot.model.wire.http_reply import HttpReplyError
 
 REPLY = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -204,3 +213,58 @@ async def test_a_header_cannot_bring_another_line():
     ) as connections:
         with pytest.raises(ConfigError, match="X-Team"):
             await connections.request("GET", "/", None)
+
+
+# -- HTTPS -------------------------------------------------------------------------------------------------------------
+
+
+def certificate_of(folder: Path, name: str) -> Path:
+    """A file with a key and a certificate that it signed itself, for an address or a name."""
+    key, day = ec.generate_private_key(ec.SECP256R1()), dt.timedelta(days=1)
+    own = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    told = x509.IPAddress(ipaddress.ip_address(name)) if name[0].isdigit() else x509.DNSName(name)
+    now = dt.datetime.now(dt.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(own)
+        .issuer_name(own)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - day)
+        .not_valid_after(now + day)
+        .add_extension(x509.SubjectAlternativeName([told]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    file = folder / f"{name}.pem"
+    file.write_bytes(private + made.public_bytes(pem))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("name", "trusted", "accepted"), [("127.0.0.1", True, True), ("127.0.0.1", False, False), ("other.example", True, False)]
+)
+async def test_only_a_trusted_certificate_of_the_right_host_is_accepted(tmp_path, monkeypatch, name, trusted, accepted):
+    file = certificate_of(tmp_path, name)
+    if trusted:
+        monkeypatch.setenv("SSL_CERT_FILE", str(file))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(file)
+    server = Server(reply)
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    port = listener.extra(anyio.abc.SocketAttribute.local_port)
+    async with TLSListener(listener, context) as secured, anyio.create_task_group() as group:
+        group.start_soon(secured.serve, server.serve)
+        config = EndpointConfig(name="m", url=f"https://127.0.0.1:{port}/v1")
+        async with open_endpoint(config, environ={}, patience=Patience(60.0)) as endpoint:
+            found = await endpoint.get_once("/models", bytes)
+        group.cancel_scope.cancel()
+    if accepted:
+        assert found == b"ok"
+    else:
+        assert isinstance(found, ModelError)
+        assert "certificate is not accepted" in str(found)
+        assert not found.retryable
+        assert not server.requests
