@@ -411,6 +411,8 @@ async def test_every_use_of_a_closed_sandbox_is_an_error(backend, image):
 
 async def test_an_unknown_image_or_network_is_refused_by_name(backend, image):
     with pytest.raises(ConfigError, match="no image named 'ubuntu'"):
+        await backend.prepare("ubuntu")
+    with pytest.raises(ConfigError, match="no image named 'ubuntu'"):
         async with backend.open("ubuntu"):
             pass
     with pytest.raises(ConfigError, match="network 'all'"):

@@ -393,8 +393,12 @@ async def test_waiting_for_a_thread_is_nobodys_fault(monkeypatch):
 class Machine:
     """A backend whose sandboxes fail where they are told to."""
 
-    def __init__(self, *, close=None):
+    def __init__(self, *, close=None, prepare_s=0.0):
         self.fail_close = close
+        self.prepare_s = prepare_s
+
+    async def prepare(self, image):
+        await anyio.sleep(self.prepare_s)
 
     def open(self, image, network, limits):
         return self
@@ -429,6 +433,11 @@ async def test_gathering_that_hangs_ends_at_its_deadline():
 
     trace = await in_a_machine(machine, Breaks("yes"), teardown_s=0.1)
     assert (trace.outcome.side, trace.outcome.kind) == (Side.SANDBOX, "timeout")
+
+
+async def test_building_an_image_does_not_count_as_opening_the_sandbox():
+    trace = await in_a_machine(Machine(prepare_s=0.3), Turns("yes"), provision_s=0.1)
+    assert trace.reward is not None
 
 
 async def test_a_failing_teardown_does_not_hide_what_failed_before_it():

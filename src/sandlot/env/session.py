@@ -94,7 +94,10 @@ async def open_session(
     async with Keeper(limits.teardown_s) as keeper:
         files: Files = MemoryFiles()
         if env.image is not None and backend is not None:
-            machine = backend.open(image_of(env, task), env.network, limits)
+            image = image_of(env, task)
+            with boundary(SandboxError, f"preparing image `{image}`"):
+                await backend.prepare(image)  # before the deadline: an image is built once, which may take minutes
+            machine = backend.open(image, env.network, limits)
             files = await keeper.enter(machine, limits.provision_s, SandboxError, "opening the sandbox")
         with boundary(AuthorError, f"making the state of task `{task.id}`"):
             blobs = blobs or MemoryBlobs()

@@ -26,6 +26,10 @@ class MachineBackend(Generic[_Machine, _Files]):
         self.machines = machines
         self._pool = MachinePool(machines.start, tasks, pool)
 
+    async def prepare(self, image: str) -> None:
+        """Find an image, and build it if it is not there."""
+        await self.machines.prepare(image)
+
     @asynccontextmanager
     async def open(
         self, image: str, network: str = "none", limits: Limits | None = None

@@ -63,6 +63,10 @@ _Files = TypeVar("_Files", bound=FrozenFiles)
 class Machines(Protocol[_Machine, _Files]):
     """What a backend does for its sandboxes."""
 
+    async def prepare(self, image: str) -> None:
+        """Find an image by its name, and build it if it is not there."""
+        ...
+
     async def start(self, source: str | _Files) -> _Machine:
         """A fresh machine on an image, by its name, or on frozen files."""
         ...

@@ -28,6 +28,9 @@ class Shelf:
         self.asked = []
         self.machine = MemoryFiles()
 
+    async def prepare(self, image):
+        pass
+
     @asynccontextmanager
     async def open(self, image, network, limits):
         self.asked.append((image, network))

@@ -300,6 +300,9 @@ class Machine:
     def __init__(self, *, hang_open=False, hang_close=False):
         self.hang_open, self.hang_close, self.closed = hang_open, hang_close, False
 
+    async def prepare(self, image):
+        pass
+
     def open(self, image, network, limits):
         return self
 

@@ -144,6 +144,10 @@ class Sandbox(Files, Protocol):
 class Backend(Protocol):
     """Opens sandboxes, and reports what they isolate."""
 
+    async def prepare(self, image: str) -> None:
+        """Make an image ready. The first time, packages may have to be installed, which takes minutes; then it costs nothing."""
+        ...
+
     def open(self, image: str, network: str, limits: Limits) -> AbstractAsyncContextManager[Files]:
         """A fresh sandbox; it is removed completely when the context ends."""
         ...

@@ -46,6 +46,10 @@ class _DockerMachines:
         self._starting = anyio.CapacityLimiter(_AT_ONCE)
         self._finding = anyio.Lock()
 
+    async def prepare(self, image: str) -> None:
+        """Find an image, and build it if it is not there."""
+        await self._find(image)
+
     async def start(self, source: str | DockerFiles) -> DockerMachine:
         """A fresh machine on an image, by its name, or on frozen files."""
         return await self._start(await self._find(source) if isinstance(source, str) else await source.base())
