@@ -7,12 +7,14 @@ without the collector.
 
 So the clock decides here. Twenty times a second the new objects are set aside (`gc.freeze`), which costs nothing. One time in ten
 they are looked at first; where that finds garbage, as of an author's code that makes cycles, they are looked at every time.
-All objects are looked at when memory or the number of open files has doubled: garbage may hold files, which weigh nothing.
+All objects are looked at when memory or the number of open files has doubled: garbage may hold files, which weigh nothing. For
+files, only growth counts that is much of what the process may open: thousands of rollouts have thousands of connections.
 """
 
 import asyncio
 import gc
 import os
+import resource
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,8 +30,8 @@ THRESHOLDS = (100_000, 1_000_000, 1_000_000)
 """As of `gc.set_threshold`: new objects are collected without the clock too, if a thread makes many while the loop is blocked."""
 MORE_BYTES = 512 * 2**20
 """Memory must also have grown by this much for a collection of all objects, so that a small process has none."""
-MORE_FILES = 256
-"""The same for open files."""
+MORE_FILES = 16_384
+"""The same for open files, or a quarter of the files that the process may open, if that is fewer."""
 _STATM = Path("/proc/self/statm")
 _OPEN_FILES = Path("/proc/self/fd")
 
@@ -71,17 +73,20 @@ class Held(NamedTuple):
 
     num_bytes: int
     num_files: int
+    max_files: int
+    """Files that it may have open."""
 
 
 def held_now() -> Held:
     """Memory and open files of this process."""
-    return Held(resident_bytes(), num_open_files())
+    return Held(resident_bytes(), num_open_files(), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
 def must_collect_all(now: Held, after_last: Held) -> bool:
     """Whether one has doubled since the last collection of all objects, so that its cost is small beside what made them."""
     more_bytes, more_files = now.num_bytes - after_last.num_bytes, now.num_files - after_last.num_files
-    return more_bytes >= max(after_last.num_bytes, MORE_BYTES) or more_files >= max(after_last.num_files, MORE_FILES)
+    many_files = min(MORE_FILES, now.max_files // 4) if now.max_files > 0 else MORE_FILES  # -1 for no limit
+    return more_bytes >= max(after_last.num_bytes, MORE_BYTES) or more_files >= max(after_last.num_files, many_files)
 
 
 class _Pace:

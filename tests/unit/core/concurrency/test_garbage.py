@@ -1,5 +1,6 @@
 import gc
 import os
+import resource
 import weakref
 
 import anyio
@@ -80,10 +81,10 @@ async def test_where_one_look_finds_much_garbage_the_next_objects_are_looked_at_
         gc.callbacks.remove(note)
 
 
-@pytest.mark.parametrize("more", [Held(MORE_BYTES, 0), Held(0, MORE_FILES)])
+@pytest.mark.parametrize("more", [Held(MORE_BYTES, 0, 1024), Held(0, 256, 1024)])
 async def test_set_aside_garbage_is_collected_when_memory_or_open_files_have_doubled(monkeypatch: pytest.MonkeyPatch, more: Held):
     gone = anyio.Event()
-    sizes = iter([Held(0, 0)])
+    sizes = iter([Held(0, 0, 1024)])
     monkeypatch.setattr(garbage, "held_now", lambda: next(sizes, more))
     with paced_collections(), anyio.fail_after(10):
         weakref.finalize(Kept(), gone.set)
@@ -101,20 +102,38 @@ async def test_set_aside_garbage_is_collected_when_memory_or_open_files_have_dou
     ],
 )
 def test_all_objects_are_looked_at_when_memory_has_doubled_and_grown_much(resident: int, after_last: int, expected: bool):
-    assert must_collect_all(Held(resident, 0), Held(after_last, 0)) is expected
+    assert must_collect_all(Held(resident, 0, 1024), Held(after_last, 0, 1024)) is expected
 
 
-async def test_files_that_only_garbage_holds_are_closed_in_a_long_run():
+@pytest.mark.parametrize(
+    ("num_files", "after_last", "max_files", "expected"),
+    [
+        (256, 0, 1024, True),
+        (255, 0, 1024, False),
+        (700, 400, 1024, False),
+        (12_300, 20, 2**20, False),  # 4,096 rollouts with a sandbox and a connection each
+        (MORE_FILES, 0, 2**20, True),
+        (MORE_FILES, 0, resource.RLIM_INFINITY, True),
+        (MORE_FILES - 1, 0, resource.RLIM_INFINITY, False),
+    ],
+)
+def test_open_files_count_where_they_are_many_for_the_limit(num_files: int, after_last: int, max_files: int, expected: bool):
+    assert must_collect_all(Held(0, num_files, max_files), Held(0, after_last, max_files)) is expected
+
+
+async def test_files_that_only_garbage_holds_are_closed_in_a_long_run(monkeypatch: pytest.MonkeyPatch):
+    more_files = 256
+    monkeypatch.setattr(garbage, "MORE_FILES", more_files)  # as with a limit of 1,024 open files
     before, most = held_now().num_files, 0
     with paced_collections():
-        for number in range(6 * MORE_FILES):
+        for number in range(6 * more_files):
             KeptFile()
             if number % 16 == 0:
                 gc.freeze()  # as if they had lived for longer than a tick
                 await anyio.sleep(garbage.EVERY_S / 4)
                 most = max(most, held_now().num_files)
     gc.collect()
-    assert most - before < 4 * MORE_FILES
+    assert most - before < 4 * more_files
 
 
 def test_memory_and_open_files_of_this_process_are_known():
