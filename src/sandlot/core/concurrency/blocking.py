@@ -12,6 +12,8 @@ from typing import Any, ParamSpec, TypeVar, TypeVarTuple
 import anyio
 from anyio.from_thread import start_blocking_portal
 
+from sandlot.core.concurrency.loop import LOOP_OPTIONS
+
 _Parameters = ParamSpec("_Parameters")
 _Arguments = TypeVarTuple("_Arguments")
 _Result = TypeVar("_Result")
@@ -49,7 +51,7 @@ def run_interruptible(function: Callable[[*_Arguments], Coroutine[Any, Any, _Res
     Ctrl-C cancels the function. `anyio.run` forgets it if the function returns all the same, or if a task fails while it ends.
     """
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) != signal.default_int_handler:
-        return anyio.run(function, *args)  # the caller handles Ctrl-C
+        return anyio.run(function, *args, backend_options=LOOP_OPTIONS)  # the caller handles Ctrl-C
     interrupts: list[int] = []
 
     async def go() -> _Result:
@@ -67,7 +69,7 @@ def run_interruptible(function: Callable[[*_Arguments], Coroutine[Any, Any, _Res
             signal.signal(signal.SIGINT, cancel)
 
     try:
-        return anyio.run(go)
+        return anyio.run(go, backend_options=LOOP_OPTIONS)
     finally:
         if interrupts:
             raise KeyboardInterrupt
@@ -75,7 +77,7 @@ def run_interruptible(function: Callable[[*_Arguments], Coroutine[Any, Any, _Res
 
 def _in_another_thread(go: Callable[[], Coroutine[Any, Any, _Result]]) -> _Result:
     """Run it in a thread with its own loop, and wait. Ctrl-C cancels it, and waits until everything is closed."""
-    with start_blocking_portal() as portal:
+    with start_blocking_portal(backend_options=LOOP_OPTIONS) as portal:
         future = portal.start_task_soon(go)
         try:
             return future.result()

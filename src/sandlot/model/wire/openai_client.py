@@ -76,6 +76,10 @@ def request_body(
         return _encoder.encode(_without_surrogates(msgspec.to_builtins(body)))
 
 
+_WORDS = (Text, ToolCall, Reasoning)
+"""Parts that every model takes."""
+
+
 def wire_messages(message: Message, images: Mapping[str, bytes] | None = None) -> list[ChatMessage]:
     """One trace message as OpenAI messages: each tool result is a message of its own.
 
@@ -85,7 +89,9 @@ def wire_messages(message: Message, images: Mapping[str, bytes] | None = None) -
     for part in message.parts:
         if isinstance(part, ToolResult):
             results.append(part)
-        if not isinstance(part, Text | Reasoning | ToolCall | ToolResult) or (isinstance(part, ToolResult) and part.images):
+            if part.images:
+                _require_image(part, images)
+        elif not isinstance(part, _WORDS):
             _require_image(part, images)
     if not results and message.role is not Role.TOOL:
         return [chat_message(message, _arguments_text, images or {})]

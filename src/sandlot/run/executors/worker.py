@@ -19,6 +19,7 @@ import msgspec
 from anyio.streams.memory import MemoryObjectReceiveStream
 
 from sandlot.core.concurrency.garbage import paced_collections
+from sandlot.core.concurrency.loop import LOOP_OPTIONS
 from sandlot.core.concurrency.threads import ABANDONED
 from sandlot.core.errors import ConfigError, SandlotError
 from sandlot.core.task import Task
@@ -220,4 +221,4 @@ if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run's process, which then closes the socket
     inherited = socket.socket(fileno=int(sys.argv[1]))
     inherited.set_inheritable(False)  # programs that a rollout starts must not hold it open
-    anyio.run(work, inherited)
+    anyio.run(work, inherited, backend_options=LOOP_OPTIONS)
