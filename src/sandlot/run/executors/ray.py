@@ -12,6 +12,7 @@ it, which an autoscaler sees as demand.
 import logging
 import os
 import re
+import signal
 import socket
 import threading
 from collections.abc import AsyncGenerator
@@ -275,13 +276,23 @@ def _require_answer(address: str) -> None:
 
 @asynccontextmanager
 async def _connected(ray: Any, place: RayPlace) -> AsyncGenerator[None]:
-    # In a thread: it takes seconds, and Ray then leaves the handling of SIGTERM to us.
-    await anyio.to_thread.run_sync(_CONNECTION.open, ray, place)
+    await anyio.to_thread.run_sync(_CONNECTION.open, ray, place)  # it takes seconds
+    _take_back_signals()
     try:
         yield
     finally:
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(_CONNECTION.close, ray)
+
+
+def _take_back_signals() -> None:
+    """Let Python handle SIGTERM again. Ray's own handler passes it on, but aborts the process 3 s later, while worlds close."""
+    if threading.current_thread() is not threading.main_thread():
+        return  # only the main thread may, and there it is the caller's business
+    handler = signal.getsignal(signal.SIGTERM)
+    if handler is not None:  # None: it was not set by Python
+        signal.signal(signal.SIGTERM, handler)
+        signal.siginterrupt(signal.SIGTERM, False)  # noqa: FBT003 - as asyncio has it
 
 
 async def _num_cpus(ray: Any) -> int:
