@@ -105,7 +105,7 @@ class StoredEvidence:
     def with_answer(self, answer: str) -> "StoredEvidence":
         """The same evidence with another answer, for a check of one seat; reading it counts for both."""
         other = copy.copy(self)
-        other._answer = answer
+        other._answer = answer  # noqa: SLF001 - its own class
         return other
 
     def read(self, path: str) -> bytes:

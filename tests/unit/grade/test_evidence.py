@@ -126,7 +126,7 @@ def in_a_fork(evidence):
         lambda evidence: evidence.answer,
         lambda evidence: evidence.trace.answer,
         lambda evidence: evidence.record.answer,
-        lambda evidence: getattr(copy.copy(evidence), "answer"),
+        lambda evidence: copy.copy(evidence).answer,
         lambda evidence: copy.deepcopy(evidence).answer,
         lambda evidence: evidence.with_answer("two").answer,
         in_a_fork,
