@@ -262,8 +262,8 @@ def columns(found: dict[str, Any]) -> dict[str, float | str]:
 def audit_cell(found: dict[str, Any]) -> str:
     """The verdict, the tasks that it is about, and the codes of what was found; a lead has a question mark."""
     codes = {finding["code"] + "?" * (finding["standing"] == "lead") for finding in found.get("findings", ())}
-    tasks = f"{found['audited']} tasks, {found['audit_cpu_s']:.0f} CPU s" if "audited" in found else ""
-    return " ".join([found.get("audit", "not run"), f"({tasks})" * bool(tasks), *sorted(codes)])
+    tasks = f"({found['audited']} task{'s' * (found['audited'] != 1)})" if "audited" in found else ""
+    return " ".join(filter(None, [found.get("audit", "not run"), tasks, *sorted(codes)]))
 
 
 def cell(score: dict[str, Any]) -> str:

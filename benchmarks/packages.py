@@ -89,6 +89,7 @@ def columns(row: dict[str, Any]) -> dict[str, float | str]:
         "noop": cell(row["noop"]),
         "left out": "; ".join(row.get("left_out_of", row["left_out"])),
         "audit": audit_cell(row),
+        "audit, CPU s": row.get("audit_cpu_s", ""),
         "import, CPU s": row["import_cpu_s"],
         "golden, CPU s": row["golden_cpu_s"],
         "when": row["when"],
