@@ -108,6 +108,8 @@ class Case:
     _idle: dict[str, Trial] | None = None
     taken: int = 0
     """Number of trials so far."""
+    shared: dict[str, Any] = field(default_factory=dict[str, Any])
+    """What a probe computed from the description and others need too, such as the parsed sources."""
     _once: anyio.Lock = field(default_factory=anyio.Lock)
 
     @property
