@@ -3,6 +3,7 @@
     make bench NAME=interop
     make bench NAME=interop ARGS="humaneval reasoning-gym --audit 2"
     make bench NAME=interop ARGS="--terminal-bench FOLDER --verifiers FOLDER --tau-bench FOLDER --nemo-gym PYTHON"
+    make bench NAME=interop ARGS="swebench --swebench ROWS.jsonl?repos=FOLDER --audit 2"
 
 Each kind runs in an environment of its own that has the real package beside Sandlot. The scores of the other side come from its
 own code (`peer_tasks/interop_scores.py`), for the answers that its own data calls right, and for none. Where nobody wrote a
@@ -11,7 +12,8 @@ wall-clock, of importing and of all golden rollouts.
 
 A row is kept when its kind has ended, so kinds can be measured one by one: the table has the last row of each, with its date,
 whichever machine measured it. A kind that fails has the error as its row. `--terminal-bench`, `--verifiers` and `--tau-bench`
-name folders of tasks that are in no package index; `--nemo-gym` names a Python 3.12 with that package.
+name folders of tasks that are in no package index; `--nemo-gym` names a Python 3.12 with that package, `--swebench` a file of
+rows and a folder of git directories.
 """
 
 import argparse
@@ -82,7 +84,7 @@ KINDS = (
 
 def main() -> None:
     asked = parser().parse_args()
-    known = (*KINDS, *asked.terminal_bench, *verifiers_of(asked.verifiers), *asked.tau_bench, *asked.nemo_gym)
+    known = (*KINDS, *asked.terminal_bench, *verifiers_of(asked.verifiers), *asked.tau_bench, *asked.nemo_gym, *asked.swebench)
     for kind in known:
         if not asked.kinds or kind.name in asked.kinds:
             keep_row(NAME, kind.label, partial(measured, kind, asked.audit))
@@ -112,6 +114,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--verifiers", type=Path, help="the folder `environments` of verifiers' repository")
     made.add_argument("--tau-bench", type=tau_bench_of, default=(), help="the folder of tau-bench's repository")
+    made.add_argument("--swebench", type=swebench_of, default=(), help="rows of SWE-bench: FILE?repos=FOLDER")
     made.add_argument("--nemo-gym", type=nemo_gym_of, default=(), help="a Python that has nemo-gym")
     return made
 
@@ -123,6 +126,12 @@ def tau_bench_of(path: str) -> tuple[Kind, ...]:
         Kind("tau-bench", f"{folder}?domain={domain}", limit=30, user="scripted:persona", shown=domain)
         for domain in ("retail", "airline")
     )
+
+
+def swebench_of(source: str) -> tuple[Kind, ...]:
+    """Rows of a file, with git directories of their repositories."""
+    file, _, repos = source.partition("?repos=")
+    return (Kind("swebench", f"{Path(file).resolve()}?repos={Path(repos).resolve()}", shown=Path(file).stem),)
 
 
 def nemo_gym_of(python: str) -> tuple[Kind, ...]:
@@ -188,7 +197,7 @@ def result_of(kind: Kind, folder: Path, audited: int) -> dict[str, Any]:
         found["theirs"] = json.loads(measure(command, cwd=folder, timeout_s=3600).stdout.splitlines()[-1])
     if audited:
         try:
-            found |= audit_of(sandlot, folder, audited)
+            found |= audit_of(sandlot, folder, audited, user)
         except ChildFailedError as error:  # the scores are measured all the same
             found |= {"audit": "did not end", "audit_error": str(error)[-400:]}
     return found
@@ -208,13 +217,16 @@ def scored(summary: dict[str, Any]) -> dict[str, Any]:
     return {"mean": summary["score"]["mean"] if summary["score"] else None, "failed": sum(summary["failed"].values())}
 
 
-def audit_of(sandlot: Path, folder: Path, tasks: int) -> dict[str, Any]:
+def audit_of(sandlot: Path, folder: Path, tasks: int, user: Sequence[str] = ()) -> dict[str, Any]:
     """The verdict of the audit and its findings; it exits with 1 or 3 unless that is SHIP."""
-    command = allowing([sandlot, "audit", "env", "--limit", str(tasks), "--json"], 1, 3)
-    audit = json.loads(measure(command, cwd=folder, timeout_s=7200).stdout.splitlines()[-1])
+    command = allowing([sandlot, "audit", "env", "--limit", str(tasks), *user, "--json"], 1, 3)
+    done = measure(command, cwd=folder, timeout_s=7200)
+    audit = json.loads(done.stdout.splitlines()[-1])
     told = ("code", "title", "severity", "standing", "task", "check", "probe", "witness")
     return {
         "audit": audit["verdict"],
+        "audited": audit["tasks"],
+        "audit_cpu_s": done.cpu_s,
         "findings": [{name: str(finding.get(name) or "")[:600] for name in told} for finding in audit["findings"]],
         "layers": {layer["layer"]: layer["state"] for layer in audit["layers"]},
     }
@@ -244,7 +256,14 @@ def columns(found: dict[str, Any]) -> dict[str, float | str]:
         "golden, s": found["golden_s"],
         "when": found["when"],
     }
-    return shown | ({"audit": found["audit"]} if "audit" in found else {})
+    return shown | ({"audit": audit_cell(found)} if "audit" in found else {})
+
+
+def audit_cell(found: dict[str, Any]) -> str:
+    """The verdict, the tasks that it is about, and the codes of what was found; a lead has a question mark."""
+    codes = {finding["code"] + "?" * (finding["standing"] == "lead") for finding in found.get("findings", ())}
+    tasks = f"({found['audited']} task{'s' * (found['audited'] != 1)})" if "audited" in found else ""
+    return " ".join(filter(None, [found.get("audit", "not run"), tasks, *sorted(codes)]))
 
 
 def cell(score: dict[str, Any]) -> str:

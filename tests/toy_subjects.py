@@ -31,6 +31,7 @@ class ToySubject:
         done=None,
         start=None,
         sources=None,
+        reads_answer=lambda: True,
     ) -> None:
         self._kind = kind
         self._rubrics = {"default": rubric} if rubric is not None else {}
@@ -40,6 +41,8 @@ class ToySubject:
         self._done: Callable[[Task], Any] = done or (lambda task: None)
         self._start: Callable[[Task], Any] = start or (lambda task: None)
         self._sources = sources or {}
+        self._reads_answer: Callable[[], bool] = reads_answer
+        self.graded = list[Trace]()
 
     async def describe(self) -> Description:
         return Description(
@@ -63,8 +66,10 @@ class ToySubject:
             trace, times = request.trace, request.times
         else:
             trace, times = self._played(request), 1
+        self.graded.append(trace)
         scores = tuple(self._scored(trace) for _ in range(times))
-        return Trial(trace=msgspec.structs.replace(trace, outcome=scores[0]), scores=scores)
+        traced = msgspec.structs.replace(trace, outcome=scores[0])
+        return Trial(trace=traced, scores=scores, answer_was_read=self._reads_answer())
 
     def _played(self, request: Any) -> Trace:
         task = self._tasks[request.task]

@@ -54,6 +54,7 @@ async def grade_trace(grading: Grading, task: Task, trace: Trace, blobs: Blobs) 
     limits = grading.env.limits.but(task.limits)
     with deadline(limits.grade_s, GradeError, f"grading task `{task.id}`"), images_stored_in(blobs):
         evidence = await load_evidence(grading.env, task, trace, blobs, grading.backend)
+        grading.on_evidence(evidence)
         score = await grade(grading.env, task, evidence, grading.judge, rubric=grading.rubric)
     _score_seats(grading, task, trace, score)
     return score

@@ -67,3 +67,13 @@ def test_the_diff_names_what_changed_since_setup(evidence):
 
 def test_answer_state_and_trace_are_there(evidence):
     assert (evidence.answer, evidence.state, evidence.trace.task) == ("done", {"n": [1]}, "t")
+
+
+def test_it_says_whether_its_answer_was_read(evidence):
+    evidence.read("/c"), evidence.list(), evidence.diff(), evidence.state, evidence.apps, evidence.penalties
+    assert not evidence.answer_was_read
+    other = evidence.with_answer("other")
+    assert not evidence.answer_was_read
+    assert other.answer == "other"
+    assert evidence.answer_was_read
+    assert evidence.answer == "done"

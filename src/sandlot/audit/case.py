@@ -64,6 +64,8 @@ class TrialCount:
     """Number of trials of one probe."""
 
     trials: int = 0
+    spared: int = 0
+    """Answers that were not graded, because no check reads the answer."""
 
 
 _COUNT: ContextVar[TrialCount] = ContextVar("trial_count", default=TrialCount())  # noqa: B039 - outside of probes, not read
@@ -74,6 +76,11 @@ def count_trials() -> TrialCount:
     count = TrialCount()
     _COUNT.set(count)
     return count
+
+
+def note_spared(num_answers: int) -> None:
+    """Count answers that were not graded, because no check reads the answer."""
+    _COUNT.get().spared += num_answers
 
 
 @dataclass(slots=True)
@@ -101,6 +108,8 @@ class Case:
     _idle: dict[str, Trial] | None = None
     taken: int = 0
     """Number of trials so far."""
+    shared: dict[str, Any] = field(default_factory=dict[str, Any])
+    """What a probe computed from the description and others need too, such as the parsed sources."""
     _once: anyio.Lock = field(default_factory=anyio.Lock)
 
     @property

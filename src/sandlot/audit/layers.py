@@ -150,5 +150,6 @@ async def _run_probe(case: Case, probe: Probe) -> tuple[ProbeReport, list[Findin
         seconds=time.monotonic() - started,
         findings=len(findings),
         trials=counted.trials,
+        why=f"no check reads the answer, so {counted.spared:,} answers were not graded" if counted.spared else "",
     )
     return report, findings

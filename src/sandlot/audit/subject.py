@@ -102,6 +102,8 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     """How long its process waited for a busy processor."""
     reached: tuple[str, ...] = ()
     """Hosts that author code tried to reach while the network was off."""
+    answer_was_read: bool = True
+    """False if no grading read the answer, so that another answer would get the same score. True if that is not known."""
 
     @property
     def evidence(self) -> EvidenceRecord:

@@ -40,6 +40,7 @@ class ProbeReport(msgspec.Struct, frozen=True, kw_only=True):
     state: State
     codes: tuple[str, ...]
     why: str = ""
+    """Why it did not run; for one that did, what it left out and why that changes nothing."""
     seconds: float = 0.0
     findings: int = 0
     trials: int = 0

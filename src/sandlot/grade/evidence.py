@@ -4,8 +4,12 @@
 cannot be found again are a `GradeError`.
 
 If the agent left too much and the evidence is incomplete, it is not known whether a file exists: a check that asks is not met.
+
+The evidence notes whether its answer was read. If it was not, another answer gets the same score, and an audit need not try.
 """
 
+import copy
+import mmap
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,6 +33,24 @@ _LOADED = re.compile(
 """Files that interpreters and shells load automatically, in any folder."""
 
 
+class _Mark:
+    """Whether something was done, by this process or by one that was forked since."""
+
+    def __init__(self) -> None:
+        self._byte = mmap.mmap(-1, 1)  # shared with forks: isolated checks run in one
+
+    def set(self) -> None:
+        self._byte[0] = 1
+
+    def __bool__(self) -> bool:
+        return self._byte[0] != 0
+
+    def __reduce__(self) -> tuple[type["_Mark"], tuple[()]]:
+        """Evidence that is pickled or copied deeply is read out of sight: that counts as done."""
+        self.set()
+        return _Mark, ()
+
+
 class StoredEvidence:
     """The `Evidence` of one rollout, from its record and the stored bytes."""
 
@@ -46,22 +68,53 @@ class StoredEvidence:
         `open_sandbox` opens a grading sandbox with these files, some of which may replace the image's; None without a backend.
         `apps` are the apps at the end, as checks read them.
         """
-        self.record = record
-        self.trace = trace
-        self.answer = record.answer
+        self._record = record
+        self._trace = trace
+        self._answer = record.answer
+        self._answer_read = _Mark()
+        self.penalties = record.penalties
         self.state = _rebuilt(record.state, state_type)
         self._load = load if callable(load) else load.__getitem__
         self._contents: dict[str, bytes] = {}
         self._open_sandbox = open_sandbox
         self.apps = apps
 
+    @property
+    def answer(self) -> str:
+        """The agent's last message."""
+        self._answer_read.set()
+        return self._answer
+
+    @property
+    def trace(self) -> Trace:
+        """The whole conversation. It has the answer, so reading it counts as reading the answer."""
+        self._answer_read.set()
+        return self._trace
+
+    @property
+    def record(self) -> EvidenceRecord:
+        """The evidence as it is stored. It has the answer, so reading it counts as reading the answer."""
+        self._answer_read.set()
+        return self._record
+
+    @property
+    def answer_was_read(self) -> bool:
+        """False if nobody has asked for the answer, or for the conversation or record that contain it."""
+        return bool(self._answer_read)
+
+    def with_answer(self, answer: str) -> "StoredEvidence":
+        """The same evidence with another answer, for a check of one seat; reading it counts for both."""
+        other = copy.copy(self)
+        other._answer = answer  # noqa: SLF001 - its own class
+        return other
+
     def read(self, path: str) -> bytes:
         """The bytes of a file; `NotInEvidence` if there is none."""
         whole = absolute_path(path)
-        file = self.record.files.get(whole)
+        file = self._record.files.get(whole)
         if file is None:
             kind = self.kind(whole)
-            raise NotInEvidence(f"no file `{whole}`" + (_is(whole, kind) or _nearby(whole, self.record.files)))
+            raise NotInEvidence(f"no file `{whole}`" + (_is(whole, kind) or _nearby(whole, self._record.files)))
         if file.blob is None:
             raise NotInEvidence(
                 f"`{whole}` has {file.size:,} bytes and was not stored: it exceeds `evidence_bytes`, or was not readable",
@@ -90,7 +143,7 @@ class StoredEvidence:
         """Paths of the files below a folder, sorted."""
         self._require_whole(f"what is below `{absolute_path(folder)}`")
         start = absolute_path(folder).rstrip("/") + "/"
-        return sorted(path for path in self.record.files if path.startswith(start))
+        return sorted(path for path in self._record.files if path.startswith(start))
 
     def exists(self, path: str) -> bool:
         """True if there is a regular file, stored or not. A folder or a link is not a file."""
@@ -102,21 +155,21 @@ class StoredEvidence:
         Files of the image are not in the evidence, and count as nothing.
         """
         whole = absolute_path(path)
-        if whole in self.record.files:
+        if whole in self._record.files:
             return "file"
-        if whole in self.record.kinds:
-            return self.record.kinds[whole]
-        if any(self.record.kinds.get(parent) == "link" for parent in parent_folders(whole)):
+        if whole in self._record.kinds:
+            return self._record.kinds[whole]
+        if any(self._record.kinds.get(parent) == "link" for parent in parent_folders(whole)):
             return "link"
         inside = whole.rstrip("/") + "/"
-        if any(other.startswith(inside) for other in self.record.files):
+        if any(other.startswith(inside) for other in self._record.files):
             return "folder"
         self._require_whole(f"whether there is a `{whole}`")
         return None
 
     def _require_whole(self, what: str) -> None:
         """`NotInEvidence` if the evidence is incomplete, so that `what` is not known."""
-        record = self.record
+        record = self._record
         if record.lost:
             raise NotInEvidence(f"{what} is not known: {record.lost}", kind="cut")
         if record.left_out:
@@ -146,7 +199,7 @@ class StoredEvidence:
         If the files after setup were not recorded, every file shows as new.
         """
         self._require_whole("what changed")
-        before, after = self.record.initial, self.record.files
+        before, after = self._record.initial, self._record.files
         changed: dict[str, tuple[FileRecord | None, FileRecord | None]] = {}
         for path in sorted(before.keys() | after.keys()):
             old, new = before.get(path), after.get(path)

@@ -8,7 +8,6 @@ Any error means there is no score. The time limit is the caller's cancel scope; 
 names the running check.
 """
 
-import copy
 import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -54,7 +53,7 @@ async def grade(rubric: Rubric, evidence: Evidence, task: Task, functions: Funct
         while waiting:
             await asking.round(waiting)
             waiting = [check for check in waiting if check.id not in asking.results]
-    return score_of(rubric, asking.results, evidence.record.penalties)
+    return score_of(rubric, asking.results, evidence.penalties)
 
 
 def resolve(ref: str, functions: Functions) -> Function:
@@ -138,9 +137,7 @@ class _RunningChecks:
         """The evidence; for a check of one seat, with that seat's answer."""
         if not check.seat or check.seat not in self.evidence.trace.seats:
             return self.evidence
-        seen = copy.copy(self.evidence)
-        seen.answer = seat_trace(self.evidence.trace, check.seat).answer
-        return seen
+        return self.evidence.with_answer(seat_trace(self.evidence.trace, check.seat).answer)
 
     def _settle(self, check: Check, result: CheckResult) -> None:
         self.results[check.id] = result

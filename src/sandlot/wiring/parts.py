@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sandlot.core.errors import ConfigError
-from sandlot.core.ports.grading import Judge
+from sandlot.core.ports.grading import Evidence, Judge
 from sandlot.core.ports.sandbox import Backend
 from sandlot.core.ports.session import Harness, Hook, Policies, Users
 from sandlot.core.task import Task
@@ -25,6 +25,10 @@ from sandlot.wiring.config import AgentConfig, ModelConfig
 from sandlot.wiring.plugins import find_opener, load_part
 
 
+def ignore_evidence(_evidence: Evidence) -> None:
+    """For gradings whose evidence is not looked at afterwards."""
+
+
 @dataclass(frozen=True, slots=True)
 class Grading:
     """Everything that grading needs besides the evidence."""
@@ -35,6 +39,8 @@ class Grading:
     """Grade by this rubric instead of the tasks' own."""
     backend: Backend | None = None
     """Opens sandboxes, for rollouts and for checks that execute something."""
+    on_evidence: Callable[[Evidence], None] = ignore_evidence
+    """Gets the evidence of each grading before its checks do, and can tell afterwards what they read of it."""
 
 
 async def grade_at_once() -> None:

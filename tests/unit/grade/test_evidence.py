@@ -1,4 +1,6 @@
+import copy
 import errno
+import os
 from dataclasses import dataclass, field
 
 import anyio
@@ -103,6 +105,38 @@ def test_a_blob_is_loaded_once():
     record = EvidenceRecord(files={"/a": FileRecord(size=1, blob="x"), "/b": FileRecord(size=1, blob="x")})
     evidence = StoredEvidence(record, TRACE, lambda key: loads.append(key) or b"1")
     assert (evidence.read("/a"), evidence.read("/b"), loads) == (b"1", b"1", ["x"])
+
+
+def test_reading_files_and_state_does_not_read_the_answer(evidence_of):
+    evidence = evidence_of({"/a": b"1"}, state={"n": 1}, answer="one", penalties={"p": 1.0})
+    evidence.read_text("/a"), evidence.list(), evidence.kind("/b"), evidence.diff(), evidence.state, evidence.penalties
+    assert not evidence.answer_was_read
+
+
+def in_a_fork(evidence):
+    child = os.fork()
+    if child == 0:
+        os._exit(evidence.answer != "one")
+    assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda evidence: evidence.answer,
+        lambda evidence: evidence.trace.answer,
+        lambda evidence: evidence.record.answer,
+        lambda evidence: copy.copy(evidence).answer,
+        lambda evidence: copy.deepcopy(evidence).answer,
+        lambda evidence: evidence.with_answer("two").answer,
+        in_a_fork,
+    ],
+)
+def test_every_way_to_the_answer_is_noted(evidence_of, read):
+    evidence = evidence_of({"/a": b"1"}, answer="one")
+    assert not evidence.answer_was_read
+    read(evidence)
+    assert evidence.answer_was_read
 
 
 def test_a_check_that_changes_the_state_changes_a_copy(evidence_of):

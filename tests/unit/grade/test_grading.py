@@ -205,6 +205,29 @@ async def test_an_isolated_check_is_graded_like_any_other(evidence_of):
     assert score.checks[1].evidence.startswith("no file `/none`")
 
 
+@pytest.mark.parametrize(
+    ("check", "was_read"),
+    [
+        (lambda evidence: evidence.read_text("/a") == "x", False),
+        (lambda evidence: evidence.read_text("/a") == evidence.answer, True),
+        (lambda evidence: evidence.trace.num_turns > 0, True),
+        (lambda: True, False),
+    ],
+)
+@pytest.mark.parametrize("isolate", [False, True])
+async def test_grading_reads_the_answer_only_if_a_check_does(evidence_of, check, was_read, isolate):
+    evidence = evidence_of({"/a": b"x"}, answer="x", penalties={"late": 0.5})
+    score = await graded([python("a", "e:a", isolate=isolate)], evidence, functions={"e:a": check})
+    assert score.value == 0.5
+    assert evidence.answer_was_read == was_read
+
+
+async def test_a_judge_that_is_shown_the_answer_reads_it(evidence_of):
+    evidence = evidence_of({"/a": b"x"}, answer="x")
+    await graded([JudgeCheck(id="j", prompt="Right?", view=("answer",))], evidence, FakeJudge())
+    assert evidence.answer_was_read
+
+
 async def test_an_isolated_check_that_hangs_is_killed_and_named(evidence_of):
     before = ABANDONED.total()
     with pytest.raises(GradeError, match="still running: `slow`"), deadline(4.0, GradeError, "grading"):

@@ -35,6 +35,7 @@ class Progress:
             self._console.print(f"[dim]{event.layer:>13}  {event.probe} ...[/]", end="\r")
         elif isinstance(event, ProbeEnded):
             found = f"[yellow]{event.num_findings} found[/]" if event.num_findings else "nothing"
+            found += f"  [dim]{escape(event.why)}[/]" if event.why else ""
             words = {State.RAN: found, State.DOES_NOT_APPLY: f"[dim]not applicable: {escape(event.why)}[/]"}
             said = words.get(State(event.state), f"[red]could not run: {escape(event.why)}[/]")
             said += "  [dim]finished earlier, not run again[/]" if event.earlier else ""

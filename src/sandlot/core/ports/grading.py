@@ -30,16 +30,36 @@ class Evidence(Protocol):
     ```
     """
 
-    answer: str
-    """The agent's last message. Where several agents act, a check of one seat gets that seat's, any other the last of all."""
     state: Any
     """The final `world.state`, of the type that the environment's `state` makes."""
-    trace: Trace
-    """The whole conversation."""
-    record: EvidenceRecord
-    """The evidence as it is stored."""
     apps: Any
     """The apps at the end, such as `evidence.apps.mail`; None without apps. See `sandlot.apps`."""
+    penalties: Mapping[str, float]
+    """Points lost to broken constraints, by constraint."""
+
+    @property
+    def answer(self) -> str:
+        """The agent's last message. Where several agents act, a check of one seat gets that seat's, any other the last of all."""
+        ...
+
+    @property
+    def trace(self) -> Trace:
+        """The whole conversation."""
+        ...
+
+    @property
+    def record(self) -> EvidenceRecord:
+        """The evidence as it is stored."""
+        ...
+
+    @property
+    def answer_was_read(self) -> bool:
+        """False if `answer` was not read, nor `trace` or `record`, which contain it: then another answer has the same score."""
+        ...
+
+    def with_answer(self, answer: str) -> "Evidence":
+        """The same evidence with another answer, for a check of one seat. Reading it counts for both."""
+        ...
 
     def read(self, path: str) -> bytes:
         """The bytes of a file from the end of the rollout."""

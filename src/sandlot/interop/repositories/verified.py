@@ -61,7 +61,10 @@ async def find_tests(
 def require_end(before: JobResult) -> None:
     """`ConfigError` if the run before the change was cut off: a test that it did not reach did not fail."""
     if before.late or not before.finished:
-        raise ConfigError(f"its tests do not run to their end before the change ({len(before.reports)} of them did)")
+        said = [f"; `{place}`: {why.strip().splitlines()[-1]}" for place, why in before.not_collected.items() if why.strip()]
+        raise ConfigError(
+            f"its tests do not run to their end before the change ({len(before.reports)} of them did)" + "".join(said[:1])
+        )
 
 
 def spread(tests: Sequence[str], most: int) -> list[str]:

@@ -157,6 +157,9 @@ def test_a_run_that_was_cut_off_shows_no_failing_tests():
     require_end(result(("t::a", "failed")))
     with pytest.raises(ConfigError, match="do not run to their end"):
         require_end(result(("t::a", "passed"), finished=False))
+    broken = replace(result(finished=False), not_collected={"conftest.py": "Traceback\nImportError: no name\n"})
+    with pytest.raises(ConfigError, match=r"`conftest.py`: ImportError: no name"):
+        require_end(broken)
 
 
 def test_hidden_tests_are_taken_out_of_their_files():

@@ -61,13 +61,14 @@ async def _look_at_repeats(case: Case) -> list[Finding]:
 
 
 def _variants(target: SolvedTask, seed: int) -> list[tuple[str, Regrade]]:
-    """Golden work, no work, a wrong answer, and up to three parts of the work."""
+    """Golden work, no work, a wrong answer if a check reads it, and up to three parts of the work."""
     halves = rungs(target, Random(seed))  # noqa: S311 - seeded, not secret
     middle = halves[len(halves) // 2 : len(halves) // 2 + 3]
+    wrong = [("a wrong answer", regrade_with_answer(target.golden, NONSENSE))] if target.reads_answer else []
     return [
         ("the golden solution", regrade_with_answer(target.golden, target.answer)),
         ("nothing", regrade_with_answer(target.idle, "")),
-        ("a wrong answer", regrade_with_answer(target.golden, NONSENSE)),
+        *wrong,
         *((f"part of the work: {rung.description}", rung.request) for rung in middle),
     ]
 

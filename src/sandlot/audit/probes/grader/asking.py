@@ -2,16 +2,20 @@
 
 On the evidence of an idle agent, an answer shows what words alone can earn. On the evidence of the golden solution, it shows how
 the answer itself is read. One call of `ask` sends all its answers to the workers at once.
+
+Where no check reads the answer, all answers get the score of one: that is the only one graded. Hidden tests of a package take
+seconds, and probes have hundreds of answers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sandlot.audit.case import Case, regrade_with_answer
+from sandlot.audit.case import Case, note_spared, regrade_with_answer
 from sandlot.audit.finding import Finding, Severity, Witness, make_finding
 from sandlot.audit.probes.likeness import EPSILON, opening_text
 from sandlot.audit.probes.plays import choose_tasks
 from sandlot.audit.subject import PLAIN, Conditions, Trial
+from sandlot.core.groups import group_by_key
 from sandlot.core.task import Task
 from sandlot.core.trace import Scored
 from sandlot.core.types import Json
@@ -20,6 +24,8 @@ _MAX_SHOWN = 4000
 _PROBE_S = 6.0
 """About how long one probe may use a grader."""
 _AGAIN, _MOST_AGAIN = 6, 60
+_Key = tuple[str, bool, int, str]
+"""What a grading depends on: the task, whose evidence, how often, and the answer."""
 NONSENSE = "Zvqx jworth pleffing"
 """An answer that is wrong for every task."""
 
@@ -46,6 +52,11 @@ class SolvedTask:
     def best(self) -> float:
         """The golden solution's reward."""
         return self.golden.reward or 0.0
+
+    @property
+    def reads_answer(self) -> bool:
+        """False if grading read the answer neither of the golden solution nor of an agent that did nothing."""
+        return self.golden.answer_was_read or self.idle.answer_was_read
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +110,24 @@ def num_affordable(found: Sequence[SolvedTask], most: int, each: int = 1, second
 
 
 async def ask(case: Case, questions: Sequence[Question], conditions: Conditions = PLAIN) -> list[GradedAnswer]:
-    """Grade every answer, in order; the same answer to the same task is graded once."""
+    """Grade every answer, in order; the same answer to the same task is graded once, and so are all that no check reads."""
     distinct = {_key(question): question for question in questions}
+    unread = group_by_key((_without_answer(key), key) for key, each in distinct.items() if not each.target.reads_answer)
+    spared = {key: keys[0] for keys in unread.values() for key in keys[1:]}
+    trials = await _grade(case, {key: each for key, each in distinct.items() if key not in spared}, conditions)
+    # a check may read at random: then every answer is graded after all
+    missed = [key for key, graded in spared.items() if trials[graded].answer_was_read]
+    trials |= await _grade(case, {key: distinct[key] for key in missed}, conditions)
+    note_spared(len(spared) - len(missed))
+    return [GradedAnswer(question, trials.get(_key(question)) or trials[spared[_key(question)]]) for question in questions]
+
+
+async def _grade(case: Case, questions: Mapping[_Key, Question], conditions: Conditions) -> dict[_Key, Trial]:
     requests = [
         regrade_with_answer(question.target.golden if question.solved else question.target.idle, question.answer, question.times)
-        for question in distinct.values()
+        for question in questions.values()
     ]
-    trials = dict(zip(distinct, await case.take(requests, conditions), strict=True))
-    return [GradedAnswer(question, trials[_key(question)]) for question in questions]
+    return dict(zip(questions, await case.take(requests, conditions), strict=True))
 
 
 async def keep_reproducible(case: Case, graded: Sequence[GradedAnswer]) -> list[GradedAnswer]:
@@ -160,5 +181,9 @@ def _grading_s(trial: Trial) -> float:
     return max(0.0, whole_s - trial.starved_s)
 
 
-def _key(question: Question) -> tuple[str, bool, str, int]:
-    return (question.target.task.id, question.solved, question.answer, question.times)
+def _key(question: Question) -> _Key:
+    return (question.target.task.id, question.solved, question.times, question.answer)
+
+
+def _without_answer(key: _Key) -> tuple[str, bool, int]:
+    return key[:3]

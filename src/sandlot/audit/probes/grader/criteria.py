@@ -58,13 +58,13 @@ def _results(check: str, trials: list[Trial]) -> list[CheckResult] | None:
 
 
 def _spoiled_works(target: SolvedTask, rng: Random) -> list[Regrade]:
-    """The golden work, spoiled in several ways."""
+    """The golden work, spoiled in several ways. An answer that no check reads is not changed alone: the trials are there."""
     golden = target.golden
     garbage = b"\x00garbled\xff"
     garbled = {path: FileRecord(size=len(garbage), blob=digest(garbage)) for path in golden.evidence.files}
+    answers = [regrade_with_answer(golden, NONSENSE), regrade_with_answer(target.idle, "")] if target.reads_answer else []
     return [
-        regrade_with_answer(golden, NONSENSE),
-        regrade_with_answer(target.idle, ""),
+        *answers,
         regrade_changed(golden, files={}),
         regrade_changed(golden, {digest(garbage): garbage}, files=garbled, answer=NONSENSE),
         *(regrade_changed(golden, state=state) for state in _altered_states(golden.evidence.state)),

@@ -192,6 +192,8 @@ def _finding(case: Case, name: str, graded: list[GradedAnswer], num_tasks: int) 
 
 _GUESSED = 30
 """Tasks on which every guess is tried."""
+_LEAST_GUESSED = 8
+"""With fewer tasks, a guess that is right for several may be luck."""
 _GUESSABLE = 0.2
 _MARGIN = 0.25
 """Smallest gap above chance, for answers drawn evenly."""
@@ -203,6 +205,8 @@ async def _look_at_guesses(case: Case) -> list[Finding]:
     if case.description.declared.guessable:
         return []
     everyone = [target for target in await find_solved_tasks(case, _GUESSED) if not case.may_idle(target.task)]
+    if len(everyone) < _LEAST_GUESSED:
+        return []
     common = [answer for answer, _ in Counter(target.answer for target in everyone if len(target.answer) < 200).most_common(4)]
     guesses = list(dict.fromkeys((*common, *_CONSTANTS)))
     graded = await ask(case, [Question(target, guess, guess, solved=False) for guess in guesses for target in everyone])
@@ -210,7 +214,7 @@ async def _look_at_guesses(case: Case) -> list[Finding]:
     for one in graded:
         if one.reward is not None and one.reward >= one.question.target.best - EPSILON > case.floor:
             passed[one.question.answer].append(one)
-    if not passed or len(everyone) < 8:
+    if not passed:
         return []
     guess, right = max(passed.items(), key=lambda item: len(item[1]))
     right = await keep_reproducible(case, right)

@@ -43,6 +43,7 @@ async def _look_at_odd_answers(case: Case) -> list[Finding]:
 
 def _crashes(graded: list[GradedAnswer]) -> list[Finding]:
     """One finding per kind of failure: the error's name, a hang, an invalid value."""
+    graded = list({id(one.trial): one for one in reversed(graded)}.values())  # answers that share a grading count once
     ways: dict[tuple[str, str], list[GradedAnswer]] = defaultdict(list)
     for one in graded:
         way = _breakage(one.trial)

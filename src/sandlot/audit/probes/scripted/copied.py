@@ -21,7 +21,7 @@ from sandlot.audit.probes.plays import choose_tasks, request_for, witness_of
 from sandlot.audit.probes.scripted.attacks import one_act_per_turn
 from sandlot.audit.probes.scripted.floor import needs_both, needs_golden
 from sandlot.audit.probes.scripted.reach import GoldenWork, find_works, required_of
-from sandlot.audit.probes.static.code import Code
+from sandlot.audit.probes.static.code import read_code
 from sandlot.audit.probes.static.worked import computed_answers
 from sandlot.audit.subject import Call, Say, Script, Trial
 
@@ -161,7 +161,7 @@ async def _copy_finding(case: Case, place: _Place, copied: Sequence[_Copied], sh
 
 def _computed_name(case: Case, copied: Sequence[_Copied]) -> str | None:
     """The name in the author's code whose computed value is the answer, if the sources show one."""
-    names = computed_answers(Code(case.description))
+    names = computed_answers(read_code(case))
     key = copied[0].work.task.key
     return next((name for field, name in names.items() if field in key and _same(key[field], copied[0].value)), None)
 

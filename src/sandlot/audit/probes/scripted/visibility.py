@@ -16,7 +16,7 @@ from sandlot.audit.probes.likeness import Observation, leaves, left_behind, obse
 from sandlot.audit.probes.plays import choose_tasks, request_for, witness_of
 from sandlot.audit.probes.scripted.floor import needs_tools
 from sandlot.audit.probes.scripted.reach import properties_of
-from sandlot.audit.probes.static.code import Code, Function, Part
+from sandlot.audit.probes.static.code import Code, Function, Part, read_code
 from sandlot.audit.probes.tour import tour_script
 from sandlot.audit.subject import Script, Trial
 from sandlot.core.groups import group_by_key
@@ -57,7 +57,7 @@ async def _look_at_cuts(case: Case) -> list[Finding]:
 
 async def _cut_made_texts(case: Case, tasks: Sequence[Task], trials: Sequence[Trial], *, known: Collection[str]) -> list[Finding]:
     """Generated results with exactly the length that a slice in the tool's code keeps; the rest is stored nowhere."""
-    kept = _kept_lengths(Code(case.description))
+    kept = _kept_lengths(read_code(case))
     golden = await case.golden()
     cut: dict[str, list[tuple[Task, Observation]]] = defaultdict(list)
     for task, trial in zip(tasks, trials, strict=True):

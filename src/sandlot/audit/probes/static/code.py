@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from sandlot.audit.case import Case
 from sandlot.audit.subject import Description
 from sandlot.core.groups import group_by_key
 from sandlot.core.rubric import PythonCheck
@@ -109,6 +110,13 @@ class Module:
             before = self.full_name(node.value)
             return f"{before}.{node.attr}" if before else ""
         return ""
+
+
+def read_code(case: Case) -> "Code":
+    """The code of a case's subject, parsed once for all probes: a repository in the environment may have a thousand files."""
+    if "code" not in case.shared:
+        case.shared["code"] = Code(case.description)
+    return case.shared["code"]
 
 
 class Code:

@@ -16,7 +16,7 @@ import msgspec
 
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Finding, Layer, Severity, Witness, make_finding
-from sandlot.audit.probes.static.code import LIVE, Code
+from sandlot.audit.probes.static.code import LIVE, read_code
 from sandlot.core.groups import group_by_key
 from sandlot.core.task import Task, split_of
 from sandlot.core.types import Split
@@ -76,7 +76,7 @@ def _applies(case: Case) -> str | None:
 
 def _draws(case: Case) -> bool:
     """True if worlds use `world.rng`, so that the same prompt and data may give another world."""
-    return any(".rng" in case.description.sources.get(f.module.path, "") for f in Code(case.description).working_in(*LIVE))
+    return any(".rng" in case.description.sources.get(f.module.path, "") for f in read_code(case).working_in(*LIVE))
 
 
 def _same_world(twin: _Twin, *, fixed: bool) -> bool:

@@ -15,7 +15,7 @@ import msgspec
 
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Finding, Layer, Witness, make_finding
-from sandlot.audit.probes.static.code import Code, Function, Part
+from sandlot.audit.probes.static.code import Code, Function, Part, read_code
 from sandlot.audit.probes.static.flow import Flow, Holds
 from sandlot.audit.subject import Description
 from sandlot.core.rubric import PythonCheck
@@ -46,7 +46,7 @@ class _Demand:
 async def _look(case: Case) -> list[Finding]:
     """The agent can know every literal that a check requires."""
     said = case.description
-    code = Code(said)
+    code = read_code(case)
     known = _known_to_agents(said, code)
     texts = _texts_of_tasks(said)
     found: dict[str, Finding] = {}

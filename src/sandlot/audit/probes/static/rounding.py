@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Finding, Layer, Severity
-from sandlot.audit.probes.static.code import Code, Function, Part, names_in
+from sandlot.audit.probes.static.code import Code, Function, Part, names_in, read_code
 from sandlot.audit.probes.static.sighting import Sighting, findings_from, sighting_at
 from sandlot.audit.probes.static.trust import verdicts_of
 from sandlot.audit.subject import Description
@@ -20,7 +20,7 @@ _FINE = 3
 
 async def _look(case: Case) -> list[Finding]:
     """Scores are neither rounded nor clipped."""
-    return findings_from([*_rounded(Code(case.description)), *_clipped(case.description)])
+    return findings_from([*_rounded(read_code(case)), *_clipped(case.description)])
 
 
 def _rounded(code: Code) -> Iterator[Sighting]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Finding, Layer, Severity, Witness, make_finding
-from sandlot.audit.probes.static.code import Code
+from sandlot.audit.probes.static.code import Code, read_code
 from sandlot.audit.subject import Description
 from sandlot.core.rubric import PythonCheck
 from sandlot.grade import lint
@@ -35,7 +35,7 @@ async def _look(case: Case) -> list[Finding]:
         tasks = [task for task in said.tasks if task.rubric == name] or said.tasks
         for finding in lint.lint(rubric, tasks=tasks):
             together.setdefault(_place(finding), []).append((name, finding))
-    return [*(_finding(code, severity, found) for (code, severity), found in together.items()), *_unused(said)]
+    return [*(_finding(code, severity, found) for (code, severity), found in together.items()), *_unused(said, read_code(case))]
 
 
 def _place(finding: lint.LintFinding) -> tuple[str, Severity]:
@@ -53,14 +53,14 @@ def _finding(code: str, severity: Severity, found: list[tuple[str, lint.LintFind
     return make_finding(code, title, witness, severity=severity, check=first.check, where=name, count=len(found), fix=first.fix)
 
 
-def _unused(said: Description) -> Iterator[Finding]:
+def _unused(said: Description, code: Code) -> Iterator[Finding]:
     """Functions of `checks.py` that no rubric names and nothing calls."""
     if "environment.toml" not in said.sources:
         return
     refs = {check.ref for rubric in said.rubrics.values() for check in rubric.checks if isinstance(check, PythonCheck)}
     idle = [
         function
-        for function in Code(said).functions
+        for function in code.functions
         if function.module.dotted == "checks"
         and function.owner is None
         and not function.parts

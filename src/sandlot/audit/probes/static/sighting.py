@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import GRAVE, Finding, Layer, Severity, Witness, make_finding
-from sandlot.audit.probes.static.code import Code, Function, Module
+from sandlot.audit.probes.static.code import Code, Function, Module, read_code
 from sandlot.core.groups import group_by_key
 
 
@@ -36,7 +36,7 @@ def code_probe(name: str, codes: tuple[str, ...], look: Callable[[Code], Iterabl
     """A probe that searches the sources."""
 
     async def probe(case: Case) -> list[Finding]:
-        return findings_from(look(Code(case.description)))
+        return findings_from(look(read_code(case)))
 
     probe.__doc__ = look.__doc__
     return Probe(name, Layer.STATIC, codes, probe, _has_sources)

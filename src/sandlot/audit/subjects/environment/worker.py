@@ -5,14 +5,14 @@ descriptor, so output of author code is never taken for a result. If it hangs or
 """
 
 import ctypes
+import dataclasses
 import os
 import random
 import resource
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from dataclasses import dataclass
 from functools import partial
 
 import anyio
@@ -26,6 +26,7 @@ from sandlot.audit.subjects.environment.describe import describe
 from sandlot.audit.subjects.worker_process import frame
 from sandlot.core.errors import ConfigError, SandlotError, unwrapped
 from sandlot.core.persona import Persona
+from sandlot.core.ports.grading import Evidence
 from sandlot.core.ports.session import Policy, User, Users
 from sandlot.core.task import Task
 from sandlot.core.trace import Failed, Scored, Text, ToolCall, Trace
@@ -175,7 +176,7 @@ def _at_temperature_zero(spec: str) -> ModelConfig:
     return msgspec.structs.replace(config, sampling=msgspec.structs.replace(config.sampling, temperature=0.0))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class _SteadyUsers:
     """`Users` with one seed per task and trial seed: a trial's position in its batch must not change what the user says."""
 
@@ -207,6 +208,8 @@ async def _take_trial(
     if name not in tasks:
         raise ConfigError(f"environment `{grading.env.name}` has no task `{name}`")
     ATTEMPTED.clear()
+    graded: list[Evidence] = []
+    grading = dataclasses.replace(grading, on_evidence=graded.append)
     if isinstance(request, Regrade):
         scores = [await _regrade(grading, tasks[name], request) for _ in range(request.times)]
         return Trial(
@@ -214,6 +217,7 @@ async def _take_trial(
             files=request.files,
             scores=tuple(scores),
             reached=tuple(dict.fromkeys(ATTEMPTED)),
+            answer_was_read=_was_read(graded),
         )
     blobs = MemoryBlobs() if kept is None else kept
     policies = ScriptedPolicies(request.play.name, lambda _task, _seed: _policy_for(grading.env, request.play, request.seed))
@@ -225,7 +229,13 @@ async def _take_trial(
         files=await _evidence_files(trace, blobs),
         scores=(trace.outcome,) if isinstance(trace.outcome, Scored | Failed) else (),
         reached=tuple(dict.fromkeys(ATTEMPTED)),
+        answer_was_read=_was_read(graded),
     )
+
+
+def _was_read(graded: Sequence[Evidence]) -> bool:
+    """False if there was a grading, and none read the answer."""
+    return not graded or any(evidence.answer_was_read for evidence in graded)
 
 
 async def _regrade(grading: Grading, task: Task, request: Regrade) -> Scored | Failed:

@@ -6,7 +6,7 @@ import pytest
 
 from sandlot.audit.probes.panel import STATIC as PROBES
 from sandlot.audit.probes.static import outside
-from sandlot.audit.probes.static.code import Code, Part
+from sandlot.audit.probes.static.code import Code, Part, read_code
 from sandlot.audit.probes.static.flow import Flow, Holds
 from sandlot.core.rubric import PythonCheck, Rubric
 from static_cases import HEAD, case_of, codes, found
@@ -177,3 +177,23 @@ def test_only_text_arguments_of_tools_hold_the_agents_text():
     source = "@env.tool\nasync def find(world: World, what: str, count: int):\n    return what\n"
     assert held(source, "what", "find") == Holds.TEXT
     assert held(source, "count", "find") == held(source, "world", "find") == Holds.NOTHING
+
+
+async def test_the_code_of_a_case_is_parsed_once_and_no_probe_changes_it():
+    source = """
+import random, time
+SEEN = {}
+@env.check(points=1)
+def right(evidence, task):
+    SEEN[task.id] = time.time()
+    try:
+        return round(float(evidence.answer)) == random.randint(1, 6)
+    except Exception:
+        return 1.0
+"""
+    case = case_of(source)
+    assert read_code(case) is read_code(case)
+    together = [(each.code, each.title) for probe in PROBES for each in await found(probe, case)]
+    apart = [(each.code, each.title) for probe in PROBES for each in await found(probe, case_of(source))]
+    assert len(apart) > 2
+    assert together == apart

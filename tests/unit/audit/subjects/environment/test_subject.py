@@ -109,6 +109,24 @@ async def test_what_was_left_can_be_graded_again_with_other_words(tmp_path):
     assert other.reward == 0.0
 
 
+@pytest.mark.parametrize(
+    ("check", "was_read"),
+    [
+        ("evidence.state == {}", False),
+        ("evidence.exists('/none') or evidence.answer == '1'", True),
+        ("evidence.trace.answer == '1'", True),
+        ("'1' in str(evidence.record)", True),
+    ],
+)
+async def test_a_trial_says_whether_its_answer_was_read(tmp_path, check, was_read):
+    file = tmp_path / "subject.py"
+    file.write_text(HEAD + f"@env.check(points=1)\ndef done(evidence, task):\n    return {check}\n")
+    subject = EnvironmentSubject(str(file), patience_s=3.0)
+    (trial,) = await subject.take([says("t1", "1")])
+    (again,) = await subject.take([regrade_with_answer(trial, "2", times=2)])
+    assert (trial.answer_was_read, again.answer_was_read) == (was_read, was_read)
+
+
 async def test_a_script_plays_calls_and_can_be_read_off_a_trial(tmp_path):
     play = Script(name="p", turns=((Call("look"),), (Say("0"),)))
     (trial,) = await written(tmp_path).take([Take(task="t0", play=play)])
