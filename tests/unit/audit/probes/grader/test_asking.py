@@ -2,10 +2,14 @@
 
 import pytest
 
+from sandlot.audit.case import regrade_changed
 from sandlot.audit.finding import Layer
 from sandlot.audit.layers import AuditSelection, run_probes
 from sandlot.audit.probes.grader.asking import Question, ask, find_solved_tasks
 from sandlot.audit.probes.panel import GRADER as PROBES
+from sandlot.core.errors import HarnessError
+from sandlot.core.trace import FileRecord
+from sandlot.core.types import digest
 from sandlot.observe.events import ignore_event
 from toy_subjects import ToySubject, case_of, sums
 
@@ -78,3 +82,14 @@ async def test_failures_of_a_grader_that_reads_no_answer_are_counted_by_grading(
     probe = next(each for each in PROBES if each.name == "odd-answers")
     [found] = await probe.run(await case_of(subject))
     assert "(2 of 2 tried)" in found.title
+
+
+async def test_evidence_whose_bytes_were_not_returned_is_not_graded_again():
+    subject = ToySubject(done, sums(1))
+    case = await case_of(subject)
+    golden = (await case.golden())["sum-0"]
+    file = FileRecord(size=1, blob=digest(b"x"))
+    whole = regrade_changed(golden, {digest(b"x"): b"x"}, files={"/a": file, "/b": FileRecord(size=10**9, blob=None)})
+    assert [trial.passed for trial in await case.take([whole])] == [True]
+    with pytest.raises(HarnessError, match="`sum-0` leaves more bytes"):
+        await case.take([whole, regrade_changed(golden, files={"/a": file})])
