@@ -34,8 +34,11 @@ class Evidence(Protocol):
     """The final `world.state`, of the type that the environment's `state` makes."""
     apps: Any
     """The apps at the end, such as `evidence.apps.mail`; None without apps. See `sandlot.apps`."""
-    penalties: Mapping[str, float]
-    """Points lost to broken constraints, by constraint."""
+
+    @property
+    def penalties(self) -> Mapping[str, float]:
+        """Points lost to broken constraints, by constraint."""
+        ...
 
     @property
     def answer(self) -> str:
