@@ -14,7 +14,7 @@ import os
 import re
 import socket
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import anyio.abc
 import anyio.to_thread
 import msgspec
 
@@ -64,6 +63,7 @@ class _RayLink:
     serving: Any
     """The call of `serve`."""
     error: BaseException | None = None
+    at_once: None = None
     decoder: msgspec.msgpack.Decoder[FromWorker] = field(default_factory=lambda: msgspec.msgpack.Decoder(FromWorker))
 
     @property
@@ -289,7 +289,7 @@ async def _num_cpus(ray: Any) -> int:
     return int(resources.get("CPU", 0))
 
 
-async def _follow(ray: Any, pool: WorkerPool, group: anyio.abc.TaskGroup, count: int, most: int) -> None:
+async def _follow(ray: Any, add: Callable[[], object], count: int, most: int) -> None:
     """Have more workers when the cluster has more CPUs."""
     while True:
         await anyio.sleep(_LOOK_S)
@@ -299,7 +299,7 @@ async def _follow(ray: Any, pool: WorkerPool, group: anyio.abc.TaskGroup, count:
             _log.warning("Ray did not say how many CPUs it has", extra={"error": str(error), "next_try_s": _LOOK_S})
             continue
         for _ in range(count, wanted):
-            group.start_soon(pool.keep)
+            add()
         count = max(count, wanted)
 
 
@@ -322,15 +322,15 @@ async def open_ray(given: str, plan: ExecutorPlan) -> AsyncGenerator[WorkerPool]
         most = min(MOST_WORKERS, plan.config.at_once)
         count = place.count or max(1, min(await _num_cpus(ray), most))
         setup = msgspec.structs.replace(setup_of(plan, count), sent=pack_files(plan.env))
-        pool = WorkerPool(_Starter(ray, setup).start, plan.stop)
+        pool, start = WorkerPool(plan.stop), _Starter(ray, setup).start
         try:
             async with anyio.create_task_group() as group:
                 for _ in range(count):
-                    group.start_soon(pool.keep)
+                    group.start_soon(pool.keep, start)
                 await _wait_for_room(ray, pool)
                 pool.begin()
                 if place.count is None:
-                    group.start_soon(_follow, ray, pool, group, count, most)
+                    group.start_soon(_follow, ray, lambda: group.start_soon(pool.keep, start), count, most)
                 yield pool
                 group.cancel_scope.cancel()
         except BaseExceptionGroup as errors:

@@ -9,7 +9,8 @@ import pytest
 
 from executors import CHORES, ELSEWHERE, chores, config_of, opened, plan_of
 from sandlot.core.errors import ConfigError
-from sandlot.core.trace import Failed, Scored, Trace
+from sandlot.core.trace import Cancelled, Failed, Scored, Trace
+from sandlot.core.types import End
 from sandlot.observe.events import RolloutBegan
 from sandlot.run.config import RunConfig, Selection
 from sandlot.run.executors.executor import WorkerLost
@@ -174,6 +175,7 @@ class FailingLink:
     """A worker that hears orders, stores evidence, and is lost with its machine."""
 
     pid = 1
+    at_once = None
 
     def __init__(self, fails: anyio.Event) -> None:
         self._fails, self._heard = fails, anyio.Event()
@@ -199,14 +201,15 @@ class AnsweringLink(FailingLink):
 
     async def messages(self):
         await self._heard.wait()
-        yield RolloutDone(number=self.number, trace=Trace(run="r", task="short-0", rollout=0, seed=0, started=0.0), blobs=())
+        trace = Trace(run="r", task="short-0", rollout=0, seed=0, end=End.DONE, outcome=Cancelled())
+        yield RolloutDone(number=self.number, trace=trace, blobs=())
         await anyio.sleep_forever()
 
 
 async def test_a_machine_that_is_lost_with_many_workers_does_not_stop_the_run():
     """All are lost at once, while they wait for a place in a full grading queue, and none waits on."""
     machine, stopped, found = Machine(), [], []
-    pool = WorkerPool(machine.start, stopped.append)
+    pool = WorkerPool(stopped.append)
     num_waiting = 0
 
     async def one() -> None:
@@ -221,7 +224,7 @@ async def test_a_machine_that_is_lost_with_many_workers_does_not_stop_the_run():
 
     async with anyio.create_task_group() as group:
         for _ in range(12):
-            await group.start(pool.keep)
+            await group.start(pool.keep, machine.start)
         pool.begin()
         async with anyio.create_task_group() as rollouts:
             for _ in range(12):
