@@ -10,6 +10,7 @@ from pathlib import Path
 import anyio
 
 from sandlot.core.task import Task
+from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import environment_fingerprint
 from sandlot.env.load import load
 from sandlot.env.taskset import tasks_of
@@ -30,8 +31,10 @@ def config_of(model: str = "scripted:golden", **changed) -> RunConfig:
     return RunConfig(env=str(CHORES), model=ModelConfig(spec=model), **changed)
 
 
-def plan_of(tmp_path: Path, config: RunConfig | None = None, stop=lambda reason: None) -> ExecutorPlan:
-    env = load(CHORES)
+def plan_of(
+    tmp_path: Path, config: RunConfig | None = None, stop=lambda reason: None, env: Environment | None = None
+) -> ExecutorPlan:
+    env = env or load(CHORES)
     return ExecutorPlan(
         env=env, config=config or config_of(), fingerprint=environment_fingerprint(env), cache=tmp_path / "judge", stop=stop
     )

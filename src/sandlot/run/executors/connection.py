@@ -30,7 +30,7 @@ _LOST = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError
 _Message = TypeVar("_Message", ToWorker, FromWorker, JoinRequest, JoinReply)
 
 
-class Connection:
+class WorkerConnection:
     """One end of a connection."""
 
     def __init__(self, stream: anyio.abc.ByteStream, outbox: MemoryObjectSendStream[bytes]) -> None:
@@ -104,7 +104,7 @@ def _framed(data: bytes) -> bytes:
 
 
 @asynccontextmanager
-async def open_connection(stream: anyio.abc.ByteStream, *, beats: bool) -> AsyncGenerator[Connection]:
+async def open_connection(stream: anyio.abc.ByteStream, *, beats: bool) -> AsyncGenerator[WorkerConnection]:
     """Messages over a stream until the block ends; then what was said is sent, if the other side takes it soon."""
     outbox, frames = anyio.create_memory_object_stream[bytes](float("inf"))
     beating = anyio.CancelScope()
@@ -114,7 +114,7 @@ async def open_connection(stream: anyio.abc.ByteStream, *, beats: bool) -> Async
                 group.start_soon(_write, stream, frames)
                 if beats:
                     group.start_soon(_beat, outbox, beating)
-                yield Connection(stream, outbox)
+                yield WorkerConnection(stream, outbox)
                 beating.cancel()
                 outbox.close()
                 group.cancel_scope.deadline = anyio.current_time() + _LAST_WORDS_S

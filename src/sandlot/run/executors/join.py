@@ -25,7 +25,7 @@ import msgspec
 from sandlot.core.address import Address, read_address
 from sandlot.core.errors import ConfigError, unwrapped
 from sandlot.core.text import one_line
-from sandlot.run.executors.connection import Connection, open_connection
+from sandlot.run.executors.connection import WorkerConnection, open_connection
 from sandlot.run.executors.messages import (
     DismissWorker,
     FromWorker,
@@ -83,7 +83,7 @@ class JoinEnd(msgspec.Struct, frozen=True, kw_only=True):
 class _JoinedWorker:
     """What a worker hears and says over one connection."""
 
-    def __init__(self, connection: Connection, address: Address, departure: Departure, tell: Callable[[str], None]) -> None:
+    def __init__(self, connection: WorkerConnection, address: Address, departure: Departure, tell: Callable[[str], None]) -> None:
         self._connection, self._address, self._departure, self._tell = connection, address, departure, tell
         self._num_done = 0
         self._refusal: str | None = None
@@ -96,8 +96,9 @@ class _JoinedWorker:
             await self._join(options, token)
             setup = await anext(orders, None)
         if not isinstance(setup, SetUp):
+            hint = "" if options.authority else "; if the run uses TLS, name its certificate with `--ca`"
             how = f"did not answer in {JOIN_S:g} s" if scope.cancelled_caught else self._connection.ended
-            raise ConfigError(f"this worker could not join at {self._address}: whoever listens there {how}")
+            raise ConfigError(f"this worker could not join at {self._address}: whoever listens there {how}{hint}")
         async with AsyncExitStack() as stack:
             await serve_run(_for_here(setup, options, stack), orders, self._say, self._departure)
         self._connection.say(WorkerGone())

@@ -1,4 +1,4 @@
-"""What a run and its workers say to each other: messages as msgpack, over a `Connection` or through Ray.
+"""What a run and its workers say to each other: messages as msgpack, over a `WorkerConnection` or through Ray.
 
 A worker gets `SetUp` first and answers `WorkerReady` or `WorkerRefused`. Then it takes each rollout it is told to, and sends its
 events before its result. Between the evidence and the grading it says `EvidenceStored` and waits for `GradeRollout`. A worker
@@ -79,6 +79,8 @@ class SetUp(msgspec.Struct, frozen=True, kw_only=True, tag="set_up"):
     """Of the environment that the run was begun with: a worker that finds another one refuses."""
     parts: dict[str, str] = {}
     """What the fingerprint covers, with the digest of each: a refusal names those that differ."""
+    tasks: str = ""
+    """The digest of all tasks, for a worker that makes them on another machine; empty if it need not look."""
     cache: str
     """Folder for a judge's verdicts."""
     pool: int

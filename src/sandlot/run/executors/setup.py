@@ -11,6 +11,7 @@ from sandlot.core.task import Task
 from sandlot.core.types import digest
 from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import files_of, fingerprint_parts
+from sandlot.env.taskset import tasks_of
 from sandlot.run.config import seats_config
 from sandlot.run.executors.executor import ExecutorPlan
 from sandlot.run.executors.messages import SentFiles, SetUp
@@ -28,6 +29,11 @@ _MOST_SENT_BYTES = 100_000_000
 def task_digest(task: Task) -> str:
     """Tells whether two machines made the same task. An author's own objects in it count by type."""
     return digest(msgspec.json.encode(task, enc_hook=lambda value: type(value).__qualname__, order="deterministic"))
+
+
+def tasks_digest(env: Environment) -> str:
+    """Tells whether two machines made the same tasks."""
+    return digest("".join(map(task_digest, tasks_of(env))).encode())
 
 
 def setup_of(plan: ExecutorPlan, count: float = 1) -> SetUp:

@@ -1,4 +1,4 @@
-"""The way to a worker at the other end of a `Connection`: one that was started here, or one that joined."""
+"""The way to a worker at the other end of a `WorkerConnection`: one that was started here, or one that joined."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
@@ -7,13 +7,14 @@ import anyio
 import msgspec
 
 from sandlot.core.errors import ConfigError, HarnessError
-from sandlot.run.executors.connection import Connection
+from sandlot.run.executors.connection import WorkerConnection
 from sandlot.run.executors.messages import (
     CancelRollout,
     FromWorker,
     GradeRollout,
     SetUp,
     TakeRollout,
+    WorkerGone,
     WorkerReady,
     WorkerRefused,
 )
@@ -26,7 +27,7 @@ _DECODER = msgspec.msgpack.Decoder(FromWorker)
 class StreamLink:
     """A `WorkerLink` over a connection."""
 
-    connection: Connection
+    connection: WorkerConnection
     pid: int
     how_ended: Callable[[], Awaitable[str]]
     at_once: int | None = None
@@ -39,9 +40,12 @@ class StreamLink:
         """How it ended; asked when there are no more messages."""
         return await self.how_ended()
 
-    def messages(self) -> AsyncGenerator[FromWorker]:
+    async def messages(self) -> AsyncGenerator[FromWorker]:
         """Everything that it says, until it is gone."""
-        return self.connection.messages(_DECODER)
+        async for message in self.connection.messages(_DECODER):
+            if isinstance(message, WorkerGone):
+                self.connection.ended = "left"
+            yield message
 
 
 async def set_up_worker(link: StreamLink, setup: SetUp) -> None:

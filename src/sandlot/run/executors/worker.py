@@ -45,7 +45,7 @@ from sandlot.run.executors.messages import (
     WorkerReady,
     WorkerRefused,
 )
-from sandlot.run.executors.setup import describe_difference, task_digest, unpack_files
+from sandlot.run.executors.setup import describe_difference, task_digest, tasks_digest, unpack_files
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.wiring.models import open_policies
 from sandlot.wiring.parts import RolloutParts, open_grading, open_parts
@@ -247,6 +247,11 @@ def _load_same(setup: SetUp) -> Environment:
         raise ConfigError(
             f"environment `{setup.config.env}` differs from the one that the run began with"
             f"{f' ({difference})' if difference else ''}; use the same files everywhere"
+        )
+    if setup.tasks and tasks_digest(env) != setup.tasks:
+        raise ConfigError(
+            f"environment `{setup.config.env}` makes other tasks here than where the run began; "
+            "let it make them from its own files and seed, and use the same Python and packages everywhere"
         )
     return env
 

@@ -22,7 +22,7 @@ from anyio.streams.tls import TLSStream
 from sandlot.core.address import Address, read_address
 from sandlot.core.errors import ConfigError, HarnessError, unwrapped
 from sandlot.core.text import one_line
-from sandlot.run.executors.connection import Connection, open_connection
+from sandlot.run.executors.connection import WorkerConnection, open_connection
 from sandlot.run.executors.executor import ExecutorPlan
 from sandlot.run.executors.messages import (
     DismissWorker,
@@ -34,7 +34,7 @@ from sandlot.run.executors.messages import (
     WorkerGone,
 )
 from sandlot.run.executors.pool import END_S, WorkerPool
-from sandlot.run.executors.setup import MOST_WORKERS, divided_setup, setup_of
+from sandlot.run.executors.setup import MOST_WORKERS, divided_setup, setup_of, tasks_digest
 from sandlot.run.executors.stream_link import StreamLink, set_up_worker
 from sandlot.run.executors.token import (
     CERTIFICATE_VARIABLE,
@@ -139,7 +139,7 @@ class _Entrance:
             return await TLSStream.wrap(stream, server_side=True, ssl_context=self._context, standard_compatible=False)
         raise anyio.BrokenResourceError
 
-    async def _admit(self, connection: Connection) -> JoinRequest | None:
+    async def _admit(self, connection: WorkerConnection) -> JoinRequest | None:
         """What the worker says about itself, if it may join; None if it may not."""
         challenge = secrets.token_bytes(NONCE_BYTES)
         connection.say(JoinChallenge(nonce=challenge))
@@ -166,7 +166,7 @@ class _Entrance:
             return f"the run has {MOST_WORKERS} workers, the maximum"
         return None
 
-    async def _serve(self, connection: Connection, request: JoinRequest) -> None:
+    async def _serve(self, connection: WorkerConnection, request: JoinRequest) -> None:
         """A worker that was admitted, until it is gone or the run ends."""
         named = f"worker {request.pid} on {one_line(request.host, 100)}"
 
@@ -212,7 +212,8 @@ async def _listen(address: Address) -> anyio.abc.Listener[anyio.abc.SocketStream
 async def open_workers(given: str, plan: ExecutorPlan) -> AsyncGenerator[WorkerPool]:
     """Listen for workers until the block ends; then all of them have closed their worlds. It begins without any."""
     address = read_address("workers at", given or "0")
-    setup, token, context = setup_of(plan), given_token(), run_context()
+    token, context = given_token(), run_context()
+    setup = msgspec.structs.replace(setup_of(plan), tasks=tasks_digest(plan.env))
     if token is None and not address.is_loopback:
         raise ConfigError(
             f"other machines can reach `workers:{given}`, so it needs a token: set `{TOKEN_VARIABLE}` here and for every worker; "
