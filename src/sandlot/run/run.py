@@ -223,8 +223,7 @@ async def run_async(  # noqa: PLR0913 - the everyday fields of a run, all by key
     - `config`: a whole run, a `RunConfig` or the JSON file that `--dry-run` prints; beside it only `env`, `runs`, `sink`, `on`.
     - `runs`: the folder for run directories.
     - `sink`: receives the run's events, as a function of one argument.
-    - `on`: where rollouts are taken: `local`, this process, `processes:N`, that many worker processes, `ray`, a Ray
-      cluster, or `workers:HOST:PORT`, where workers join (`sandlot worker --join HOST:PORT`).
+    - `on`: where rollouts are taken: `local`, this process, `processes:N`, `ray`, or `workers:HOST:PORT`, where workers join.
 
     ```python
     import sandlot

@@ -21,6 +21,7 @@ async def reported_load(executor: Executor, run: str, sink: Sink) -> AsyncGenera
             group.start_soon(_report, executor, run, sink)
             yield
             group.cancel_scope.cancel()
+        sink(WorkersCounted(run=run, num_workers=0, num_waiting=0))
     except BaseExceptionGroup as errors:
         raise unwrapped(errors) from errors
 

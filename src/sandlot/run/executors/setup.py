@@ -70,14 +70,18 @@ def _shared(model: ModelConfig, count: float) -> ModelConfig:
 
 
 def describe_difference(wanted: Mapping[str, str], found: Mapping[str, str]) -> str:
-    """Which parts of an environment are not those of the run, as the rest of a sentence; empty if none is."""
-    words = {
-        "differs": [name for name in wanted if name in found and found[name] != wanted[name]],
-        "is missing here": [name for name in wanted if name not in found],
-        "is not in the run's": [name for name in found if name not in wanted],
-    }
-    said = [f"{', '.join(names[:_MOST_NAMED])} {how}" for how, names in words.items() if names]
-    return "; ".join(said)
+    """Which parts of an environment are not those of the run, as a clause; empty if there are none."""
+    clauses = (
+        ([name for name in wanted if name in found and found[name] != wanted[name]], "differs", "differ"),
+        ([name for name in wanted if name not in found], "is missing here", "are missing here"),
+        ([name for name in found if name not in wanted], "is not in the run's", "are not in the run's"),
+    )
+    return "; ".join(f"{_listed(names)} {one if len(names) == 1 else many}" for names, one, many in clauses if names)
+
+
+def _listed(names: list[str]) -> str:
+    others = f" and {len(names) - _MOST_NAMED} others" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + others
 
 
 def pack_files(env: Environment) -> SentFiles | None:

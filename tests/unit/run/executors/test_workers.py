@@ -558,6 +558,28 @@ async def test_a_worker_that_is_asked_to_leave_finishes_what_it_can_and_returns_
     assert msgspec.json.decode(out) == {"how": "left", "reason": "left the run, as asked", "rollouts": 1}
 
 
+async def test_a_worker_that_hangs_loses_its_rollout_and_finds_out_when_it_wakes(tmp_path, monkeypatch):
+    monkeypatch.setattr(workers, "SILENCE_S", 8.0)  # the worker's own beats come every 5 s
+    monkeypatch.setattr(connections, "_LAST_LOOK_S", 0.1)
+    results = []
+
+    async def take() -> None:
+        results.append(await pool.run(chores("endless")[0], 0, run="r", blobs=MemoryBlobs(), sink=nothing))
+
+    async with listening(tmp_path) as (pool, port), commanded(port, cwd=tmp_path, MARKS=str(tmp_path)) as process:
+        await until(lambda: pool.load.num_workers == 1)
+        async with anyio.create_task_group() as group:
+            group.start_soon(take)
+            await until(lambda: list(tmp_path.glob("began-*")))
+            process.send_signal(signal.SIGSTOP)
+        assert "was silent for 8 s" in results[0].reason
+        assert not list(tmp_path.glob("closed-*"))
+        process.send_signal(signal.SIGCONT)
+        code, _, _ = await output_of(process)
+    assert code == 3
+    assert len(list(tmp_path.glob("closed-*"))) == 1
+
+
 async def test_a_worker_whose_run_is_gone_closes_its_worlds_and_says_so(tmp_path):
     port = free_port()
     words = ["run", CHORES, "--model", "scripted:golden", "--task", "endless-0", "--on", f"workers:{port}"]
