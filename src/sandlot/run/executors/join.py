@@ -163,7 +163,12 @@ class _JoinedWorker:
 
 
 def _for_here(setup: SetUp, options: JoinOptions, stack: AsyncExitStack) -> SetUp:
-    """The same with the paths of this machine."""
+    """The same with the paths of this machine; `ConfigError` if the run sends code, which only workers that it starts take."""
+    if setup.sent is not None:
+        raise ConfigError(
+            "the run sends the files of an environment, which a worker that joins does not run; put them on this machine, and "
+            "name them: `sandlot worker ENV --join HOST:PORT`"
+        )
     config = msgspec.structs.replace(setup.config, env=options.env or setup.config.env)
     if Path(setup.cache).parent.is_dir():
         return msgspec.structs.replace(setup, config=config)

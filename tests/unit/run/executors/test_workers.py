@@ -39,6 +39,7 @@ from sandlot.run.executors.messages import (
     JoinRequest,
     RolloutDone,
     RolloutReturned,
+    SentFiles,
     SetUp,
     TakeRollout,
     ToWorker,
@@ -459,14 +460,44 @@ async def test_a_run_that_does_not_have_the_token_gets_no_worker():
             connection.say(JoinAdmitted(proof=bytes(32)))
             await connection.wait_closed()
 
-    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
-    port = listener.extra(anyio.abc.SocketAttribute.local_port)
-    async with listener, anyio.create_task_group() as group:
-        group.start_soon(listener.serve, pretend)
+    async with pretending(pretend) as port:
         with pytest.raises(ConfigError, match="does not have the token"):
             await join_run(JoinOptions(at=f"127.0.0.1:{port}"))
-        group.cancel_scope.cancel()
     assert TOKEN.encode() not in msgspec.msgpack.encode(said)
+
+
+@asynccontextmanager
+async def pretending(serve):
+    """The port of a listener that treats each connection as the function says."""
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    async with listener, anyio.create_task_group() as group:
+        group.start_soon(listener.serve, serve)
+        yield listener.extra(anyio.abc.SocketAttribute.local_port)
+        group.cancel_scope.cancel()
+
+
+async def admit(connection) -> None:
+    """Let a worker in, as a run with the token does."""
+    nonce = secrets.token_bytes(32)
+    connection.say(JoinChallenge(nonce=nonce))
+    request = await anext(connection.messages(msgspec.msgpack.Decoder(JoinRequest)))
+    connection.say(JoinAdmitted(proof=prove(TOKEN, "run", nonce, request)))
+
+
+async def test_code_that_a_run_sends_is_not_run(tmp_path):
+    mark = tmp_path / "ran"
+    sent = SentFiles(source="/nowhere/e.py", entry="e.py", files={"e.py": f"open({str(mark)!r}, 'w')".encode()})
+
+    async def pretend(stream) -> None:
+        async with open_connection(stream, beats=False) as connection:
+            await admit(connection)
+            connection.say(SetUp(config=config_of(), fingerprint="x", cache="/nowhere/judge", pool=0, sent=sent))
+            await connection.wait_closed()
+
+    async with pretending(pretend) as port:
+        with pytest.raises(ConfigError, match="which a worker that joins does not run"):
+            await join_run(JoinOptions(at=f"127.0.0.1:{port}", env=str(CHORES)))
+    assert not mark.exists()
 
 
 async def test_without_a_run_there_is_an_error_after_the_wait():
