@@ -4,6 +4,7 @@ A message is msgpack in a frame, with its length in four bytes. A frame of lengt
 is alive. Whoever sends too much, or what is no message, is not heard any more. Nothing is unpickled: a message is data.
 """
 
+import ssl
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import TypeVar
@@ -26,7 +27,8 @@ _LAST_WORDS_S = 5.0
 """Time to send what was said last, and for the other side to close."""
 _LAST_LOOK_S = 2.0
 """More time after a silence that was too long: this process itself may have been stopped meanwhile."""
-_LOST = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError)
+_LOST = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, ssl.SSLError)
+"""A connection that broke; with TLS also by one wrong byte on the way."""
 _Message = TypeVar("_Message", ToWorker, FromWorker, JoinRequest, JoinReply)
 
 

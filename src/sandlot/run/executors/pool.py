@@ -338,16 +338,19 @@ class WorkerPool:
         self._workers.append(worker)
         self._admit()
         self._notify()
+        how, lost = "a worker could not be heard any more", list[_Flight]()
         try:
-            problem = await self._listen(worker)
-        finally:
-            self._workers.remove(worker)
-            _forget_abandoned(worker)
-        how = f"a worker {problem}" if problem else await link.describe_end()
-        lost = [flight for flight in worker.flights.values() if flight.result is None]
-        for flight in lost:
-            flight.lose(f"{how} while it took the rollout")
-        self._notify()
+            try:
+                problem = await self._listen(worker)
+            finally:
+                self._workers.remove(worker)
+                _forget_abandoned(worker)
+            how = f"a worker {problem}" if problem else await link.describe_end()
+        finally:  # whatever ended it: nobody else would end its rollouts
+            lost += [flight for flight in worker.flights.values() if flight.result is None]
+            for flight in lost:
+                flight.lose(f"{how} while it took the rollout")
+            self._notify()
         return _WorkerEnd(how, len(lost))
 
     def _report_death(self, how: str) -> None:

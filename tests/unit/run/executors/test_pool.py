@@ -235,3 +235,26 @@ async def test_a_machine_that_is_lost_with_many_workers_does_not_stop_the_run():
         trace = await pool.run(chores("short")[0], 0, run="r", blobs=MemoryBlobs(), sink=nothing)
         assert (trace.task, stopped) == ("short-0", [])
         group.cancel_scope.cancel()
+
+
+class BreakingLink(FailingLink):
+    """A worker whose link fails as none should."""
+
+    async def messages(self):
+        await self._heard.wait()
+        raise MemoryError
+        yield
+
+
+async def test_rollouts_are_lost_and_do_not_hang_when_a_link_fails_as_none_should():
+    pool, found = WorkerPool(nothing), []
+
+    async def adopt() -> None:
+        with pytest.raises(MemoryError):
+            await pool.adopt(BreakingLink(anyio.Event()))
+
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as group:
+            group.start_soon(adopt)
+            found.append(await pool.run(chores("short")[0], 0, run="r", blobs=MemoryBlobs(), sink=nothing))
+    assert [each.reason for each in found] == ["a worker could not be heard any more while it took the rollout"]

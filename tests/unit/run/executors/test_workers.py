@@ -13,6 +13,7 @@ from pathlib import Path
 import anyio
 import msgspec
 import pytest
+from anyio.streams.tls import TLSStream
 
 from certificates import certificate_of
 from command_line import environ, refused, started
@@ -47,7 +48,7 @@ from sandlot.run.executors.messages import (
     WorkerLeaving,
     WorkerReady,
 )
-from sandlot.run.executors.token import found_token, given_token, own_token, prove
+from sandlot.run.executors.token import found_token, given_token, own_token, prove, worker_context
 from sandlot.run.executors.workers import open_workers
 from sandlot.store.blobs import MemoryBlobs
 
@@ -653,6 +654,30 @@ async def test_with_a_certificate_all_is_encrypted_and_only_a_trusted_run_is_joi
         for authority, said in ((other, "is not accepted"), (None, "if the run uses TLS, name its certificate")):
             with pytest.raises(ConfigError, match=said):
                 await join_run(JoinOptions(at=f"127.0.0.1:{port}", authority=authority))
+
+
+async def test_a_wrong_byte_costs_the_worker_its_place_and_the_run_nothing(tmp_path, monkeypatch):
+    certificate = certificate_of(tmp_path, "127.0.0.1")
+    monkeypatch.setenv("SANDLOT_WORKER_CERTIFICATE", str(certificate))
+    results = []
+
+    async def take() -> None:
+        results.append(await pool.run(chores("short")[0], 7, run="r", blobs=MemoryBlobs(), sink=nothing))
+
+    async with listening(tmp_path) as (pool, port):
+        below = await anyio.connect_tcp("127.0.0.1", port)
+        context = worker_context(certificate)
+        stream = await TLSStream.wrap(below, hostname="127.0.0.1", ssl_context=context, standard_compatible=False)
+        async with open_connection(stream, beats=False) as connection:
+            worker = Client(connection)
+            await worker.be_ready()
+            with anyio.fail_after(60):
+                async with anyio.create_task_group() as group:
+                    group.start_soon(take)
+                    assert isinstance(await worker.hear(), TakeRollout)
+                    await below.send(b"\x17\x03\x03\x00\x20" + bytes(32))  # a record that nobody has sealed
+        assert isinstance(results[0], WorkerLost)
+        assert pool.load.num_workers == 0
 
 
 async def test_a_certificate_that_is_none_is_refused(tmp_path, monkeypatch):
