@@ -75,11 +75,13 @@ class _Entrance:
 
     async def serve(self, listener: anyio.abc.Listener[anyio.abc.SocketStream]) -> None:
         """Let workers in until `close`. Cancelling does not end it: workers are dismissed in order."""
-        with anyio.CancelScope(shield=True):
-            async with anyio.create_task_group() as connections:
-                with self._until_closing():
-                    await self._accept(listener, connections)
-        self._ended.set()
+        try:
+            with anyio.CancelScope(shield=True):
+                async with anyio.create_task_group() as connections:
+                    with self._until_closing():
+                        await self._accept(listener, connections)
+        finally:
+            self._ended.set()
 
     async def close(self) -> None:
         """Let no more workers in, and dismiss those that are; all have closed their worlds when this returns, or had time to."""
@@ -119,6 +121,8 @@ class _Entrance:
             _log.debug("a connection broke", extra={"error": str(error)})
         except (ConfigError, HarnessError) as error:
             _log.warning("a worker was refused", extra={"reason": one_line(str(error), 500)})
+        except Exception:  # noqa: BLE001 - otherwise one connection would end those of all workers
+            _log.exception("a worker's connection failed; the others go on")
         finally:
             await stream.aclose()
 

@@ -220,6 +220,27 @@ async def test_strangers_that_drip_or_say_nothing_are_cut_off_and_keep_nobody_ou
             await until(lambda: pool.load.num_workers == 1)
 
 
+async def test_an_error_that_nobody_expected_costs_one_connection_and_not_the_run(tmp_path, monkeypatch, caplog):
+    divide, calls = workers.divided_setup, []
+
+    def divide_later(setup, count):
+        calls.append(count)
+        if len(calls) == 1:
+            raise RuntimeError("unexpected")
+        return divide(setup, count)
+
+    monkeypatch.setattr(workers, "divided_setup", divide_later)
+    with anyio.fail_after(90):
+        async with listening(tmp_path) as (pool, port):
+            async with client(port) as first:
+                await first.join()
+                assert isinstance(await first.hear(), DismissWorker)
+            async with client(port) as second:
+                await second.be_ready()
+                await until(lambda: pool.load.num_workers == 1)
+    assert "a worker's connection failed; the others go on" in caplog.messages
+
+
 # -- Workers that lie --------------------------------------------------------------------------------------------------
 
 
