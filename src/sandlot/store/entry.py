@@ -32,15 +32,15 @@ def encode_entry(trace: Trace, row: TraceRow) -> bytes:
     if (row.task, row.rollout) != trace.key:
         raise StoreError(f"row {row.task}/{row.rollout} does not belong to trace {trace.task}/{trace.rollout}", kind="mismatch")
     with boundary(StoreError, f"trace {trace.task}/{trace.rollout} cannot be encoded"):
-        return _encoded(LogEntry(row, encode_trace(trace)))
+        return encode_escaped(LogEntry(row, encode_trace(trace)))
 
 
 def encode_trace(trace: Trace) -> bytes:
     """The stored form of a trace."""
-    return _encoded(trace)
+    return encode_escaped(trace)
 
 
-def _encoded(value: LogEntry | Trace) -> bytes:
+def encode_escaped(value: msgspec.Struct) -> bytes:
     """Encode as msgpack. Lone surrogates, which a policy may produce and UTF-8 cannot hold, become escapes."""
     try:
         return _encoder.encode(value)

@@ -16,9 +16,12 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 
 from sandlot.core.errors import HarnessError, unwrapped
 from sandlot.run.executors.messages import FromWorker, JoinRefused, JoinReply, JoinRequest, ToWorker
+from sandlot.store.entry import encode_escaped
 
 MOST_BYTES = 2**30
 """Of one message, such as a trace with its files."""
+MOST_BYTES_HERE = 2**31
+"""The same between processes of one machine."""
 BEAT_S = 5.0
 """Between two beats."""
 _HEAD_BYTES = 4
@@ -35,8 +38,8 @@ _Message = TypeVar("_Message", ToWorker, FromWorker, JoinRequest, JoinReply)
 class WorkerConnection:
     """One end of a connection."""
 
-    def __init__(self, stream: anyio.abc.ByteStream, outbox: MemoryObjectSendStream[bytes]) -> None:
-        self._stream, self._outbox = stream, outbox
+    def __init__(self, stream: anyio.abc.ByteStream, outbox: MemoryObjectSendStream[bytes], most_bytes: int) -> None:
+        self._stream, self._outbox, self._most_bytes = stream, outbox, most_bytes
         self.silence_s: float | None = None
         """A side that sends no byte for longer is gone; None to wait for ever."""
         self.ended = "closed its connection"
@@ -44,15 +47,17 @@ class WorkerConnection:
 
     def say(self, message: ToWorker | FromWorker | JoinRequest | JoinReply | JoinRefused) -> None:
         """Send a message after those that were said before. It does not wait: only reading shows that the other side is gone."""
-        data = msgspec.msgpack.encode(message)
-        if len(data) > MOST_BYTES:
-            raise HarnessError(f"a message of {len(data):,} bytes; at most {MOST_BYTES:,} are sent between a run and its workers")
+        data = encode_escaped(message)
+        if len(data) > self._most_bytes:
+            most = f"{self._most_bytes:,}"
+            raise HarnessError(f"a message of {len(data):,} bytes; at most {most} are sent between a run and its workers")
         self._outbox.send_nowait(_framed(data))
 
     async def messages(
-        self, decoder: msgspec.msgpack.Decoder[_Message], *, most_bytes: int = MOST_BYTES
+        self, decoder: msgspec.msgpack.Decoder[_Message], *, most_bytes: int | None = None
     ) -> AsyncGenerator[_Message]:
         """Every message until the other side is gone, or is not to be trusted with more."""
+        most_bytes = self._most_bytes if most_bytes is None else most_bytes
         while True:
             try:
                 size = int.from_bytes(await self._read(_HEAD_BYTES), "big")
@@ -106,7 +111,9 @@ def _framed(data: bytes) -> bytes:
 
 
 @asynccontextmanager
-async def open_connection(stream: anyio.abc.ByteStream, *, beats: bool) -> AsyncGenerator[WorkerConnection]:
+async def open_connection(
+    stream: anyio.abc.ByteStream, *, beats: bool, most_bytes: int = MOST_BYTES
+) -> AsyncGenerator[WorkerConnection]:
     """Messages over a stream until the block ends; then what was said is sent, if the other side takes it soon."""
     outbox, frames = anyio.create_memory_object_stream[bytes](float("inf"))
     beating = anyio.CancelScope()
@@ -116,7 +123,7 @@ async def open_connection(stream: anyio.abc.ByteStream, *, beats: bool) -> Async
                 group.start_soon(_write, stream, frames)
                 if beats:
                     group.start_soon(_beat, outbox, beating)
-                yield WorkerConnection(stream, outbox)
+                yield WorkerConnection(stream, outbox, most_bytes)
                 beating.cancel()
                 outbox.close()
                 group.cancel_scope.deadline = anyio.current_time() + _LAST_WORDS_S

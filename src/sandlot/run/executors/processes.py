@@ -14,7 +14,7 @@ import anyio
 import anyio.abc
 
 from sandlot.core.errors import ConfigError, unwrapped
-from sandlot.run.executors.connection import open_connection
+from sandlot.run.executors.connection import MOST_BYTES_HERE, open_connection
 from sandlot.run.executors.executor import ExecutorPlan
 from sandlot.run.executors.messages import SetUp
 from sandlot.run.executors.pool import END_S, WorkerPool
@@ -32,7 +32,8 @@ async def _started(setup: SetUp) -> AsyncGenerator[StreamLink]:
         # Its own session: Ctrl-C at the terminal reaches this process only, which ends the others in order.
         process = await anyio.open_process(command, stdin=None, stdout=2, stderr=None, start_new_session=True, pass_fds=[number])
     try:
-        async with open_connection(await anyio.abc.UNIXSocketStream.from_socket(ours), beats=False) as connection:
+        stream = await anyio.abc.UNIXSocketStream.from_socket(ours)
+        async with open_connection(stream, beats=False, most_bytes=MOST_BYTES_HERE) as connection:
 
             async def how_ended() -> str:
                 await connection.hang_up()

@@ -40,6 +40,7 @@ from sandlot.run.executors.messages import (
 from sandlot.run.executors.pool import END_S, START_S, WorkerPool
 from sandlot.run.executors.ray_worker import ActorPlace, RayWorker
 from sandlot.run.executors.setup import MOST_WORKERS, pack_files, setup_of
+from sandlot.store.entry import encode_escaped
 
 _ROOM_S = 900.0
 """Time for the first worker to find room: an autoscaler needs minutes for a node."""
@@ -72,7 +73,7 @@ class _RayLink:
 
     async def send(self, message: TakeRollout | GradeRollout | CancelRollout) -> None:
         try:
-            await self.actor.tell.remote(msgspec.msgpack.encode(message))
+            await self.actor.tell.remote(encode_escaped(message))
         except self.ray.exceptions.RayError as error:
             self.error = error
             self.ray.kill(self.actor)  # an order is lost, perhaps without its death: what it has is taken again elsewhere
@@ -121,7 +122,7 @@ class _Starter:
     def __init__(self, ray: Any, setup: SetUp) -> None:
         self._ray = ray
         self._actors = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD")(RayWorker)
-        self._setup = ray.put(msgspec.msgpack.encode(setup))  # once for each machine
+        self._setup = ray.put(encode_escaped(setup))  # once for each machine
 
     @asynccontextmanager
     async def start(self) -> AsyncGenerator[_RayLink]:

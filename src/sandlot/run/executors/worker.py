@@ -19,14 +19,16 @@ import msgspec
 
 from sandlot.core.concurrency.garbage import paced_collections
 from sandlot.core.concurrency.threads import ABANDONED
-from sandlot.core.errors import ConfigError, SandlotError
+from sandlot.core.errors import ConfigError, HarnessError, SandlotError
 from sandlot.core.task import Task
+from sandlot.core.trace import Failed, Trace
+from sandlot.core.types import End, Side
 from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import environment_fingerprint, fingerprint_parts
 from sandlot.env.load import load
 from sandlot.env.taskset import tasks_of
 from sandlot.observe.events import RunEvent
-from sandlot.run.executors.connection import open_connection
+from sandlot.run.executors.connection import MOST_BYTES_HERE, open_connection
 from sandlot.run.executors.executor import LocalExecutor
 from sandlot.run.executors.messages import (
     CancelRollout,
@@ -114,8 +116,7 @@ class _RolloutTaker:
                 trace = await self._executor.run(
                     task, order.rollout, run=order.run, blobs=blobs, sink=note, wait_for_grading=wait_for_grading
                 )
-                abandoned = {name: count for name, count in ABANDONED.items() if count > 0}
-                self._send(RolloutDone(number=order.number, trace=trace, blobs=blobs.all, abandoned=abandoned))
+                self._send_result(order.number, trace, blobs.all)
             if scope.cancelled_caught and self._is_leaving:
                 self._send(RolloutReturned(number=order.number))
         except Exception as error:  # noqa: BLE001 - the run's process decides; this worker has other rollouts
@@ -124,6 +125,17 @@ class _RolloutTaker:
             del self._flying[order.number], self._may_grade[order.number]
             if not self._flying:
                 self._none_flies.set()
+
+    def _send_result(self, number: int, trace: Trace, blobs: tuple[bytes, ...]) -> None:
+        """Send a trace, or one that says why it cannot be sent: that costs this rollout, and not the run."""
+        abandoned = {name: count for name, count in ABANDONED.items() if count > 0}
+        try:
+            self._send(RolloutDone(number=number, trace=trace, blobs=blobs, abandoned=abandoned))
+        except (HarnessError, TypeError, ValueError, ArithmeticError, RecursionError, MemoryError) as error:
+            outcome = Failed(Side.HARNESS, "unsent", f"a worker could not send its result: {type(error).__name__}: {error}")
+            cut = Trace(run=trace.run, task=trace.task, rollout=trace.rollout, seed=trace.seed, started=trace.started)
+            cut.end, cut.outcome, cut.phases = End.CUT, outcome, trace.phases
+            self._send(RolloutDone(number=number, trace=cut, blobs=(), abandoned=abandoned))
 
     async def leave(self, departure: Departure) -> None:
         """When it is asked for: take no more, finish what goes on while there is time, and return the rest."""
@@ -220,7 +232,8 @@ async def _obey(taker: _RolloutTaker, orders: AsyncGenerator[ToWorker], rollouts
 
 async def work(inherited: socket.socket) -> None:
     """Set up, take rollouts until the socket is closed."""
-    async with open_connection(await anyio.abc.UNIXSocketStream.from_socket(inherited), beats=False) as connection:
+    stream = await anyio.abc.UNIXSocketStream.from_socket(inherited)
+    async with open_connection(stream, beats=False, most_bytes=MOST_BYTES_HERE) as connection:
         orders = connection.messages(msgspec.msgpack.Decoder(ToWorker))
         first = await anext(orders, None)
         if isinstance(first, SetUp):

@@ -5,6 +5,7 @@ import signal
 from contextlib import asynccontextmanager
 
 import anyio
+import msgspec
 import pytest
 
 from executors import CHORES, ELSEWHERE, chores, config_of, opened, plan_of
@@ -71,6 +72,17 @@ async def test_a_run_elsewhere_is_the_same_as_here(kind, tmp_path):
                 assert len(run.reader.blobs.read(file.blob)) == file.size
     assert rows["here"] == rows["there"]
     assert len(rows["here"]) == 32
+
+
+async def test_half_a_character_from_a_model_is_stored_as_here(kind, tmp_path):
+    file = tmp_path / "chores.py"
+    file.write_text(CHORES.read_text().replace('agent.say("done")', 'agent.say("half an emoji \\ud83d")'))
+    config = msgspec.structs.replace(config_of(select=Selection(tasks=("short-0",))), env=str(file))
+    said = []
+    for on in ("local", ELSEWHERE[kind].format(1)):
+        (trace,) = await run_config(config, runs=tmp_path / on.partition(":")[0], on=on)
+        said.append((trace.reward, trace.path()[-1].message.text))
+    assert said == [(1.0, "half an emoji \\ud83d")] * 2
 
 
 async def test_a_rollout_whose_worker_died_is_taken_again_and_says_so(kind, tmp_path, monkeypatch):
