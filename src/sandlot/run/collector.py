@@ -25,7 +25,7 @@ from sandlot.core.errors import ConfigError, unwrapped
 from sandlot.core.ports.session import Hook, Policies, Policy
 from sandlot.core.task import Task, split_of
 from sandlot.core.trace import Attempt, Failed, Trace, TraceRow, row_of
-from sandlot.core.types import End, Side
+from sandlot.core.types import INFRASTRUCTURE, End, Side
 from sandlot.env.environment import Environment
 from sandlot.env.session import world_seed
 from sandlot.harness.approval import Approvals
@@ -67,8 +67,6 @@ _POOL = 16
 _MAX_ABANDONED = 16
 """Worker threads given up on before the run stops: more would slowly take every thread there is."""
 
-_RETRIED = frozenset({Side.SANDBOX, Side.MODEL})
-"""Infrastructure, which may work the next time. An author's error is the same every time."""
 LOST = "died"
 """The kind of an attempt whose worker died."""
 RETURNED = "returned"
@@ -266,7 +264,7 @@ class Collector:
             outcome = trace.outcome
             if (
                 not isinstance(outcome, Failed)
-                or outcome.side not in _RETRIED
+                or outcome.side not in INFRASTRUCTURE
                 or outcome.kind in {"spend", "auth"}
                 or len(earlier) + 1 - num_taken_again >= attempts
             ):

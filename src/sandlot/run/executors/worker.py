@@ -22,7 +22,7 @@ from sandlot.core.concurrency.threads import ABANDONED
 from sandlot.core.errors import ConfigError, HarnessError, SandlotError
 from sandlot.core.task import Task
 from sandlot.core.trace import Failed, Trace
-from sandlot.core.types import End, Side
+from sandlot.core.types import INFRASTRUCTURE, End, Side
 from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import environment_fingerprint, fingerprint_parts
 from sandlot.env.load import load
@@ -109,18 +109,22 @@ class _RolloutTaker:
             self._send(EvidenceStored(number=order.number))
             await self._may_grade[order.number].wait()
 
-        blobs = _RolloutBlobs()
+        blobs, trace, scope = _RolloutBlobs(), None, self._flying[order.number]
         try:
-            with self._flying[order.number] as scope:
+            with scope:
                 task = self._same_task(order)
                 trace = await self._executor.run(
                     task, order.rollout, run=order.run, blobs=blobs, sink=note, wait_for_grading=wait_for_grading
                 )
+            if self._is_leaving and (scope.cancel_called or _is_infrastructure_failure(trace)):
+                self._send(RolloutReturned(number=order.number))  # the leaving itself may have made it fail
+            elif trace is not None:
                 self._send_result(order.number, trace, blobs.all)
-            if scope.cancelled_caught and self._is_leaving:
-                self._send(RolloutReturned(number=order.number))
         except Exception as error:  # noqa: BLE001 - the run's process decides; this worker has other rollouts
-            self._send(RolloutRaised(number=order.number, error=f"{type(error).__name__}: {error}"))
+            if self._is_leaving and scope.cancel_called:
+                self._send(RolloutReturned(number=order.number))
+            else:
+                self._send(RolloutRaised(number=order.number, error=f"{type(error).__name__}: {error}"))
         finally:
             del self._flying[order.number], self._may_grade[order.number]
             if not self._flying:
@@ -177,6 +181,10 @@ class _RolloutTaker:
         """Stop one rollout, if it goes on."""
         if number in self._flying:
             self._flying[number].cancel()
+
+
+def _is_infrastructure_failure(trace: Trace | None) -> bool:
+    return trace is not None and isinstance(trace.outcome, Failed) and trace.outcome.side in INFRASTRUCTURE
 
 
 async def _cancel_when(event: anyio.Event, scope: anyio.CancelScope) -> None:

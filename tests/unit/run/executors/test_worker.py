@@ -12,7 +12,16 @@ from sandlot.core.errors import HarnessError
 from sandlot.core.trace import Failed
 from sandlot.env.load import load
 from sandlot.env.taskset import tasks_of
-from sandlot.run.executors.messages import EvidenceStored, GradeRollout, RolloutDone, TakeRollout, WorkerReady
+from sandlot.run.executors.messages import (
+    EvidenceStored,
+    GradeRollout,
+    RolloutDone,
+    RolloutRaised,
+    RolloutReturned,
+    TakeRollout,
+    WorkerLeaving,
+    WorkerReady,
+)
 from sandlot.run.executors.setup import setup_of, task_digest
 from sandlot.run.executors.worker import Departure, serve_run
 
@@ -68,3 +77,41 @@ async def test_a_result_that_cannot_be_sent_is_a_failure_of_its_rollout(tmp_path
     assert isinstance(trace.outcome, Failed)
     assert (trace.key, trace.end, trace.outcome.side, trace.outcome.kind) == (("short-0", 0), "cut", "harness", "unsent")
     assert str(error) in trace.outcome.message
+
+
+BREAKING = """
+            try:
+                while not (marks / "fail").exists():
+                    await anyio.sleep(0.01)
+            finally:
+                raise SandboxError("the machine stops its containers")
+"""
+
+
+@pytest.mark.parametrize("when", ["before the grace has ended", "because it is cancelled"])
+async def test_what_fails_because_the_worker_leaves_is_returned(tmp_path, monkeypatch, when):
+    """A machine that stops takes its containers too: that says nothing about the rollout."""
+    monkeypatch.setenv("MARKS", str(tmp_path))
+    file = tmp_path / "chores.py"
+    code = CHORES.read_text().replace("import anyio\n", "import anyio\nfrom sandlot.core.errors import SandboxError\n", 1)
+    code = code.replace(
+        """
+            try:
+                await anyio.sleep_forever()
+            finally:
+                (marks / f"closed-{os.getpid()}-{time.monotonic_ns()}").touch()
+""",
+        BREAKING,
+    )
+    file.write_text(code)
+    departure = Departure(20.0 if when.startswith("before") else 0.0)
+    async with serving(tmp_path, file, departure) as (take, said):
+        take("endless-0")
+        while not list(tmp_path.glob("began-*")):  # noqa: ASYNC110 - a tool makes it
+            await anyio.sleep(0.01)
+        departure.asked.set()
+        await until_said(said, WorkerLeaving)
+        if departure.grace_s:
+            (tmp_path / "fail").touch()
+        await until_said(said, RolloutReturned)
+    assert not any(isinstance(each, RolloutDone | RolloutRaised) for each in said)
