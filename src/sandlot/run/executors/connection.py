@@ -5,8 +5,9 @@ is alive. Whoever sends too much, or what is no message, is not heard any more. 
 """
 
 import ssl
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import TypeVar
 
 import anyio
@@ -35,23 +36,67 @@ _LOST = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError
 _Message = TypeVar("_Message", ToWorker, FromWorker, JoinRequest, JoinReply)
 
 
+def _nothing() -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Outgoing:
+    """A frame, and what to do when it has been written."""
+
+    frame: bytes
+    written: Callable[[], None] = _nothing
+
+
+class _Writer:
+    """Writes what is said, in order."""
+
+    def __init__(self, stream: anyio.abc.ByteStream) -> None:
+        self._stream = stream
+        self.num_bytes = 0
+        """Of messages, that the other side or the way to it has taken."""
+
+    async def write(self, outgoing: MemoryObjectReceiveStream[_Outgoing]) -> None:
+        try:
+            async for each in outgoing:
+                await self._send(each.frame)
+                each.written()
+        except _LOST:
+            return  # nobody listens any more; reading ends too
+
+    async def _send(self, frame: bytes) -> None:
+        for start in range(0, len(frame), _CHUNK_BYTES):
+            chunk = frame[start : start + _CHUNK_BYTES]
+            await self._stream.send(chunk)
+            if len(frame) > _HEAD_BYTES:  # a beat is no progress
+                self.num_bytes += len(chunk)
+
+
 class WorkerConnection:
     """One end of a connection."""
 
-    def __init__(self, stream: anyio.abc.ByteStream, outbox: MemoryObjectSendStream[bytes], most_bytes: int) -> None:
-        self._stream, self._outbox, self._most_bytes = stream, outbox, most_bytes
+    def __init__(
+        self, stream: anyio.abc.ByteStream, writer: _Writer, outbox: MemoryObjectSendStream[_Outgoing], most_bytes: int
+    ) -> None:
+        self._stream, self._writer, self._outbox, self._most_bytes = stream, writer, outbox, most_bytes
+        self._is_over = False
+        """Nothing more is read."""
         self.silence_s: float | None = None
         """A side that sends no byte for longer is gone; None to wait for ever."""
         self.ended = "closed its connection"
         """How the other side ended, when there are no more messages."""
 
-    def say(self, message: ToWorker | FromWorker | JoinRequest | JoinReply | JoinRefused) -> None:
-        """Send a message after those that were said before. It does not wait: only reading shows that the other side is gone."""
+    def say(
+        self, message: ToWorker | FromWorker | JoinRequest | JoinReply | JoinRefused, written: Callable[[], None] = _nothing
+    ) -> None:
+        """Send a message after those that were said before. It does not wait: only reading shows that the other side is gone.
+
+        `written` is called when all of it is on its way.
+        """
         data = encode_escaped(message)
         if len(data) > self._most_bytes:
             most = f"{self._most_bytes:,}"
             raise HarnessError(f"a message of {len(data):,} bytes; at most {most} are sent between a run and its workers")
-        self._outbox.send_nowait(_framed(data))
+        self._outbox.send_nowait(_Outgoing(_framed(data), written))
 
     async def messages(
         self, decoder: msgspec.msgpack.Decoder[_Message], *, most_bytes: int | None = None
@@ -62,18 +107,22 @@ class WorkerConnection:
             try:
                 size = int.from_bytes(await self._read(_HEAD_BYTES), "big")
                 if size > most_bytes:
-                    self.ended = f"sent a message of {size:,} bytes, where at most {most_bytes:,} are allowed"
+                    self._is_over, self.ended = (
+                        True,
+                        f"sent a message of {size:,} bytes, where at most {most_bytes:,} are allowed",
+                    )
                     return
                 if not size:
                     continue
                 message = decoder.decode(await self._read(size))
             except _LOST:
+                self._is_over = True
                 return
             except TimeoutError:
-                self.ended = f"was silent for {self.silence_s:g} s"
+                self._is_over, self.ended = True, f"was silent for {self.silence_s:g} s"
                 return
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-                self.ended = f"sent what is no message ({error})"
+                self._is_over, self.ended = True, f"sent what is no message ({error})"
                 return
             yield message
 
@@ -92,14 +141,20 @@ class WorkerConnection:
                 return await self._stream.receive(most)
         raise TimeoutError
 
-    async def wait_closed(self) -> None:
-        """Return when the other side has closed, or does not for seconds: it has read what was said last, or never will."""
-        with anyio.move_on_after(_LAST_WORDS_S):
-            try:
-                while True:
-                    await self._stream.receive()
-            except _LOST:
-                return
+    async def wait_closed(self, patience_s: float = _LAST_WORDS_S) -> None:
+        """Return when the other side has closed, so has read what was said last, or when it takes nothing for so long."""
+        before = -1
+        while not self._is_over and before != self._writer.num_bytes:
+            before = self._writer.num_bytes
+            with anyio.move_on_after(patience_s):
+                await self._read_rest()
+
+    async def _read_rest(self) -> None:
+        try:
+            while True:
+                await self._stream.receive()
+        except _LOST:
+            self._is_over = True
 
     async def hang_up(self) -> None:
         """Close it, whatever the other side is doing."""
@@ -115,15 +170,15 @@ async def open_connection(
     stream: anyio.abc.ByteStream, *, beats: bool, most_bytes: int = MOST_BYTES
 ) -> AsyncGenerator[WorkerConnection]:
     """Messages over a stream until the block ends; then what was said is sent, if the other side takes it soon."""
-    outbox, frames = anyio.create_memory_object_stream[bytes](float("inf"))
-    beating = anyio.CancelScope()
+    outbox, outgoing = anyio.create_memory_object_stream[_Outgoing](float("inf"))
+    writer, beating = _Writer(stream), anyio.CancelScope()
     try:
-        with outbox, frames:
+        with outbox, outgoing:
             async with stream, anyio.create_task_group() as group:
-                group.start_soon(_write, stream, frames)
+                group.start_soon(writer.write, outgoing)
                 if beats:
                     group.start_soon(_beat, outbox, beating)
-                yield WorkerConnection(stream, outbox, most_bytes)
+                yield WorkerConnection(stream, writer, outbox, most_bytes)
                 beating.cancel()
                 outbox.close()
                 group.cancel_scope.deadline = anyio.current_time() + _LAST_WORDS_S
@@ -131,16 +186,8 @@ async def open_connection(
         raise unwrapped(errors) from errors
 
 
-async def _write(stream: anyio.abc.ByteStream, frames: MemoryObjectReceiveStream[bytes]) -> None:
-    try:
-        async for frame in frames:
-            await stream.send(frame)
-    except _LOST:
-        return  # nobody listens any more; reading ends too
-
-
-async def _beat(outbox: MemoryObjectSendStream[bytes], beating: anyio.CancelScope) -> None:
+async def _beat(outbox: MemoryObjectSendStream[_Outgoing], beating: anyio.CancelScope) -> None:
     with beating:
         while True:
             await anyio.sleep(BEAT_S)
-            outbox.send_nowait(_framed(b""))
+            outbox.send_nowait(_Outgoing(_framed(b"")))

@@ -102,7 +102,7 @@ class _JoinedWorker:
         async with AsyncExitStack() as stack:
             await serve_run(_for_here(setup, options, stack), orders, self._say, self._departure)
         self._connection.say(WorkerGone())
-        await self._connection.wait_closed()
+        await self._connection.wait_closed(SILENCE_S)  # as long as something moves: results may be on a slow way
         if self._refusal is not None:
             raise ConfigError(self._refusal)
         return self._end()
@@ -148,10 +148,14 @@ class _JoinedWorker:
             case WorkerRefused(reason=reason):
                 self._refusal = reason
             case RolloutDone():
-                self._num_done += 1
+                self._connection.say(message, written=self._count)
+                return
             case _:
                 pass
         self._connection.say(message)
+
+    def _count(self) -> None:
+        self._num_done += 1
 
     def _end(self) -> JoinEnd:
         if self._is_dismissed:
