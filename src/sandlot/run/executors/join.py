@@ -87,7 +87,7 @@ class _JoinedWorker:
         self._connection, self._address, self._departure, self._tell = connection, address, departure, tell
         self._num_done = 0
         self._refusal: str | None = None
-        self._is_dismissed = False
+        self._dismissal: DismissWorker | None = None
 
     async def work(self, options: JoinOptions, token: str) -> JoinEnd:
         """Join, take rollouts until it is over, and say how it ended."""
@@ -105,6 +105,8 @@ class _JoinedWorker:
         await self._connection.wait_closed(SILENCE_S)  # as long as something moves: results may be on a slow way
         if self._refusal is not None:
             raise ConfigError(self._refusal)
+        if self._dismissal is not None and self._dismissal.reason is not None:
+            raise ConfigError(f"the run at {self._address} goes on without this worker: {one_line(self._dismissal.reason, 500)}")
         return self._end()
 
     async def _join(self, options: JoinOptions, token: str) -> None:
@@ -136,7 +138,7 @@ class _JoinedWorker:
     async def _orders(self) -> AsyncGenerator[ToWorker]:
         async for order in self._connection.messages(msgspec.msgpack.Decoder(ToWorker)):
             if isinstance(order, DismissWorker):
-                self._is_dismissed = True
+                self._dismissal = order
                 return
             yield order
 
@@ -158,7 +160,7 @@ class _JoinedWorker:
         self._num_done += 1
 
     def _end(self) -> JoinEnd:
-        if self._is_dismissed:
+        if self._dismissal is not None:
             return JoinEnd(how="run ended", reason="the run has ended", rollouts=self._num_done)
         if self._departure.asked.is_set():
             return JoinEnd(how="left", reason="left the run, as asked", rollouts=self._num_done)

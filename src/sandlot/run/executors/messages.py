@@ -116,6 +116,9 @@ class GradeRollout(msgspec.Struct, frozen=True, kw_only=True, tag="grade"):
 class DismissWorker(msgspec.Struct, frozen=True, kw_only=True, tag="dismiss"):
     """The run needs the worker no more: cancel what goes on, close everything."""
 
+    reason: str | None = None
+    """Why the run goes on without this worker, a clause; None if it has ended."""
+
 
 class WorkerReady(msgspec.Struct, frozen=True, kw_only=True, tag="ready"):
     """Everything is open."""

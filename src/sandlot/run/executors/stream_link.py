@@ -48,14 +48,14 @@ class StreamLink:
             yield message
 
 
-async def set_up_worker(link: StreamLink, setup: SetUp) -> None:
+async def set_up_worker(link: StreamLink, setup: SetUp, patience_s: float = START_S) -> None:
     """Tell a worker what to open, and wait until it has; `ConfigError` if it refuses, `HarnessError` if it is not ready."""
     link.connection.say(setup)
     try:
-        with anyio.fail_after(START_S):
+        with anyio.fail_after(patience_s):
             first = await anext(link.messages(), None)
     except TimeoutError as error:
-        raise HarnessError(f"a worker was not ready after {START_S:g} s") from error
+        raise HarnessError(f"a worker was not ready after {patience_s:g} s") from error
     match first:
         case WorkerReady(fingerprint=fingerprint):
             if fingerprint != setup.fingerprint:

@@ -49,6 +49,8 @@ from sandlot.run.executors.token import (
 
 SILENCE_S = 60.0
 """A side that sends nothing for longer is gone."""
+_START_S = 900.0
+"""Time for a worker to load the environment and open what it needs: nobody waits for it, and it may load a model."""
 JOIN_S = 10.0
 """Time to prove that one may join, from the first byte on."""
 MOST_JOIN_BYTES = 4096
@@ -179,23 +181,26 @@ class _Entrance:
 
         link = StreamLink(connection, request.pid, how_ended, request.at_once)
         share = max(1.0, self._setup.config.at_once / request.at_once)
-        is_gone = False
+        is_gone, reason = False, None
         try:
             with self._until_closing():
-                await set_up_worker(link, divided_setup(self._setup, share))
+                await set_up_worker(link, divided_setup(self._setup, share), _START_S)
                 connection.silence_s = SILENCE_S
                 _log.info("a worker joined", extra={"worker": named, "at_once": request.at_once})
                 how = await self._pool.adopt(link)
                 is_gone = True
                 _log.warning("a worker is gone", extra={"how": how, "others": self._pool.load.num_workers})
+        except Exception as error:
+            reason = one_line(str(error) or type(error).__name__, 500)
+            raise
         finally:
             if not is_gone:
-                await _dismiss(link)
+                await _dismiss(link, reason)
 
 
-async def _dismiss(link: StreamLink) -> None:
+async def _dismiss(link: StreamLink, reason: str | None) -> None:
     """Return when the worker has closed its worlds, or had time to."""
-    link.connection.say(DismissWorker())
+    link.connection.say(DismissWorker(reason=reason))
     with anyio.move_on_after(END_S):
         async for message in link.messages():
             if isinstance(message, WorkerGone):

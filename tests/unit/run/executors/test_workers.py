@@ -586,6 +586,14 @@ async def test_a_worker_that_makes_other_tasks_refuses(tmp_path):
     assert "makes other tasks here than where the run began" in err
 
 
+async def test_a_worker_that_is_too_slow_to_open_is_told_so_and_not_that_the_run_has_ended(tmp_path, monkeypatch):
+    monkeypatch.setattr(workers, "_START_S", 0.1)
+    async with listening(tmp_path) as (_, port), commanded(port, cwd=tmp_path) as process:
+        code, out, err = await output_of(process)
+    assert (code, out) == (2, "")
+    assert "goes on without this worker: a worker was not ready after 0.1 s" in err
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_worker_that_is_asked_to_leave_finishes_what_it_can_and_returns_the_rest(tmp_path, monkeypatch, number):
     results = {}
