@@ -6,7 +6,7 @@ is alive. Whoever sends too much, or what is no message, is not heard any more. 
 
 import ssl
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -187,7 +187,7 @@ async def open_connection(
 
 
 async def _beat(outbox: MemoryObjectSendStream[_Outgoing], beating: anyio.CancelScope) -> None:
-    with beating:
+    with beating, suppress(anyio.ClosedResourceError):  # the connection may end just before a beat
         while True:
             await anyio.sleep(BEAT_S)
             outbox.send_nowait(_Outgoing(_framed(b"")))

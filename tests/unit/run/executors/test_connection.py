@@ -58,3 +58,11 @@ async def test_what_nobody_reads_does_not_count_as_written_and_is_not_waited_for
             assert [await anext(messages), await anext(messages)] == [WorkerGone(), LARGE]
             await anyio.wait_all_tasks_blocked()
         assert written == ["small", "large"]
+
+
+async def test_a_connection_may_end_just_before_a_beat(monkeypatch):
+    monkeypatch.setattr(connections, "BEAT_S", 0.0)
+    outbox, outgoing = anyio.create_memory_object_stream(1)
+    with outbox, outgoing, anyio.fail_after(10):
+        outbox.close()
+        await connections._beat(outbox, anyio.CancelScope())
