@@ -11,8 +11,8 @@ cannot fail others. Workers that die again and again without finishing anything 
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -154,6 +154,8 @@ class WorkerPool:
         self._stop = stop
         self._workers: list[_Worker] = []
         self._waiting: OrderedDict[_Flight, None] = OrderedDict()
+        self._num_reserving = 0
+        """Rollouts that wait for a worker of their own."""
         self._changed = anyio.Event()
         self._numbers = 0
         self._deaths = 0
@@ -170,7 +172,7 @@ class WorkerPool:
     @property
     def load(self) -> ExecutorLoad:
         """How many workers are ready, and how many rollouts wait for room."""
-        return ExecutorLoad(len(self._workers), len(self._waiting))
+        return ExecutorLoad(len(self._workers), len(self._waiting) + self._num_reserving)
 
     async def run(
         self,
@@ -264,18 +266,29 @@ class WorkerPool:
     @asynccontextmanager
     async def _reserved_worker(self) -> AsyncGenerator[_Worker]:
         """A worker without rollouts, which gets none until the block ends; it may have died."""
-        while not (free := [worker for worker in self._workers if worker.is_open]):
-            await (anyio.sleep_forever() if self._failed else self._changed.wait())  # the run is being stopped, or one will start
+        with self._reserving():
+            while not (free := [worker for worker in self._workers if worker.is_open]):
+                # The run is being stopped, or a worker will start.
+                await (anyio.sleep_forever() if self._failed else self._changed.wait())
         worker = min(free, key=lambda worker: len(worker.flights))
         worker.reserved = True
         try:
-            while worker.flights and worker in self._workers:
-                await self._changed.wait()
+            with self._reserving():
+                while worker.flights and worker in self._workers:
+                    await self._changed.wait()
             yield worker
         finally:
             worker.reserved = False
             self._admit()
             self._notify()
+
+    @contextmanager
+    def _reserving(self) -> Generator[None]:
+        self._num_reserving += 1
+        try:
+            yield
+        finally:
+            self._num_reserving -= 1
 
     def _notify(self) -> None:
         self._changed.set()

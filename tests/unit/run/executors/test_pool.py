@@ -270,3 +270,25 @@ async def test_rollouts_are_lost_and_do_not_hang_when_a_link_fails_as_none_shoul
             group.start_soon(adopt)
             found.append(await pool.run(chores("short")[0], 0, run="r", blobs=MemoryBlobs(), sink=nothing))
     assert [each.reason for each in found] == ["a worker could not be heard any more while it took the rollout"]
+
+
+async def test_a_rollout_that_waits_for_a_worker_of_its_own_is_counted_as_waiting():
+    pool, ends = WorkerPool(nothing), anyio.Event()
+
+    async def one(alone: bool) -> None:
+        await pool.run(chores("short")[0], 0, run="r", blobs=MemoryBlobs(), sink=nothing, alone=alone)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(one, False)
+        group.start_soon(one, True)
+        await anyio.wait_all_tasks_blocked()
+        assert (pool.load.num_workers, pool.load.num_waiting) == (0, 2)
+        group.start_soon(pool.adopt, FailingLink(ends))
+        await anyio.wait_all_tasks_blocked()
+        assert (pool.load.num_workers, pool.load.num_waiting) == (1, 1), "the worker is not empty yet"
+        ends.set()
+        await anyio.wait_all_tasks_blocked()
+        group.start_soon(pool.adopt, FailingLink(anyio.Event()))
+        await anyio.wait_all_tasks_blocked()
+        assert (pool.load.num_workers, pool.load.num_waiting) == (1, 0)
+        group.cancel_scope.cancel()
