@@ -49,6 +49,10 @@ _RETRY_S = 1.0
 """Between two tries to connect."""
 
 
+class _NotAnsweredError(ConfigError):
+    """Whoever listens there did not begin as a run does."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinOptions:
     """How to join a run."""
@@ -113,7 +117,7 @@ class _JoinedWorker:
         replies = self._connection.messages(msgspec.msgpack.Decoder(JoinReply), most_bytes=MOST_JOIN_BYTES)
         challenge = await anext(replies, None)
         if not isinstance(challenge, JoinChallenge):
-            raise ConfigError(f"no run listens at {self._address}: whoever does {self._connection.ended}")
+            raise _NotAnsweredError(f"no run listens at {self._address}: whoever does {self._connection.ended}")
         claim = JoinRequest(
             nonce=secrets.token_bytes(NONCE_BYTES),
             proof=b"",
@@ -182,22 +186,19 @@ def _for_here(setup: SetUp, options: JoinOptions, stack: AsyncExitStack) -> SetU
     return msgspec.structs.replace(setup, config=config, cache=cache)
 
 
-async def _connect(address: Address, context: ssl.SSLContext | None, wait_s: float) -> anyio.abc.ByteStream:
-    until = anyio.current_time() + wait_s
-    while True:
-        try:
-            with anyio.fail_after(JOIN_S):
-                if context is None:
-                    return await anyio.connect_tcp(address.host, address.port)
-                return await anyio.connect_tcp(
-                    address.host, address.port, ssl_context=context, tls_hostname=address.host, tls_standard_compatible=False
-                )
-        except ssl.SSLError as error:
-            raise ConfigError(f"the certificate of the run at {address} is not accepted: {error}") from error
-        except (OSError, anyio.BrokenResourceError) as error:
-            if anyio.current_time() + _RETRY_S > until:
-                raise ConfigError(f"no run listens at {address}: {error}; start one with `--on workers:HOST:PORT`") from error
-        await anyio.sleep(_RETRY_S)
+async def _connect(address: Address, context: ssl.SSLContext | None) -> anyio.abc.ByteStream:
+    try:
+        with anyio.fail_after(JOIN_S):
+            if context is None:
+                return await anyio.connect_tcp(address.host, address.port)
+            return await anyio.connect_tcp(
+                address.host, address.port, ssl_context=context, tls_hostname=address.host, tls_standard_compatible=False
+            )
+    except ssl.SSLError as error:
+        raise ConfigError(f"the certificate of the run at {address} is not accepted: {error}") from error
+    except (OSError, anyio.BrokenResourceError, anyio.EndOfStream) as error:
+        why = str(error) or "whoever does closed its connection"
+        raise _NotAnsweredError(f"no run listens at {address}: {why}; start one with `--on workers:HOST:PORT`") from error
 
 
 def _token_for(options: JoinOptions, address: Address) -> str:
@@ -222,15 +223,30 @@ async def join_run(options: JoinOptions, *, tell: Callable[[str], None] = lambda
     try:
         async with anyio.create_task_group() as group:
             group.start_soon(_listen_for_signals, departure, group.cancel_scope)
-            stream = await _connect(address, context, options.wait_s)
-            token = _token_for(options, address)  # a run on this machine leaves it when it listens
-            async with open_connection(stream, beats=True) as connection:
-                end = await _JoinedWorker(connection, address, departure, tell).work(options, token)
+            until = anyio.current_time() + options.wait_s
+            while True:
+                try:
+                    end = await _work_once(options, address, context, departure, tell)
+                    break
+                except _NotAnsweredError:
+                    if anyio.current_time() + _RETRY_S > until:
+                        raise
+                await anyio.sleep(_RETRY_S)
             group.cancel_scope.cancel()
             return end
     except BaseExceptionGroup as errors:
         raise unwrapped(errors) from None
     return JoinEnd(how="left", reason="was asked to leave before it had joined", rollouts=0)
+
+
+async def _work_once(
+    options: JoinOptions, address: Address, context: ssl.SSLContext | None, departure: Departure, tell: Callable[[str], None]
+) -> JoinEnd:
+    stream = await _connect(address, context)
+    token = _token_for(options, address)  # a run on this machine leaves it when it listens
+    async with open_connection(stream, beats=True) as connection:
+        return await _JoinedWorker(connection, address, departure, tell).work(options, token)
+    raise AssertionError  # the type checker cannot see that an error passes through the block
 
 
 async def _listen_for_signals(departure: Departure, everything: anyio.CancelScope) -> None:

@@ -56,7 +56,7 @@ JOIN_S = 10.0
 MOST_JOIN_BYTES = 4096
 """Of a message before that."""
 _MOST_STRANGERS = 64
-"""Connections that have not proved it yet; further ones are closed at once."""
+"""Connections that have not proved it yet; for a further one the oldest is closed, so that the silent keep nobody out."""
 _RETRY_S = 1.0
 """Wait after a connection could not be accepted, such as for want of file descriptors."""
 _LOST = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, OSError, ssl.SSLError)
@@ -69,7 +69,8 @@ class _Entrance:
 
     def __init__(self, pool: WorkerPool, setup: SetUp, token: str, context: ssl.SSLContext | None) -> None:
         self._pool, self._setup, self._token, self._context = pool, setup, token, context
-        self._num_strangers = 0
+        self._strangers: dict[anyio.CancelScope, None] = {}
+        """The oldest first."""
         self._open: set[anyio.CancelScope] = set()
         """What ends when the run does."""
         self._is_closing = False
@@ -114,11 +115,10 @@ class _Entrance:
     async def _receive(self, stream: anyio.abc.SocketStream) -> None:
         """One connection, to its end. Whatever comes over it costs only itself."""
         try:
-            if self._num_strangers < _MOST_STRANGERS:
-                async with open_connection(await self._secure(stream), beats=True) as connection:
-                    request = await self._admit(connection)
-                    if request is not None:
-                        await self._serve(connection, request)
+            async with open_connection(await self._secure(stream), beats=True) as connection:
+                request = await self._admit(connection)
+                if request is not None:
+                    await self._serve(connection, request)
         except _LOST as error:
             _log.debug("a connection broke", extra={"error": str(error)})
         except (ConfigError, HarnessError) as error:
@@ -131,12 +131,16 @@ class _Entrance:
     @contextmanager
     def _stranger(self) -> Generator[None]:
         """What a connection does before it is known whose it is; it is cut off after a while."""
-        self._num_strangers += 1
-        try:
-            with self._until_closing(), anyio.move_on_after(JOIN_S):
+        with self._until_closing(), anyio.move_on_after(JOIN_S) as scope:
+            while len(self._strangers) >= _MOST_STRANGERS:
+                oldest = next(iter(self._strangers))
+                oldest.cancel()
+                del self._strangers[oldest]
+            self._strangers[scope] = None
+            try:
                 yield
-        finally:
-            self._num_strangers -= 1
+            finally:
+                self._strangers.pop(scope, None)
 
     async def _secure(self, stream: anyio.abc.SocketStream) -> anyio.abc.ByteStream:
         if self._context is None:

@@ -6,7 +6,7 @@ import signal
 import socket
 import stat
 import sys
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
 
@@ -239,6 +239,17 @@ async def test_an_error_that_nobody_expected_costs_one_connection_and_not_the_ru
                 await second.be_ready()
                 await until(lambda: pool.load.num_workers == 1)
     assert "a worker's connection failed; the others go on" in caplog.messages
+
+
+async def test_silent_strangers_keep_no_worker_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(workers, "_MOST_STRANGERS", 4)
+    async with listening(tmp_path) as (pool, port), AsyncExitStack() as stack:
+        for _ in range(4):
+            stranger = await stack.enter_async_context(await anyio.connect_tcp("127.0.0.1", port))
+            await stranger.receive()  # the challenge
+        async with client(port) as honest:
+            await honest.be_ready()
+            await until(lambda: pool.load.num_workers == 1)
 
 
 # -- Workers that lie --------------------------------------------------------------------------------------------------
@@ -525,6 +536,25 @@ async def test_code_that_a_run_sends_is_not_run(tmp_path):
 async def test_without_a_run_there_is_an_error_after_the_wait():
     with pytest.raises(ConfigError, match=r"no run listens at 127\.0\.0\.1:\d+"):
         await join_run(JoinOptions(at=f"127.0.0.1:{free_port()}"))
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+async def test_a_worker_tries_again_while_whoever_listens_closes_before_the_challenge(tmp_path, monkeypatch, encrypted):
+    monkeypatch.setattr(join, "_RETRY_S", 0.01)
+    authority = certificate_of(tmp_path, "127.0.0.1") if encrypted else None
+    num_closed = 0
+
+    async def close(stream) -> None:
+        nonlocal num_closed
+        num_closed += 1
+        await stream.aclose()
+
+    async with pretending(close) as port:
+        for wait_s in (0.0, 0.5):
+            num_closed = 0
+            with pytest.raises(ConfigError, match=f"no run listens at 127.0.0.1:{port}: whoever does closed its connection"):
+                await join_run(JoinOptions(at=f"127.0.0.1:{port}", authority=authority, wait_s=wait_s))
+            assert (num_closed > 1) is (wait_s > 0)
 
 
 # -- The command -------------------------------------------------------------------------------------------------------
