@@ -27,6 +27,14 @@ class Address:
         except ValueError:
             return self.host == "localhost"
 
+    @property
+    def is_wildcard(self) -> bool:
+        """True if it stands for every address of this machine."""
+        try:
+            return ip_address(self.host).is_unspecified
+        except ValueError:
+            return False
+
 
 def read_address(what: str, text: str) -> Address:
     """The address in a text; a port alone is one of the loopback address. `ConfigError` begins with `what`."""

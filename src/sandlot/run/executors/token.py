@@ -7,6 +7,7 @@ the loopback address a run makes a token of its own and leaves it in a file that
 import hmac
 import os
 import secrets
+import socket
 import ssl
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -59,7 +60,7 @@ def given_token(file: Path | None = None) -> str | None:
 @contextmanager
 def own_token(address: Address) -> Generator[str]:
     """A new token, which other programs of this user find until the block ends."""
-    token, file = secrets.token_hex(32), _token_file(address.port)
+    token, file = secrets.token_hex(32), _token_file(address)
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         file.unlink(missing_ok=True)  # one that a killed run left may have another mode
@@ -77,12 +78,14 @@ def own_token(address: Address) -> Generator[str]:
 def found_token(address: Address) -> str | None:
     """The token that a run of this user on this machine has left; None if there is none."""
     with suppress(OSError, UnicodeDecodeError):
-        return _token_file(address.port).read_text() if address.is_loopback else None
+        return _token_file(address).read_text() if address.is_loopback else None
     return None
 
 
-def _token_file(port: int) -> Path:
-    return cache_folder() / "workers" / f"{port}.token"
+def _token_file(address: Address) -> Path:
+    """Machines may share the folder, and each has a loopback address of its own."""
+    host = "127.0.0.1" if address.host == "localhost" else address.host
+    return cache_folder() / "workers" / f"{socket.gethostname()}-{host}-{address.port}.token"
 
 
 def run_context() -> ssl.SSLContext | None:

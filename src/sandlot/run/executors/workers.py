@@ -8,6 +8,7 @@ that nothing it says later counts.
 
 import logging
 import secrets
+import socket
 import ssl
 from collections.abc import AsyncGenerator, Generator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
@@ -241,7 +242,8 @@ async def open_workers(given: str, plan: ExecutorPlan) -> AsyncGenerator[WorkerP
             if context is None and not address.is_loopback:
                 fix = f"set {CERTIFICATE_VARIABLE}, or use a closed network"
                 _log.warning("what goes to workers and comes from them is not encrypted", extra={"fix": fix})
-            _log.warning("rollouts wait for workers", extra={"start": f"sandlot worker --join {address}"})
+            there = Address(socket.gethostname(), address.port) if address.is_wildcard else address
+            _log.warning("rollouts wait for workers", extra={"start": f"sandlot worker --join {there}"})
             try:
                 async with anyio.create_task_group() as group:
                     group.start_soon(entrance.serve, listener)

@@ -468,6 +468,24 @@ def test_a_token_of_its_own_is_for_this_user_and_this_machine_only(tmp_path, mon
     assert found_token(here) is None
 
 
+def test_runs_with_the_same_port_have_their_own_tokens(tmp_path, monkeypatch):
+    """A home folder may be shared by machines, and one machine has many loopback addresses."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    here, beside = workers.Address("127.0.0.1", 7700), workers.Address("127.0.0.2", 7700)
+    with own_token(here) as token, own_token(beside) as other:
+        assert (found_token(here), found_token(beside)) == (token, other)
+        assert found_token(workers.Address("localhost", 7700)) == token
+        monkeypatch.setattr(socket, "gethostname", lambda: "another-machine")
+        assert found_token(here) is None
+
+
+async def test_the_command_for_workers_names_an_address_that_they_can_reach(tmp_path, caplog):
+    async with open_workers("0.0.0.0:0", plan_of(tmp_path)):
+        pass
+    (start,) = (record.start for record in caplog.records if hasattr(record, "start"))
+    assert start.startswith(f"sandlot worker --join {socket.gethostname()}:")
+
+
 @pytest.mark.parametrize("given", ["host", "host:port", "127.0.0.1:99999", "1:2:x"])
 async def test_a_place_that_is_none_is_refused(tmp_path, given):
     with pytest.raises(ConfigError, match="write PORT or HOST:PORT"):
