@@ -69,7 +69,6 @@ def decode_trace(data: memoryview | bytes, name: str) -> Trace:
         trace = _trace_decoder.decode(data)
     if trace.format != FORMAT:
         raise StoreError(f"`{name}` has format {trace.format}; this version of Sandlot reads format {FORMAT}", kind="format")
-    # A message that follows itself, or a later one, would be read for ever.
-    if any(node.parent is not None and not 0 <= node.parent < number for number, node in enumerate(trace.nodes)):
+    if not trace.is_tree:
         raise StoreError(f"`{name}` is no tree: a message follows a later one")
     return trace

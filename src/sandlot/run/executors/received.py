@@ -28,7 +28,7 @@ def problem_of(message: AboutRollout, order: TakeRollout) -> str | None:
 def _problem_of_trace(trace: Trace) -> str | None:
     if trace.end is None or trace.outcome is None:
         return "sent a trace that has no end"
-    if any(node.parent is not None and not 0 <= node.parent < number for number, node in enumerate(trace.nodes)):
+    if not trace.is_tree:
         return "sent a trace whose messages are not a tree"
     if isinstance(trace.outcome, Scored) and not math.isfinite(trace.outcome.score.value):
         return "sent a score that is no number"
