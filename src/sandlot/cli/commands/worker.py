@@ -34,7 +34,7 @@ def _worker(
 
     Workers may join and leave at any time. Each needs the same environment, the same version of Sandlot and the run's token.
     After SIGTERM or Ctrl-C it finishes what it can and returns the rest; a second signal returns all at once. Exit code 0 if the
-    run has ended or the worker was asked to leave, 2 if it was refused, 3 if the connection broke.
+    run has ended or the worker was asked to leave, 2 if it was refused or the run goes on without it, 3 if the connection broke.
     """
     from sandlot.core.concurrency.blocking import run_interruptible  # noqa: PLC0415 - help does not need it
     from sandlot.run.executors.join import JoinEnd, JoinOptions, join_run  # noqa: PLC0415 - as above
