@@ -52,8 +52,8 @@ class _Writer:
 
     def __init__(self, stream: anyio.abc.ByteStream) -> None:
         self._stream = stream
-        self.num_bytes = 0
-        """Of messages, that the other side or the way to it has taken."""
+        self.moved = float("-inf")
+        """When the other side, or the way to it, took a part of a message."""
 
     async def write(self, outgoing: MemoryObjectReceiveStream[_Outgoing]) -> None:
         try:
@@ -68,7 +68,7 @@ class _Writer:
             chunk = frame[start : start + _CHUNK_BYTES]
             await self._stream.send(chunk)
             if len(frame) > _HEAD_BYTES:  # a beat is no progress
-                self.num_bytes += len(chunk)
+                self.moved = anyio.current_time()
 
 
 class WorkerConnection:
@@ -143,10 +143,12 @@ class WorkerConnection:
 
     async def wait_closed(self, patience_s: float = _LAST_WORDS_S) -> None:
         """Return when the other side has closed, so has read what was said last, or when it takes nothing for so long."""
-        before = -1
-        while not self._is_over and before != self._writer.num_bytes:
-            before = self._writer.num_bytes
-            with anyio.move_on_after(patience_s):
+        began = anyio.current_time()
+        while not self._is_over:
+            until = max(began, self._writer.moved) + patience_s
+            if anyio.current_time() >= until:
+                return
+            with anyio.CancelScope(deadline=until):
                 await self._read_rest()
 
     async def _read_rest(self) -> None:
