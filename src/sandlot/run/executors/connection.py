@@ -26,7 +26,7 @@ _LAST_WORDS_S = 5.0
 """Time to send what was said last, and for the other side to close."""
 _LAST_LOOK_S = 2.0
 """More time after a silence that was too long: this process itself may have been stopped meanwhile."""
-_LOST = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError)
+_LOST = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
 _Message = TypeVar("_Message", ToWorker, FromWorker, JoinRequest, JoinReply)
 
 
@@ -60,10 +60,10 @@ class WorkerConnection:
                 if not size:
                     continue
                 message = decoder.decode(await self._read(size))
-            except _LOST:
-                return
             except TimeoutError:
                 self.ended = f"was silent for {self.silence_s:g} s"
+                return
+            except _LOST:
                 return
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
                 self.ended = f"sent what is no message ({error})"

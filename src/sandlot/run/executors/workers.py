@@ -57,7 +57,6 @@ _MOST_STRANGERS = 64
 """Connections that have not proved it yet; further ones are closed at once."""
 _RETRY_S = 1.0
 """Wait after a connection could not be accepted, such as for want of file descriptors."""
-_LOST = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, OSError, ssl.SSLError)
 _REQUESTS = msgspec.msgpack.Decoder(JoinRequest)
 _log = logging.getLogger(__name__)
 
@@ -75,16 +74,18 @@ class _Entrance:
 
     async def serve(self, listener: anyio.abc.Listener[anyio.abc.SocketStream]) -> None:
         """Let workers in until `close`. Cancelling does not end it: workers are dismissed in order."""
-        with anyio.CancelScope(shield=True):
-            async with anyio.create_task_group() as connections:
-                with self._until_closing():
-                    await self._accept(listener, connections)
-        self._ended.set()
+        try:
+            with anyio.CancelScope(shield=True):
+                async with anyio.create_task_group() as connections:
+                    with self._until_closing():
+                        await self._accept(listener, connections)
+        finally:
+            self._ended.set()
 
     async def close(self) -> None:
         """Let no more workers in, and dismiss those that are; all have closed their worlds when this returns, or had time to."""
         self._is_closing = True
-        for scope in self._open:
+        for scope in list(self._open):
             scope.cancel()
         await self._ended.wait()
 
@@ -109,16 +110,19 @@ class _Entrance:
 
     async def _receive(self, stream: anyio.abc.SocketStream) -> None:
         """One connection, to its end. Whatever comes over it costs only itself."""
+        request: JoinRequest | None = None
         try:
             if self._num_strangers < _MOST_STRANGERS:
                 async with open_connection(await self._secure(stream), beats=True) as connection:
                     request = await self._admit(connection)
                     if request is not None:
                         await self._serve(connection, request)
-        except _LOST as error:
-            _log.debug("a connection broke", extra={"error": str(error)})
         except (ConfigError, HarnessError) as error:
             _log.warning("a worker was refused", extra={"reason": one_line(str(error), 500)})
+        except Exception as error:
+            if request is not None:
+                raise  # ours: a connection that breaks raises nothing
+            _log.debug("a stranger's connection broke", extra={"error": f"{type(error).__name__}: {error}"})
         finally:
             await stream.aclose()
 

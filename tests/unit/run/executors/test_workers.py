@@ -615,6 +615,9 @@ async def test_with_a_certificate_all_is_encrypted_and_only_a_trusted_run_is_joi
     monkeypatch.setenv("SANDLOT_WORKER_CERTIFICATE", str(mine))
     monkeypatch.setattr(join, "JOIN_S", 2.0)
     async with listening(tmp_path) as (pool, port):
+        async with await anyio.connect_tcp("127.0.0.1", port) as stranger:
+            await stranger.send(b"no TLS at all " * 100)
+            await until_closed(stranger)
         async with commanded(port, "--ca", mine, cwd=tmp_path):
             await until(lambda: pool.load.num_workers == 1)
             trace = await pool.run(chores("short")[0], 0, run="r", blobs=MemoryBlobs(), sink=nothing)
