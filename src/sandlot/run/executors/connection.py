@@ -4,7 +4,6 @@ A message is msgpack in a frame, with its length in four bytes. A frame of lengt
 is alive. Whoever sends too much, or what is no message, is not heard any more. Nothing is unpickled: a message is data.
 """
 
-import ssl
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -31,8 +30,8 @@ _LAST_WORDS_S = 5.0
 """Time to send what was said last, and for the other side to close."""
 _LAST_LOOK_S = 2.0
 """More time after a silence that was too long: this process itself may have been stopped meanwhile."""
-_LOST = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, ssl.SSLError)
-"""A connection that broke; with TLS also by one wrong byte on the way."""
+_LOST = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
+"""A connection that broke; with TLS also by one wrong byte on the way (`ssl.SSLError` is an `OSError`)."""
 _Message = TypeVar("_Message", ToWorker, FromWorker, JoinRequest, JoinReply)
 
 
@@ -115,11 +114,11 @@ class WorkerConnection:
                 if not size:
                     continue
                 message = decoder.decode(await self._read(size))
-            except _LOST:
-                self._is_over = True
-                return
             except TimeoutError:
                 self._is_over, self.ended = True, f"was silent for {self.silence_s:g} s"
+                return
+            except _LOST:
+                self._is_over = True
                 return
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
                 self._is_over, self.ended = True, f"sent what is no message ({error})"

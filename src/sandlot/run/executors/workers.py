@@ -60,7 +60,6 @@ _MOST_STRANGERS = 64
 """Connections that have not proved it yet; for a further one the oldest is closed, so that the silent keep nobody out."""
 _RETRY_S = 1.0
 """Wait after a connection could not be accepted, such as for want of file descriptors."""
-_LOST = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, OSError, ssl.SSLError)
 _REQUESTS = msgspec.msgpack.Decoder(JoinRequest)
 _log = logging.getLogger(__name__)
 
@@ -90,7 +89,7 @@ class _Entrance:
     async def close(self) -> None:
         """Let no more workers in, and dismiss those that are; all have closed their worlds when this returns, or had time to."""
         self._is_closing = True
-        for scope in self._open:
+        for scope in list(self._open):
             scope.cancel()
         await self._ended.wait()
 
@@ -115,17 +114,19 @@ class _Entrance:
 
     async def _receive(self, stream: anyio.abc.SocketStream) -> None:
         """One connection, to its end. Whatever comes over it costs only itself."""
+        request: JoinRequest | None = None
         try:
             async with open_connection(await self._secure(stream), beats=True) as connection:
                 request = await self._admit(connection)
                 if request is not None:
                     await self._serve(connection, request)
-        except _LOST as error:
-            _log.debug("a connection broke", extra={"error": str(error)})
         except (ConfigError, HarnessError) as error:
             _log.warning("a worker was refused", extra={"reason": one_line(str(error), 500)})
-        except Exception:  # noqa: BLE001 - otherwise one connection would end those of all workers
-            _log.exception("a worker's connection failed; the others go on")
+        except Exception as error:  # noqa: BLE001 - otherwise one connection would end those of all workers
+            if request is not None:  # ours: a connection that breaks raises nothing
+                _log.exception("a worker's connection failed; the others go on")
+            else:
+                _log.debug("a stranger's connection broke", extra={"error": f"{type(error).__name__}: {error}"})
         finally:
             await stream.aclose()
 
