@@ -24,7 +24,8 @@ async def test_a_rollout_comes_with_its_score_its_events_and_its_files(name, tmp
     blobs, events, task = MemoryBlobs(), [], chores("short")[1]
     async with opened(name, plan_of(tmp_path)) as executor:
         trace = await executor.run(task, 3, run="r/1", blobs=blobs, sink=events.append)
-        kinds = [type(event) for event in events]
+        kinds, load = [type(event) for event in events], executor.load
+    assert load is None or (load.num_workers > 0 and load.num_waiting == 0)
     assert isinstance(trace, Trace)
     assert (trace.run, trace.task, trace.rollout) == ("r/1", "short-1", 3)
     assert isinstance(trace.outcome, Scored)

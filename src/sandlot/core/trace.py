@@ -383,6 +383,11 @@ class Trace(msgspec.Struct, kw_only=True):
         """`(task, rollout)`: identifies the trace in its run."""
         return self.task, self.rollout
 
+    @property
+    def is_tree(self) -> bool:
+        """False if a message follows itself or a later one, which `append` refuses: such a trace would be read for ever."""
+        return all(node.parent is None or 0 <= node.parent < number for number, node in enumerate(self.nodes))
+
     def append(self, node: Node) -> int:
         """Add a node and return its index. `IndexError` if its parent does not exist."""
         if node.parent is not None and not 0 <= node.parent < len(self.nodes):

@@ -45,6 +45,10 @@ class Side(StrEnum):
     HARNESS = "harness"
 
 
+INFRASTRUCTURE = frozenset({Side.SANDBOX, Side.MODEL})
+"""What may work the next time. An author's error is the same every time."""
+
+
 class Split(StrEnum):
     """Which tasks a model may learn from. Training refuses held-out tasks; evaluation uses them.
 

@@ -30,10 +30,20 @@ _ENTRY_NAMES = {"environment.toml", "environment.py"}
 
 def environment_fingerprint(env: Environment, *, build: bool = True) -> str:
     """The environment's fingerprint. Without `build`, a package list that is not installed yet counts by its names."""
+    files = [[name, found] for name, found in _digests_of_files(env).items()]
+    return digest(msgspec.msgpack.encode([*files, ["image", env.image or "", digest_of_image(env, build=build)]]))
+
+
+def fingerprint_parts(env: Environment) -> dict[str, str]:
+    """The digest of everything that the fingerprint covers, by name: what differs between two environments can be said."""
+    image = {f"image {env.image}": digest_of_image(env)} if env.image else {}
+    return {f"`{name}`": found for name, found in _digests_of_files(env).items()} | image
+
+
+def _digests_of_files(env: Environment) -> dict[str, str]:
     if env.source is None or not env.source.exists():
         raise ConfigError(f"environment `{env.name}` was not loaded from a file, so it has no fingerprint; save it as a file")
-    files = [[name, _digest_of(path)] for name, path in files_of(env)]
-    return digest(msgspec.msgpack.encode([*files, ["image", env.image or "", digest_of_image(env, build=build)]]))
+    return {name: _digest_of(path) for name, path in files_of(env)}
 
 
 def setting_fingerprint(environment: str, env: Environment, tools: Sequence[ToolSpec], setting: Json) -> str:

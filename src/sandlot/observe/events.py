@@ -284,6 +284,17 @@ class AlarmRaised(RunEvent, frozen=True, kw_only=True, tag="alarm"):
     """What was seen, and what to do."""
 
 
+class WorkersCounted(RunEvent, frozen=True, kw_only=True, tag="workers"):
+    """How many workers a run has, and whether more would help; sent when that changes, every few seconds at most."""
+
+    run: str
+    """Name of the run."""
+    num_workers: int
+    """Workers that are ready."""
+    num_waiting: int
+    """Rollouts that could start if there were a worker with room."""
+
+
 class LoopLagged(RunEvent, frozen=True, kw_only=True, tag="loop_lag"):
     """How long ready work waited for the event loop; sent every few seconds."""
 
@@ -320,6 +331,7 @@ AnyEvent = (
     | ProbeBegan
     | ProbeEnded
     | AlarmRaised
+    | WorkersCounted
     | LoopLagged
     | SinkFailed
 )

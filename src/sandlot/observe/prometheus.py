@@ -28,6 +28,7 @@ from sandlot.observe.events import (
     ToolCalled,
     TrainingBegan,
     TurnTaken,
+    WorkersCounted,
 )
 from sandlot.observe.metrics import OTHER, Metric, render_metrics
 from sandlot.observe.training_records import Learned
@@ -78,6 +79,8 @@ class RunMetrics:
         self._to_grade = self._gauge("rollouts_to_grade", "Rollouts whose agent has ended and that have no score yet.")
         self._to_grade.set(0)
         self._at_once = self._gauge("rollouts_at_once", "Rollouts that may be in flight, by run.", "run")
+        self._workers = self._gauge("workers", "Workers that take rollouts elsewhere and are ready, by run.", "run")
+        self._queue = self._gauge("rollouts_waiting_for_worker", "Rollouts that wait for a worker with room, by run.", "run")
         self._paused = self._gauge("run_paused", "1 while a run is paused: no rollout starts.", "run")
         self._requeued = self._counter("rollouts_requeued_total", "Failed rollouts that were set aside and taken again.")
         self._ended = self._counter("rollouts_ended_total", "Rollouts stored.", "end", "outcome", "split")
@@ -194,6 +197,9 @@ class RunMetrics:
             case RunSteered():
                 self._at_once.set(event.at_once, event.run)
                 self._paused.set(event.paused, event.run)
+            case WorkersCounted():
+                self._workers.set(event.num_workers, event.run)
+                self._queue.set(event.num_waiting, event.run)
             case RolloutsRequeued():
                 self._requeued.add(event.count)
             case RunEnded():

@@ -25,7 +25,7 @@ from sandlot.core.errors import ConfigError, unwrapped
 from sandlot.core.ports.session import Hook, Policies, Policy
 from sandlot.core.task import Task, split_of
 from sandlot.core.trace import Attempt, Failed, Trace, TraceRow, row_of
-from sandlot.core.types import End, Side
+from sandlot.core.types import INFRASTRUCTURE, End, Side
 from sandlot.env.environment import Environment
 from sandlot.env.session import world_seed
 from sandlot.harness.approval import Approvals
@@ -45,8 +45,10 @@ from sandlot.run.breaker import Breaker, FailureExample
 from sandlot.run.config import RunPlan
 from sandlot.run.control import RunOrder, RunStatus, serve_control
 from sandlot.run.executors.executor import Executor, ExecutorPlan, LocalExecutor, WorkerLost
+from sandlot.run.executors.load import reported_load
 from sandlot.run.executors.processes import open_processes
 from sandlot.run.executors.ray import open_ray
+from sandlot.run.executors.workers import open_workers
 from sandlot.run.launch import LaunchQueue
 from sandlot.run.manifest import Manifest
 from sandlot.run.prepare import PreparedRun, manifest_of
@@ -65,15 +67,19 @@ _POOL = 16
 _MAX_ABANDONED = 16
 """Worker threads given up on before the run stops: more would slowly take every thread there is."""
 
-_RETRIED = frozenset({Side.SANDBOX, Side.MODEL})
-"""Infrastructure, which may work the next time. An author's error is the same every time."""
 LOST = "died"
 """The kind of an attempt whose worker died."""
+RETURNED = "returned"
+"""The kind of an attempt whose worker left in order, before it had finished."""
 MOST_LOST = 4
 """A rollout that loses so many workers is the reason, and is counted as failed."""
 _SHARED_LOSSES = 2
 """After so many, a rollout gets a worker for itself: those before may have been killed by another rollout."""
-_EXECUTORS: dict[str, Callable[..., AbstractAsyncContextManager[Executor]]] = {"processes": open_processes, "ray": open_ray}
+_EXECUTORS: dict[str, Callable[..., AbstractAsyncContextManager[Executor]]] = {
+    "processes": open_processes,
+    "ray": open_ray,
+    "workers": open_workers,
+}
 
 
 @dataclass(slots=True)
@@ -232,7 +238,7 @@ class Collector:
     async def _try(self, executor: Executor, task: Task, number: int, attempts: int, stay: RolloutStay) -> Trace:
         """One rollout, tried again while infrastructure fails; earlier attempts stay inside its trace."""
         earlier: list[Attempt] = []
-        num_lost = 0
+        num_taken_again = num_lost = 0
         while True:
             await stay.begin()  # if grading failed, the next attempt is in flight again
             self.sink(RolloutBegan(run=self.name, task=task.id, rollout=number, attempt=len(earlier) + 1))
@@ -246,8 +252,9 @@ class Collector:
                 wait_for_grading=stay.to_grading,
             )
             if isinstance(trace, WorkerLost):
-                num_lost += 1
-                outcome = Failed(Side.HARNESS, LOST, trace.reason)
+                num_taken_again += 1
+                num_lost += not trace.returned
+                outcome = Failed(Side.HARNESS, RETURNED if trace.returned else LOST, trace.reason)
                 if num_lost == MOST_LOST:
                     return self._cut_trace(task, number, outcome, earlier)
                 # It has no result that could be better or worse than the next one: taking it again is honest.
@@ -257,9 +264,9 @@ class Collector:
             outcome = trace.outcome
             if (
                 not isinstance(outcome, Failed)
-                or outcome.side not in _RETRIED
+                or outcome.side not in INFRASTRUCTURE
                 or outcome.kind in {"spend", "auth"}
-                or len(earlier) + 1 - num_lost >= attempts
+                or len(earlier) + 1 - num_taken_again >= attempts
             ):
                 return trace
             earlier = [*earlier, Attempt(outcome=outcome, seconds=math.fsum(trace.phases.values()), usage=trace.usage)]
@@ -273,8 +280,9 @@ class Collector:
 
     def _judge(self, trace: Trace, place: int) -> None:
         """Tell the breaker how the rollout ended, and look for threads that will not end."""
-        # A worker that died says nothing about the environment, if another one could take the rollout.
-        outcomes = [*(attempt.outcome for attempt in trace.attempts if attempt.outcome.kind != LOST), trace.outcome]
+        # A worker that died or left says nothing about the environment, if another one could take the rollout.
+        others = (attempt.outcome for attempt in trace.attempts if attempt.outcome.kind not in {LOST, RETURNED})
+        outcomes = [*others, trace.outcome]
         failures = {outcome.side: outcome.message for outcome in outcomes if isinstance(outcome, Failed)}
         tripped = self.breaker.end(place, trace.rollout, failures)
         if tripped is not None:
@@ -320,6 +328,7 @@ class Collector:
             raise ConfigError("a training takes no rollout again: it has learned from them, or will; nothing to requeue")
 
     def _status(self) -> RunStatus:
+        load = self.executor.load if self.executor is not None else None
         return RunStatus(
             run=self.store.path.name,
             pid=os.getpid(),
@@ -330,6 +339,8 @@ class Collector:
             done=len(self.store),
             planned=None if self.executor is None else self.prepared.plan.num_rollouts,
             requeued=self.collection.requeued,
+            workers=load.num_workers if load is not None else None,
+            waiting=load.num_waiting if load is not None else 0,
             held=self.approvals.held if self.approvals is not None else (),
             since=self.since,
         )
@@ -359,7 +370,7 @@ async def open_collector(
     `policies` are opened before the directory: a model that is refused leaves no empty run behind. Leave
     them out if every `take` has its own. With `approve`, turns that the environment holds wait for a person. `slots` are places
     in a room that other runs share. `on` says where rollouts are taken: in this process, with these policies, or in
-    `processes:N` or on `ray`, whose workers open their own.
+    `processes:N`, on `ray` or by `workers:HOST:PORT` that join, which open their own.
     """
     config, env = prepared.config, prepared.env
     manifest_of(prepared, path)  # refuses another run's directory before anything is opened
@@ -374,6 +385,8 @@ async def open_collector(
         directory = _open_directory(prepared, path, opened, collection, sink, slots or Slots(config.at_once))
         collector = replace(await stack.enter_async_context(directory), approvals=approvals)
         await stack.enter_async_context(serve_control(path, collector.obey))
+        if collector.executor is not None and collector.executor.load is not None:
+            await stack.enter_async_context(reported_load(collector.executor, collector.name, collector.sink))
         yield collector
 
 

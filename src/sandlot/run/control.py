@@ -79,6 +79,10 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Rollouts stored."""
     planned: int | None
     """Rollouts of the plan; None in a training, which takes as many as its steps need."""
+    workers: int | None = None
+    """Workers that are ready; None if rollouts are taken in the run's own process."""
+    waiting: int = 0
+    """Rollouts that wait for a worker with room: more workers would help."""
     requeued: bool = False
     """True if failed rollouts will be taken again when the others are done."""
     held: tuple[HeldTurn, ...] = ()

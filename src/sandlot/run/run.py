@@ -59,7 +59,7 @@ async def run_config(
     - `sink`: receives the run's events.
     - `approve`: turns that the environment holds (`env.hold`) wait for a person.
     - `more`: is called with the run's sink when everything planned is stored; returns a larger plan, or None to end.
-    - `on`: where rollouts are taken: `local`, `processes:N`, or `ray`.
+    - `on`: where rollouts are taken: `local`, `processes:N`, `ray`, or `workers:HOST:PORT`.
     """
     prepared = await _prepare(config, env)
     collection = Collection()
@@ -223,7 +223,7 @@ async def run_async(  # noqa: PLR0913 - the everyday fields of a run, all by key
     - `config`: a whole run, a `RunConfig` or the JSON file that `--dry-run` prints; beside it only `env`, `runs`, `sink`, `on`.
     - `runs`: the folder for run directories.
     - `sink`: receives the run's events, as a function of one argument.
-    - `on`: where rollouts are taken: `local`, this process, `processes:N`, that many worker processes, or `ray`, a Ray cluster.
+    - `on`: where rollouts are taken: `local`, this process, `processes:N`, `ray`, or `workers:HOST:PORT`, where workers join.
 
     ```python
     import sandlot

@@ -15,14 +15,13 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from sandlot.core.errors import ConfigError
+from sandlot.core.address import read_address
 from sandlot.model.wire.listening import serve_app
 from sandlot.observe.events import Sink
 from sandlot.observe.metrics import CONTENT_TYPE
 from sandlot.observe.prometheus import RunMetrics
 from sandlot.serve.guard import Guard
 
-_LOOPBACK = "127.0.0.1"
 _DRAIN_S = 1.0
 
 
@@ -47,23 +46,16 @@ def serve_metrics(where: str | int) -> Generator[ServedMetrics]:
         sandlot.run("arithmetic", "scripted:golden", sink=metrics.receive)
     ```
     """
-    host, port = _parse(str(where))
+    address = read_address("metrics at", str(where))
     metrics = RunMetrics()
 
     async def answer(_request: Request) -> Response:
         return PlainTextResponse(metrics.text(), media_type=CONTENT_TYPE)
 
     app: ASGIApp = Starlette(routes=[Route("/metrics", answer)])
-    if host in {_LOOPBACK, "::1", "localhost"}:
-        app = Guard(app, host)
+    if address.is_loopback:
+        app = Guard(app, address.host)
     with start_blocking_portal() as portal:
-        served = portal.wrap_async_context_manager(serve_app(app, host=host, port=port, drain_s=_DRAIN_S))
-        with served as address:
-            yield ServedMetrics(f"{address}/metrics", metrics.receive)
-
-
-def _parse(where: str) -> tuple[str, int]:
-    host, _, port = where.rpartition(":")
-    if not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise ConfigError(f"metrics at `{where}`: write PORT or HOST:PORT, such as `9464` or `0.0.0.0:9464`")
-    return host.strip("[]") or _LOOPBACK, int(port)
+        served = portal.wrap_async_context_manager(serve_app(app, host=address.host, port=address.port, drain_s=_DRAIN_S))
+        with served as url:
+            yield ServedMetrics(f"{url}/metrics", metrics.receive)

@@ -32,15 +32,15 @@ def encode_entry(trace: Trace, row: TraceRow) -> bytes:
     if (row.task, row.rollout) != trace.key:
         raise StoreError(f"row {row.task}/{row.rollout} does not belong to trace {trace.task}/{trace.rollout}", kind="mismatch")
     with boundary(StoreError, f"trace {trace.task}/{trace.rollout} cannot be encoded"):
-        return _encoded(LogEntry(row, encode_trace(trace)))
+        return encode_escaped(LogEntry(row, encode_trace(trace)))
 
 
 def encode_trace(trace: Trace) -> bytes:
     """The stored form of a trace."""
-    return _encoded(trace)
+    return encode_escaped(trace)
 
 
-def _encoded(value: LogEntry | Trace) -> bytes:
+def encode_escaped(value: msgspec.Struct) -> bytes:
     """Encode as msgpack. Lone surrogates, which a policy may produce and UTF-8 cannot hold, become escapes."""
     try:
         return _encoder.encode(value)
@@ -69,7 +69,6 @@ def decode_trace(data: memoryview | bytes, name: str) -> Trace:
         trace = _trace_decoder.decode(data)
     if trace.format != FORMAT:
         raise StoreError(f"`{name}` has format {trace.format}; this version of Sandlot reads format {FORMAT}", kind="format")
-    # A message that follows itself, or a later one, would be read for ever.
-    if any(node.parent is not None and not 0 <= node.parent < number for number, node in enumerate(trace.nodes)):
+    if not trace.is_tree:
         raise StoreError(f"`{name}` is no tree: a message follows a later one")
     return trace

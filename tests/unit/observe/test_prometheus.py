@@ -25,6 +25,7 @@ from sandlot.observe.events import (
     ToolCalled,
     TrainingBegan,
     TurnTaken,
+    WorkersCounted,
 )
 from sandlot.observe.prometheus import RunMetrics
 from sandlot.observe.training_records import Learned, Measured
@@ -150,6 +151,7 @@ def every_event() -> RunMetrics:
         EvaluationEnded(evaluation=FOUND),
         RolledBack(version=3, best=2),
         CalibrationWave(num_tasks=8, num_placed=5, num_taken=9, num_more=1),
+        WorkersCounted(run="r", num_workers=3, num_waiting=40),
         LoopLagged(max_s=0.75),
         SinkFailed(sink="s", reason="r"),
         RunEnded(run="r", stopped="bad", tripped=True),
@@ -170,7 +172,7 @@ def test_a_training_is_shown() -> None:
         "heldout_score": 0.6, "heldout_score_low": 0.5, "heldout_score_high": 0.7, "heldout_passed_ratio": 0.4,
         "training_rollbacks_total": 1, 'alarms_total{kind="idle"}': 1, 'alarms_total{kind="reward_hacking"}': 0,
         "calibration_tasks": 8, "calibration_tasks_placed": 5, "event_loop_lag_seconds": 0.75, "sinks_failed_total": 1,
-        'runs_ended_total{how="bad"}': 1,
+        'runs_ended_total{how="bad"}': 1, 'workers{run="r"}': 3, 'rollouts_waiting_for_worker{run="r"}': 40,
     }  # fmt: skip
     assert {name: got[f"sandlot_{name}"] for name in expected} == pytest.approx(expected)
 

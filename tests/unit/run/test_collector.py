@@ -1,6 +1,7 @@
 """The collector: a rollout counts once it is stored, and one stop ends everything that is under way."""
 
 from contextlib import asynccontextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -12,8 +13,10 @@ from sandlot.core.trace import Failed, Scored
 from sandlot.model.policy.scripted import scripted_policies
 from sandlot.observe.event_log import EventReader
 from sandlot.observe.events import RolloutBegan, RolloutEnded, RunBegan, RunEnded
-from sandlot.run.collector import Collection, Collector, open_collector
+from sandlot.run.collector import MOST_LOST, Collection, Collector, open_collector
 from sandlot.run.config import RunConfig, Selection
+from sandlot.run.control import RunOrder
+from sandlot.run.executors.executor import Executor, ExecutorLoad, WorkerLost
 from sandlot.run.prepare import prepare_run
 from sandlot.run.results import Run
 from sandlot.wiring.config import ModelConfig
@@ -58,6 +61,44 @@ async def test_single_rollouts_of_a_plan_are_not_taken_again(tmp_path):
         await collector.collect(collector.prepared.plan)
     ended = [(event.task, event.rollout) for event in events if isinstance(event, RolloutEnded)]
     assert len(ended) == len(set(ended)) == 6
+
+
+class ComesBack:
+    """An executor whose workers leave, as often as told, and give the rollout back."""
+
+    def __init__(self, executor: Executor, returns: int) -> None:
+        self._executor, self._returns, self.load = executor, returns, ExecutorLoad(2, 5)
+        self.alone = []
+
+    async def run(self, task, rollout, *, alone, **others):
+        self.alone.append(alone)
+        if not self._returns:
+            return await self._executor.run(task, rollout, **others)
+        self._returns -= 1
+        return WorkerLost("a worker left", 0.1, returned=True)
+
+
+async def test_a_rollout_that_workers_return_is_taken_again_as_often_as_they_leave(tmp_path):
+    env, events = broken(["the sandbox failed"]), []
+    prepared = await prepare_run(env, RunConfig(env=env.name, model=ModelConfig(spec="scripted:noop")))
+    noop = nullcontext(scripted_policies("noop", None))
+    async with open_collector(prepared, tmp_path / "run", policies=noop, sink=events.append) as collector:
+        executor = ComesBack(collector.executor, returns=MOST_LOST + 3)
+        await replace(collector, executor=executor).collect(prepared.plan)
+    (trace,) = Run(tmp_path / "run")
+    assert isinstance(trace.outcome, Scored)
+    kinds = [(attempt.outcome.side, attempt.outcome.kind) for attempt in trace.attempts]
+    assert kinds == [("harness", "returned")] * (MOST_LOST + 3) + [("sandbox", "crash")], "and the sandbox had its second attempt"
+    assert sum(isinstance(event, RolloutBegan) for event in events) == len(kinds) + 1
+    assert not any(executor.alone), "it has killed nobody"
+
+
+async def test_the_status_says_how_many_workers_there_are_and_whether_more_would_help(tmp_path):
+    async with opened(tmp_path / "run") as (collector, _):
+        status = replace(collector, executor=ComesBack(collector.executor, 0)).obey(RunOrder(do="status"))
+        assert (status.workers, status.waiting) == (2, 5)
+        here = collector.obey(RunOrder(do="status"))
+        assert (here.workers, here.waiting) == (None, 0)
 
 
 def broken(failures: list[str]) -> Environment:

@@ -24,10 +24,11 @@ def print_statuses(found: Sequence[RunStatus]) -> None:
 def print_status(status: RunStatus) -> None:
     """One run in one sentence, to stdout."""
     later = "; failed rollouts are taken again when the others are done" if status.requeued else ""
+    workers = "" if status.workers is None else f", {status.workers:,} workers, {status.waiting:,} rollouts wait for one"
     graded = f", {status.grading:,} being graded" if status.grading else ""
     Console(highlight=False, soft_wrap=True).print(
         f"{escape(one_line(status.run, 240))}: [{_COLOURS[status.state]}]{status.state}[/], {_done(status)} rollouts, "
-        f"{status.in_flight:,} in flight, at most {status.at_once:,} at once{graded}{later}"
+        f"{status.in_flight:,} in flight, at most {status.at_once:,} at once{workers}{graded}{later}"
     )
 
 

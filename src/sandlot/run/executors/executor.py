@@ -1,4 +1,4 @@
-"""The seam between a run and the place where its rollouts are taken: `sandlot run --on local`, `--on processes:8`, `--on ray`.
+"""The seam between a run and the place where its rollouts are taken: `--on local`, `processes:8`, `ray`, `workers:HOST:PORT`.
 
 The collector decides which rollout is next, tries again, stores and counts. An executor takes one attempt at one rollout. Each
 implementation must pass `tests/contract/test_executor_contract.py`.
@@ -26,6 +26,17 @@ class WorkerLost:
     reason: str
     seconds: float
     """How long the rollout had gone on."""
+    returned: bool = False
+    """True if the worker left in order and gave the rollout back: it did not die of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorLoad:
+    """How many workers there are, and whether more would help."""
+
+    num_workers: int
+    num_waiting: int
+    """Rollouts that could start if there were a worker with room."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +55,11 @@ class ExecutorPlan:
 
 class Executor(Protocol):
     """Takes rollouts."""
+
+    @property
+    def load(self) -> ExecutorLoad | None:
+        """How it stands now; None if it has no workers."""
+        ...
 
     async def run(
         self,
@@ -73,6 +89,11 @@ class LocalExecutor:
     """Takes rollouts in this process, in one event loop, with open parts."""
 
     parts: RolloutParts
+
+    @property
+    def load(self) -> None:
+        """There are no workers."""
+        return
 
     async def run(
         self,

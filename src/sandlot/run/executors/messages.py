@@ -1,26 +1,63 @@
-"""What a run and its workers say to each other: messages as msgpack, over a socket that only they have, or through Ray.
+"""What a run and its workers say to each other: messages as msgpack, over a `WorkerConnection` or through Ray.
 
-On a socket a message is in a frame, with its length in four bytes. A worker gets `SetUp` first and answers `WorkerReady` or
-`WorkerRefused`. Then it takes each rollout it is told to, and sends its events before its result. Between the
-evidence and the grading it says `EvidenceStored` and waits for `GradeRollout`.
+A worker gets `SetUp` first and answers `WorkerReady` or `WorkerRefused`. Then it takes each rollout it is told to, and sends its
+events before its result. Between the evidence and the grading it says `EvidenceStored` and waits for `GradeRollout`. A worker
+that is asked to go says `WorkerLeaving`, finishes or returns what it has, and says `WorkerGone`.
+
+A worker that joins over the network must be admitted before that: the run says `JoinChallenge`, the worker `JoinRequest` with its
+proof, and the run `JoinAdmitted` with its own, or `JoinRefused`.
 """
 
-from collections.abc import AsyncGenerator
-from typing import TypeVar
+from typing import Annotated
 
-import anyio
 import msgspec
-from anyio.abc import ByteReceiveStream
-from anyio.streams.buffered import BufferedByteReceiveStream
+from msgspec import Meta
 
-from sandlot.core.errors import HarnessError
 from sandlot.core.trace import Trace
-from sandlot.observe.events import AnyEvent
+from sandlot.observe.events import AgentEnded, RolloutGraded, ToolCalled, TurnTaken
 from sandlot.run.config import RunConfig
 
-_HEAD_BYTES = 4
-_MOST_BYTES = 2**31
-"""A longer frame is refused: the other side is not what it should be."""
+RolloutNote = TurnTaken | ToolCalled | AgentEnded | RolloutGraded
+"""The events that are emitted inside a rollout."""
+_Nonce = Annotated[bytes, Meta(min_length=32, max_length=32)]
+_Name = Annotated[str, Meta(max_length=253)]
+_Count = Annotated[int, Meta(ge=0)]
+
+
+class JoinChallenge(msgspec.Struct, frozen=True, kw_only=True, tag="challenge"):
+    """The first message of a run to whoever connects."""
+
+    nonce: _Nonce
+
+
+class JoinRequest(msgspec.Struct, frozen=True, kw_only=True, tag="join"):
+    """A worker that wants to join."""
+
+    nonce: _Nonce
+    proof: bytes
+    """That it has the token, for this challenge and these fields."""
+    host: _Name
+    pid: _Count
+    sandlot: _Name
+    """Its version of Sandlot."""
+    at_once: Annotated[int, Meta(ge=1, le=100_000)]
+    """Rollouts that it takes at a time."""
+
+
+class JoinAdmitted(msgspec.Struct, frozen=True, kw_only=True, tag="admitted"):
+    """The worker may join; `SetUp` follows."""
+
+    proof: bytes
+    """That the run has the token too."""
+
+
+class JoinRefused(msgspec.Struct, frozen=True, kw_only=True, tag="join_refused"):
+    """The worker may not join; the reason, a sentence."""
+
+    reason: str
+
+
+JoinReply = JoinChallenge | JoinAdmitted | JoinRefused
 
 
 class SentFiles(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +77,10 @@ class SetUp(msgspec.Struct, frozen=True, kw_only=True, tag="set_up"):
     """The whole run, with the secrets in its URLs."""
     fingerprint: str
     """Of the environment that the run was begun with: a worker that finds another one refuses."""
+    parts: dict[str, str] = {}
+    """What the fingerprint covers, with the digest of each: a refusal names those that differ."""
+    tasks: str = ""
+    """The digest of all tasks, for a worker that makes them on another machine; empty if it need not look."""
     cache: str
     """Folder for a judge's verdicts."""
     pool: int
@@ -72,8 +113,18 @@ class GradeRollout(msgspec.Struct, frozen=True, kw_only=True, tag="grade"):
     number: int
 
 
+class DismissWorker(msgspec.Struct, frozen=True, kw_only=True, tag="dismiss"):
+    """The run needs the worker no more: cancel what goes on, close everything."""
+
+    reason: str | None = None
+    """Why the run goes on without this worker, a clause; None if it has ended."""
+
+
 class WorkerReady(msgspec.Struct, frozen=True, kw_only=True, tag="ready"):
     """Everything is open."""
+
+    fingerprint: str
+    """Of the environment that the worker has."""
 
 
 class WorkerRefused(msgspec.Struct, frozen=True, kw_only=True, tag="refused"):
@@ -86,7 +137,7 @@ class EventHappened(msgspec.Struct, frozen=True, kw_only=True, tag="event"):
     """An event of a rollout."""
 
     number: int
-    event: AnyEvent
+    event: RolloutNote
 
 
 class EvidenceStored(msgspec.Struct, frozen=True, kw_only=True, tag="evidence"):
@@ -102,7 +153,7 @@ class RolloutDone(msgspec.Struct, frozen=True, kw_only=True, tag="done"):
     trace: Trace
     blobs: tuple[bytes, ...]
     """What the trace refers to."""
-    abandoned: dict[str, int] = {}
+    abandoned: dict[str, _Count] = {}
     """Threads of this worker that did not return after their deadline, by function."""
 
 
@@ -113,30 +164,20 @@ class RolloutRaised(msgspec.Struct, frozen=True, kw_only=True, tag="raised"):
     error: str
 
 
-ToWorker = SetUp | TakeRollout | GradeRollout | CancelRollout
-FromWorker = WorkerReady | WorkerRefused | EventHappened | EvidenceStored | RolloutDone | RolloutRaised
-_Message = TypeVar("_Message", ToWorker, FromWorker)
+class RolloutReturned(msgspec.Struct, frozen=True, kw_only=True, tag="returned"):
+    """A worker that leaves gives a rollout back, unfinished and with its world closed."""
+
+    number: int
 
 
-def in_frame(message: ToWorker | FromWorker) -> bytes:
-    """A message as it is sent."""
-    data = msgspec.msgpack.encode(message)
-    if len(data) > _MOST_BYTES:
-        raise HarnessError(f"a message of {len(data):,} bytes; at most {_MOST_BYTES:,} are sent between processes")
-    return len(data).to_bytes(_HEAD_BYTES, "big") + data
+class WorkerLeaving(msgspec.Struct, frozen=True, kw_only=True, tag="leaving"):
+    """The worker was asked to go: it takes no more rollouts, and finishes or returns those that it has."""
 
 
-async def messages_of(stream: ByteReceiveStream, decoder: msgspec.msgpack.Decoder[_Message]) -> AsyncGenerator[_Message]:
-    """Every message until the other side is gone."""
-    frames = BufferedByteReceiveStream(stream)
-    while True:
-        try:
-            size = int.from_bytes(await frames.receive_exactly(_HEAD_BYTES), "big")
-            if size > _MOST_BYTES:
-                return
-            message = decoder.decode(await frames.receive_exactly(size))
-        except (anyio.IncompleteRead, anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
-            return
-        except msgspec.DecodeError:
-            return  # whoever sends this is not to be trusted with more
-        yield message
+class WorkerGone(msgspec.Struct, frozen=True, kw_only=True, tag="gone"):
+    """The last message of a worker that ends in order: nothing of it goes on."""
+
+
+ToWorker = SetUp | TakeRollout | GradeRollout | CancelRollout | DismissWorker
+AboutRollout = EventHappened | EvidenceStored | RolloutDone | RolloutRaised | RolloutReturned
+FromWorker = WorkerReady | WorkerRefused | AboutRollout | WorkerLeaving | WorkerGone

@@ -15,7 +15,7 @@ import re
 import signal
 import socket
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import anyio.abc
 import anyio.to_thread
 import msgspec
 
@@ -42,6 +41,7 @@ from sandlot.run.executors.messages import (
 from sandlot.run.executors.pool import END_S, START_S, WorkerPool
 from sandlot.run.executors.ray_worker import ActorPlace, RayWorker
 from sandlot.run.executors.setup import MOST_WORKERS, pack_files, setup_of
+from sandlot.store.entry import encode_escaped
 
 _ROOM_S = 900.0
 """Time for the first worker to find room: an autoscaler needs minutes for a node."""
@@ -65,6 +65,7 @@ class _RayLink:
     serving: Any
     """The call of `serve`."""
     error: BaseException | None = None
+    at_once: None = None
     decoder: msgspec.msgpack.Decoder[FromWorker] = field(default_factory=lambda: msgspec.msgpack.Decoder(FromWorker))
 
     @property
@@ -73,7 +74,7 @@ class _RayLink:
 
     async def send(self, message: TakeRollout | GradeRollout | CancelRollout) -> None:
         try:
-            await self.actor.tell.remote(msgspec.msgpack.encode(message))
+            await self.actor.tell.remote(encode_escaped(message))
         except self.ray.exceptions.RayError as error:
             self.error = error
             self.ray.kill(self.actor)  # an order is lost, perhaps without its death: what it has is taken again elsewhere
@@ -122,7 +123,7 @@ class _Starter:
     def __init__(self, ray: Any, setup: SetUp) -> None:
         self._ray = ray
         self._actors = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD")(RayWorker)
-        self._setup = ray.put(msgspec.msgpack.encode(setup))  # once for each machine
+        self._setup = ray.put(encode_escaped(setup))  # once for each machine
 
     @asynccontextmanager
     async def start(self) -> AsyncGenerator[_RayLink]:
@@ -300,7 +301,7 @@ async def _num_cpus(ray: Any) -> int:
     return int(resources.get("CPU", 0))
 
 
-async def _follow(ray: Any, pool: WorkerPool, group: anyio.abc.TaskGroup, count: int, most: int) -> None:
+async def _follow(ray: Any, add: Callable[[], object], count: int, most: int) -> None:
     """Have more workers when the cluster has more CPUs."""
     while True:
         await anyio.sleep(_LOOK_S)
@@ -310,7 +311,7 @@ async def _follow(ray: Any, pool: WorkerPool, group: anyio.abc.TaskGroup, count:
             _log.warning("Ray did not say how many CPUs it has", extra={"error": str(error), "next_try_s": _LOOK_S})
             continue
         for _ in range(count, wanted):
-            group.start_soon(pool.keep)
+            add()
         count = max(count, wanted)
 
 
@@ -333,15 +334,15 @@ async def open_ray(given: str, plan: ExecutorPlan) -> AsyncGenerator[WorkerPool]
         most = min(MOST_WORKERS, plan.config.at_once)
         count = place.count or max(1, min(await _num_cpus(ray), most))
         setup = msgspec.structs.replace(setup_of(plan, count), sent=pack_files(plan.env))
-        pool = WorkerPool(_Starter(ray, setup).start, plan.stop)
+        pool, start = WorkerPool(plan.stop), _Starter(ray, setup).start
         try:
             async with anyio.create_task_group() as group:
                 for _ in range(count):
-                    group.start_soon(pool.keep)
+                    group.start_soon(pool.keep, start)
                 await _wait_for_room(ray, pool)
                 pool.begin()
                 if place.count is None:
-                    group.start_soon(_follow, ray, pool, group, count, most)
+                    group.start_soon(_follow, ray, lambda: group.start_soon(pool.keep, start), count, most)
                 yield pool
                 group.cancel_scope.cancel()
         except BaseExceptionGroup as errors:

@@ -12,6 +12,7 @@ import msgspec
 
 from sandlot.run.executors.messages import SetUp, ToWorker
 from sandlot.run.executors.worker import serve_run
+from sandlot.store.entry import encode_escaped
 
 _MOST_MESSAGES = 1000
 _MOST_BYTES = 32_000_000
@@ -43,12 +44,11 @@ class RayWorker:
         """Take rollouts until `end`; relative paths are those of the run's own folder, if it exists here."""
         with suppress(OSError):
             os.chdir(folder)
-        encoder = msgspec.msgpack.Encoder()
         try:
             await serve_run(
                 msgspec.msgpack.decode(setup, type=SetUp),
                 self._hear_orders(),
-                lambda message: self._said.send_nowait(encoder.encode(message)),
+                lambda message: self._said.send_nowait(encode_escaped(message)),
             )
         finally:
             self._said.close()

@@ -1,7 +1,5 @@
 """Connections are kept and used again, and none is used that the server or a caller has given up."""
 
-import datetime as dt
-import ipaddress
 import socket
 import ssl
 import struct
@@ -13,10 +11,8 @@ import anyio
 import anyio.abc
 import pytest
 from anyio.streams.tls import TLSListener
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
+from certificates import certificate_of
 from sandlot.core.errors import ConfigError, ModelError
 from sandlot.model.endpoint.connections import Connections, ReplyTimeoutError, open_connections
 from sandlot.model.endpoint.endpoint import EndpointConfig, open_endpoint
@@ -216,31 +212,6 @@ async def test_a_header_cannot_bring_another_line():
 
 
 # -- HTTPS -------------------------------------------------------------------------------------------------------------
-
-
-def certificate_of(folder: Path, name: str) -> Path:
-    """A file with a key and a certificate that it signed itself, for an address or a name."""
-    key, day = ec.generate_private_key(ec.SECP256R1()), dt.timedelta(days=1)
-    own = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-    told = x509.IPAddress(ipaddress.ip_address(name)) if name[0].isdigit() else x509.DNSName(name)
-    now = dt.datetime.now(dt.UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(own)
-        .issuer_name(own)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - day)
-        .not_valid_after(now + day)
-        .add_extension(x509.SubjectAlternativeName([told]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    pem = serialization.Encoding.PEM
-    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    file = folder / f"{name}.pem"
-    file.write_bytes(private + made.public_bytes(pem))
-    return file
 
 
 @pytest.mark.parametrize(

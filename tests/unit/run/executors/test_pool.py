@@ -5,11 +5,13 @@ import signal
 from contextlib import asynccontextmanager
 
 import anyio
+import msgspec
 import pytest
 
 from executors import CHORES, ELSEWHERE, chores, config_of, opened, plan_of
 from sandlot.core.errors import ConfigError
-from sandlot.core.trace import Failed, Scored, Trace
+from sandlot.core.trace import Cancelled, Failed, Scored, Trace
+from sandlot.core.types import End
 from sandlot.observe.events import RolloutBegan
 from sandlot.run.config import RunConfig, Selection
 from sandlot.run.executors.executor import WorkerLost
@@ -70,6 +72,17 @@ async def test_a_run_elsewhere_is_the_same_as_here(kind, tmp_path):
                 assert len(run.reader.blobs.read(file.blob)) == file.size
     assert rows["here"] == rows["there"]
     assert len(rows["here"]) == 32
+
+
+async def test_half_a_character_from_a_model_is_stored_as_here(kind, tmp_path):
+    file = tmp_path / "chores.py"
+    file.write_text(CHORES.read_text().replace('agent.say("done")', 'agent.say("half an emoji \\ud83d")'))
+    config = msgspec.structs.replace(config_of(select=Selection(tasks=("short-0",))), env=str(file))
+    said = []
+    for on in ("local", ELSEWHERE[kind].format(1)):
+        (trace,) = await run_config(config, runs=tmp_path / on.partition(":")[0], on=on)
+        said.append((trace.reward, trace.path()[-1].message.text))
+    assert said == [(1.0, "half an emoji \\ud83d")] * 2
 
 
 async def test_a_rollout_whose_worker_died_is_taken_again_and_says_so(kind, tmp_path, monkeypatch):
@@ -174,6 +187,7 @@ class FailingLink:
     """A worker that hears orders, stores evidence, and is lost with its machine."""
 
     pid = 1
+    at_once = None
 
     def __init__(self, fails: anyio.Event) -> None:
         self._fails, self._heard = fails, anyio.Event()
@@ -199,14 +213,15 @@ class AnsweringLink(FailingLink):
 
     async def messages(self):
         await self._heard.wait()
-        yield RolloutDone(number=self.number, trace=Trace(run="r", task="short-0", rollout=0, seed=0, started=0.0), blobs=())
+        trace = Trace(run="r", task="short-0", rollout=0, seed=0, end=End.DONE, outcome=Cancelled())
+        yield RolloutDone(number=self.number, trace=trace, blobs=())
         await anyio.sleep_forever()
 
 
 async def test_a_machine_that_is_lost_with_many_workers_does_not_stop_the_run():
     """All are lost at once, while they wait for a place in a full grading queue, and none waits on."""
     machine, stopped, found = Machine(), [], []
-    pool = WorkerPool(machine.start, stopped.append)
+    pool = WorkerPool(stopped.append)
     num_waiting = 0
 
     async def one() -> None:
@@ -221,7 +236,7 @@ async def test_a_machine_that_is_lost_with_many_workers_does_not_stop_the_run():
 
     async with anyio.create_task_group() as group:
         for _ in range(12):
-            await group.start(pool.keep)
+            await group.start(pool.keep, machine.start)
         pool.begin()
         async with anyio.create_task_group() as rollouts:
             for _ in range(12):
@@ -231,4 +246,49 @@ async def test_a_machine_that_is_lost_with_many_workers_does_not_stop_the_run():
         assert ([type(each) for each in found], num_waiting) == ([WorkerLost] * 12, 12)
         trace = await pool.run(chores("short")[0], 0, run="r", blobs=MemoryBlobs(), sink=nothing)
         assert (trace.task, stopped) == ("short-0", [])
+        group.cancel_scope.cancel()
+
+
+class BreakingLink(FailingLink):
+    """A worker whose link fails as none should."""
+
+    async def messages(self):
+        await self._heard.wait()
+        raise MemoryError
+        yield
+
+
+async def test_rollouts_are_lost_and_do_not_hang_when_a_link_fails_as_none_should():
+    pool, found = WorkerPool(nothing), []
+
+    async def adopt() -> None:
+        with pytest.raises(MemoryError):
+            await pool.adopt(BreakingLink(anyio.Event()))
+
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as group:
+            group.start_soon(adopt)
+            found.append(await pool.run(chores("short")[0], 0, run="r", blobs=MemoryBlobs(), sink=nothing))
+    assert [each.reason for each in found] == ["a worker could not be heard any more while it took the rollout"]
+
+
+async def test_a_rollout_that_waits_for_a_worker_of_its_own_is_counted_as_waiting():
+    pool, ends = WorkerPool(nothing), anyio.Event()
+
+    async def one(alone: bool) -> None:
+        await pool.run(chores("short")[0], 0, run="r", blobs=MemoryBlobs(), sink=nothing, alone=alone)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(one, False)
+        group.start_soon(one, True)
+        await anyio.wait_all_tasks_blocked()
+        assert (pool.load.num_workers, pool.load.num_waiting) == (0, 2)
+        group.start_soon(pool.adopt, FailingLink(ends))
+        await anyio.wait_all_tasks_blocked()
+        assert (pool.load.num_workers, pool.load.num_waiting) == (1, 1), "the worker is not empty yet"
+        ends.set()
+        await anyio.wait_all_tasks_blocked()
+        group.start_soon(pool.adopt, FailingLink(anyio.Event()))
+        await anyio.wait_all_tasks_blocked()
+        assert (pool.load.num_workers, pool.load.num_waiting) == (1, 0)
         group.cancel_scope.cancel()

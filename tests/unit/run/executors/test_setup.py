@@ -24,7 +24,7 @@ from sandlot.run.executors.messages import (
     TakeRollout,
     WorkerReady,
 )
-from sandlot.run.executors.setup import pack_files, setup_of, task_digest, unpack_files
+from sandlot.run.executors.setup import describe_difference, pack_files, setup_of, task_digest, unpack_files
 from sandlot.run.executors.worker import serve_run
 
 ENVIRONMENT = """
@@ -127,6 +127,16 @@ async def test_files_that_are_there_and_differ_are_refused_too(tmp_path):
     (tmp_path / "home" / "helper.py").write_text("def answer_of(task):\n    return task.key['answer']\n")
     (refusal,) = await said_by_worker(setup)
     assert "differs from the one that the run began with" in refusal.reason
+
+
+def test_a_difference_is_named():
+    wanted = {"`a.py`": "1", "`b.py`": "2", "image x": "3"}
+    assert describe_difference(wanted, wanted) == ""
+    assert describe_difference(wanted, wanted | {"`b.py`": "9"}) == "`b.py` differs"
+    found = {"`a.py`": "1", "image x": "4", "`c.py`": "5"}
+    assert describe_difference(wanted, found) == "image x differs; `b.py` is missing here; `c.py` is not in the run's"
+    many = {f"`{number}`": "" for number in range(9)}
+    assert describe_difference(many, {}) == "`0`, `1`, `2` and 6 others are missing here"
 
 
 def test_files_outside_the_folder_are_not_written(tmp_path):

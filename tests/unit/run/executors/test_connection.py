@@ -1,0 +1,68 @@
+"""Messages over a connection that is slow, or that nobody reads."""
+
+import socket
+from contextlib import asynccontextmanager
+
+import anyio
+import msgspec
+import pytest
+
+from sandlot.run.executors import connection as connections
+from sandlot.run.executors.connection import open_connection
+from sandlot.run.executors.messages import FromWorker, RolloutRaised, WorkerGone
+
+pytestmark = pytest.mark.timeout(60)
+LARGE = RolloutRaised(number=1, error="x" * 3_000_000)
+
+
+@asynccontextmanager
+async def two_ends():
+    """A connection, and the stream at its other end, with small buffers on the way."""
+    ours, theirs = socket.socketpair()
+    for end in (ours, theirs):
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    stream = await anyio.abc.UNIXSocketStream.from_socket(ours)
+    async with await anyio.abc.UNIXSocketStream.from_socket(theirs) as other, open_connection(stream, beats=True) as connection:
+        yield connection, other
+
+
+async def test_who_leaves_waits_for_a_slow_reader_as_long_as_bytes_move(monkeypatch):
+    monkeypatch.setattr(connections, "_LAST_WORDS_S", 0.1)
+    heard = []
+
+    async def read_slowly(stream) -> None:
+        async with stream:
+            while sum(map(len, heard)) < len(LARGE.error):
+                heard.append(await stream.receive(30_000))
+                await anyio.sleep(0.01)
+
+    async with anyio.create_task_group() as group, two_ends() as (connection, other):
+        group.start_soon(read_slowly, other)
+        connection.say(LARGE)
+        await connection.wait_closed(0.5)
+    assert sum(map(len, heard)) >= len(LARGE.error)
+
+
+async def test_what_nobody_reads_does_not_count_as_written_and_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(connections, "BEAT_S", 0.02)
+    written = []
+    async with two_ends() as (connection, other):
+        connection.say(WorkerGone(), written=lambda: written.append("small"))
+        connection.say(LARGE, written=lambda: written.append("large"))
+        with anyio.fail_after(30):
+            await connection.wait_closed(0.5)
+        assert written == ["small"]
+        async with open_connection(other, beats=False) as reader:
+            messages = reader.messages(msgspec.msgpack.Decoder(FromWorker))
+            assert [await anext(messages), await anext(messages)] == [WorkerGone(), LARGE]
+            await anyio.wait_all_tasks_blocked()
+        assert written == ["small", "large"]
+
+
+async def test_a_connection_may_end_just_before_a_beat(monkeypatch):
+    monkeypatch.setattr(connections, "BEAT_S", 0.0)
+    outbox, outgoing = anyio.create_memory_object_stream(1)
+    with outbox, outgoing, anyio.fail_after(10):
+        outbox.close()
+        await connections._beat(outbox, anyio.CancelScope())
