@@ -116,6 +116,10 @@ class RunOptions:
     ] = None
     sandbox: Sandbox = "native"
     at_once: Annotated[int, _Option("--at-once", help="Maximum number of rollouts in flight.")] = 64
+    adapt: Annotated[
+        bool,
+        _Option("--adapt", help="Find out how many rollouts in flight the model and the machine can take, up to --at-once."),
+    ] = False
     user: User = None
     judge: Judge = None
     rubric: Rubric = None
@@ -201,6 +205,7 @@ class RunOptions:
             image=self.image,
             sandbox=self.sandbox,
             at_once=self.at_once,
+            adapt=self.adapt,
             seed=seed,
             other_setting=self.other_setting,
             seats=seats_config(

@@ -54,7 +54,9 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     sandbox: str = "native"
     """The sandbox backend, for environments with an image."""
     at_once: int = 64
-    """Rollouts in flight."""
+    """Rollouts in flight, at most."""
+    adapt: bool = False
+    """Find out how many rollouts in flight the model, the judge, the sandboxes and this machine can take, up to `at_once`."""
     seed: int | None = None
     """Seed of sampling, for models and users. None: derived from the run's name, so different in each run."""
     other_setting: bool = False

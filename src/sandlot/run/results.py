@@ -13,6 +13,7 @@ from sandlot.core.errors import ConfigError
 from sandlot.core.trace import Trace, TraceRow, Usage
 from sandlot.observe.event_log import EventReader
 from sandlot.observe.live import LiveRun
+from sandlot.run.admission_record import AdmissionRecord
 from sandlot.run.breaker import FailureExample
 from sandlot.run.compare import ComparedRow, RunComparison, Sameness, compare
 from sandlot.run.manifest import Manifest
@@ -38,6 +39,8 @@ class Sitting(msgspec.Struct, frozen=True, kw_only=True):
     """Some of the failures, if the run was stopped as bad."""
     on: str = "local"
     """Where rollouts were taken."""
+    admission: AdmissionRecord | None = None
+    """How many rollouts could be in flight, if that was found out (`--adapt`)."""
 
 
 _SITTINGS = "sittings.jsonl"

@@ -1,0 +1,187 @@
+"""Tells the admission of a room once a second what is seen, and lets rollouts start; records why they had to wait.
+
+What is seen are the events of the runs in the room, the metrics of the model's servers where they have some, and this machine. All
+decisions are made by `schedule/admission.py`.
+"""
+
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+
+import anyio
+
+from sandlot.core.concurrency.clock import SYSTEM_CLOCK, Clock
+from sandlot.core.errors import ModelError, unwrapped
+from sandlot.model.wire.server_load import LoadOf, ServerLoad, add_loads
+from sandlot.observe.events import AdmissionChanged, RunEvent, Sink
+from sandlot.observe.host import HostReading, read_host
+from sandlot.run.admission_record import AdmissionRecord
+from sandlot.run.schedule.admission import Admission, Signals
+from sandlot.run.schedule.job import Waits
+from sandlot.run.signals import SignalMeter
+from sandlot.run.slots import Room
+
+LOOK_S = 1.0
+_LOAD_S = 2.0
+"""Time for the model's servers to say how busy they are."""
+_SHOWN_CHANGE = 0.02
+"""A smaller change of the limit is not reported."""
+
+
+@dataclass(slots=True)
+class _Member:
+    """A run in the room."""
+
+    sink: Sink
+    sandboxed: bool
+    here: bool
+    """True if its rollouts run on this machine."""
+    model: str
+    load: LoadOf | None
+
+
+@dataclass(slots=True)
+class AdmissionWatch:
+    """Looks at one room. Open it with `watch_admission`."""
+
+    room: Room
+    admission: Admission
+    host: Callable[[], HostReading] = read_host
+    clock: Clock = SYSTEM_CLOCK
+    meter: SignalMeter = field(default_factory=SignalMeter)
+    _members: dict[str, _Member] = field(default_factory=dict[str, _Member])
+    _looked_s: float = 0.0
+    _shown: tuple[int, Waits] | None = None
+    _limits: tuple[int, int] | None = None
+    _waited: Counter[str] = field(default_factory=Counter[str])
+    _lag_s: float | None = None
+
+    def __post_init__(self) -> None:
+        """The first look counts from now."""
+        self._looked_s = self.clock.monotonic()
+
+    def receive(self, event: RunEvent) -> None:
+        """Take an event of a run in the room; a sink."""
+        self.meter.receive(event)
+
+    @contextmanager
+    def joined(
+        self, run: str, sink: Sink, *, sandboxed: bool, here: bool, model: str = "", load: LoadOf | None = None
+    ) -> Generator[None]:
+        """A run is in the room during the block: it is told every change, and its model's servers are asked with `load`."""
+        self._members[run] = _Member(sink, sandboxed, here, model, load)
+        self._shown = None  # it has not been told yet
+        try:
+            yield
+        finally:
+            del self._members[run]
+
+    def record(self) -> AdmissionRecord:
+        """What was seen so far."""
+        low, high = self._limits or (self.room.limit, self.room.limit)
+        waited = {reason: round(seconds, 3) for reason, seconds in self._waited.items()}
+        return AdmissionRecord(lowest=low, highest=high, last=self.room.limit, seconds=waited)
+
+    async def watch(self) -> None:
+        """Look until cancelled."""
+        while True:
+            await anyio.sleep(LOOK_S)
+            await self.look()
+
+    async def look(self) -> None:
+        """Tell the admission what is seen, let rollouts start, and report a change."""
+        load = await self._ask_servers()
+        now = self.clock.monotonic()
+        seconds, self._looked_s = now - self._looked_s, now
+        is_waited_for = self.room.is_waited_for
+        if is_waited_for:
+            self._waited[self.admission.binding.value] += seconds
+        changes = self.admission.num_changes
+        self.admission.look(self._signals(load, seconds, is_waited_for=is_waited_for))
+        if self.admission.num_changes != changes:
+            self.meter.fresh_since = self.clock.wall()
+        self.room.admit()
+        self._report()
+
+    def _signals(self, load: ServerLoad, seconds: float, *, is_waited_for: bool) -> Signals:
+        counts, forecast = self.meter.take(), self.meter.forecast()
+        self._lag_s = counts.lag_s if counts.lag_s is not None else self._lag_s  # it is sent every few seconds
+        members = self._members.values()
+        host = self.host() if all(member.here for member in members) else HostReading()
+        return Signals(
+            running=self.room.in_flight,
+            waiting=is_waited_for,
+            seconds=seconds,
+            turns=counts.turns,
+            refused=counts.refused,
+            fresh_turns=counts.fresh_turns,
+            fresh_s=counts.fresh_s,
+            fresh_tokens=counts.fresh_tokens,
+            queued=load.queued,
+            cache_used=load.cache_used,
+            cache_tokens=load.cache_tokens if forecast is not None else None,
+            cache_forecast=forecast.running if forecast is not None else 0,
+            cache_each=forecast.each if forecast is not None else 0,
+            grading=self.room.gradings.num_grading,
+            graded=counts.graded,
+            judge_refused=counts.judge_refused,
+            opening=self.meter.num_opening,
+            opened=counts.opened,
+            open_s=counts.open_s,
+            sandboxed=any(member.sandboxed for member in members),
+            cpus=host.cpus,
+            runnable=host.runnable,
+            lag_s=self._lag_s,
+            free_bytes=host.free_bytes,
+            total_bytes=host.total_bytes,
+            memory_stall=host.memory_stall,
+        )
+
+    async def _ask_servers(self) -> ServerLoad:
+        """How busy the models' servers are; what does not answer in time is not known."""
+        loads: list[ServerLoad] = []
+        servers = {member.model: member.load for member in self._members.values() if member.load is not None}
+        for load in servers.values():
+            found = ServerLoad()
+            with anyio.move_on_after(_LOAD_S):
+                try:
+                    found = await load()
+                except ModelError:
+                    found = ServerLoad()
+            loads.append(found)
+        return add_loads(loads)
+
+    def _report(self) -> None:
+        limit, reason = self.room.limit, self.room.waits
+        low, high = self._limits or (limit, limit)
+        self._limits = min(low, limit), max(high, limit)
+        if self._shown is not None and self._shown[1] is reason and abs(limit - self._shown[0]) <= _SHOWN_CHANGE * limit:
+            return
+        self._shown = limit, reason
+        for run, member in self._members.items():
+            member.sink(
+                AdmissionChanged(
+                    run=run,
+                    limit=limit,
+                    at_once=self.room.at_once,
+                    reason=reason.value,
+                    in_flight=self.room.in_flight,
+                )
+            )
+
+
+@asynccontextmanager
+async def watch_admission(room: Room) -> AsyncGenerator[AdmissionWatch | None]:
+    """Watch a room until the block ends; None if the room does not adapt."""
+    if room.admission is None:
+        yield None
+        return
+    watch = AdmissionWatch(room, room.admission)
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(watch.watch)
+            yield watch
+            group.cancel_scope.cancel()
+    except BaseExceptionGroup as errors:
+        raise unwrapped(errors) from None
