@@ -1,4 +1,4 @@
-"""Tells the admission of a room once a second what is seen, and lets rollouts start; records why they had to wait.
+"""Tells the admission of a room four times a second what is seen, and lets rollouts start; records why they had to wait.
 
 What is seen are the events of the runs in the room, the metrics of the model's servers where they have some, and this machine. All
 decisions are made by `schedule/admission.py`.
@@ -6,7 +6,7 @@ decisions are made by `schedule/admission.py`.
 
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 
 import anyio
@@ -22,9 +22,9 @@ from sandlot.run.schedule.job import Waits
 from sandlot.run.signals import SignalMeter
 from sandlot.run.slots import Room
 
-LOOK_S = 1.0
-_LOAD_S = 2.0
-"""Time for the model's servers to say how busy they are."""
+LOOK_S = 0.25
+ASK_S = 2.0
+"""Between two questions to the model's servers how busy they are, and the time for an answer."""
 _SHOWN_CHANGE = 0.02
 """A smaller change of the limit is not reported."""
 
@@ -56,6 +56,7 @@ class AdmissionWatch:
     _limits: tuple[int, int] | None = None
     _waited: Counter[str] = field(default_factory=Counter[str])
     _lag_s: float | None = None
+    _load: ServerLoad = field(default_factory=ServerLoad)
 
     def __post_init__(self) -> None:
         """The first look counts from now."""
@@ -87,25 +88,24 @@ class AdmissionWatch:
         """Look until cancelled."""
         while True:
             await anyio.sleep(LOOK_S)
-            await self.look()
+            self.look()
 
-    async def look(self) -> None:
+    def look(self) -> None:
         """Tell the admission what is seen, let rollouts start, and report a change."""
-        load = await self._ask_servers()
         now = self.clock.monotonic()
         seconds, self._looked_s = now - self._looked_s, now
         is_waited_for = self.room.is_waited_for
         if is_waited_for:
             self._waited[self.admission.binding.value] += seconds
         changes = self.admission.num_changes
-        self.admission.look(self._signals(load, seconds, is_waited_for=is_waited_for))
+        self.admission.look(self._signals(seconds, is_waited_for=is_waited_for))
         if self.admission.num_changes != changes:
             self.meter.fresh_since = self.clock.wall()
         self.room.admit()
         self._report()
 
-    def _signals(self, load: ServerLoad, seconds: float, *, is_waited_for: bool) -> Signals:
-        counts, forecast = self.meter.take(), self.meter.forecast()
+    def _signals(self, seconds: float, *, is_waited_for: bool) -> Signals:
+        load, counts, forecast = self._load, self.meter.take(), self.meter.forecast()
         self._lag_s = counts.lag_s if counts.lag_s is not None else self._lag_s  # it is sent every few seconds
         members = self._members.values()
         host = self.host() if all(member.here for member in members) else HostReading()
@@ -138,19 +138,22 @@ class AdmissionWatch:
             memory_stall=host.memory_stall,
         )
 
-    async def _ask_servers(self) -> ServerLoad:
-        """How busy the models' servers are; what does not answer in time is not known."""
+    async def ask_servers(self) -> None:
+        """Ask the models' servers how busy they are, until cancelled; what does not answer in time is not known."""
+        while True:
+            await anyio.sleep(ASK_S)
+            await self.ask_once()
+
+    async def ask_once(self) -> None:
+        """Ask each model's servers."""
         loads: list[ServerLoad] = []
         servers = {member.model: member.load for member in self._members.values() if member.load is not None}
         for load in servers.values():
             found = ServerLoad()
-            with anyio.move_on_after(_LOAD_S):
-                try:
-                    found = await load()
-                except ModelError:
-                    found = ServerLoad()
+            with anyio.move_on_after(ASK_S), suppress(ModelError):
+                found = await load()
             loads.append(found)
-        return add_loads(loads)
+        self._load = add_loads(loads)
 
     def _report(self) -> None:
         limit, reason = self.room.limit, self.room.waits
@@ -181,6 +184,7 @@ async def watch_admission(room: Room) -> AsyncGenerator[AdmissionWatch | None]:
     try:
         async with anyio.create_task_group() as group:
             group.start_soon(watch.watch)
+            group.start_soon(watch.ask_servers)
             yield watch
             group.cancel_scope.cancel()
     except BaseExceptionGroup as errors:

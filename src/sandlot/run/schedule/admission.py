@@ -1,6 +1,6 @@
 """How many rollouts may be in flight, decided from what is seen of the model, the judge, the sandboxes and the machine.
 
-The limit starts small and stays between `floor` and `ceiling`. It is looked at about once a second:
+The limit starts small and stays between `floor` and `ceiling`. It is looked at a few times a second:
 
 - **Grow** if a rollout waits, enough turns that began since the last change were answered, and nothing is short: twofold up to half
   of where something was short last, then in steps of an eighth. Close to that place each step waits, every time twice as long.
@@ -48,7 +48,8 @@ _LEAST_BYTES = 4 << 20
 """What a rollout is thought to need at least."""
 _LEAST_SETTLED = 4
 """Rollouts from which the memory of one is learned."""
-_FORGET = 0.05
+_FORGET = 0.02
+"""Of an estimate of memory that was too large, at each look."""
 _CACHE_SHARE = 0.9
 """Of the model's cache, given to the contexts that are expected."""
 _SLOW_OPENING_S = 0.5
@@ -169,7 +170,7 @@ class Admission:
     _good: int | None = field(init=False, default=None)
     """The largest limit at which nothing was short since the last cut."""
     _bad: int | None = field(init=False, default=None)
-    """What was running when something was short last."""
+    """What was running when something was short last; twice a limit that has proved good beyond that."""
     _base: tuple[int, float] | None = field(init=False, default=None)
     """A limit and the throughput at it, to compare larger ones with."""
     _patience: int = field(init=False, default=1)
@@ -299,15 +300,14 @@ class Admission:
             elif size >= _JUDGED_GROWTH * self._base[0]:
                 self._base = size, whole
         self._good = size
-        if self._bad is not None and size >= self._bad:
-            self._bad, self._patience = None, 1
+        if self._bad is not None and size >= self._bad:  # what was short is not short any more
+            self._bad, self._patience, self.reason = 2 * size, 1, Waits.PACE
         self._clean += 1
         step = max(1, size // 8)
         is_near = self._bad is not None and size + step > _NEAR * self._bad
         if self._clean >= (self._patience if is_near else 1):
             is_far = self._bad is None or 2 * size <= _NEAR * self._bad
             self._change(min(self.ceiling, 2 * size if is_far else size + step))
-            self.reason = Waits.PACE if self._bad is None else self.reason
 
     @staticmethod
     def _gained_nothing(base: tuple[int, float], size: int, whole: float) -> bool:
