@@ -48,7 +48,7 @@ _LEAST_BYTES = 4 << 20
 """What a rollout is thought to need at least."""
 _LEAST_SETTLED = 4
 """Rollouts from which the memory of one is learned."""
-_FORGET = 0.02
+_FORGET = 0.01
 """Of an estimate of memory that was too large, at each look."""
 _CACHE_SHARE = 0.9
 """Of the model's cache, given to the contexts that are expected."""
@@ -244,7 +244,7 @@ class Admission:
             found.append((_level(seen.open_s / seen.opened / self._fastest_open_s, 3, 8), Waits.SANDBOX))
         if seen.seconds >= _SETTLE_S:
             if signals.sandboxed and signals.runnable is not None:
-                found.append((_level(seen.runnable_s / seen.seconds / signals.cpus, 3, 8), Waits.CPU))
+                found.append((_level(seen.runnable_s / seen.seconds / signals.cpus, 4, 12), Waits.CPU))
             if signals.lag_s is not None:
                 found.append((_level(signals.lag_s, 0.5, 2.0), Waits.LOOP))
             if signals.memory_stall is not None:
@@ -252,11 +252,12 @@ class Admission:
         return found
 
     def _find_caps(self, signals: Signals) -> dict[Waits, int]:
-        """How many there is room for, where that can be counted. A rollout that has just started has not taken its part yet."""
+        """How many there is room for, where that can be counted: those in flight will take what others took."""
         caps: dict[Waits, int] = {}
         if signals.free_bytes is not None:
-            free = signals.free_bytes - _MEMORY_RESERVE * signals.total_bytes
-            caps[Waits.MEMORY] = signals.running + math.floor(free / self._bytes_each) - signals.opening
+            each = self._bytes_each
+            free = min(signals.free_bytes - each * signals.opening, self._most_free - each * signals.running)
+            caps[Waits.MEMORY] = signals.running + math.floor((free - _MEMORY_RESERVE * signals.total_bytes) / each)
         if signals.cache_tokens is not None and signals.cache_each:
             free = _CACHE_SHARE * signals.cache_tokens - signals.cache_forecast
             caps[Waits.CACHE] = signals.running + math.floor(free / signals.cache_each)

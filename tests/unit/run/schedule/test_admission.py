@@ -240,18 +240,26 @@ def counted_one_by_one(free: float, each: float) -> int:
     return count
 
 
-@given(st.integers(4, 60), st.integers(1, 64), st.integers(0, 256), st.integers(0, 60))
-def test_memory_allows_as_many_more_as_fit_one_by_one(running, mib_each, free_mib, opening):
+@given(st.integers(4, 60), st.integers(4, 64), st.integers(0, 256), st.integers(0, 60))
+def test_memory_allows_as_many_as_fit_one_by_one_when_all_have_grown(running, mib_each, free_mib, opening):
     opening = min(opening, running - 4)
-    settled, each = running - opening, max(4, mib_each)
-    whole = free_mib + settled * each
+    used = (running - opening) * mib_each  # those that open have taken nothing yet
     admission = Admission(10_000)
     admission._size = 10_000
-    admission.look(replace(CALM, running=0, free_bytes=whole << 20))
+    admission.look(replace(CALM, running=0, free_bytes=(free_mib + used) << 20))
     admission.look(replace(CALM, running=running, opening=opening, free_bytes=free_mib << 20))
-    fits = counted_one_by_one(free_mib, each)
-    assert admission.limit == max(1, running + fits - opening)
+    assert admission.limit == max(1, counted_one_by_one(free_mib + used, mib_each))
     assert admission.binding is Waits.MEMORY
+
+
+def test_memory_that_others_take_is_not_there_for_rollouts():
+    admission = Admission(10_000)
+    admission._size = 10_000
+    admission.look(replace(CALM, running=0, free_bytes=GIB))
+    admission.look(replace(CALM, running=4, free_bytes=GIB - (4 * 64 << 20)))
+    assert admission.limit == 16
+    admission.look(replace(CALM, running=4, opening=1, free_bytes=128 << 20))
+    assert admission.limit == 5, "one has still to take its part"
 
 
 @given(st.integers(0, 50), st.integers(1, 5000), st.integers(0, 200_000))
@@ -278,7 +286,7 @@ def test_memory_that_runs_out_stops_starts_at_once_and_gives_way_when_it_is_back
     assert admission.limit < before
     assert admission.binding is Waits.MEMORY
     plant.seen = lambda running: {**quiet(running), **plenty}
-    plant.looks(150)
+    plant.looks(600)  # what others took was thought to be ours; that is forgotten slowly
     assert admission.limit == 1000
 
 
