@@ -182,7 +182,8 @@ class AdmissionChanged(RunEvent, frozen=True, kw_only=True, tag="admission"):
     at_once: int
     """The most that a person allows."""
     reason: str
-    """Why it is not more: `limit`, `pace`, `model`, `queue`, `throughput`, `cache`, `judge`, `sandbox`, `cpu`, `memory`, `loop`."""
+    """Why it is not more: `limit`, `pace`, `model`, `queue`, `throughput`, `cache`, `judge`, `sandbox`, `cpu`, `memory` or
+    `loop`."""
     in_flight: int
     """Rollouts in flight."""
 

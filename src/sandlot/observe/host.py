@@ -12,7 +12,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostReading:
-    """This machine at one moment."""
+    """The machine at one moment."""
 
     cpus: int = 1
     """Processors that this process may use."""

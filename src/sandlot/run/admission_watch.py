@@ -1,10 +1,10 @@
 """Tells the admission of a room four times a second what is seen, and lets rollouts start; records why they had to wait.
 
-What is seen are the events of the runs in the room, the metrics of the model's servers where they have some, and this machine. All
-decisions are made by `schedule/admission.py`.
+What is seen are the events of the runs in the room, the metrics of the model's servers where they have some, and this machine.
+All decisions are made by `schedule/admission.py`.
 """
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -54,7 +54,7 @@ class AdmissionWatch:
     _looked_s: float = 0.0
     _shown: tuple[int, Waits] | None = None
     _limits: tuple[int, int] | None = None
-    _waited: Counter[str] = field(default_factory=Counter[str])
+    _waited: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     _lag_s: float | None = None
     _load: ServerLoad = field(default_factory=ServerLoad)
 

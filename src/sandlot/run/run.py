@@ -255,7 +255,15 @@ async def run_async(  # noqa: PLR0913 - the everyday fields of a run, all by key
     ```
     """
     given = {"model": model, "rollouts": rollouts, "group": group, "tasks": tuple(tasks), "split": split, "image": image}
-    given |= {"sandbox": sandbox, "at_once": at_once, "adapt": adapt, "user": user, "judge": judge, "rubric": rubric, "agent": agent}
+    given |= {
+        "sandbox": sandbox,
+        "at_once": at_once,
+        "adapt": adapt,
+        "user": user,
+        "judge": judge,
+        "rubric": rubric,
+        "agent": agent,
+    }
     given |= {"seed": seed, "other_setting": other_setting, "seats": seats}
     environment = load(env) if env is not None else None
     return await run_config(_config_of(environment, config, given), env=environment, runs=Path(runs), sink=sink, on=on)

@@ -120,11 +120,8 @@ class SignalMeter:
         A rollout is expected to grow to what three of four of the last ones had at their end, or has passed that already. What
         several share, such as the prompt of a group, is counted for each.
         """
-        if self._last_contexts:
-            usual = quantile(sorted(self._last_contexts), 0.75)
-        else:
-            usual = max(self._contexts.values(), default=0)
-        each = round(usual)
+        ended = sorted(self._last_contexts)
+        each = round(quantile(ended, 0.75) if ended else max(self._contexts.values(), default=0))
         return ContextForecast(sum(max(each, now) for now in self._contexts.values()), each) if each else None
 
 

@@ -41,7 +41,16 @@ def test_everything_is_counted_once():
         LoopLagged(max_s=0.25),
     )
     assert meter.take() == SignalCounts(
-        turns=1, refused=1, fresh_turns=1, fresh_s=2.0, fresh_tokens=20, graded=1, judge_refused=1, opened=1, open_s=0.5, lag_s=0.25
+        turns=1,
+        refused=1,
+        fresh_turns=1,
+        fresh_s=2.0,
+        fresh_tokens=20,
+        graded=1,
+        judge_refused=1,
+        opened=1,
+        open_s=0.5,
+        lag_s=0.25,
     )
     assert meter.take() == SignalCounts()
 

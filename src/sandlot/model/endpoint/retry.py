@@ -40,7 +40,7 @@ _listener: ContextVar[Callable[[Retry], None] | None] = ContextVar("retry_listen
 
 
 class listen_for_retries:  # noqa: N801 - used as a function; every turn passes it, and a generator costs more
-    """Call `to` for each retry of any model inside the context; policies record them in the trace. Contexts around it hear too."""
+    """Call `to` for each retry of any model inside the context, as contexts around it do; policies record them in the trace."""
 
     __slots__ = ("_to", "_token")
 

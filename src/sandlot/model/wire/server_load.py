@@ -1,7 +1,7 @@
 """How busy the servers of a model are, from their metrics in Prometheus's text: ours, vLLM's and SGLang's.
 
-Names are those of sandlot's own server, of vLLM 0.6 and later, and of SGLang 0.4 and later. A server that has no metrics, or other
-ones, leaves what it does not say None; nothing that it writes can fail a run.
+Names are those of our own server, of vLLM 0.6 and later, and of SGLang 0.4 and later. What a server does not say is None; nothing
+that it writes can fail a run.
 """
 
 import math
@@ -109,7 +109,7 @@ def _count(value: float | None) -> int | None:
 
 
 def _vllm_tokens(found: _Samples) -> int | None:
-    """vLLM says it in the labels of a metric whose value is 1."""
+    """In the labels of a metric whose value is 1."""
     total = 0
     for labels, _ in found.get("vllm:cache_config_info", ()):
         blocks, size = labels.get("num_gpu_blocks", ""), labels.get("block_size", "")

@@ -2,11 +2,11 @@
 
 The limit starts small and stays between `floor` and `ceiling`. It is looked at a few times a second:
 
-- **Grow** if a rollout waits, enough turns that began since the last change were answered, and nothing is short: twofold up to half
-  of where something was short last, then in steps of an eighth. Close to that place each step waits, every time twice as long.
+- **Grow** if a rollout waits, enough turns that began since the last change were answered, and nothing is short: twofold up to
+  half of where something was short last, then in steps of an eighth. Close to that place steps wait, each time twice as long.
 - **Keep** if something is nearly short.
-- **Cut** if something is short: back to the largest limit that was good since the last cut, else to 0.7 of what is running. No cut
-  follows before the last one has taken effect, that is, before so few are running.
+- **Cut** if something is short: back to the largest limit that was good since the last cut, else to 0.7 of what is running. No
+  cut follows before the last one has taken effect, that is, before so few are running.
 - **Return** to the smaller limit if growing by half or more gained almost nothing: the model's throughput no longer rises.
 - Memory, and the cache of the model if its size is known, bound the limit at once: so many as there is room for.
 
@@ -149,7 +149,7 @@ class _Seen:
         """Tokens, or turns, that the model gives one rollout in a second; None if turns are too short to tell."""
         if self.fresh_s <= self.fresh_turns * _SHORT_TURN_S:
             return None
-        return (self.fresh_tokens if self.fresh_tokens >= self.fresh_turns else self.fresh_turns) / self.fresh_s
+        return max(self.fresh_tokens, self.fresh_turns) / self.fresh_s
 
 
 @dataclass(slots=True)
@@ -179,7 +179,6 @@ class Admission:
     _most_free: int = field(init=False, default=0)
     _bytes_each: float = field(init=False, default=_LEAST_BYTES)
     _fastest_open_s: float = field(init=False, default=math.inf)
-    _queued: int | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         """Start small."""
