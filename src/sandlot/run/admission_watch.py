@@ -16,7 +16,7 @@ from sandlot.core.errors import ModelError, unwrapped
 from sandlot.model.wire.server_load import LoadOf, ServerLoad, add_loads
 from sandlot.observe.events import AdmissionChanged, RunEvent, Sink
 from sandlot.observe.host import HostReading, read_host
-from sandlot.run.admission_record import AdmissionRecord
+from sandlot.run.results import AdmissionRecord
 from sandlot.run.schedule.admission import Admission, Signals
 from sandlot.run.schedule.job import Waits
 from sandlot.run.signals import SignalMeter

@@ -13,7 +13,6 @@ from sandlot.core.errors import ConfigError
 from sandlot.core.trace import Trace, TraceRow, Usage
 from sandlot.observe.event_log import EventReader
 from sandlot.observe.live import LiveRun
-from sandlot.run.admission_record import AdmissionRecord
 from sandlot.run.breaker import FailureExample
 from sandlot.run.compare import ComparedRow, RunComparison, Sameness, compare
 from sandlot.run.manifest import Manifest
@@ -23,6 +22,23 @@ from sandlot.run.summary import Summary, seat_scores, summarise
 from sandlot.store.aside import rows_set_aside
 from sandlot.store.lines import append_line
 from sandlot.store.reader import RunReader
+
+
+class AdmissionRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """How many rollouts could be in flight during a sitting, and why not more."""
+
+    lowest: int
+    highest: int
+    last: int
+    """The limit at the end."""
+    seconds: dict[str, float] = {}
+    """How long a rollout waited to start, by why the limit was not larger (`Waits`)."""
+
+    def describe(self) -> str:
+        """In one line."""
+        waited = sorted(self.seconds.items(), key=lambda item: -item[1])
+        why = ", ".join(f"{reason} {seconds:.0f} s" for reason, seconds in waited if seconds >= 1)
+        return f"{self.lowest} to {self.highest} in flight, {self.last} at the end" + (f"; waited for: {why}" if why else "")
 
 
 class Sitting(msgspec.Struct, frozen=True, kw_only=True):

@@ -230,12 +230,10 @@ async def run_async(  # noqa: PLR0913 - the everyday fields of a run, all by key
     - `model`: as for `--model`: `scripted:golden`, `smollm2`, `openai:NAME@URL`, ...; a `ModelConfig` sets sampling too.
     - `rollouts`: the number of rollouts, spread evenly over the tasks.
     - `group`: rollouts per task. Default: 1. Give `rollouts` or `group`, not both.
-    - `tasks`: ids of the tasks to run. Default: all.
-    - `split`: `train` or `heldout`; only tasks of this split.
+    - `tasks`, `split`: ids of the tasks to run, or only those of a split, `train` or `heldout`. Default: all.
     - `image`: run in a sandbox of this image instead of the environment's own.
     - `sandbox`: `native`, `docker` or `docker:SOCKET`.
-    - `at_once`: rollouts in flight, at most.
-    - `adapt`: find out how many rollouts in flight the model, the judge and the machine can take, up to `at_once`.
+    - `at_once`, `adapt`: rollouts in flight; with `adapt`, at most so many: as many as model, judge and machine can take.
     - `user`: the model that plays the environment's user.
     - `judge`: the model for judge checks.
     - `rubric`: grade by this rubric instead of the tasks' own.
@@ -255,16 +253,8 @@ async def run_async(  # noqa: PLR0913 - the everyday fields of a run, all by key
     ```
     """
     given = {"model": model, "rollouts": rollouts, "group": group, "tasks": tuple(tasks), "split": split, "image": image}
-    given |= {
-        "sandbox": sandbox,
-        "at_once": at_once,
-        "adapt": adapt,
-        "user": user,
-        "judge": judge,
-        "rubric": rubric,
-        "agent": agent,
-    }
-    given |= {"seed": seed, "other_setting": other_setting, "seats": seats}
+    given |= {"sandbox": sandbox, "at_once": at_once, "adapt": adapt, "user": user, "judge": judge, "rubric": rubric}
+    given |= {"agent": agent, "seed": seed, "other_setting": other_setting, "seats": seats}
     environment = load(env) if env is not None else None
     return await run_config(_config_of(environment, config, given), env=environment, runs=Path(runs), sink=sink, on=on)
 
