@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, Protocol, TypeVar
 
+import msgspec
 import typer
 
 from sandlot.cli.completion import complete_environment, complete_model, complete_run
@@ -205,7 +206,7 @@ class RunOptions:
             image=self.image,
             sandbox=self.sandbox,
             at_once=self.at_once,
-            adapt=self.adapt,
+            adapt=self.adapt or msgspec.UNSET,
             seed=seed,
             other_setting=self.other_setting,
             seats=seats_config(

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 from anyio.abc import TaskStatus
 
 from sandlot.core.concurrency.blocking import blocking
@@ -65,7 +66,7 @@ async def run_config(
     """
     prepared = await _prepare(config, env)
     collection = Collection()
-    room = Room(config.at_once, adapt=config.adapt)
+    room = Room(config.at_once, adapt=config.adapts)
     async with stopped_by_signals(collection), watch_admission(room) as watch:
         path, slots = place or find_directory(runs, prepared), Slots(config.at_once, room=room)
         return await _sit(prepared, path, collection, slots, watch, sink=sink, approve=approve, more=more, on=on)
@@ -83,13 +84,13 @@ async def run_together(
     """Several runs at once, each in its own directory, in one room for rollouts in flight: the largest `at_once` of them.
 
     The room is divided by what each run still needs, times its weight (`schedule/shares.py`), and an engine that several of them
-    use is started once. A run that is refused, before anything starts, refuses all; one that breaks later leaves the others
+    use is started once. The room adapts if all of them ask for it. A run that is refused, before anything starts, refuses all; one that breaks later leaves the others
     alone, and its error is raised when they have ended.
     """
     prepared = [await _prepare(config, env) for config, env in zip(configs, envs or [None] * len(configs), strict=True)]
     paths = [find_directory(runs, each) for each in prepared]
     _require_different(paths)
-    room = Room(max(config.at_once for config in configs), adapt=any(config.adapt for config in configs))
+    room = Room(max(config.at_once for config in configs), adapt=all(config.adapts for config in configs))
     slots = [Slots(room.at_once, room=room, weight=weight) for weight in weights or [1.0] * len(configs)]
     collections = [Collection() for _ in configs]
     errors: list[Exception] = []
@@ -253,8 +254,8 @@ async def run_async(  # noqa: PLR0913 - the everyday fields of a run, all by key
     ```
     """
     given = {"model": model, "rollouts": rollouts, "group": group, "tasks": tuple(tasks), "split": split, "image": image}
-    given |= {"sandbox": sandbox, "at_once": at_once, "adapt": adapt, "user": user, "judge": judge, "rubric": rubric}
-    given |= {"agent": agent, "seed": seed, "other_setting": other_setting, "seats": seats}
+    given |= {"sandbox": sandbox, "at_once": at_once, "user": user, "judge": judge, "rubric": rubric, "agent": agent}
+    given |= {"adapt": adapt or msgspec.UNSET, "seed": seed, "other_setting": other_setting, "seats": seats}
     environment = load(env) if env is not None else None
     return await run_config(_config_of(environment, config, given), env=environment, runs=Path(runs), sink=sink, on=on)
 
