@@ -27,11 +27,12 @@ class HostReading:
 
 def read_host(proc: Path = Path("/proc"), cgroups: Path = Path("/sys/fs/cgroup")) -> HostReading:
     """Read it; a few small files."""
-    free, total = _machine_memory(proc)
+    free, most = _machine_memory(proc)
+    total = most
     for limit, used in _cgroup_memory(proc, cgroups):
-        if total == 0 or limit < total:  # a group without a limit reports an enormous one
-            total = limit
-            free = limit - used if free is None else min(free, limit - used)
+        if most == 0 or limit < most:  # a group without a limit reports an enormous one
+            total = min(total or limit, limit)
+            free = limit - used if free is None else min(free, limit - used)  # an outer group may be fuller than ours
     return HostReading(
         cpus=len(os.sched_getaffinity(0)),
         runnable=_runnable(proc),

@@ -84,8 +84,8 @@ async def run_together(
     """Several runs at once, each in its own directory, in one room for rollouts in flight: the largest `at_once` of them.
 
     The room is divided by what each run still needs, times its weight (`schedule/shares.py`), and an engine that several of them
-    use is started once. The room adapts if all of them ask for it. A run that is refused, before anything starts, refuses all; one that breaks later leaves the others
-    alone, and its error is raised when they have ended.
+    use is started once. The room adapts if all of them ask for it. A run that is refused, before anything starts, refuses all;
+    one that breaks later leaves the others alone, and its error is raised when they have ended.
     """
     prepared = [await _prepare(config, env) for config, env in zip(configs, envs or [None] * len(configs), strict=True)]
     paths = [find_directory(runs, each) for each in prepared]

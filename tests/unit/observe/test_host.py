@@ -69,6 +69,19 @@ def test_a_control_group_bounds_the_memory_and_pages_it_can_drop_count_as_free(t
     assert (found.free_bytes, found.total_bytes) == (3 * GIB // 2, 2 * GIB)
 
 
+def test_the_fullest_of_the_groups_we_are_in_bounds_the_memory_even_if_it_is_not_the_smallest(tmp_path):
+    files = {
+        "pod/own/memory.max": f"{8 * GIB}\n",
+        "pod/own/memory.current": f"{GIB}\n",
+        "pod/memory.max": f"{16 * GIB}\n",
+        "pod/memory.current": f"{15 * GIB}\n",
+        "memory.max": f"{99 * GIB}\n",  # more than there is: no limit
+        "memory.current": f"{99 * GIB}\n",
+    }
+    found = read_host(machine(tmp_path, **{"self/cgroup": "0::/pod/own\n"}), write(tmp_path / "cgroup", files))
+    assert (found.free_bytes, found.total_bytes) == (GIB, 8 * GIB)
+
+
 def test_the_time_lost_for_want_of_memory_is_a_share(tmp_path):
     text = "some avg10=40.00 avg60=0.00 avg300=0.00 total=1\nfull avg10=12.50 avg60=0.00 avg300=0.00 total=1\n"
     assert read_host(machine(tmp_path, **{"pressure/memory": text}), tmp_path).memory_stall == 0.125
