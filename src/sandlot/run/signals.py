@@ -3,7 +3,8 @@
 `SignalMeter` is a sink. It needs nothing but events, so it sees rollouts in worker processes and on other machines as well.
 """
 
-from collections import deque
+from collections import defaultdict, deque
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from sandlot.core.stats.intervals import quantile
@@ -18,6 +19,7 @@ from sandlot.observe.events import (
     TurnTaken,
     WorldOpened,
 )
+from sandlot.run.schedule.admission import Opened
 
 _RECENT = 64
 """Rollouts whose last context says how long that of others gets."""
@@ -35,8 +37,7 @@ class SignalCounts:
     fresh_tokens: int = 0
     graded: int = 0
     judge_refused: int = 0
-    opened: int = 0
-    open_s: float = 0.0
+    opened: dict[str, Opened] = field(default_factory=dict[str, Opened])
     lag_s: float | None = None
 
 
@@ -60,7 +61,8 @@ class SignalMeter:
     _opening: set[_Key] = field(default_factory=set[_Key])
     _contexts: dict[_Key, int] = field(default_factory=dict[_Key, int])
     """Tokens of the last context of each rollout in flight."""
-    _last_contexts: deque[int] = field(default_factory=lambda: deque[int](maxlen=_RECENT))
+    _last_contexts: defaultdict[str, deque[int]] = field(default_factory=lambda: defaultdict(lambda: deque[int](maxlen=_RECENT)))
+    """By run."""
 
     def receive(self, event: RunEvent) -> None:
         """Count an event."""
@@ -73,8 +75,8 @@ class SignalMeter:
                 self._contexts[_key(event)] = 0
             case WorldOpened():
                 self._opening.discard(_key(event))
-                counts.opened += 1
-                counts.open_s += event.seconds
+                before = counts.opened.get(event.run, Opened(0, 0.0))
+                counts.opened[event.run] = Opened(before.count + 1, before.seconds + event.seconds)
             case ModelRetried():
                 counts.refused += event.by == "agent"
                 counts.judge_refused += event.by == "judge"
@@ -102,7 +104,7 @@ class SignalMeter:
         self._opening.discard(key)
         context = self._contexts.pop(key, 0)
         if context:
-            self._last_contexts.append(context)
+            self._last_contexts[key[0]].append(context)
 
     @property
     def num_opening(self) -> int:
@@ -114,15 +116,20 @@ class SignalMeter:
         counts, self._counts = self._counts, SignalCounts()
         return counts
 
-    def forecast(self) -> ContextForecast | None:
-        """What the contexts in flight grow to; None if the model reports no tokens.
+    def forecast(self, runs: Collection[str]) -> ContextForecast | None:
+        """What the contexts of these runs in flight grow to; None if their models report no tokens.
 
-        A rollout is expected to grow to what three of four of the last ones had at their end, or has passed that already. What
-        several share, such as the prompt of a group, is counted for each.
+        A rollout is expected to grow to what three of four of the last ones of its run had at their end, or has passed that
+        already; one more is expected to need what the run with the longest needs. What several share, such as the prompt of a
+        group, is counted for each.
         """
-        ended = sorted(self._last_contexts)
-        each = round(quantile(ended, 0.75) if ended else max(self._contexts.values(), default=0))
-        return ContextForecast(sum(max(each, now) for now in self._contexts.values()), each) if each else None
+        total, most = 0, 0
+        for run in runs:
+            now = [context for key, context in self._contexts.items() if key[0] == run]
+            ended = sorted(self._last_contexts[run])
+            each = round(quantile(ended, 0.75) if ended else max(now, default=0))
+            total, most = total + sum(max(each, context) for context in now), max(most, each)
+        return ContextForecast(total, most) if most else None
 
 
 def _key(event: TurnTaken | RolloutBegan | WorldOpened | AgentEnded | RolloutEnded) -> _Key:

@@ -64,15 +64,17 @@ class Room:
 
     def admit(self) -> None:
         """Let rollouts start, as many as there is room for."""
-        taken, limit = self.in_flight, self.limit
-        if self.admission is not None and self.admission.counts_grading:
-            taken += self.gradings.num_grading
-        while taken < limit:
+        while self._has_room:
             waiting = [number for number, slots in enumerate(self._members) if slots.may_start]
             if not waiting:
                 return
-            self._members[choose_run([slots.demand for slots in self._members], waiting, limit)].start_next()
-            taken += 1
+            self._members[choose_run([slots.demand for slots in self._members], waiting, self.limit)].start_next()
+
+    @property
+    def _has_room(self) -> bool:
+        if self.admission is None:
+            return self.in_flight < self.at_once
+        return self.admission.admits(self.in_flight, self.gradings.num_grading)
 
 
 class Slots:

@@ -1,5 +1,6 @@
 """What a room's admission is told, and what is recorded of it."""
 
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
 
 import anyio
@@ -7,7 +8,7 @@ import pytest
 
 from sandlot.core.concurrency.clock import Clock
 from sandlot.core.errors import ModelError
-from sandlot.model.wire.server_load import ServerLoad
+from sandlot.model.wire.server_load import LoadOf, ServerLoad
 from sandlot.observe.events import AdmissionChanged, ModelRetried, RolloutBegan, TurnTaken, WorldOpened
 from sandlot.observe.host import HostReading
 from sandlot.run.admission_watch import AdmissionWatch, watch_admission
@@ -38,9 +39,9 @@ class Desk:
             more = {"seconds": 0.1} if event is WorldOpened else {}
             self.watch.receive(event(at=self.now, run="r", task="t", rollout=number, **more))
 
-    async def look(self, *, refused: int = 0) -> None:
+    async def look(self, *, refused: int = 0, seconds: float = 1.0) -> None:
         """A second passes: every rollout in flight takes five turns."""
-        self.now += 1
+        self.now += seconds
         for _ in range(5 * self.slots.in_flight):
             turn = TurnTaken(at=self.now, run="r", task="t", rollout=0, turn=1, prompt_tokens=0, completion_tokens=0, seconds=0.2)
             self.watch.receive(turn)
@@ -56,7 +57,7 @@ async def test_more_rollouts_start_as_long_as_nothing_is_short_and_every_change_
         await anyio.wait_all_tasks_blocked()
         with desk.watch.joined("r", desk.events.append, sandboxed=True, here=True):
             for _ in range(5):
-                await desk.look()
+                await desk.look(seconds=5.0)
             assert desk.slots.in_flight == 64
         assert [(event.limit, event.reason) for event in desk.events] == [(8, "pace"), (16, "pace"), (32, "pace"), (64, "limit")]
         assert all(isinstance(event, AdmissionChanged) and event.run == "r" for event in desk.events)
@@ -115,6 +116,101 @@ async def test_the_queue_of_the_model_s_servers_is_asked_once_for_each_model():
             await desk.look()
         assert desk.slots.waits is Waits.QUEUE
         group.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def opened_desk(**loads: LoadOf | None):
+    """A desk with a run for each model, named as it is."""
+    async with anyio.create_task_group() as group:
+        desk = Desk(group)
+        await anyio.wait_all_tasks_blocked()
+        with ExitStack() as joined:
+            for name, load in loads.items():
+                run = desk.watch.joined(name, desk.events.append, sandboxed=False, here=True, model=name, load=load)
+                joined.enter_context(run)
+            yield desk
+        group.cancel_scope.cancel()
+
+
+async def test_a_reading_of_the_servers_counts_once_and_only_at_the_limit_it_was_asked_at():
+    async def load() -> ServerLoad:
+        return ServerLoad(queued=50)
+
+    async with opened_desk(m=load) as desk:
+        desk.host = HostReading()
+        for _ in range(4):
+            await desk.look()
+        assert desk.slots.in_flight == 64
+        await desk.watch.ask_once()
+        await desk.look()
+        cut = desk.room.limit
+        assert (cut < 64, desk.slots.waits) == (True, Waits.QUEUE)
+        desk.slots.demand.in_flight = cut  # the cut has taken effect
+        for _ in range(3):
+            await desk.look()
+        assert desk.room.limit == cut, "no second cut without another reading"
+        await desk.watch.ask_once()
+        desk.watch.admission.num_changes += 1
+        await desk.look()
+        assert desk.room.limit == cut, "it was asked before the limit changed"
+
+
+async def test_the_cache_of_one_model_is_not_filled_by_the_rollouts_of_another():
+    async def holds() -> ServerLoad:
+        return ServerLoad(cache_tokens=100_000)
+
+    async def says_nothing() -> ServerLoad:
+        return ServerLoad()
+
+    def turn(run: str) -> TurnTaken:
+        return TurnTaken(run=run, task="t", rollout=0, turn=1, prompt_tokens=60_000, completion_tokens=1, seconds=1.0)
+
+    async with opened_desk(own=holds, other=says_nothing) as desk:
+        desk.host = HostReading()
+        await desk.watch.ask_once()
+        desk.watch.receive(turn("other"))
+        await desk.look()
+        assert desk.slots.waits is Waits.PACE
+        desk.watch.receive(turn("own"))
+        await desk.look()
+        assert desk.slots.waits is Waits.CACHE
+
+
+@pytest.mark.parametrize("answer", [3, None, "no", ModelError("gone", kind="connect"), ZeroDivisionError("a plug-in's own")])
+async def test_whatever_a_model_says_about_its_servers_the_run_goes_on(answer):
+    async def load() -> ServerLoad:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer  # pyright: ignore[reportReturnType]
+
+    async with opened_desk(m=load) as desk:
+        await desk.watch.ask_once()
+        await desk.look()
+        assert desk.slots.waits is Waits.PACE
+
+
+async def test_the_machine_is_read_once_a_second_and_not_before_a_run_is_open():
+    async with anyio.create_task_group() as group:
+        desk = Desk(group)
+        read: list[float] = []
+        desk.watch.host = lambda: read.append(desk.now) or IDLE
+        await desk.look()
+        assert not read, "a model may be loaded: what it takes is not what rollouts take"
+        with desk.watch.joined("r", desk.events.append, sandboxed=True, here=True):
+            for _ in range(8):
+                await desk.look(seconds=0.25)
+        assert read == [101.25, 102.25]
+        group.cancel_scope.cancel()
+
+
+async def test_a_reason_that_changes_all_the_time_is_reported_once_a_second():
+    async with opened_desk(m=None) as desk:
+        desk.host = HostReading()
+        for number in range(40):
+            desk.watch.admission.reason = (Waits.PACE, Waits.MODEL)[number % 2]
+            desk.now += 0.25
+            desk.watch.look()
+        assert 8 <= len(desk.events) <= 12
 
 
 async def test_a_room_that_does_not_adapt_is_not_watched():

@@ -11,6 +11,7 @@ from sandlot.observe.events import (
     TurnTaken,
     WorldOpened,
 )
+from sandlot.run.schedule.admission import Opened
 from sandlot.run.signals import ContextForecast, SignalCounts, SignalMeter
 
 
@@ -48,8 +49,7 @@ def test_everything_is_counted_once():
         fresh_tokens=20,
         graded=1,
         judge_refused=1,
-        opened=1,
-        open_s=0.5,
+        opened={"r": Opened(1, 0.5)},
         lag_s=0.25,
     )
     assert meter.take() == SignalCounts()
@@ -70,12 +70,20 @@ def test_a_rollout_opens_until_its_world_is_open_or_it_has_failed():
 
 def test_contexts_are_expected_to_grow_to_what_most_had_at_their_end():
     meter = received(of(RolloutBegan, 8), of(RolloutBegan, 9), turn(8, prompt=80, sampled=20), turn(9, prompt=900, sampled=100))
-    assert meter.forecast() == ContextForecast(running=2000, each=1000), "before any has ended, to the longest so far"
+    assert meter.forecast({"r"}) == ContextForecast(running=2000, each=1000), "before any has ended, to the longest so far"
     for number in range(4):
         meter.receive(turn(number, prompt=350, sampled=50))
         meter.receive(of(AgentEnded, number, end="done"))
-    assert meter.forecast() == ContextForecast(running=400 + 1000, each=400)
+    assert meter.forecast({"r"}) == ContextForecast(running=400 + 1000, each=400)
+
+
+def test_only_the_rollouts_of_the_runs_that_are_named_are_forecast():
+    meter = received(turn(8, prompt=80, sampled=20), turn(9, prompt=900, sampled=100))
+    meter.receive(TurnTaken(run="other", task="t", rollout=1, turn=1, prompt_tokens=60_000, completion_tokens=0, seconds=1.0))
+    assert meter.forecast({"r"}) == ContextForecast(running=2000, each=1000)
+    assert meter.forecast({"r", "other"}) == ContextForecast(running=62_000, each=60_000)
+    assert meter.forecast(()) is None
 
 
 def test_a_model_that_reports_no_tokens_has_no_forecast():
-    assert received(of(RolloutBegan), turn(prompt=0, sampled=0)).forecast() is None
+    assert received(of(RolloutBegan), turn(prompt=0, sampled=0)).forecast({"r"}) is None

@@ -218,7 +218,8 @@ async def test_once_the_judge_has_refused_a_rollout_that_is_graded_keeps_its_pla
     assert room.admission is not None
     room.admission.counts_grading = True
     slots = Slots(64, room=room)
-    stays = [RolloutStay(slots) for _ in range(4)]
+    await slots.enter()  # with none in flight, one always starts
+    stays = [RolloutStay(slots) for _ in range(3)]
     for stay in stays:
         await stay.begin()
         await stay.to_grading()
@@ -235,3 +236,16 @@ async def test_once_the_judge_has_refused_a_rollout_that_is_graded_keeps_its_pla
         stays[0].end()
         with anyio.fail_after(30):
             await entered.wait()
+
+
+async def test_with_none_in_flight_one_starts_however_many_are_graded():
+    room = Room(64, adapt=True)
+    assert room.admission is not None
+    room.admission.counts_grading = True
+    slots = Slots(64, room=room)
+    with anyio.fail_after(30):
+        for _ in range(8):  # twice as many as may be in flight at first
+            stay = RolloutStay(slots)
+            await stay.begin()
+            await stay.to_grading()
+    assert (slots.in_flight, slots.gradings.num_grading) == (0, 8)

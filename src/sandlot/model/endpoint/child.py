@@ -199,7 +199,7 @@ class _EngineTokens:
         return self.model.context
 
     @property
-    def load(self) -> LoadOf | None:
+    def server_load(self) -> LoadOf | None:
         """As the model's."""
         return load_of(self.model)
 

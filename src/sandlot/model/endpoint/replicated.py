@@ -174,9 +174,9 @@ class ReplicatedTokens:
         sampled, replica = await self._replicas.call(routed, attempt, self._note)
         return msgspec.structs.replace(sampled, replica=replica)
 
-    async def load(self) -> ServerLoad:
+    async def server_load(self) -> ServerLoad:
         """How busy the servers that are up are, together."""
-        return add_loads([await self._servers[number].load() for number in self._numbers_up()])
+        return add_loads([await self._servers[number].server_load() for number in self._numbers_up()])
 
     def with_adapter(self, name: str) -> "ReplicatedTokens":
         """The same model with an adapter that is loaded in its servers. What they cached for another one is not expected."""

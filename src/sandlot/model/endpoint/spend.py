@@ -207,7 +207,7 @@ class _CappedTokens:
         return self.model.context
 
     @property
-    def load(self) -> LoadOf | None:
+    def server_load(self) -> LoadOf | None:
         """As the model's."""
         return load_of(self.model)
 

@@ -137,7 +137,7 @@ class RemoteTokens:
         """The models and adapters of the server."""
         return await self.endpoint.get("/v1/models", parse_models)
 
-    async def load(self) -> ServerLoad:
+    async def server_load(self) -> ServerLoad:
         """How busy the server is, as its metrics say."""
         found = await self.endpoint.for_probes().get_once("/metrics", lambda reply: reply.decode(errors="replace"))
         text = "" if isinstance(found, ModelError) else found

@@ -64,7 +64,7 @@ class _TokenPolicies:
         return self.model.name
 
     @property
-    def load(self) -> LoadOf | None:
+    def server_load(self) -> LoadOf | None:
         """How busy the model's servers are, if it can tell."""
         return load_of(self.model)
 

@@ -34,7 +34,7 @@ LoadOf = Callable[[], Awaitable[ServerLoad]]
 
 def load_of(model: object) -> LoadOf | None:
     """The way to ask a model or its policies; None if there is none. Those of plug-ins need not have one."""
-    return getattr(model, "load", None)
+    return getattr(model, "server_load", None)
 
 
 def parse_load(text: str, dialect: str, cache_tokens: int | None = None) -> ServerLoad:

@@ -10,15 +10,22 @@ The limit starts small and stays between `floor` and `ceiling`. It is looked at 
 - **Return** to the smaller limit if growing by half or more gained almost nothing: the model's throughput no longer rises.
 - Memory, and the cache of the model if its size is known, bound the limit at once: so many as there is room for.
 
-Nothing that runs is ended by it, and the limit is at least 1, so with none running one may start. What a rollout does and earns
-does not depend on it. All of it is a function of what was told, without clocks or chance.
+Each signal is judged when enough was seen of it, on its own: requests and openings by the number, the machine by the second, the
+servers at each reading. What was judged counts until it is judged again, the limit changes, or it is old. What is said of the
+machine or the servers must have been judged at this limit before it grows.
+
+Nothing that runs is ended by it, and with none running one may always start. What a rollout does and earns does not depend on it.
+All of it is a function of what was told, without clocks or chance.
 """
 
 import math
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
 from sandlot.run.schedule.job import Waits
+from sandlot.run.schedule.memory import RolloutMemory
 
 FIRST = 4
 """Rollouts that start before anything is known."""
@@ -26,13 +33,19 @@ LEAST_TURNS = 16
 """Turns after which the limit may grow; with a larger limit, half of it."""
 _LEAST_EVENTS = 8
 """Requests of which the refused share is judged."""
+_JUDGE_KEEP, _JUDGE_CUT = 0.25, 0.5
+"""Of the judge, requests are not counted but rollouts that were graded, each of which may need several."""
 _CUT = 0.7
 _NEAR = 0.9
 """Of the place where something was short last: from there on, steps wait."""
 _LONGEST_PATIENCE = 32
 """Looks with enough turns and nothing short that a step waits for."""
 _SETTLE_S = 5.0
-"""After a change, what is said about the machine is believed after this long: it is averaged over seconds."""
+"""What is said about the machine is averaged over this long, from the last change on."""
+_OLD_S = 30.0
+"""What was judged so long ago counts no more."""
+_CLEAN_S = 60.0
+"""After this long without a refusal of the judge, rollouts that are graded take no places any more."""
 
 _JUDGED_GROWTH = 1.5
 _LEAST_GAIN = 0.2
@@ -42,18 +55,16 @@ _FALL = 0.85
 _SHORT_TURN_S = 0.01
 """Turns that are shorter say nothing about the model."""
 
-_MEMORY_RESERVE = 0.1
-"""Of the memory there is, not given to rollouts."""
-_LEAST_BYTES = 4 << 20
-"""What a rollout is thought to need at least."""
-_LEAST_SETTLED = 4
-"""Rollouts from which the memory of one is learned."""
-_FORGET = 0.01
-"""Of an estimate of memory that was too large, at each look."""
 _CACHE_SHARE = 0.9
 """Of the model's cache, given to the contexts that are expected."""
+_CACHE_LOW = 0.5
+"""While less of the cache is in use, no forecast bounds the limit: contexts share their beginnings."""
 _SLOW_OPENING_S = 0.5
 """Worlds that open faster are never slow."""
+
+
+_SERVERS = {Waits.QUEUE, Waits.CACHE}
+"""What the servers say."""
 
 
 class _Level(IntEnum):
@@ -62,6 +73,15 @@ class _Level(IntEnum):
     NONE = 0
     KEEP = 1
     CUT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """Worlds of one run that were opened."""
+
+    count: int
+    seconds: float
+    """Of all of them together, waiting included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,9 +105,9 @@ class Signals:
     fresh_tokens: int = 0
     """Tokens sampled in these; 0 if the model does not report them."""
     queued: int | None = None
-    """Requests that wait inside the model's servers."""
+    """Requests that wait inside the model's servers; each reading is told once."""
     cache_used: float | None = None
-    """Share of the servers' cache that requests under way hold."""
+    """Share of the servers' cache that requests under way hold; each reading is told once."""
     cache_tokens: int | None = None
     """Tokens that the cache of the model holds."""
     cache_forecast: int = 0
@@ -102,15 +122,13 @@ class Signals:
     """Times that a request to the judge had to be sent again."""
     opening: int = 0
     """Rollouts in flight whose world is not open yet."""
-    opened: int = 0
-    """Worlds that were opened."""
-    open_s: float = 0.0
-    """Seconds of these together."""
+    opened: Mapping[str, Opened] = field(default_factory=dict[str, "Opened"])
+    """Worlds that were opened, by run: each has one environment."""
     sandboxed: bool = False
     """True if rollouts run processes on this machine."""
     cpus: int = 1
     runnable: float | None = None
-    """Threads of this machine that run or wait for a processor."""
+    """Threads of this machine that run or wait for one of its processors, of which there are `cpus`."""
     lag_s: float | None = None
     """Longest wait for the event loop lately."""
     free_bytes: int | None = None
@@ -121,35 +139,58 @@ class Signals:
 
 
 @dataclass(slots=True)
-class _Seen:
-    """The sum of signals since the last decision."""
+class _Share:
+    """Requests that were answered and those that were refused, until they are judged."""
 
-    seconds: float = 0.0
-    turns: int = 0
+    answered: int = 0
     refused: int = 0
-    fresh_turns: int = 0
-    fresh_s: float = 0.0
-    fresh_tokens: int = 0
-    graded: int = 0
-    judge_refused: int = 0
-    opened: int = 0
-    open_s: float = 0.0
-    runnable_s: float = 0.0
-    """Runnable threads, times seconds."""
 
-    def add(self, signals: Signals) -> None:
-        for name in ("seconds", "turns", "refused", "fresh_turns", "fresh_s", "fresh_tokens", "graded", "judge_refused"):
-            setattr(self, name, getattr(self, name) + getattr(signals, name))
-        self.opened += signals.opened
-        self.open_s += signals.open_s
-        self.runnable_s += (signals.runnable or 0.0) * signals.seconds
+    def add(self, answered: int, refused: int) -> None:
+        self.answered += answered
+        self.refused += refused
+
+    @property
+    def count(self) -> int:
+        return self.answered + self.refused
+
+
+@dataclass(slots=True)
+class _FreshTurns:
+    """Turns that began at this limit, until it is decided whether to grow."""
+
+    count: int = 0
+    seconds: float = 0.0
+    tokens: int = 0
 
     @property
     def flow(self) -> float | None:
         """Tokens, or turns, that the model gives one rollout in a second; None if turns are too short to tell."""
-        if self.fresh_s <= self.fresh_turns * _SHORT_TURN_S:
+        if self.seconds <= self.count * _SHORT_TURN_S:
             return None
-        return max(self.fresh_tokens, self.fresh_turns) / self.fresh_s
+        return max(self.tokens, self.count) / self.seconds
+
+
+@dataclass(slots=True)
+class _Machine:
+    """What was said about the machine, until it is judged."""
+
+    seconds: float = 0.0
+    runnable_s: float = 0.0
+    """Runnable threads, times seconds."""
+    lag_s: float = 0.0
+
+
+@dataclass(slots=True)
+class _Openings:
+    """How fast the worlds of one run open."""
+
+    count: int = 0
+    seconds: float = 0.0
+    fastest_s: float = math.inf
+
+
+_Judged = tuple[Waits, str]
+"""What was judged; of worlds, of which run."""
 
 
 @dataclass(slots=True)
@@ -161,12 +202,23 @@ class Admission:
     reason: Waits = Waits.PACE
     """Why the limit is not larger, apart from the ceiling and the caps."""
     counts_grading: bool = False
-    """True once the judge has refused: rollouts that are graded then take places too."""
+    """True while the judge refuses: rollouts that are graded then take places too."""
     num_changes: int = 0
     """Changes by growing, cutting and returning; a turn that began before the last one says nothing about the limit now."""
     _size: int = field(init=False)
     _caps: dict[Waits, int] = field(init=False, default_factory=dict[Waits, int])
-    _seen: _Seen = field(init=False, default_factory=_Seen)
+    _model: _Share = field(init=False, default_factory=_Share)
+    _judge: _Share = field(init=False, default_factory=_Share)
+    _turns: _FreshTurns = field(init=False, default_factory=_FreshTurns)
+    _machine: _Machine = field(init=False, default_factory=_Machine)
+    _openings: defaultdict[str, _Openings] = field(init=False, default_factory=lambda: defaultdict(_Openings))
+    _levels: dict[_Judged, _Level] = field(init=False, default_factory=dict[_Judged, _Level])
+    """How short each thing is at this limit, as far as it was judged."""
+    _judged_s: dict[_Judged, float] = field(init=False, default_factory=dict[_Judged, float])
+    """When each thing was judged last, at any limit."""
+    _now_s: float = field(init=False, default=0.0)
+    _judge_short_s: float = field(init=False, default=0.0)
+    """When the judge was short last."""
     _good: int | None = field(init=False, default=None)
     """The largest limit at which nothing was short since the last cut."""
     _bad: int | None = field(init=False, default=None)
@@ -176,9 +228,8 @@ class Admission:
     _patience: int = field(init=False, default=1)
     _clean: int = field(init=False, default=0)
     """Good looks at this limit."""
-    _most_free: int = field(init=False, default=0)
-    _bytes_each: float = field(init=False, default=_LEAST_BYTES)
-    _fastest_open_s: float = field(init=False, default=math.inf)
+    _memory: RolloutMemory = field(init=False, default_factory=RolloutMemory)
+    _cache_used: float | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         """Start small."""
@@ -207,87 +258,137 @@ class Admission:
         self.floor = min(self.floor, ceiling)
         self._size = min(self._size, ceiling)
 
+    def admits(self, running: int, grading: int) -> bool:
+        """Whether one more may start."""
+        if running == 0:
+            return True
+        return running < self.limit and not (self.counts_grading and running + grading >= max(self.floor, self._size))
+
     def look(self, signals: Signals) -> None:
         """Decide again. Signals are those since the last look."""
-        self._learn(signals)
+        self._now_s += signals.seconds
         self._caps = self._find_caps(signals)
-        self._seen.add(signals)
-        taken = signals.running + (signals.grading if self.counts_grading else 0)
-        if taken > self._size:  # the last cut has not taken effect
-            self._seen = _Seen()
+        if self.counts_grading and self._now_s - self._judge_short_s >= _CLEAN_S:
+            self.counts_grading = False
+        if signals.running > self._size:  # the last cut has not taken effect
+            self._begin_again()
+            self._model, self._judge = _Share(), _Share()
             return
-        level, reason = max(self._shortages(signals), default=(_Level.NONE, self.reason), key=lambda each: each[0])
+        self._judge_requests(signals)
+        self._judge_servers(signals)
+        self._judge_openings(signals)
+        self._judge_machine(signals)
+        self._turns.count += signals.fresh_turns
+        self._turns.seconds += signals.fresh_s
+        self._turns.tokens += signals.fresh_tokens
+        level, reason = max(self._shortages(), default=(_Level.NONE, self.reason), key=lambda each: each[0])
         if level is _Level.CUT:
-            self._cut(taken, reason, signals)
-        elif self._seen.fresh_turns >= max(LEAST_TURNS, self._size // 2):
+            self._cut(reason, signals)
+        elif self._turns.count >= max(LEAST_TURNS, self._size // 2) and self._is_settled(signals):
             if level is _Level.KEEP:
                 self.reason, self._clean = reason, 0
             elif signals.waiting and self.limit == self._size:
                 self._go_on()
-            self._seen = _Seen()
+            self._turns = _FreshTurns()
 
     # -- what is short ---------------------------------------------------------------------------------------------------
 
-    def _shortages(self, signals: Signals) -> list[tuple[_Level, Waits]]:
-        """How short each thing is, as far as enough was seen of it."""
-        seen = self._seen
-        found = [
-            (_share_level(seen.refused, seen.turns), Waits.MODEL),
-            (_share_level(seen.judge_refused, seen.graded), Waits.JUDGE),
-        ]
+    def _shortages(self) -> list[tuple[_Level, Waits]]:
+        """How short each thing is, as far as it was judged and that is not old."""
+        return [(level, key[0]) for key, level in self._levels.items() if self._now_s - self._judged_s[key] < _OLD_S]
+
+    def _is_settled(self, signals: Signals) -> bool:
+        """Whether what is said of the machine and the servers was judged at this limit."""
+        known = {key for key, at in self._judged_s.items() if key[0] in _SERVERS and self._now_s - at < _OLD_S}
+        if _says_machine(signals):
+            known.add((Waits.LOOP, ""))
+        return known <= self._levels.keys()
+
+    def _note(self, level: _Level, reason: Waits, of: str = "") -> None:
+        self._levels[reason, of] = level
+        self._judged_s[reason, of] = self._now_s
+
+    def _judge_requests(self, signals: Signals) -> None:
+        enough = max(_LEAST_EVENTS, self._size // 2)
+        self._model.add(signals.turns, signals.refused)
+        level = _share_level(self._model, 0.02, 0.1)
+        if level is _Level.CUT or self._model.count >= enough:
+            self._note(level, Waits.MODEL)
+            self._model = _Share()
+        if self.counts_grading and signals.running + signals.grading > self._size:  # the last cut has not taken effect there
+            self._judge = _Share()
+            self._judge_short_s = self._now_s if signals.judge_refused else self._judge_short_s
+            return
+        self._judge.add(signals.graded, signals.judge_refused)
+        level = _share_level(self._judge, _JUDGE_KEEP, _JUDGE_CUT)
+        if level is _Level.CUT or self._judge.count >= enough:
+            self._note(level, Waits.JUDGE)
+            self._judge = _Share()
+        if level is not _Level.NONE:
+            self._judge_short_s = self._now_s
+
+    def _judge_servers(self, signals: Signals) -> None:
         if signals.queued is not None:
-            found.append((_level(signals.queued, 1, max(2, signals.running / 4)), Waits.QUEUE))
+            self._note(_level(signals.queued, 1, max(2, signals.running / 4)), Waits.QUEUE)
         if signals.cache_used is not None:
-            found.append((_level(signals.cache_used, 0.8, 0.95), Waits.CACHE))
-        if seen.opened >= _LEAST_EVENTS and seen.open_s / seen.opened >= _SLOW_OPENING_S:
-            found.append((_level(seen.open_s / seen.opened / self._fastest_open_s, 3, 8), Waits.SANDBOX))
-        if seen.seconds >= _SETTLE_S:
-            if signals.sandboxed and signals.runnable is not None:
-                found.append((_level(seen.runnable_s / seen.seconds / signals.cpus, 4, 12), Waits.CPU))
-            if signals.lag_s is not None:
-                found.append((_level(signals.lag_s, 0.5, 2.0), Waits.LOOP))
-            if signals.memory_stall is not None:
-                found.append((_level(signals.memory_stall, 0.05, 0.2), Waits.MEMORY))
-        return found
+            self._note(_level(signals.cache_used, 0.8, 0.95), Waits.CACHE)
+
+    def _judge_openings(self, signals: Signals) -> None:
+        for name, opened in signals.opened.items():
+            seen = self._openings[name]
+            seen.count += opened.count
+            seen.seconds += opened.seconds
+            if seen.count >= _LEAST_EVENTS:
+                mean_s = seen.seconds / seen.count
+                seen.fastest_s = min(seen.fastest_s, max(1e-6, mean_s))
+                is_slow = mean_s >= _SLOW_OPENING_S
+                self._note(_level(mean_s / seen.fastest_s, 3, 8) if is_slow else _Level.NONE, Waits.SANDBOX, name)
+                seen.count, seen.seconds = 0, 0.0
+
+    def _judge_machine(self, signals: Signals) -> None:
+        seen = self._machine
+        seen.seconds += signals.seconds
+        seen.runnable_s += (signals.runnable or 0.0) * signals.seconds
+        seen.lag_s = max(seen.lag_s, signals.lag_s or 0.0)
+        if seen.seconds < _SETTLE_S or not _says_machine(signals):
+            return
+        self._note(_level(seen.lag_s, 0.5, 2.0), Waits.LOOP)
+        if signals.memory_stall is not None:
+            self._note(_level(signals.memory_stall, 0.05, 0.2), Waits.MEMORY)
+        if signals.sandboxed and signals.runnable is not None and self._size >= 2 * signals.cpus:  # fewer leave processors idle
+            self._note(_level(seen.runnable_s / seen.seconds / signals.cpus, 4, 12), Waits.CPU)
+        self._machine = _Machine()
 
     def _find_caps(self, signals: Signals) -> dict[Waits, int]:
         """How many there is room for, where that can be counted: those in flight will take what others took."""
         caps: dict[Waits, int] = {}
+        running, opening, seconds = signals.running, signals.opening, signals.seconds
         if signals.free_bytes is not None:
-            each = self._bytes_each
-            free = min(signals.free_bytes - each * signals.opening, self._most_free - each * signals.running)
-            caps[Waits.MEMORY] = signals.running + math.floor((free - _MEMORY_RESERVE * signals.total_bytes) / each)
-        if signals.cache_tokens is not None and signals.cache_each:
+            self._memory.learn(settled=running - opening, free=signals.free_bytes, seconds=seconds)
+            caps[Waits.MEMORY] = self._memory.room(
+                running=running, opening=opening, free=signals.free_bytes, total=signals.total_bytes, seconds=seconds
+            )
+        self._cache_used = signals.cache_used if signals.cache_used is not None else self._cache_used
+        is_low = self._cache_used is not None and self._cache_used < _CACHE_LOW
+        if signals.cache_tokens is not None and signals.cache_each and not is_low:
             free = _CACHE_SHARE * signals.cache_tokens - signals.cache_forecast
-            caps[Waits.CACHE] = signals.running + math.floor(free / signals.cache_each)
+            caps[Waits.CACHE] = running + math.floor(free / signals.cache_each)
         return caps
-
-    def _learn(self, signals: Signals) -> None:
-        """What a rollout needs of this machine."""
-        if signals.opened >= _LEAST_SETTLED:
-            self._fastest_open_s = min(self._fastest_open_s, max(1e-6, signals.open_s / signals.opened))
-        if signals.free_bytes is None:
-            return
-        self._most_free = max(self._most_free, signals.free_bytes)
-        settled = signals.running - signals.opening
-        if settled >= _LEAST_SETTLED:
-            each = max(_LEAST_BYTES, (self._most_free - signals.free_bytes) / settled)
-            weight = 1.0 if each > self._bytes_each else _FORGET  # too little is dangerous, too much only slow
-            self._bytes_each += weight * (each - self._bytes_each)
 
     # -- what is done about it -------------------------------------------------------------------------------------------
 
-    def _cut(self, taken: int, reason: Waits, signals: Signals) -> None:
+    def _cut(self, reason: Waits, signals: Signals) -> None:
         """Something is short."""
+        taken = signals.running + (signals.grading if reason is Waits.JUDGE and self.counts_grading else 0)
+        self.counts_grading = self.counts_grading or reason is Waits.JUDGE
         least = 2 * signals.cpus if reason is Waits.CPU else self.floor  # fewer would leave processors idle
         wanted = self._good if self._good is not None and self._good < taken else math.floor(_CUT * taken)
-        self.counts_grading = self.counts_grading or reason is Waits.JUDGE
         self._slow_down(min(self._size, max(self.floor, least, wanted)), short_at=taken, reason=reason)
         self._good = None
 
     def _go_on(self) -> None:
         """Nothing is short: grow, unless growing has gained nothing, or it is too early for the next step."""
-        size, flow = self._size, self._seen.flow
+        size, flow = self._size, self._turns.flow
         if flow is not None:
             whole = size * flow
             if self._base is None or size <= self._base[0]:
@@ -321,17 +422,27 @@ class Admission:
         self._change(size)
 
     def _change(self, size: int) -> None:
-        self._clean, self._seen = 0, _Seen()
+        self._clean = 0
+        self._begin_again()
         self.num_changes += size != self._size
         self._size = size
+
+    def _begin_again(self) -> None:
+        """What was judged, and what was said of the machine, says nothing about the limit now."""
+        self._turns, self._machine = _FreshTurns(), _Machine()
+        self._levels.clear()
 
 
 def _level(value: float, keep: float, cut: float) -> _Level:
     return _Level.CUT if value >= cut else _Level.KEEP if value >= keep else _Level.NONE
 
 
-def _share_level(refused: int, answered: int) -> _Level:
+def _share_level(seen: _Share, keep: float, cut: float) -> _Level:
     """How short something is of which requests were refused."""
-    if refused < 2 or refused + answered < _LEAST_EVENTS:
+    if seen.refused < 2 or seen.count < _LEAST_EVENTS:
         return _Level.NONE
-    return _level(refused / (refused + answered), 0.02, 0.1)
+    return _level(seen.refused / seen.count, keep, cut)
+
+
+def _says_machine(signals: Signals) -> bool:
+    return signals.lag_s is not None or signals.memory_stall is not None or (signals.sandboxed and signals.runnable is not None)

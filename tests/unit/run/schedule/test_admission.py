@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandlot.run.schedule.admission import FIRST, Admission, Signals
+from sandlot.run.schedule.admission import FIRST, Admission, Opened, Signals
 from sandlot.run.schedule.job import Waits
 
 GIB = 1 << 30
@@ -30,8 +30,7 @@ ANYTHING = st.builds(
     graded=st.integers(0, 100),
     judge_refused=st.integers(0, 100),
     opening=st.integers(0, 5000),
-    opened=st.integers(0, 5000),
-    open_s=st.floats(0, 1e6),
+    opened=st.dictionaries(st.sampled_from("ab"), st.builds(Opened, st.integers(0, 5000), st.floats(0, 1e6))),
     sandboxed=st.booleans(),
     cpus=st.integers(1, 256),
     runnable=st.none() | st.floats(0, 1e5),
@@ -208,12 +207,110 @@ def test_whatever_is_short_cuts_the_limit_and_is_named(reason, seen):
 
 
 def test_worlds_that_open_eight_times_slower_than_at_first_cut_the_limit():
-    plant = Plant(Admission(64), lambda running: {**quiet(running), "opened": 8, "open_s": 8 * 0.2})
+    plant = Plant(Admission(64), lambda running: {**quiet(running), "opened": {"r": Opened(8, 8 * 0.2)}})
     plant.looks(10)
     assert plant.admission.limit == 64
-    plant.seen = lambda running: {**quiet(running), "opened": 8, "open_s": 8 * 2.0}
+    plant.seen = lambda running: {**quiet(running), "opened": {"r": Opened(8, 8 * 2.0)}}
     assert plant.looks(1)[0] < 64
     assert plant.admission.binding is Waits.SANDBOX
+
+
+LOOK_S = 0.25
+"""As often as a run is looked at."""
+
+
+def often(running: int) -> dict:
+    """What is seen in a quarter of a second of a run whose turns are short, on a machine that says how it is."""
+    return {**quiet(running), "seconds": LOOK_S, "sandboxed": True, "cpus": 2, "runnable": 1.0, "lag_s": 0.0, "memory_stall": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("reason", "seen"),
+    [(Waits.CPU, {"runnable": 5000.0}), (Waits.LOOP, {"lag_s": 30.0}), (Waits.MEMORY, {"memory_stall": 0.9})],
+)
+def test_what_the_machine_says_is_judged_however_many_turns_are_answered(reason, seen):
+    plant = Plant(Admission(512), lambda running: {**often(running), **(seen if running >= 64 else {})})
+    limits = plant.looks(800)
+    assert plant.admission.reason is reason
+    assert max(limits) <= 72, "it is short from 64 on, and is seen to be before it grows on"
+    assert min(limits[400:]) >= 32
+
+
+def test_where_the_machine_says_how_it_is_the_limit_grows_when_that_was_seen_at_this_limit():
+    plant = Plant(Admission(512), often)
+    limits = plant.looks(140)
+    assert [limits[20 * number - 2 : 20 * number] for number in range(1, 5)] == [[4, 8], [8, 16], [16, 32], [32, 64]]
+    assert plant.admission.limit == 512
+
+
+def test_a_busy_processor_never_keeps_the_limit_below_two_rollouts_for_each():
+    plant = Plant(Admission(512), lambda running: {**often(running), "cpus": 64, "runnable": 64 * 20.0})
+    plant.looks(2000)
+    assert (plant.admission.limit, plant.admission.binding) == (128, Waits.CPU)
+
+
+def test_slow_openings_are_seen_a_few_at_a_time_while_turns_are_answered():
+    opened_s = [0.2] * 3 + [60.0] * 400
+    plant = Plant(Admission(512), lambda running: {**quiet(running), "opened": {"r": Opened(6, 6 * opened_s.pop(0))}})
+    plant.looks(400)
+    assert plant.admission.limit < FIRST
+    assert plant.admission.binding is Waits.SANDBOX
+
+
+def test_worlds_of_one_run_are_not_compared_with_those_of_another():
+    opened = {"fast": Opened(3, 3 * 0.001), "slow": Opened(3, 3 * 2.0)}
+    plant = Plant(Admission(512), lambda running: {**quiet(running), "opened": opened})
+    plant.looks(100)
+    assert plant.admission.limit == 512
+
+
+def test_slow_openings_that_were_seen_long_ago_keep_nothing():
+    seen = {"opened": {"r": Opened(8, 8 * 0.5)}}
+    plant = Plant(Admission(512), lambda running: {**quiet(running), **seen})
+    plant.look()
+    seen["opened"] = {"r": Opened(8, 8 * 2.0)}
+    plant.look()
+    before = plant.admission.limit
+    seen.clear()
+    assert plant.looks(25)[-1] == before
+    plant.looks(40)
+    assert plant.admission.limit == 512
+
+
+def test_a_queue_that_was_read_at_another_limit_is_read_again_before_it_grows():
+    readings = [0, None, None, None, 0]
+    plant = Plant(Admission(512), lambda running: {**quiet(running), "queued": readings.pop(0)})
+    assert plant.looks(5) == [8, 8, 8, 8, 16]
+
+
+def test_a_judge_of_many_requests_that_refuses_a_few_is_not_short():
+    plant = Plant(Admission(64), lambda running: {**quiet(running), "graded": 5, "judge_refused": 1})  # of fifty requests
+    plant.looks(100)
+    assert (plant.admission.limit, plant.admission.counts_grading) == (64, False)
+
+
+def test_a_judge_that_has_not_refused_for_a_minute_is_no_longer_short():
+    plant = Plant(Admission(64), quiet)
+    plant.looks(10)
+    plant.admission.look(replace(CALM, running=64, graded=1, judge_refused=20))
+    assert plant.admission.counts_grading
+    plant.seen = lambda running: {**quiet(running), "graded": 9}
+    plant.looks(59)
+    assert plant.admission.counts_grading
+    plant.looks(2)
+    assert not plant.admission.counts_grading
+
+
+def test_rollouts_that_are_graded_take_places_but_no_memory_and_with_none_in_flight_one_starts():
+    admission = Admission(64)
+    admission._size = 64
+    admission.counts_grading = True
+    admission.look(replace(CALM, running=0, free_bytes=40 << 20))  # for ten
+    assert (admission.limit, admission.binding) == (10, Waits.MEMORY)
+    assert admission.admits(running=9, grading=54)
+    assert not admission.admits(running=9, grading=55)
+    assert not admission.admits(running=10, grading=0)
+    assert admission.admits(running=0, grading=1000)
 
 
 def test_when_the_judge_refuses_rollouts_that_are_graded_take_places():
@@ -273,6 +370,18 @@ def test_the_cache_allows_as_many_more_as_fit_one_by_one(running, each, budget):
         assert admission.limit == max(1, running + counted_one_by_one(room, each))
     else:
         assert admission.limit <= max(1, running), "the contexts that run already fill it"
+
+
+def test_a_forecast_does_not_bind_while_little_of_the_cache_is_in_use():
+    admission = Admission(512)
+    admission._size = 512
+    seen = replace(CALM, running=20, cache_tokens=100_000, cache_forecast=20 * 9000, cache_each=9000)  # most of it is shared
+    admission.look(replace(seen, cache_used=0.05))
+    admission.look(seen)
+    assert admission.limit == 512
+    admission.look(replace(seen, cache_used=0.6))
+    assert admission.limit < 20
+    assert admission.binding is Waits.CACHE
 
 
 def test_memory_that_runs_out_stops_starts_at_once_and_gives_way_when_it_is_back():
