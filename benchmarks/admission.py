@@ -2,9 +2,9 @@
 
     make bench NAME=admission
 
-Two endpoints, each good for 16 requests at once: one answers more slowly beyond that, so that its throughput falls, and one refuses.
-The bound is all answers at the rate of 16 at once. Wall-clock is the point, and the loop is mostly idle. Every run is taken to its
-end, and every rollout must be there with full marks.
+Two endpoints, each good for 16 requests at once: one answers more slowly beyond that, so that its throughput falls, and one
+refuses. The bound is all answers at the rate of 16 at once. Wall-clock is the point, and the loop is mostly idle. Every run is
+taken to its end, and every rollout must be there with full marks.
 """
 
 import sys
