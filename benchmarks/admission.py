@@ -2,14 +2,15 @@
 
     make bench NAME=admission
 
-Two endpoints, each good for 16 requests at once: one answers more slowly beyond that, so that its throughput falls, and one refuses.
-The bound is all answers at the rate of 16 at once. Wall-clock is the point, and the loop is mostly idle. Every run is taken to its
-end, and every rollout must be there with full marks.
+Two endpoints, each good for 16 requests at once: one answers more slowly beyond that, so that its throughput falls, and one
+refuses. The bound is all answers at the rate of 16 at once. Wall-clock is the point, and the loop is mostly idle. Every run is
+taken to its end, and every rollout must be there with full marks.
 """
 
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -65,7 +66,7 @@ async def measured(*, small: bool) -> Report:
     return Report(NAME, {"seconds": seconds, "refused": retries, "bound": least}, {}, ratios, rows)
 
 
-def _others(found):
+def _others(found: Mapping[str, float]) -> dict[str, float]:
     return {way: value for way, value in found.items() if way != "adapt"}
 
 

@@ -3,7 +3,8 @@
 It does the sum in the last user message (`17 + 25`, `-`, `*`), so that every framework has right answers to grade. With
 `--tool-turns N` it calls the first tool it is offered for N turns and then answers. Each reply waits `--latency` seconds, drawn
 evenly from plus or minus half. With `--knee N` a reply takes longer if more than N are under way, so that fewer are answered in a
-second; with `--most N` more than N are refused (429). It is a process of its own: its CPU is reported by `/stats` and charged to nobody.
+second; with `--most N` more than N are refused (429). It is a process of its own: its CPU is reported by `/stats` and charged to
+nobody.
 """
 
 import argparse

@@ -68,11 +68,11 @@ async def test_against_a_model_that_refuses_beyond_a_number_the_limit_settles_ne
 @pytest.mark.timeout(60)
 async def test_where_nothing_is_short_the_limit_reaches_what_the_user_allows(tmp_path):
     events: list[RunEvent] = []
-    async with FakeEndpoint(then=note_writer, latency_s=0.05) as endpoint:
-        run = await run_config(config(endpoint, 400, at_once=32), runs=tmp_path, sink=events.append)
-        assert endpoint.most_at_once <= 32
-    require_each_once(run, 400)
-    assert limits_of(events)[-1] == 32
+    async with FakeEndpoint(then=note_writer, latency_s=0.8) as endpoint:  # so slow that this process is not what is short
+        run = await run_config(config(endpoint, 80, at_once=24), runs=tmp_path, sink=events.append)
+        assert endpoint.most_at_once <= 24
+    require_each_once(run, 80)
+    assert limits_of(events)[-1] == 24
 
 
 # -- the judge ---------------------------------------------------------------------------------------------------------
