@@ -15,7 +15,7 @@ class HostReading:
     """The machine at one moment."""
 
     cpus: int = 1
-    """Processors that this process may use."""
+    """Processors of the machine, whichever of them this process may use: threads are counted on all of them."""
     runnable: float | None = None
     """Threads that run or wait for a processor."""
     free_bytes: int | None = None
@@ -34,7 +34,7 @@ def read_host(proc: Path = Path("/proc"), cgroups: Path = Path("/sys/fs/cgroup")
             total = min(total or limit, limit)
             free = limit - used if free is None else min(free, limit - used)  # an outer group may be fuller than ours
     return HostReading(
-        cpus=len(os.sched_getaffinity(0)),
+        cpus=os.cpu_count() or 1,
         runnable=_runnable(proc),
         free_bytes=None if free is None else max(0, free),
         total_bytes=total,

@@ -28,10 +28,19 @@ def machine(root: Path, **more: str) -> Path:
 
 def test_this_machine_has_processors_and_memory():
     found = read_host()
-    assert found.cpus == len(os.sched_getaffinity(0))
+    assert found.cpus == os.cpu_count()
     assert found.free_bytes is not None
     assert 0 < found.free_bytes <= found.total_bytes
     assert found.runnable is not None
+
+
+def test_threads_of_the_whole_machine_are_divided_by_the_processors_of_the_whole_machine(tmp_path):
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    try:
+        assert read_host(machine(tmp_path), tmp_path).cpus == os.cpu_count()
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def test_memory_and_threads_are_those_of_the_machine_if_no_group_limits_them(tmp_path):
