@@ -209,9 +209,7 @@ class RunMetrics:
                 self._paused.set(event.paused, event.run)
             case AdmissionChanged():
                 self._limit.set(event.limit, event.run)
-                before = self._reasons.get(event.run)
-                if before is not None:
-                    self._bound.set(0, event.run, before)
+                self._end_reason(event.run)
                 self._bound.set(1, event.run, event.reason)
                 self._reasons[event.run] = event.reason
             case RolloutsRequeued():
@@ -219,6 +217,8 @@ class RunMetrics:
             case RunEnded():
                 self._open.pop(event.run, None)  # what was cancelled never ends
                 self._ungraded.pop(event.run, None)
+                if self._end_reason(event.run):
+                    self._limit.set(0, event.run)
                 how = "bad" if event.tripped else "stopped" if event.stopped else "complete"
                 self._runs_ended.add(1, how)
             case CalibrationWave():
@@ -230,6 +230,13 @@ class RunMetrics:
                 self._sinks_failed.add(1)
             case _:
                 self._count_training(event)
+
+    def _end_reason(self, run: str) -> bool:
+        """Why the limit of a run is not larger is no longer true; False if it had none."""
+        reason = self._reasons.pop(run, None)
+        if reason is not None:
+            self._bound.set(0, run, reason)
+        return reason is not None
 
     def _count_training(self, event: RunEvent) -> None:
         match event:

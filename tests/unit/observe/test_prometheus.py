@@ -71,6 +71,14 @@ def test_the_limit_and_its_reason_worlds_and_retries_of_the_judge_are_counted() 
     assert (got["sandlot_world_open_duration_seconds_count"], got["sandlot_judge_retries_total"]) == (1, 1)
 
 
+def test_a_run_that_has_ended_is_bound_by_nothing() -> None:
+    metrics = RunMetrics()
+    metrics.receive(AdmissionChanged(run="r", limit=8, at_once=64, reason="model", in_flight=4))
+    metrics.receive(RunEnded(run="r"))
+    got = values_of(metrics)
+    assert (got['sandlot_rollouts_limit{run="r"}'], got['sandlot_rollouts_bound{run="r",reason="model"}']) == (0, 0)
+
+
 def test_a_real_run_is_counted(tmp_path: Path) -> None:
     metrics = RunMetrics()
     run = sandlot.run(NOTES, "scripted:golden", rollouts=16, runs=tmp_path, sink=metrics.receive)
