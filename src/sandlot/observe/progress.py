@@ -34,7 +34,7 @@ class RolloutProgress:
 
     def set_limit(self, event: AdmissionChanged) -> None:
         """Another number may be in flight."""
-        self.limit = f"{event.in_flight} in flight, at most {event.limit} ({event.reason})"
+        self.limit = f"at most {event.limit} in flight ({event.reason})"
 
     def add_turn(self, event: TurnTaken) -> None:
         """Count a turn, if the model has several servers."""
