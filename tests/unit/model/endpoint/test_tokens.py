@@ -179,7 +179,7 @@ def test_a_name_shows_no_secret():
 
 async def test_the_load_of_a_server_is_what_its_metrics_say_through_every_wrapper_and_unknown_without_them():
     async with FakeEngine(ScriptedTokens("ok")) as engine, opened(engine) as model:
-        assert await model.load() == ServerLoad()
+        assert await model.server_load() == ServerLoad()
         engine.metrics = "vllm:num_requests_waiting 3\nvllm:kv_cache_usage_perc 0.5\n"
         ask = load_of(capped_tokens(model, Spend(SpendCaps())))
         assert ask is not None

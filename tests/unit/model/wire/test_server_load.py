@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandlot.model.wire.server_load import ServerLoad, add_loads, parse_load
+from sandlot.model.wire.server_load import ServerLoad, add_loads, load_of, parse_load
 
 VLLM = """# HELP vllm:num_requests_waiting Number of requests waiting to be processed.
 # TYPE vllm:num_requests_waiting gauge
@@ -24,6 +24,14 @@ def test_each_kind_of_server_is_read():
     assert parse_load(VLLM, "vllm") == ServerLoad(queued=7, cache_used=0.5, cache_tokens=16_000)
     assert parse_load(SGLANG, "sglang") == ServerLoad(queued=2, cache_used=0.75, cache_tokens=4096)
     assert parse_load(OWN, "sandlot", 800) == ServerLoad(queued=5, cache_used=0.4, cache_tokens=800)
+
+
+def test_a_plug_in_s_own_way_to_load_something_is_not_called():
+    class Plugin:
+        def load(self) -> None:
+            raise AssertionError("this loads the model")
+
+    assert load_of(Plugin()) is None
 
 
 def test_an_older_name_is_known_too():
