@@ -128,7 +128,7 @@ env = Environment("hungry", image="host", limits=Limits(turns=4))
 
 @env.tasks
 def tasks(rng):
-    for number in range(16):
+    for number in range(48):
         yield Task(f"t{number}", prompt="Fill it.")
 
 @env.solution
@@ -211,7 +211,7 @@ async def test_sandboxes_that_would_not_all_fit_in_memory_start_as_there_is_room
         line = ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh", *words]
         await anyio.run_process(line, cwd=tmp_path, stdin=subprocess.DEVNULL, env=environ())
     run = Run(tmp_path / "run")
-    assert len(run) == 16
+    assert len(run) == 48
     assert {row.score for row in run.rows} == {1.0}
     changes = [event for event in EventReader(run.path) if isinstance(event, AdmissionChanged)]
     assert "memory" in {event.reason for event in changes}
