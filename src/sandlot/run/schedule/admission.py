@@ -42,6 +42,8 @@ _LONGEST_PATIENCE = 32
 """Looks with enough turns and nothing short that a step waits for."""
 _SETTLE_S = 5.0
 """What is said about the machine is averaged over this long, from the last change on."""
+_STEADY_S = 10.0
+"""What is said of the last five or ten seconds, the lag of the loop and time lost for memory, cuts when the limit is so old."""
 _OLD_S = 30.0
 """What was judged so long ago counts no more."""
 _CLEAN_S = 60.0
@@ -177,7 +179,6 @@ class _Machine:
     seconds: float = 0.0
     runnable_s: float = 0.0
     """Runnable threads, times seconds."""
-    lag_s: float = 0.0
 
 
 @dataclass(slots=True)
@@ -217,6 +218,8 @@ class Admission:
     _judged_s: dict[_Judged, float] = field(init=False, default_factory=dict[_Judged, float])
     """When each thing was judged last, at any limit."""
     _now_s: float = field(init=False, default=0.0)
+    _steady_s: float = field(init=False, default=0.0)
+    """Since the limit changed last and that has taken effect."""
     _judge_short_s: float = field(init=False, default=0.0)
     """When the judge was short last."""
     _good: int | None = field(init=False, default=None)
@@ -349,12 +352,13 @@ class Admission:
         seen = self._machine
         seen.seconds += signals.seconds
         seen.runnable_s += (signals.runnable or 0.0) * signals.seconds
-        seen.lag_s = max(seen.lag_s, signals.lag_s or 0.0)
+        self._steady_s += signals.seconds
         if seen.seconds < _SETTLE_S or not _says_machine(signals):
             return
-        self._note(_level(seen.lag_s, 0.5, 2.0), Waits.LOOP)
+        most = _Level.CUT if self._steady_s >= _STEADY_S else _Level.KEEP
+        self._note(min(most, _level(signals.lag_s or 0.0, 0.5, 2.0)), Waits.LOOP)
         if signals.memory_stall is not None:
-            self._note(_level(signals.memory_stall, 0.05, 0.2), Waits.MEMORY)
+            self._note(min(most, _level(signals.memory_stall, 0.05, 0.2)), Waits.MEMORY)
         if signals.sandboxed and signals.runnable is not None and self._size >= 2 * signals.cpus:  # fewer leave processors idle
             self._note(_level(seen.runnable_s / seen.seconds / signals.cpus, 4, 12), Waits.CPU)
         self._machine = _Machine()
@@ -406,7 +410,7 @@ class Admission:
         self._clean += 1
         step = max(1, size // 8)
         is_near = self._bad is not None and size + step > _NEAR * self._bad
-        if self._clean >= (self._patience if is_near else 1):
+        if size < self.ceiling and self._clean >= (self._patience if is_near else 1):
             is_far = self._bad is None or 2 * size <= _NEAR * self._bad
             self._change(min(self.ceiling, 2 * size if is_far else size + step))
 
@@ -429,7 +433,7 @@ class Admission:
 
     def _begin_again(self) -> None:
         """What was judged, and what was said of the machine, says nothing about the limit now."""
-        self._turns, self._machine = _FreshTurns(), _Machine()
+        self._turns, self._machine, self._steady_s = _FreshTurns(), _Machine(), 0.0
         self._levels.clear()
 
 

@@ -236,6 +236,19 @@ def test_what_the_machine_says_is_judged_however_many_turns_are_answered(reason,
     assert min(limits[400:]) >= 32
 
 
+def test_one_report_of_a_late_loop_cuts_once():
+    plant = Plant(Admission(64), often)
+    plant.looks(200)
+    assert plant.admission.limit == 64
+    plant.seen = lambda running: {**often(running), "lag_s": 3.0}  # until the next report, five seconds later
+    before = next(number for number in range(40) if plant.look() < 64)
+    assert before < 20
+    cut = plant.admission.limit
+    assert set(plant.looks(20)) == {cut}
+    plant.seen = often
+    assert min(plant.looks(100)) >= cut
+
+
 def test_where_the_machine_says_how_it_is_the_limit_grows_when_that_was_seen_at_this_limit():
     plant = Plant(Admission(512), often)
     limits = plant.looks(140)
