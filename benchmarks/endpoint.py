@@ -2,7 +2,9 @@
 
 It does the sum in the last user message (`17 + 25`, `-`, `*`), so that every framework has right answers to grade. With
 `--tool-turns N` it calls the first tool it is offered for N turns and then answers. Each reply waits `--latency` seconds, drawn
-evenly from plus or minus half. It is a process of its own: its CPU is reported by `/stats` and charged to nobody.
+evenly from plus or minus half. With `--knee N` a reply takes longer if more than N are under way, so that fewer are answered in a
+second; with `--most N` more than N are refused (429). It is a process of its own: its CPU is reported by `/stats` and charged to
+nobody.
 """
 
 import argparse
@@ -35,7 +37,10 @@ class Endpoint:
     latency_s: float
     tool_turns: int
     arguments: str
+    knee: int = 0
+    most: int = 0
     requests: int = 0
+    refused: int = 0
     waiting: int = 0
     most_waiting: int = 0
     first_s: float = 0.0
@@ -49,7 +54,8 @@ class Endpoint:
         self.most_waiting = max(self.most_waiting, self.waiting)
         try:
             if self.latency_s:
-                await asyncio.sleep(self.latency_s * self.rng.uniform(0.5, 1.5))
+                crowd = max(1.0, self.waiting / self.knee) ** 1.5 if self.knee else 1.0
+                await asyncio.sleep(self.latency_s * crowd * self.rng.uniform(0.5, 1.5))
         finally:
             self.waiting -= 1
             self.last_s = time.time()
@@ -59,6 +65,7 @@ class Endpoint:
         used = resource.getrusage(resource.RUSAGE_SELF)
         return {
             "requests": self.requests,
+            "refused": self.refused,
             "most_waiting": self.most_waiting,
             "from_s": self.first_s,
             "until_s": self.last_s,
@@ -120,6 +127,9 @@ async def serve(endpoint: Endpoint) -> None:
 
     async def chat(request: web.Request) -> web.Response:
         body = json.loads(await request.read())
+        if endpoint.most and endpoint.waiting >= endpoint.most:
+            endpoint.refused += 1
+            return web.json_response({"error": {"message": "too many requests at once"}}, status=429)
         whole = await endpoint.reply_after_a_while(body)
         if body.get("stream"):
             return web.Response(body=as_events(whole), content_type="text/event-stream")
@@ -154,9 +164,12 @@ class Running:
 
 
 @contextmanager
-def running(*, latency_s: float = 0.0, tool_turns: int = 0, arguments: str = "{}") -> Iterator[Running]:
+def running(
+    *, latency_s: float = 0.0, tool_turns: int = 0, arguments: str = "{}", knee: int = 0, most: int = 0
+) -> Iterator[Running]:
     """Start one, and give its base URL; it ends with the context, or with this process."""
     flags = ["--latency", str(latency_s), "--tool-turns", str(tool_turns), "--arguments", arguments]
+    flags += ["--knee", str(knee), "--most", str(most)]
     argv = [sys.executable, str(Path(__file__)), *flags]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=plain_environment()) as process:
         assert process.stdin is not None
@@ -172,9 +185,11 @@ def main() -> None:
     parser.add_argument("--latency", type=float, default=0.0, help="mean seconds before each reply")
     parser.add_argument("--tool-turns", type=int, default=0, help="turns that call the first tool before the answer")
     parser.add_argument("--arguments", default="{}", help="JSON arguments of those calls")
+    parser.add_argument("--knee", type=int, default=0, help="replies under way beyond which each takes longer; 0 for none")
+    parser.add_argument("--most", type=int, default=0, help="replies under way beyond which requests are refused; 0 for none")
     flags = parser.parse_args()
     raise_open_files()
-    asyncio.run(serve(Endpoint(flags.latency, flags.tool_turns, flags.arguments)))
+    asyncio.run(serve(Endpoint(flags.latency, flags.tool_turns, flags.arguments, flags.knee, flags.most)))
 
 
 if __name__ == "__main__":

@@ -80,6 +80,7 @@ class FakeEndpoint:
         *,
         then: Answer | Reaction | None = None,
         latency_s: float = 0.0,
+        refuse_above: int | None = None,
         keep: bool = True,
         listing: Answer | None = None,
     ):
@@ -89,6 +90,9 @@ class FakeEndpoint:
         self.num_listed = 0
         self.then = says("ok") if then is None else then
         self.latency_s = latency_s
+        self.refuse_above = refuse_above
+        """Requests beyond this many at once are answered with a 429 without delay."""
+        self.num_refused = 0
         self.keep = keep
         self.requests: list[Request] = []
         self.at_once = 0
@@ -125,6 +129,9 @@ class FakeEndpoint:
         if self.keep:
             self.requests.append(request)
         self.asked.set()
+        if self.refuse_above is not None and self.at_once >= self.refuse_above:
+            self.num_refused += 1
+            return await self._send(http, status(429))
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
         try:

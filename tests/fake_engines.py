@@ -38,12 +38,15 @@ class FakeEngine:
         self.port = port
         """0 for any; the one it got while it serves, so that another can take its place."""
         self.url = ""
+        self.metrics: str | None = None
+        """What `/metrics` says; None if there is no such path."""
 
     async def __aenter__(self):
         app = web.Application()
         app.router.add_get("/v1/models", self._models)
         app.router.add_post("/v1/completions", self._completions)
         app.router.add_post("/generate", self._generate)
+        app.router.add_get("/metrics", self._metrics)
         app.router.add_delete("/v1/sessions/{name}", self._release)
         if self.load is not None:
             app.router.add_post("/v1/load_lora_adapter", self._load)
@@ -57,6 +60,9 @@ class FakeEngine:
 
     async def __aexit__(self, *_):
         await self._runner.cleanup()
+
+    async def _metrics(self, http: web.Request) -> web.Response:
+        return web.Response(status=404) if self.metrics is None else web.Response(text=self.metrics)
 
     async def _models(self, http: web.Request) -> web.Response:
         self.num_listed += 1

@@ -6,6 +6,7 @@ Features are added through the parts, not as branches here. `record_outcome` is 
 import functools
 from collections.abc import AsyncGenerator, Generator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from typing import Literal
 
 import anyio
 import msgspec
@@ -25,7 +26,15 @@ from sandlot.env.grading import grade, load_evidence, rubric_for
 from sandlot.env.seats import SeatSession, open_seats, seat_scores
 from sandlot.env.session import WorldSession, open_session, world_seed
 from sandlot.grade.gather import cut_events
-from sandlot.observe.rollout_events import EmittingPolicy, emit_agent_ended, emit_call, emit_graded
+from sandlot.model.endpoint.retry import Retry, listen_for_retries
+from sandlot.observe.rollout_events import (
+    EmittingPolicy,
+    emit_agent_ended,
+    emit_call,
+    emit_graded,
+    emit_opened,
+    emit_retry,
+)
 from sandlot.wiring.parts import Grading, RolloutParts
 
 
@@ -36,14 +45,15 @@ async def run_rollout(parts: RolloutParts, task: Task, *, run: str, rollout: int
     accepted: bool = getattr(parts.policies, "takes_images", False)  # a policy of a plug-in need not say
     with record_outcome(trace), images_stored_in(blobs, accepted=accepted):
         async with _opened(parts, task, trace, blobs) as session:
-            trace.end = await _act(parts, task, session, trace)
+            with _emitted_retries(parts, trace, "agent"):
+                trace.end = await _act(parts, task, session, trace)
             with timed(trace.phases, "gather"):
                 trace.evidence = await session.gather(trace.answer)
                 trace.events += cut_events(trace.evidence, trace.num_turns) + await session.store_recordings()
         emit_agent_ended(parts.sink, trace)
         with timed(trace.phases, "waiting"):
             await parts.wait_for_grading()
-        with timed(trace.phases, "grade"):
+        with timed(trace.phases, "grade"), _emitted_retries(parts, trace, "judge"):
             trace.outcome = Scored(await grade_trace(parts.grading, task, trace, blobs))
         emit_graded(parts.sink, trace)
     return trace
@@ -76,10 +86,20 @@ async def _opened(parts: RolloutParts, task: Task, trace: Trace, blobs: Blobs) -
                     for_seats=True,
                 )
             )
+        emit_opened(parts.sink, trace)
         session.on_call = functools.partial(emit_call, parts.sink, trace)
         yield session
         with timed(trace.phases, "close"):
             await stack.aclose()
+
+
+def _emitted_retries(parts: RolloutParts, trace: Trace, by: Literal["agent", "judge"]) -> listen_for_retries:
+    """Emit every request to a model that is sent again inside the block."""
+
+    def note(retry: Retry) -> None:
+        emit_retry(parts.sink, trace, by, retry.kind, retry.wait_s)
+
+    return listen_for_retries(note)
 
 
 async def _act(parts: RolloutParts, task: Task, session: WorldSession, trace: Trace) -> End:

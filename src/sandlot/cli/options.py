@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, Protocol, TypeVar
 
+import msgspec
 import typer
 
 from sandlot.cli.completion import complete_environment, complete_model, complete_run
@@ -116,6 +117,10 @@ class RunOptions:
     ] = None
     sandbox: Sandbox = "native"
     at_once: Annotated[int, _Option("--at-once", help="Maximum number of rollouts in flight.")] = 64
+    adapt: Annotated[
+        bool,
+        _Option("--adapt", help="Find out how many rollouts in flight the model and the machine can take, up to --at-once."),
+    ] = False
     user: User = None
     judge: Judge = None
     rubric: Rubric = None
@@ -201,6 +206,7 @@ class RunOptions:
             image=self.image,
             sandbox=self.sandbox,
             at_once=self.at_once,
+            adapt=self.adapt or msgspec.UNSET,
             seed=seed,
             other_setting=self.other_setting,
             seats=seats_config(

@@ -11,6 +11,7 @@ A sink that raises is left out from then on, and the run goes on: `fan_out` logs
 import logging
 import time
 from collections.abc import Callable
+from typing import Literal
 
 import msgspec
 
@@ -64,6 +65,24 @@ class RolloutBegan(RolloutEvent, frozen=True, kw_only=True, tag="rollout_began")
 
     attempt: int = 1
     """1 for the first try; more after an infrastructure failure."""
+
+
+class WorldOpened(RolloutEvent, frozen=True, kw_only=True, tag="world_opened"):
+    """The world of a rollout is open, with its sandbox and its tools: the agent acts next."""
+
+    seconds: float
+    """Time that opening took, waiting included."""
+
+
+class ModelRetried(RolloutEvent, frozen=True, kw_only=True, tag="model_retry"):
+    """A request of this rollout was refused, failed or was late; it is sent again after a wait."""
+
+    by: Literal["agent", "judge"]
+    """Whose request: that of the agent or its user, or that of the judge."""
+    kind: str
+    """`rate_limit`, `server`, `timeout`, `connect`, ..."""
+    wait_s: float
+    """Seconds until it is sent again."""
 
 
 class TurnTaken(RolloutEvent, frozen=True, kw_only=True, tag="turn"):
@@ -151,6 +170,22 @@ class RunSteered(RunEvent, frozen=True, kw_only=True, tag="steered"):
     """True if no rollout starts from now on."""
     at_once: int
     """Rollouts that may be in flight from now on."""
+
+
+class AdmissionChanged(RunEvent, frozen=True, kw_only=True, tag="admission"):
+    """Another number of rollouts may be in flight, or for another reason; of runs that find it out (`--adapt`)."""
+
+    run: str
+    """Name of the run."""
+    limit: int
+    """Rollouts that may be in flight from now on."""
+    at_once: int
+    """The most that a person allows."""
+    reason: str
+    """Why it is not more: `limit`, `pace`, `model`, `queue`, `throughput`, `cache`, `judge`, `sandbox`, `cpu`, `memory` or
+    `loop`."""
+    in_flight: int
+    """Rollouts in flight."""
 
 
 class RolloutsRequeued(RunEvent, frozen=True, kw_only=True, tag="requeued"):
@@ -314,6 +349,8 @@ class SinkFailed(RunEvent, frozen=True, kw_only=True, tag="sink_failed"):
 AnyEvent = (
     RunBegan
     | RolloutBegan
+    | WorldOpened
+    | ModelRetried
     | TurnTaken
     | ToolCalled
     | AgentEnded
@@ -321,6 +358,7 @@ AnyEvent = (
     | RolloutEnded
     | RunEnded
     | RunSteered
+    | AdmissionChanged
     | RolloutsRequeued
     | TrainingBegan
     | StepLearned

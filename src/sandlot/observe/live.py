@@ -8,6 +8,7 @@ import msgspec
 from sandlot.core.stats.intervals import quantile
 from sandlot.core.text import one_line
 from sandlot.observe.events import (
+    AdmissionChanged,
     AgentEnded,
     EvaluationBegan,
     EvaluationEnded,
@@ -23,6 +24,7 @@ from sandlot.observe.events import (
     ToolCalled,
     TrainingBegan,
     TurnTaken,
+    WorldOpened,
 )
 from sandlot.observe.progress import RECENT
 
@@ -74,6 +76,10 @@ class RunNow(msgspec.Struct, frozen=True, kw_only=True):
 
     paused: bool = False
     """True if a person has paused it: no rollout starts."""
+    limit: int | None = None
+    """Rollouts that may be in flight, of a run that finds it out."""
+    bound: str = ""
+    """Why the limit is not larger."""
 
     per_second: float | None = None
     """Rollouts per second lately; None until two have finished."""
@@ -101,7 +107,7 @@ class _Flight:
     began: float
     attempt: int
     at: float
-    doing: str = "starts: sandbox, setup, first reply"
+    doing: str = "starts: sandbox, setup"
     turns: int = 0
 
 
@@ -126,6 +132,7 @@ class LiveRun:
     _tokens: deque[tuple[float, int]] = field(default_factory=deque[tuple[float, int]])
     _tools: defaultdict[str, _Calls] = field(default_factory=lambda: defaultdict(_Calls))
     _paused: bool = False
+    _admission: AdmissionChanged | None = None
     _lag_s: float | None = None
     _began: float = 0.0
     _evaluation: EvaluationBegan | None = None
@@ -138,10 +145,12 @@ class LiveRun:
                 self._flights.clear()  # those of a sitting that was killed have no end
                 self._ended.clear()
                 self._latencies.clear()
-                self._began, self._paused = event.at, False
+                self._began, self._paused, self._admission = event.at, False, None
                 self.planned = event.num_planned if isinstance(event, RunBegan) else self.planned
             case RunSteered():
                 self._paused = event.paused
+            case AdmissionChanged():
+                self._admission = event
             case LoopLagged():
                 self._lag_s = event.max_s
             case TrainingBegan():
@@ -170,6 +179,8 @@ class LiveRun:
         flight = self._flights.setdefault(key, _Flight(event.at, 1, event.at))
         flight.at = event.at
         match event:
+            case WorldOpened():
+                flight.doing = "model"
             case TurnTaken():
                 flight.doing, flight.turns = "tools or evidence", event.turn
                 self._tokens.append((event.at, event.completion_tokens))
@@ -203,6 +214,8 @@ class LiveRun:
         oldest = sorted(self._flights.items(), key=lambda item: item[1].began)
         return RunNow(
             paused=self._paused,
+            limit=self._admission.limit if self._admission else None,
+            bound=self._admission.reason if self._admission else "",
             per_second=self._rate(now),
             tokens_per_s=self._token_rate(now),
             num_in_flight=len(self._flights),

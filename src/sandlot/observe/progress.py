@@ -7,7 +7,7 @@ from collections import Counter, deque
 
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK, Clock
 from sandlot.core.trace import TraceRow
-from sandlot.observe.events import TurnTaken
+from sandlot.observe.events import AdmissionChanged, TurnTaken
 
 RECENT = 256
 """Rollouts that the rate is computed from."""
@@ -29,6 +29,12 @@ class RolloutProgress:
         self._turns: Counter[str] = Counter()
         self._prompt_tokens = 0
         self._expected_tokens = 0
+        self.limit = ""
+        """How many may be in flight and why not more, of a run that finds it out."""
+
+    def set_limit(self, event: AdmissionChanged) -> None:
+        """Another number may be in flight."""
+        self.limit = f"at most {event.limit} in flight ({event.reason})"
 
     def add_turn(self, event: TurnTaken) -> None:
         """Count a turn, if the model has several servers."""

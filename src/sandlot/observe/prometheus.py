@@ -9,11 +9,13 @@ from collections import defaultdict
 
 from sandlot.core.types import Side
 from sandlot.observe.events import (
+    AdmissionChanged,
     AgentEnded,
     AlarmRaised,
     CalibrationWave,
     EvaluationEnded,
     LoopLagged,
+    ModelRetried,
     RolledBack,
     RolloutBegan,
     RolloutEnded,
@@ -29,6 +31,7 @@ from sandlot.observe.events import (
     TrainingBegan,
     TurnTaken,
     WorkersCounted,
+    WorldOpened,
 )
 from sandlot.observe.metrics import OTHER, Metric, render_metrics
 from sandlot.observe.training_records import Learned
@@ -67,6 +70,8 @@ class RunMetrics:
         self._ungraded: defaultdict[str, set[tuple[str, int]]] = defaultdict(set)
         """Those of them whose agent has ended, by run."""
         self._tools: set[str] = set()
+        self._reasons: dict[str, str] = {}
+        """Why the limit is not larger, by run."""
         self._make_rollout_metrics()
         self._make_training_metrics()
 
@@ -81,6 +86,8 @@ class RunMetrics:
         self._at_once = self._gauge("rollouts_at_once", "Rollouts that may be in flight, by run.", "run")
         self._workers = self._gauge("workers", "Workers that take rollouts elsewhere and are ready, by run.", "run")
         self._queue = self._gauge("rollouts_waiting_for_worker", "Rollouts that wait for a worker with room, by run.", "run")
+        self._limit = self._gauge("rollouts_limit", "Rollouts that may be in flight now, of runs that adapt.", "run")
+        self._bound = self._gauge("rollouts_bound", "1 at the reason why the limit is not larger.", "run", "reason")
         self._paused = self._gauge("run_paused", "1 while a run is paused: no rollout starts.", "run")
         self._requeued = self._counter("rollouts_requeued_total", "Failed rollouts that were set aside and taken again.")
         self._ended = self._counter("rollouts_ended_total", "Rollouts stored.", "end", "outcome", "split")
@@ -92,12 +99,14 @@ class RunMetrics:
         self._phases = self._counter("rollout_phase_seconds_total", "Time of rollouts by phase.", "phase")
         self._score = self._histogram("rollout_score", "Score of rollouts, 0 to 1.", "split", buckets=_SCORES)
         self._passed = self._counter("rollouts_passed_total", "Rollouts with full marks.", "split")
+        self._opening = self._histogram("world_open_duration_seconds", "Time of opening a world, waiting included.")
         self._grading = self._histogram("grading_duration_seconds", "Time that grading a rollout took.")
         self._latency = self._histogram("reward_latency_seconds", "Time from the agent's end to the score, waiting included.")
         self._turns = self._counter("turns_total", "Turns of the model, by why sampling stopped.", "stop")
         self._model = self._histogram("model_turn_duration_seconds", "Time of a turn, from the request to the whole reply.")
         self._tokens = self._counter("tokens_total", "Tokens as the endpoint reports them.", "kind")
         self._model_retries = self._counter("model_retries_total", "Attempts at a turn that failed on the model's side.")
+        self._judge_retries = self._counter("judge_retries_total", "Requests to the judge that had to be sent again.")
         self._prefixes = self._counter("cached_prompt_tokens_total", "Prompt tokens in the cache of the server.", "how")
         self._replicas = self._counter("replica_turns_total", "Turns by the server that took them.", "replica")
         self._cost = self._counter("cost_usd_total", "Cost of the model's tokens in stored rollouts, by the run's prices.")
@@ -154,6 +163,10 @@ class RunMetrics:
                     (self._started if event.attempt == 1 else self._retried).add(1)
                     self._open[event.run].add((event.task, event.rollout))
                     self._ungraded[event.run].discard((event.task, event.rollout))
+                case WorldOpened():
+                    self._opening.observe(event.seconds)
+                case ModelRetried():
+                    self._judge_retries.add(event.by == "judge")  # those of turns are counted with the turn
                 case AgentEnded():
                     self._ungraded[event.run].add((event.task, event.rollout))
                 case RolloutGraded():
@@ -200,11 +213,18 @@ class RunMetrics:
             case WorkersCounted():
                 self._workers.set(event.num_workers, event.run)
                 self._queue.set(event.num_waiting, event.run)
+            case AdmissionChanged():
+                self._limit.set(event.limit, event.run)
+                self._end_reason(event.run)
+                self._bound.set(1, event.run, event.reason)
+                self._reasons[event.run] = event.reason
             case RolloutsRequeued():
                 self._requeued.add(event.count)
             case RunEnded():
                 self._open.pop(event.run, None)  # what was cancelled never ends
                 self._ungraded.pop(event.run, None)
+                if self._end_reason(event.run):
+                    self._limit.set(0, event.run)
                 how = "bad" if event.tripped else "stopped" if event.stopped else "complete"
                 self._runs_ended.add(1, how)
             case CalibrationWave():
@@ -216,6 +236,13 @@ class RunMetrics:
                 self._sinks_failed.add(1)
             case _:
                 self._count_training(event)
+
+    def _end_reason(self, run: str) -> bool:
+        """Why the limit of a run is not larger is no longer true; False if it had none."""
+        reason = self._reasons.pop(run, None)
+        if reason is not None:
+            self._bound.set(0, run, reason)
+        return reason is not None
 
     def _count_training(self, event: RunEvent) -> None:
         match event:

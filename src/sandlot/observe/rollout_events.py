@@ -5,12 +5,13 @@ policy of a plug-in needs to do nothing for them.
 """
 
 from collections.abc import Sequence
+from typing import Literal
 
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK
 from sandlot.core.ports.session import Policy
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.trace import MODEL_RETRY, Node, Scored, Trace, Usage
-from sandlot.observe.events import AgentEnded, RolloutGraded, Sink, ToolCalled, TurnTaken
+from sandlot.observe.events import AgentEnded, ModelRetried, RolloutGraded, Sink, ToolCalled, TurnTaken, WorldOpened
 
 _LONGEST_NAME = 200
 """Characters of a tool's name: the agent may write any."""
@@ -62,6 +63,16 @@ def emit_call(sink: Sink, trace: Trace, turn: int, name: str, seconds: float, er
             error=error,
         )
     )
+
+
+def emit_opened(sink: Sink, trace: Trace) -> None:
+    """Emit that the world of a rollout is open."""
+    sink(WorldOpened(run=trace.run, task=trace.task, rollout=trace.rollout, seconds=trace.phases["open"]))
+
+
+def emit_retry(sink: Sink, trace: Trace, by: Literal["agent", "judge"], kind: str, wait_s: float) -> None:
+    """Emit that a request to a model is sent again."""
+    sink(ModelRetried(run=trace.run, task=trace.task, rollout=trace.rollout, by=by, kind=kind, wait_s=wait_s))
 
 
 def emit_agent_ended(sink: Sink, trace: Trace) -> None:

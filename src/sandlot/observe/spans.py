@@ -15,6 +15,7 @@ import msgspec
 from sandlot.core.text import one_line
 from sandlot.observe.events import (
     AgentEnded,
+    ModelRetried,
     RolloutBegan,
     RolloutEnded,
     RolloutEvent,
@@ -25,6 +26,7 @@ from sandlot.observe.events import (
     StepLearned,
     ToolCalled,
     TurnTaken,
+    WorldOpened,
 )
 
 _LONGEST_TEXT = 200
@@ -53,7 +55,9 @@ def encode_spans(spans: Iterable[Mapping[str, Any]]) -> bytes:
 
 def num_spans(event: RunEvent) -> int:
     """Spans that an event becomes; the end of a run also ends each rollout that was cancelled."""
-    return 2 if isinstance(event, TurnTaken) else 0 if isinstance(event, RolloutBegan | AgentEnded) else 1
+    if isinstance(event, TurnTaken):
+        return 2
+    return 0 if isinstance(event, RolloutBegan | WorldOpened | ModelRetried | AgentEnded) else 1
 
 
 def spans_of(run: OpenRun, events: Sequence[RunEvent]) -> list[dict[str, Any]]:

@@ -334,6 +334,8 @@ class Collector:
             pid=os.getpid(),
             state="stopping" if self.collection.stopped is not None else "paused" if self.slots.paused else "running",
             at_once=self.slots.at_once,
+            limit=self.slots.limit,
+            waits=self.slots.waits,
             in_flight=self.slots.in_flight,
             grading=self.slots.gradings.num_grading,
             done=len(self.store),

@@ -54,7 +54,10 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     sandbox: str = "native"
     """The sandbox backend, for environments with an image."""
     at_once: int = 64
-    """Rollouts in flight."""
+    """Rollouts in flight, at most."""
+    adapt: bool | msgspec.UnsetType = msgspec.UNSET
+    """Find out how many rollouts in flight the model, the judge, the sandboxes and this machine can take, up to `at_once`; never
+    part of a run's digest."""
     seed: int | None = None
     """Seed of sampling, for models and users. None: derived from the run's name, so different in each run."""
     other_setting: bool = False
@@ -68,6 +71,11 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         for name in ("at_once", "attempts"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; give 1 or more")
+
+    @property
+    def adapts(self) -> bool:
+        """Whether the number of rollouts in flight is found out."""
+        return self.adapt is True
 
     @property
     def seat_models(self) -> dict[str, ModelConfig]:

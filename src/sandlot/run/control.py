@@ -70,7 +70,11 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     state: Literal["running", "paused", "stopping"]
     at_once: int
-    """Rollouts that may be in flight."""
+    """Rollouts that may be in flight, at most."""
+    limit: int | None = None
+    """Rollouts that may be in flight now; fewer if the run adapts (`--adapt`) and something is short."""
+    waits: str | None = None
+    """Why the next rollout has not started, such as `limit`, `model` or `memory`; None if none waits."""
     in_flight: int
     """Rollouts whose agent acts: those that take one of these places."""
     grading: int = 0

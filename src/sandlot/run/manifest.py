@@ -133,7 +133,7 @@ def run_digest(config: RunConfig, prints: Fingerprints) -> str:
     """Equal for the same command on the same environment; an interrupted run is found by it."""
     # What does not change the data does not change the run: a different `at_once`, or a higher cap.
     judge, user = (_without_caps(model) if model else None for model in (config.judge, config.user))
-    bounds: Any = {"env": "", "at_once": 1, "other_setting": False}
+    bounds: Any = {"env": "", "at_once": 1, "adapt": msgspec.UNSET, "other_setting": False}
     seats = {name: _without_caps(model) for name, model in config.seat_models.items()} or msgspec.UNSET
     same = msgspec.structs.replace(config, **bounds, model=_without_caps(config.model), judge=judge, user=user, seats=seats)
     return digest(msgspec.json.encode([same, prints], order="deterministic"))[:8]

@@ -24,6 +24,23 @@ from sandlot.store.lines import append_line
 from sandlot.store.reader import RunReader
 
 
+class AdmissionRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """How many rollouts could be in flight during a sitting, and why not more."""
+
+    lowest: int
+    highest: int
+    last: int
+    """The limit at the end."""
+    seconds: dict[str, float] = {}
+    """How long a rollout waited to start, by why the limit was not larger (`Waits`)."""
+
+    def describe(self) -> str:
+        """In one line."""
+        waited = sorted(self.seconds.items(), key=lambda item: -item[1])
+        why = ", ".join(f"{reason} {seconds:.0f} s" for reason, seconds in waited if seconds >= 1)
+        return f"{self.lowest} to {self.highest} in flight, {self.last} at the end" + (f"; waited for: {why}" if why else "")
+
+
 class Sitting(msgspec.Struct, frozen=True, kw_only=True):
     """One sitting of a run, from start to end or interruption; a run that was continued has several."""
 
@@ -38,6 +55,8 @@ class Sitting(msgspec.Struct, frozen=True, kw_only=True):
     """Some of the failures, if the run was stopped as bad."""
     on: str = "local"
     """Where rollouts were taken."""
+    admission: AdmissionRecord | None = None
+    """How many rollouts could be in flight, if that was found out (`--adapt`)."""
 
 
 _SITTINGS = "sittings.jsonl"

@@ -10,11 +10,12 @@ import os
 import resource
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 from anyio.abc import TaskStatus
 
 from sandlot.core.concurrency.blocking import blocking
@@ -24,9 +25,11 @@ from sandlot.core.trace import Usage
 from sandlot.core.types import Split
 from sandlot.env.environment import Environment
 from sandlot.env.load import load
-from sandlot.observe.events import Sink, ignore_event
+from sandlot.model.wire.server_load import load_of
+from sandlot.observe.events import Sink, fan_out, ignore_event
 from sandlot.observe.lag import LoopWatch
-from sandlot.run.collector import Collection, open_collector, stopped_by_signals
+from sandlot.run.admission_watch import AdmissionWatch, watch_admission
+from sandlot.run.collector import Collection, Collector, open_collector, stopped_by_signals
 from sandlot.run.config import RunConfig, RunPlan, Selection, read_config, run_config_of, split_named
 from sandlot.run.prepare import PreparedRun, find_directory, prepare_run
 from sandlot.run.results import Run, Sitting, note_sitting
@@ -63,9 +66,10 @@ async def run_config(
     """
     prepared = await _prepare(config, env)
     collection = Collection()
-    async with stopped_by_signals(collection):
-        path = place or find_directory(runs, prepared)
-        return await _sit(prepared, path, collection, sink=sink, approve=approve, more=more, on=on)
+    room = Room(config.at_once, adapt=config.adapts)
+    async with stopped_by_signals(collection), watch_admission(room) as watch:
+        path, slots = place or find_directory(runs, prepared), Slots(config.at_once, room=room)
+        return await _sit(prepared, path, collection, slots, watch, sink=sink, approve=approve, more=more, on=on)
 
 
 async def run_together(
@@ -80,13 +84,13 @@ async def run_together(
     """Several runs at once, each in its own directory, in one room for rollouts in flight: the largest `at_once` of them.
 
     The room is divided by what each run still needs, times its weight (`schedule/shares.py`), and an engine that several of them
-    use is started once. A run that is refused, before anything starts, refuses all; one that breaks later leaves the others
-    alone, and its error is raised when they have ended.
+    use is started once. The room adapts if all of them ask for it. A run that is refused, before anything starts, refuses all;
+    one that breaks later leaves the others alone, and its error is raised when they have ended.
     """
     prepared = [await _prepare(config, env) for config, env in zip(configs, envs or [None] * len(configs), strict=True)]
     paths = [find_directory(runs, each) for each in prepared]
     _require_different(paths)
-    room = Room(max(config.at_once for config in configs))
+    room = Room(max(config.at_once for config in configs), adapt=all(config.adapts for config in configs))
     slots = [Slots(room.at_once, room=room, weight=weight) for weight in weights or [1.0] * len(configs)]
     collections = [Collection() for _ in configs]
     errors: list[Exception] = []
@@ -95,13 +99,13 @@ async def run_together(
         sink = sinks[number] if sinks is not None else ignore_event
         try:
             place, opened = slots[number], task_status.started
-            await _sit(prepared[number], paths[number], collections[number], sink=sink, slots=place, opened=opened, on=on)
+            await _sit(prepared[number], paths[number], collections[number], place, watch, sink=sink, opened=opened, on=on)
         except Exception as error:  # noqa: BLE001 - raised when the others have ended
             errors.append(error)
             with suppress(RuntimeError):  # it broke after it was open
                 task_status.started()
 
-    async with stopped_by_signals(*collections), anyio.create_task_group() as group:
+    async with stopped_by_signals(*collections), watch_admission(room) as watch, anyio.create_task_group() as group:
         for number in range(len(configs)):
             await group.start(one, number)  # one after the other: the first opens the engine that the others share
     if errors:
@@ -125,11 +129,12 @@ async def _sit(  # noqa: PLR0913 - what a sitting may differ in, all by keyword
     prepared: PreparedRun,
     path: Path,
     collection: Collection,
+    slots: Slots,
+    watch: AdmissionWatch | None,
     *,
     sink: Sink,
     approve: bool = False,
     more: Callable[[Sink], RunPlan | None] = lambda _sink: None,
-    slots: Slots | None = None,
     opened: Callable[[], None] = lambda: None,
     on: str = "local",
 ) -> Run:
@@ -141,6 +146,7 @@ async def _sit(  # noqa: PLR0913 - what a sitting may differ in, all by keyword
     started_s, cpu_s = time.monotonic(), cpu_seconds()
     lag = LoopWatch()
     is_open = False
+    sink = fan_out(watch.receive, sink) if watch is not None else sink
     policies = open_policies(config.model, config.agent, prepared.env, _spent(path))
     with collection.until_stopped() as opening:
         async with (
@@ -154,7 +160,7 @@ async def _sit(  # noqa: PLR0913 - what a sitting may differ in, all by keyword
             lag.report_to(collector.sink)
             collection.release(opening)
             wanted: RunPlan | None = prepared.plan
-            with paced_collections():  # when all is open: what is there now stays
+            with paced_collections(), _joined(watch, collector, on):  # when all is open: what is there now stays
                 while wanted is not None and collection.stopped is None:
                     await collector.collect(wanted)
                     wanted = more(collector.sink) if collection.stopped is None else None
@@ -169,11 +175,27 @@ async def _sit(  # noqa: PLR0913 - what a sitting may differ in, all by keyword
                 lag_p99_s=loop.p99_s,
                 blocked_by=loop.blocked_by(_WORTH_REPORTING_S),
                 on=on,
+                admission=watch.record() if watch is not None else None,
             )
             note_sitting(path, sitting)  # before the lock is released: who sees that the run has ended finds how
     if not is_open:
         raise KeyboardInterrupt(collection.stopped)  # stopped while opening, such as loading a model: nothing has been taken
     return Run(path)
+
+
+def _joined(watch: AdmissionWatch | None, collector: Collector, on: str) -> AbstractContextManager[None]:
+    """The run is in the room that is watched, if one is."""
+    if watch is None:
+        return nullcontext()
+    prepared, parts = collector.prepared, collector.parts
+    return watch.joined(
+        collector.name,
+        collector.sink,
+        sandboxed=prepared.env.image is not None,
+        here=on.partition(":")[0] in {"local", "processes"},
+        model=prepared.config.model.spec,
+        load=load_of(parts.policies) if parts is not None else None,
+    )
 
 
 async def run_async(  # noqa: PLR0913 - the everyday fields of a run, all by keyword
@@ -187,6 +209,7 @@ async def run_async(  # noqa: PLR0913 - the everyday fields of a run, all by key
     image: str | None = None,
     sandbox: str = "native",
     at_once: int = 64,
+    adapt: bool = False,
     user: str | ModelConfig | None = None,
     judge: str | ModelConfig | None = None,
     rubric: str | None = None,
@@ -208,11 +231,10 @@ async def run_async(  # noqa: PLR0913 - the everyday fields of a run, all by key
     - `model`: as for `--model`: `scripted:golden`, `smollm2`, `openai:NAME@URL`, ...; a `ModelConfig` sets sampling too.
     - `rollouts`: the number of rollouts, spread evenly over the tasks.
     - `group`: rollouts per task. Default: 1. Give `rollouts` or `group`, not both.
-    - `tasks`: ids of the tasks to run. Default: all.
-    - `split`: `train` or `heldout`; only tasks of this split.
+    - `tasks`, `split`: ids of the tasks to run, or only those of a split, `train` or `heldout`. Default: all.
     - `image`: run in a sandbox of this image instead of the environment's own.
     - `sandbox`: `native`, `docker` or `docker:SOCKET`.
-    - `at_once`: rollouts in flight.
+    - `at_once`, `adapt`: rollouts in flight; with `adapt`, at most so many: as many as model, judge and machine can take.
     - `user`: the model that plays the environment's user.
     - `judge`: the model for judge checks.
     - `rubric`: grade by this rubric instead of the tasks' own.
@@ -233,7 +255,7 @@ async def run_async(  # noqa: PLR0913 - the everyday fields of a run, all by key
     """
     given = {"model": model, "rollouts": rollouts, "group": group, "tasks": tuple(tasks), "split": split, "image": image}
     given |= {"sandbox": sandbox, "at_once": at_once, "user": user, "judge": judge, "rubric": rubric, "agent": agent}
-    given |= {"seed": seed, "other_setting": other_setting, "seats": seats}
+    given |= {"adapt": adapt or msgspec.UNSET, "seed": seed, "other_setting": other_setting, "seats": seats}
     environment = load(env) if env is not None else None
     return await run_config(_config_of(environment, config, given), env=environment, runs=Path(runs), sink=sink, on=on)
 
@@ -249,8 +271,8 @@ def _config_of(env: Environment | None, config: RunConfig | str | Path | None, g
     if env is None or given["model"] is None:
         raise ConfigError("nothing to run: give an environment and a model, or `config=`")
     select = Selection(tasks=given["tasks"], split=split_named(given["split"]), rollouts=given["rollouts"], group=given["group"])
-    parts = ("model", "agent", "user", "judge", "rubric", "image", "sandbox", "at_once", "seed", "other_setting", "seats")
-    return run_config_of(env, select=select, **{name: given[name] for name in parts})
+    selected = {"rollouts", "group", "tasks", "split"}
+    return run_config_of(env, select=select, **{name: value for name, value in given.items() if name not in selected})
 
 
 run = blocking("run", run_async)

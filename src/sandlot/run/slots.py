@@ -1,7 +1,8 @@
 """Room for rollouts in flight, which are those whose agent acts. How many there may be can change while a run goes on.
 
 A change never disturbs a rollout that has started: a smaller number, or a pause, only keeps the next ones waiting. Those of one
-run start in the order in which they came. Runs that share one `Room` divide it by what each still needs (`schedule/shares.py`).
+run start in the order in which they came. Runs that share one `Room` divide it by what each still needs (`schedule/shares.py`). A
+room may adapt (`schedule/admission.py`): then fewer may be in flight than it has places, for a reason that can be shown.
 """
 
 import time
@@ -12,14 +13,18 @@ from weakref import WeakSet
 import anyio
 
 from sandlot.run.grading_queue import GradingQueue
+from sandlot.run.schedule.admission import Admission
+from sandlot.run.schedule.job import Waits
 from sandlot.run.schedule.shares import Demand, choose_run
 
 
 class Room:
     """So many rollouts at once, of one run or of several."""
 
-    def __init__(self, at_once: int, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, at_once: int, *, adapt: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
+        """With `adapt`, whoever watches the room tells its `admission` what is seen, and calls `admit`."""
         self.at_once = at_once
+        self.admission = Admission(at_once) if adapt else None
         self.gradings = GradingQueue(at_once)
         """Of all runs in the room together."""
         self.clock = clock
@@ -29,21 +34,47 @@ class Room:
         """A run that takes its places here."""
         self._members.append(slots)
 
+    @property
+    def limit(self) -> int:
+        """How many may be in flight now; at most `at_once`."""
+        return self.at_once if self.admission is None else self.admission.limit
+
+    @property
+    def in_flight(self) -> int:
+        """Rollouts of all runs whose agent acts."""
+        return sum(slots.demand.in_flight for slots in self._members)
+
+    @property
+    def waits(self) -> Waits:
+        """Why no more may be in flight than `limit`."""
+        return Waits.LIMIT if self.admission is None else self.admission.binding
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether a rollout waits that only the limit keeps."""
+        return any(slots.may_start for slots in self._members)
+
     def resize(self, at_once: int) -> None:
         """Change how many rollouts may be in flight; those that are stay."""
         self.at_once = at_once
         self.gradings.resize(at_once)
+        if self.admission is not None:
+            self.admission.resize(at_once)
         self.admit()
 
     def admit(self) -> None:
         """Let rollouts start, as many as there is room for."""
-        in_flight = sum(slots.demand.in_flight for slots in self._members)
-        while in_flight < self.at_once:
+        while self._has_room:
             waiting = [number for number, slots in enumerate(self._members) if slots.may_start]
             if not waiting:
                 return
-            self._members[choose_run([slots.demand for slots in self._members], waiting, self.at_once)].start_next()
-            in_flight += 1
+            self._members[choose_run([slots.demand for slots in self._members], waiting, self.limit)].start_next()
+
+    @property
+    def _has_room(self) -> bool:
+        if self.admission is None:
+            return self.in_flight < self.at_once
+        return self.admission.admits(self.in_flight, self.gradings.num_grading)
 
 
 class Slots:
@@ -68,6 +99,20 @@ class Slots:
     def at_once(self) -> int:
         """How many rollouts may be in flight, in all runs that share the room."""
         return self._room.at_once
+
+    @property
+    def limit(self) -> int:
+        """How many may be in flight now; fewer than `at_once` if the room adapts and something is short."""
+        return self._room.limit
+
+    @property
+    def waits(self) -> Waits | None:
+        """Why the next rollout has not started; None if none waits."""
+        if not self._waiting:
+            return None
+        if self.paused:
+            return Waits.PAUSED
+        return self._room.waits if self.may_start else Waits.LIMIT
 
     @property
     def gradings(self) -> GradingQueue:
@@ -158,6 +203,8 @@ class Slots:
         if not self._num_graded:
             self._graded.set()
             self._graded = anyio.Event()
+        if change < 0:
+            self._room.admit()  # in a room that counts gradings
 
     async def wait_for_gradings(self) -> None:
         """Return when no rollout of this run is being graded."""

@@ -2,6 +2,7 @@
 
 import rows
 from sandlot.observe.events import (
+    AdmissionChanged,
     AgentEnded,
     EvaluationBegan,
     EvaluationEnded,
@@ -13,6 +14,7 @@ from sandlot.observe.events import (
     RunEnded,
     ToolCalled,
     TurnTaken,
+    WorldOpened,
 )
 from sandlot.observe.live import EvaluationNow, LiveRun
 from sandlot.observe.training_records import Measured
@@ -54,6 +56,18 @@ def received(*events) -> LiveRun:
     return run
 
 
+def test_a_rollout_whose_world_is_open_waits_for_the_model():
+    run = received(began(), of(RolloutBegan, 1.0), of(WorldOpened, 2.0, seconds=1.0))
+    assert run.look(3.0).waits == {"model": 1}
+
+
+def test_the_limit_of_a_run_that_adapts_is_shown_with_its_reason():
+    run = received(began(), AdmissionChanged(at=1.0, run="r", limit=12, at_once=64, reason="model", in_flight=9))
+    assert (run.look(2.0).limit, run.look(2.0).bound) == (12, "model")
+    run.receive(began())
+    assert run.look(3.0).limit is None
+
+
 def test_the_last_event_of_a_rollout_says_what_it_waits_for():
     run = received(
         began(),
@@ -67,7 +81,7 @@ def test_the_last_event_of_a_rollout_says_what_it_waits_for():
     now = run.look(11.0)
     assert now.num_in_flight == 4
     doing = {each.rollout: (each.doing, each.seconds, each.since_s, each.turns) for each in now.in_flight}
-    assert doing[0] == ("starts: sandbox, setup, first reply", 10.0, 10.0, 0)
+    assert doing[0] == ("starts: sandbox, setup", 10.0, 10.0, 0)
     assert doing[1] == ("tools or evidence", 10.0, 9.0, 1)
     assert doing[2] == ("model", 10.0, 8.0, 1)
     assert doing[3] == ("is stored", 10.0, 7.0, 0)

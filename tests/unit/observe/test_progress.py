@@ -7,7 +7,7 @@ import pytest
 import rows
 from sandlot.core.concurrency.clock import Clock
 from sandlot.core.trace import TurnReplica
-from sandlot.observe.events import TurnTaken
+from sandlot.observe.events import AdmissionChanged, TurnTaken
 from sandlot.observe.progress import LONGEST_LINE_S, RECENT, Pace, RolloutProgress
 
 
@@ -27,6 +27,12 @@ def hand():
 def test_before_anything_finished_nothing_is_claimed(hand):
     progress = RolloutProgress(clock=hand.clock)
     assert (progress.num_failed, progress.mean, progress.per_second) == (0, None, None)
+
+
+def test_the_limit_is_shown_without_a_number_that_may_be_old(hand):
+    progress = RolloutProgress(clock=hand.clock)
+    progress.set_limit(AdmissionChanged(run="r", limit=21, at_once=64, reason="model", in_flight=17))
+    assert progress.limit == "at most 21 in flight (model)"
 
 
 def test_only_scored_rollouts_make_the_mean(hand):

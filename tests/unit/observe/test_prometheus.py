@@ -11,10 +11,12 @@ import sandlot
 from command_line import NOTES
 from sandlot.core.trace import TraceRow, TurnReplica
 from sandlot.observe.events import (
+    AdmissionChanged,
     AlarmRaised,
     CalibrationWave,
     EvaluationEnded,
     LoopLagged,
+    ModelRetried,
     RolledBack,
     RolloutBegan,
     RolloutEnded,
@@ -26,6 +28,7 @@ from sandlot.observe.events import (
     TrainingBegan,
     TurnTaken,
     WorkersCounted,
+    WorldOpened,
 )
 from sandlot.observe.prometheus import RunMetrics
 from sandlot.observe.training_records import Learned, Measured
@@ -50,6 +53,31 @@ FOUND = Measured(
 def values_of(metrics: RunMetrics) -> dict[str, float]:
     lines = (line.rpartition(" ") for line in metrics.text().splitlines() if not line.startswith("#"))
     return {name: float(value) for name, _, value in lines}
+
+
+def test_the_limit_and_its_reason_worlds_and_retries_of_the_judge_are_counted() -> None:
+    metrics = RunMetrics()
+    changed = AdmissionChanged(run="r", limit=8, at_once=64, reason="pace", in_flight=4)
+    for event in (
+        changed,
+        msgspec.structs.replace(changed, limit=21, reason="model"),
+        WorldOpened(**AT, seconds=0.2),
+        ModelRetried(**AT, by="judge", kind="rate_limit", wait_s=1.0),
+        ModelRetried(**AT, by="agent", kind="rate_limit", wait_s=1.0),
+    ):
+        metrics.receive(event)
+    got = values_of(metrics)
+    assert got['sandlot_rollouts_limit{run="r"}'] == 21
+    assert (got['sandlot_rollouts_bound{run="r",reason="pace"}'], got['sandlot_rollouts_bound{run="r",reason="model"}']) == (0, 1)
+    assert (got["sandlot_world_open_duration_seconds_count"], got["sandlot_judge_retries_total"]) == (1, 1)
+
+
+def test_a_run_that_has_ended_is_bound_by_nothing() -> None:
+    metrics = RunMetrics()
+    metrics.receive(AdmissionChanged(run="r", limit=8, at_once=64, reason="model", in_flight=4))
+    metrics.receive(RunEnded(run="r"))
+    got = values_of(metrics)
+    assert (got['sandlot_rollouts_limit{run="r"}'], got['sandlot_rollouts_bound{run="r",reason="model"}']) == (0, 0)
 
 
 def test_a_real_run_is_counted(tmp_path: Path) -> None:

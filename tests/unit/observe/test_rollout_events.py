@@ -6,7 +6,7 @@ from sandlot.core.task import Task
 from sandlot.env.environment import Environment
 from sandlot.harness.tool_loop import ToolLoop
 from sandlot.model.policy.scripted import scripted_policies
-from sandlot.observe.events import AgentEnded, RolloutGraded, RunEvent, ToolCalled, TurnTaken
+from sandlot.observe.events import AgentEnded, RolloutGraded, RunEvent, ToolCalled, TurnTaken, WorldOpened
 from sandlot.rollout import run_rollout
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.wiring.parts import Grading, RolloutParts
@@ -45,7 +45,7 @@ async def events_of(env: Environment) -> list[RunEvent]:
 async def test_turns_calls_and_score_come_in_the_order_they_happen() -> None:
     events = await events_of(quiz())
     kinds = [type(event) for event in events]
-    assert kinds == [TurnTaken, ToolCalled, TurnTaken, ToolCalled, TurnTaken, AgentEnded, RolloutGraded]
+    assert kinds == [WorldOpened, TurnTaken, ToolCalled, TurnTaken, ToolCalled, TurnTaken, AgentEnded, RolloutGraded]
     assert all((event.run, event.task, event.rollout) == ("r", "one", 3) for event in events)
     turns = [event for event in events if isinstance(event, TurnTaken)]
     assert [event.turn for event in turns] == [1, 2, 3]

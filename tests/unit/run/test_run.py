@@ -109,6 +109,17 @@ def test_another_number_at_once_is_the_same_run(add, tmp_path):
     assert env.name == "add"
 
 
+@pytest.mark.parametrize("adapt", [msgspec.UNSET, False, True])
+def test_finding_out_how_many_at_once_changes_no_digest(adapt):
+    from sandlot.run.config import RunConfig
+    from sandlot.run.manifest import Fingerprints, run_digest
+    from sandlot.wiring.config import ModelConfig
+
+    prints = Fingerprints(environment="e", setting="s", tasks="t")
+    plain = RunConfig(env="x", model=ModelConfig(spec="scripted:golden"), adapt=adapt)
+    assert run_digest(plain, prints) == "d60aeb09", "directories and seeds of runs that were begun before must be found"
+
+
 @pytest.mark.parametrize("fields", [{"routing": "round-robin"}, {"eviction": "lru"}, {"kv_gib": 2.0}, {"connections": 7}])
 def test_what_only_changes_the_speed_of_a_model_does_not_change_the_run(add, fields):
     from sandlot.run.manifest import Fingerprints, run_digest

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandlot.run.slots import Room, Slots
+from sandlot.run.schedule.job import Waits
+from sandlot.run.slots import RolloutStay, Room, Slots
 
 
 @asynccontextmanager
@@ -180,3 +181,71 @@ async def test_who_is_let_in_and_cancelled_in_the_same_moment_leaves_room():
     assert slots.in_flight == 0
     with anyio.fail_after(30):
         slots.leave(await slots.enter())
+
+
+# -- rooms that adapt --------------------------------------------------------------------------------------------------
+
+
+async def test_in_a_room_that_adapts_as_many_start_as_its_admission_allows_and_the_others_have_a_reason():
+    room = Room(64, adapt=True)
+    slots = Slots(64, room=room)
+    async with anyio.create_task_group() as group:
+        for _ in range(10):
+            group.start_soon(slots.enter)
+        await anyio.wait_all_tasks_blocked()
+        assert (slots.in_flight, slots.limit, slots.at_once, slots.waits) == (4, 4, 64, Waits.PACE)
+        slots.pause()
+        assert slots.waits is Waits.PAUSED
+        slots.resume()
+        slots.resize(2)
+        assert (slots.limit, slots.waits) == (2, Waits.LIMIT)
+        group.cancel_scope.cancel()
+    assert slots.waits is None
+
+
+async def test_a_run_that_has_all_it_may_have_waits_for_its_own_limit():
+    slots = Slots(8, most=1)
+    async with anyio.create_task_group() as group:
+        for _ in range(2):
+            group.start_soon(slots.enter)
+        await anyio.wait_all_tasks_blocked()
+        assert (slots.in_flight, slots.waits) == (1, Waits.LIMIT)
+        group.cancel_scope.cancel()
+
+
+async def test_once_the_judge_has_refused_a_rollout_that_is_graded_keeps_its_place_until_it_is():
+    room = Room(64, adapt=True)
+    assert room.admission is not None
+    room.admission.counts_grading = True
+    slots = Slots(64, room=room)
+    await slots.enter()  # with none in flight, one always starts
+    stays = [RolloutStay(slots) for _ in range(3)]
+    for stay in stays:
+        await stay.begin()
+        await stay.to_grading()
+    entered = anyio.Event()
+
+    async def enter() -> None:
+        await slots.enter()
+        entered.set()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(enter)
+        await anyio.wait_all_tasks_blocked()
+        assert not entered.is_set()
+        stays[0].end()
+        with anyio.fail_after(30):
+            await entered.wait()
+
+
+async def test_with_none_in_flight_one_starts_however_many_are_graded():
+    room = Room(64, adapt=True)
+    assert room.admission is not None
+    room.admission.counts_grading = True
+    slots = Slots(64, room=room)
+    with anyio.fail_after(30):
+        for _ in range(8):  # twice as many as may be in flight at first
+            stay = RolloutStay(slots)
+            await stay.begin()
+            await stay.to_grading()
+    assert (slots.in_flight, slots.gradings.num_grading) == (0, 8)

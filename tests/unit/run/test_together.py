@@ -42,6 +42,14 @@ async def test_each_environment_has_a_run_of_its_own(tmp_path):
     assert [sum(isinstance(event, RolloutBegan) for event in each) for each in events] == [8, 12]
 
 
+@pytest.mark.parametrize(("adapt", "is_found_out"), [((True, True), True), ((True, False), False)])
+async def test_how_many_at_once_is_found_out_if_all_of_them_ask_for_it(tmp_path, adapt, is_found_out):
+    envs = [made("one"), made("two")]
+    configs = [config(env, adapt=each) for env, each in zip(envs, adapt, strict=True)]
+    runs = await run_together(configs, envs=envs, runs=tmp_path)
+    assert [run.sittings[-1].admission is not None for run in runs] == [is_found_out] * 2
+
+
 async def test_all_of_them_have_one_room(tmp_path):
     most, now = 0, 0
 

@@ -28,7 +28,7 @@ def print_status(status: RunStatus) -> None:
     graded = f", {status.grading:,} being graded" if status.grading else ""
     Console(highlight=False, soft_wrap=True).print(
         f"{escape(one_line(status.run, 240))}: [{_COLOURS[status.state]}]{status.state}[/], {_done(status)} rollouts, "
-        f"{status.in_flight:,} in flight, at most {status.at_once:,} at once{workers}{graded}{later}"
+        f"{status.in_flight:,} in flight, at most {status.at_once:,} at once{_limit(status)}{workers}{graded}{later}"
     )
 
 
@@ -53,11 +53,18 @@ def _cells(status: RunStatus) -> tuple[str, ...]:
         f"[{_COLOURS[status.state]}]{status.state}[/]",
         _done(status),
         f"{status.in_flight:,}",
-        f"{status.at_once:,}",
+        f"{status.at_once:,}{_limit(status)}",
         f"{status.grading:,}",
         _span(time.time() - status.since),
         str(status.pid),
     )
+
+
+def _limit(status: RunStatus) -> str:
+    """The smaller number of a run that adapts, and why it is smaller."""
+    if status.limit is None or status.limit >= status.at_once:
+        return ""
+    return f" (now {status.limit:,}{f': {status.waits}' if status.waits else ''})"
 
 
 def _done(status: RunStatus) -> str:

@@ -18,6 +18,7 @@ from sandlot.cli.views.health import health_line
 from sandlot.cli.views.summary import print_summary
 from sandlot.core.concurrency.blocking import run_interruptible
 from sandlot.observe.events import (
+    AdmissionChanged,
     RolloutEnded,
     RolloutsRequeued,
     RunBegan,
@@ -172,6 +173,9 @@ class _Bar:
         elif isinstance(event, RolloutsRequeued) and self._line is not None:
             self._progress.num_failed = max(0, self._progress.num_failed - event.count)  # those of earlier sittings are not in it
             self._bars.update(self._line, advance=-event.count, said=_said(self._progress))
+        elif isinstance(event, AdmissionChanged) and self._line is not None:
+            self._progress.set_limit(event)
+            self._bars.update(self._line, said=_said(self._progress))
         elif isinstance(event, RunSteered):
             self._console.print(steered_line(event), highlight=False)
             if self._line is not None:
@@ -203,7 +207,7 @@ def _said(progress: RolloutProgress) -> str:
     """Rate, mean score and failures so far."""
     pieces = [f"{progress.per_second:.1f}/s"] if progress.per_second else []
     pieces += [f"score {progress.mean:.3f}"] if progress.mean is not None else []
-    pieces += [progress.replicas] if progress.replicas else []
+    pieces += [piece for piece in (progress.replicas, progress.limit) if piece]
     return "  ".join(pieces + ([f"[red]{progress.num_failed} failed[/]"] if progress.num_failed else []))
 
 

@@ -37,6 +37,9 @@ def print_numbers(run: Run, summary: Summary) -> None:
     )
     for name, value in _lines(run, summary):
         console.print(f"[dim]{name:>10}[/]  {value}")
+    admission = run.sittings[-1].admission if run.sittings else None
+    if admission is not None:
+        console.print(f"[dim]{'at once':>10}[/]  {escape(clean(admission.describe()))}")
     for function in run.sittings[-1].blocked_by[:3] if run.sittings else ():
         if _OWN.match(function):  # not Sandlot's own functions, which a busy machine delays too
             console.print(

@@ -150,6 +150,8 @@ def _counts(state: RunState) -> Text:
 def _now_lines(now: RunNow) -> Iterator[Text]:
     if now.waits:
         yield _line("in flight", ", ".join(f"{count:,} {escape(doing)}" for doing, count in now.waits.items()))
+    if now.limit is not None:
+        yield _line("at once", f"at most {now.limit:,} now: {escape(one_line(now.bound, 40))}")
     if now.phases:
         shares = [f"{escape(one_line(name, 40))} {share:.0%}" for name, share in now.phases.items() if share >= 0.01]
         yield _line("time", ", ".join(shares))

@@ -25,6 +25,7 @@ import msgspec
 
 from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.ports.model import Sampled, Sampling, TokenModel
+from sandlot.model.wire.server_load import LoadOf, load_of
 
 _READY_S = 600.0
 """Maximum time to load a model."""
@@ -196,6 +197,11 @@ class _EngineTokens:
     def context(self) -> int:
         """The context length of the model."""
         return self.model.context
+
+    @property
+    def server_load(self) -> LoadOf | None:
+        """As the model's."""
+        return load_of(self.model)
 
     async def sample(self, ids: Sequence[int], sampling: Sampling, *, stop_ids: Sequence[int] = (), session: str = "") -> Sampled:
         """Continue exactly these ids."""

@@ -24,6 +24,7 @@ from sandlot.model.endpoint.session import current_session
 from sandlot.model.endpoint.tokens import InModel, RemoteConfig, RemoteTokens, examine_server, open_remote, parse_models
 from sandlot.model.routing.router import PlacedRequest, Router, RouterConfig
 from sandlot.model.wire.failure import is_unavailable, short_line
+from sandlot.model.wire.server_load import ServerLoad, add_loads
 
 _ONCE = Patience(0.0)
 """For one replica: `Replicas` itself tries another."""
@@ -172,6 +173,10 @@ class ReplicatedTokens:
         routed = RoutedRequest(packed_ids(ids), session, self._adapter, sampling.max_tokens)
         sampled, replica = await self._replicas.call(routed, attempt, self._note)
         return msgspec.structs.replace(sampled, replica=replica)
+
+    async def server_load(self) -> ServerLoad:
+        """How busy the servers that are up are, together."""
+        return add_loads([await self._servers[number].server_load() for number in self._numbers_up()])
 
     def with_adapter(self, name: str) -> "ReplicatedTokens":
         """The same model with an adapter that is loaded in its servers. What they cached for another one is not expected."""

@@ -40,7 +40,7 @@ _listener: ContextVar[Callable[[Retry], None] | None] = ContextVar("retry_listen
 
 
 class listen_for_retries:  # noqa: N801 - used as a function; every turn passes it, and a generator costs more
-    """Call `to` for each retry of any model inside the context; policies record them in the trace."""
+    """Call `to` for each retry of any model inside the context, as contexts around it do; policies record them in the trace."""
 
     __slots__ = ("_to", "_token")
 
@@ -48,10 +48,19 @@ class listen_for_retries:  # noqa: N801 - used as a function; every turn passes 
         self._to = to
 
     def __enter__(self) -> None:
-        self._token = _listener.set(self._to)
+        outer = _listener.get()
+        self._token = _listener.set(self._to if outer is None else _both(self._to, outer))
 
     def __exit__(self, *_: object) -> None:
         _listener.reset(self._token)
+
+
+def _both(inner: Callable[[Retry], None], outer: Callable[[Retry], None]) -> Callable[[Retry], None]:
+    def tell(retry: Retry) -> None:
+        inner(retry)
+        outer(retry)
+
+    return tell
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.ports.model import ChatModel, Reply, Sampled, Sampling, TokenModel
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.trace import ImagePart, Message, Reasoning, Text, ToolCall, ToolResult, Usage
+from sandlot.model.wire.server_load import LoadOf, load_of
 
 _CHARS_PER_TOKEN = 4
 _CHARS_PER_IMAGE = 6000
@@ -204,6 +205,11 @@ class _CappedTokens:
     def context(self) -> int:
         """As the model's."""
         return self.model.context
+
+    @property
+    def server_load(self) -> LoadOf | None:
+        """As the model's."""
+        return load_of(self.model)
 
     async def sample(self, ids: Sequence[int], sampling: Sampling, *, stop_ids: Sequence[int] = (), session: str = "") -> Sampled:
         """One completion; `ModelError(kind="spend")` once the cap is reached."""

@@ -18,6 +18,7 @@ from sandlot.core.ports.model import Sampled, Sampling
 from sandlot.model.endpoint.endpoint import Endpoint, EndpointConfig, PostRequest, open_endpoint
 from sandlot.model.endpoint.retry import Patience
 from sandlot.model.endpoint.secret import is_base_url, public_url, split_urls
+from sandlot.model.wire.server_load import ServerLoad, parse_load
 from sandlot.model.wire.token_engines import DIALECTS, CompletionRequest, Dialect
 
 _PROBE_IDS = (1, 2, 3)
@@ -135,6 +136,12 @@ class RemoteTokens:
     async def list_models(self) -> "list[InModel]":
         """The models and adapters of the server."""
         return await self.endpoint.get("/v1/models", parse_models)
+
+    async def server_load(self) -> ServerLoad:
+        """How busy the server is, as its metrics say."""
+        found = await self.endpoint.for_probes().get_once("/metrics", lambda reply: reply.decode(errors="replace"))
+        text = "" if isinstance(found, ModelError) else found
+        return parse_load(text, self._dialect.name, self.cache_tokens)
 
     def with_adapter(self, name: str) -> "RemoteTokens":
         """The same model with an adapter that is loaded in its server."""

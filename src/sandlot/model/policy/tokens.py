@@ -25,6 +25,7 @@ from sandlot.core.tokens import held_tokens, packed_ids, unpacked_ids
 from sandlot.core.trace import MODEL_RETRY, Event, Node, Tokens, Trace, Usage
 from sandlot.core.types import derive_seed
 from sandlot.model.endpoint.retry import Retry, listen_for_retries
+from sandlot.model.wire.server_load import LoadOf, load_of
 
 _RELEASE_S = 10.0
 """Time for releasing the session of a finished rollout."""
@@ -61,6 +62,11 @@ class _TokenPolicies:
     def name(self) -> str:
         """The model's name."""
         return self.model.name
+
+    @property
+    def server_load(self) -> LoadOf | None:
+        """How busy the model's servers are, if it can tell."""
+        return load_of(self.model)
 
     @asynccontextmanager
     async def policy(self, task: Task, seed: int, rollout: int = 0) -> AsyncGenerator[Policy]:

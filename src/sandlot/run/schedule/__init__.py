@@ -1,4 +1,5 @@
-"""The order in which rollouts are served, as pure code: decisions are a function of state, with no clock and no input or output.
+"""Which rollout is served next and how many at once, as pure code: decisions are a function of state, without input or output.
 
-Read `policies.py` first. The simulator (`run/simulate`) uses these classes; live runs and trainings do not yet.
+Read `policies.py` for the order and `admission.py` for the number. Live runs and the simulator (`run/simulate`) use the same
+order; the number is decided in live runs only.
 """

@@ -14,6 +14,7 @@ from sandlot.model.endpoint.retry import (
     Retry,
     call_with_retries,
     listen_for_retries,
+    report_retry,
     retry_after,
 )
 
@@ -60,3 +61,14 @@ async def test_what_trying_again_cannot_mend_is_raised_at_once():
 def test_any_header_gives_seconds_or_nothing(headers):
     seconds = retry_after(headers, 0.0)
     assert seconds is None or 0 <= seconds < float("inf")
+
+
+def test_every_listener_around_a_retry_hears_it_and_none_after_its_block():
+    heard: list[str] = []
+    retry = Retry(attempt=1, kind="server", message="m", wait_s=0.0)
+    with listen_for_retries(lambda _retry: heard.append("outer")):
+        with listen_for_retries(lambda _retry: heard.append("inner")):
+            report_retry(retry)
+        report_retry(retry)
+    report_retry(retry)
+    assert heard == ["inner", "outer", "outer"]

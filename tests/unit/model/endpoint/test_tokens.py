@@ -7,7 +7,9 @@ from fake_engines import FakeEngine
 from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.ports.model import Sampling
 from sandlot.model.endpoint.retry import Patience
+from sandlot.model.endpoint.spend import Spend, SpendCaps, capped_tokens
 from sandlot.model.endpoint.tokens import RemoteConfig, open_remote, remote_config
+from sandlot.model.wire.server_load import ServerLoad, load_of
 from toy_tokens import END, ScriptedTokens, never
 
 HOSTILE = {
@@ -173,3 +175,12 @@ def test_a_name_without_an_address_is_refused(rest):
 
 def test_a_name_shows_no_secret():
     assert remote_config("vllm", "m@http://user:secret@host:1/v1?key=abc").public_name == "vllm:m@http://host:1/v1"
+
+
+async def test_the_load_of_a_server_is_what_its_metrics_say_through_every_wrapper_and_unknown_without_them():
+    async with FakeEngine(ScriptedTokens("ok")) as engine, opened(engine) as model:
+        assert await model.server_load() == ServerLoad()
+        engine.metrics = "vllm:num_requests_waiting 3\nvllm:kv_cache_usage_perc 0.5\n"
+        ask = load_of(capped_tokens(model, Spend(SpendCaps())))
+        assert ask is not None
+        assert await ask() == ServerLoad(queued=3, cache_used=0.5)
