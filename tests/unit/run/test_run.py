@@ -109,7 +109,10 @@ def test_another_number_at_once_is_the_same_run(add, tmp_path):
     assert env.name == "add"
 
 
-@pytest.mark.parametrize("fields", [{"routing": "round-robin"}, {"eviction": "lru"}, {"kv_gib": 2.0}, {"connections": 7}])
+@pytest.mark.parametrize(
+    "fields",
+    [{"routing": "round-robin"}, {"eviction": "lru"}, {"speculate": "siblings"}, {"kv_gib": 2.0}, {"connections": 7}],
+)
 def test_what_only_changes_the_speed_of_a_model_does_not_change_the_run(add, fields):
     from sandlot.run.manifest import Fingerprints, run_digest
 

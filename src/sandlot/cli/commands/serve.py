@@ -11,6 +11,7 @@ import typer
 from sandlot.cli.options import Judge, NumberType, OptionalEnv, Rubric, app
 from sandlot.core.errors import ConfigError
 from sandlot.model.engine.eviction import EvictionName
+from sandlot.model.engine.siblings import Speculate
 
 _Option = typer.Option
 _TOKEN_VARIABLE = "SANDLOT_SERVE_TOKEN"  # noqa: S105 - a name
@@ -21,6 +22,12 @@ _Token = Annotated[
 _Evict = Annotated[
     EvictionName | None,
     _Option("--evict", help="What a full key-value cache drops first: `turns`, `cost` or `lru`. [default: turns]"),
+]
+_Speculate = Annotated[
+    Speculate | None,
+    _Option(
+        "--speculate", help="Guess tokens from what `siblings` have written, or `off`; the output is the same. [default: off]"
+    ),
 ]
 _Number = TypeVar("_Number", int, float)
 
@@ -46,6 +53,7 @@ def _serve(
     unix: Annotated[Path | None, _Option("--unix", metavar="PATH", help="Serve a model at a unix socket instead.")] = None,
     kv_gib: Annotated[float | None, _Option("--kv-gib", help="GiB for the model's key-value cache. [default: 1]")] = None,
     evict: _Evict = None,
+    speculate: _Speculate = None,
     dtype: NumberType = None,
     max_batch: Annotated[
         int | None, _Option("--max-batch", help="Maximum requests a model runs at once; others wait. [default: 32]")
@@ -66,14 +74,20 @@ def _serve(
     hosts = tuple(allow_host or ())
     served_as = {"--mcp": mcp or None, "--openenv": openenv or None}
     of_environments = {"ENV": env, **served_as, "--task": task, "--judge": judge, "--rubric": rubric, "--token": token}
-    of_models = {"--unix": unix, "--kv-gib": kv_gib, "--evict": evict, "--dtype": dtype}
+    of_models = {"--unix": unix, "--kv-gib": kv_gib, "--evict": evict, "--speculate": speculate, "--dtype": dtype}
     of_models |= {"--max-batch": max_batch, "--until-eof": until_eof or None}
     if model is not None:
         from sandlot.serve.model.serve import ModelPlace, ModelShare, serve_model  # noqa: PLC0415 - help does not need it
 
         _require_unset(of_environments, "a model")
         place = ModelPlace(host=host, port=port, unix=unix, allow_hosts=hosts, drain_s=drain_s, until_eof=until_eof)
-        share = ModelShare(kv_gib=_or(kv_gib, 1.0), eviction=evict or "turns", max_batch=_or(max_batch, 32), dtype=dtype)
+        share = ModelShare(
+            kv_gib=_or(kv_gib, 1.0),
+            eviction=evict or "turns",
+            max_batch=_or(max_batch, 32),
+            speculate=speculate or "off",
+            dtype=dtype,
+        )
         if not until_eof:  # a program that started this server waits for the line on stdout
             typer.echo(f"loading {model} ...", err=True)
         return run_interruptible(functools.partial(serve_model, model, place, share, ready=typer.echo))

@@ -11,7 +11,7 @@ import msgspec
 import torch
 
 from sandlot.core.concurrency.threads import off_loop
-from sandlot.core.errors import ModelError, boundary
+from sandlot.core.errors import ConfigError, ModelError, boundary
 from sandlot.core.ports.model import Sampled, Sampling
 from sandlot.core.types import Dtype
 from sandlot.model.engine.batch import KVCache, Runner
@@ -21,6 +21,7 @@ from sandlot.model.engine.plain import PlainRunner
 from sandlot.model.engine.precision import choose_precision
 from sandlot.model.engine.request import Completion, Request
 from sandlot.model.engine.sampler import Pick, pick_by_inverse
+from sandlot.model.engine.siblings import Speculate
 from sandlot.model.engine.worker import EngineWorker
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.folder import load_folder, stored_dtype
@@ -55,6 +56,8 @@ class LocalConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     old_kv: OldKv = "recompute"
     eviction: EvictionName = "turns"
     """Which cached blocks go first when memory is short (`eviction.py`)."""
+    speculate: Speculate = "off"
+    """Whether tokens are guessed from what siblings have written (`speculation.py`); on the CPU only."""
     dtype: Dtype | None = None
     """The data type to compute in; None: chosen for the processor (`precision.py`)."""
 
@@ -85,6 +88,11 @@ async def open_local(
             decode = await off_loop("tokenizer", lambda: _decode_of(model))
         on_gpu = decoder.embedding.weight.device.type == "cuda"
         config = _with_defaults(config or LocalConfig(), on_gpu=on_gpu)
+        if on_gpu and config.speculate != "off":
+            raise ConfigError(
+                f"`speculate` is `{config.speculate}`, but the model is on a GPU, whose steps are graphs of one token per sequence; "
+                "guesses are for the CPU: leave it out"
+            )
         own_runner, pick = _cuda_parts(config) if on_gpu else (plain_runner, pick_by_inverse)
         engine = _build_engine(decoder, config, runner or own_runner, pick, decode)
     local = LocalModel(name or str(model if isinstance(model, Path) else decoder.shape.family), decoder, engine, config)
@@ -208,6 +216,7 @@ def _build_engine(decoder: Decoder, config: LocalConfig, runner: MakeRunner, pic
         eviction=eviction_named(config.eviction, _attention_cost(shape)),
         pick=pick,
         old_kv=config.old_kv,
+        speculate=config.speculate,
         decode=decode,
     )
 

@@ -8,17 +8,19 @@ import pytest
 import torch
 from hypothesis import given, settings
 
+import engine_twin
 from engine_twin import CONTEXT, check_blocks, decoder, engine, finish, prompt, spoken, twin
 from sandlot.model.engine.plain import PlainRunner
 from sandlot.model.engine.request import Request
 
 
-@pytest.fixture(autouse=True, scope="module", params=[False, True], ids=["in_turn", "ahead"])
-def _launched(request):
-    """Also as on a device, which launches a step before the tokens of the last one are known."""
+@pytest.fixture(autouse=True, scope="module", params=["in_turn", "ahead", "guessing"])
+def mode(request):
+    """Also as on a device, which launches a step before the tokens of the last one are known; and with guesses."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(PlainRunner, "ahead", request.param)
-        yield
+        patch.setattr(PlainRunner, "ahead", request.param == "ahead")
+        patch.setattr(engine_twin, "speculate", "siblings" if request.param == "guessing" else "off")
+        yield request.param
 
 
 def test_greedy_tokens_are_the_twins():
@@ -67,9 +69,10 @@ def test_a_groups_prompt_is_computed_once():
         it.submit(Request(ids=prompt(0, 41), max_tokens=2, seed=seed))
     finish(it)
     # The prompt once; for each of the others its last token; the first of the two sampled tokens for all.
-    assert it.metrics()["computed_tokens"] == 41 + 7 + 8
+    metrics = it.metrics()
+    assert metrics["computed_tokens"] == 41 + 7 + 8 + metrics["guessed_tokens"] - metrics["accepted_tokens"]
     # Two for the prompt, one for the others to join, one more token for those: nobody waits for a sibling that has its prompt.
-    assert it.metrics()["steps"] == 4
+    assert metrics["steps"] == 4
 
 
 def test_another_turn_computes_only_what_is_new():

@@ -17,12 +17,13 @@ ROOTS = [[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], [1, 2, 3, 4, 5, 6, 60], [20] * 9]
 class Requests(RuleBasedStateMachine):
     @initialize(
         blocks=st.integers(7, 24), max_batch=st.integers(1, 5), chunk=st.integers(6, 20), attention=st.sampled_from([0.0, 0.1]),
-        ahead=st.booleans(),
+        mode=st.sampled_from(["in_turn", "ahead", "guessing"]),
     )  # fmt: skip
-    def begin(self, blocks, max_batch, chunk, attention, ahead):
+    def begin(self, blocks, max_batch, chunk, attention, mode):
         self.model = decoder(0)
-        self.engine = engine(self.model, blocks=blocks, max_batch=max_batch, chunk=chunk, eviction=ByCost(attention=attention))
-        self.engine._runner.ahead = ahead
+        eviction, speculate = ByCost(attention=attention), "siblings" if mode == "guessing" else "off"
+        self.engine = engine(self.model, blocks=blocks, max_batch=max_batch, chunk=chunk, eviction=eviction, speculate=speculate)
+        self.engine._is_ahead = mode == "ahead"
         self.asked: dict[int, Request] = {}
         self.histories = list(ROOTS)
 

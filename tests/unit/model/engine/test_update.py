@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+import engine_twin
 from engine_twin import check_blocks, decoder, engine, load, prompt, redrawn
 from sandlot.model.engine.plain import PlainRunner
 from sandlot.model.engine.request import Completion, Request
@@ -14,12 +15,13 @@ from sandlot.model.engine.request import Completion, Request
 VERSIONS = {version: decoder(version) for version in range(4)}
 
 
-@pytest.fixture(autouse=True, scope="module", params=[False, True], ids=["in_turn", "ahead"])
-def _launched(request):
-    """Also as on a device, which launches a step before the tokens of the last one are known."""
+@pytest.fixture(autouse=True, scope="module", params=["in_turn", "ahead", "guessing"])
+def mode(request):
+    """Also as on a device, which launches a step before the tokens of the last one are known; and with guesses."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(PlainRunner, "ahead", request.param)
-        yield
+        patch.setattr(PlainRunner, "ahead", request.param == "ahead")
+        patch.setattr(engine_twin, "speculate", "siblings" if request.param == "guessing" else "off")
+        yield request.param
 
 
 def loaded(model, version: int):
