@@ -1,6 +1,6 @@
 """`make bench NAME=speculation`: tokens per CPU-second with guesses from siblings, and without, in one process.
 
-Groups of 16 rollouts on chores of `drill`, group after group, as a run asks for them, of up to 4 turns. Nothing is run: a command
+Groups of rollouts on chores of `drill`, group after group, as a run asks for them, of up to 4 turns. Nothing is run: a command
 that reads a file gets its text, others no output. `rookie` has learned such chores; `smollm2` has not, so its siblings agree less
 and seldom call the tool. One thread, and both ways in turn, because the machine has other work.
 """
@@ -28,18 +28,31 @@ from sandlot.model.engine.weights import model_folder
 from sandlot.model.nn.attention import causal_attend
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.folder import load_folder
-from sandlot.model.nn.packed import pack_linears
+from sandlot.model.nn.packed import can_add_in_fp32, pack_linears
 from sandlot.model.render.open import open_renderer
 from sandlot.model.render.renderer import TokenRenderer
 
 NAME = "speculation"
-MEMBERS = 16
-GROUPS = {"rookie": {1: 2, 8: 4, 32: 8}, "smollm2": {1: 1, 8: 2, 32: 4}}
-"""Groups by batch size: small batches are slow."""
 TURNS = 4
 TEMPERATURES = (1.0, 0.7)
 BLOCK, CONTEXT = 16, 1024
 WAYS: tuple[Speculate, ...] = ("off", "siblings")
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much a model has to do: it must end within minutes."""
+
+    members: int
+    groups: dict[int, int]
+    """By batch size."""
+    most: int
+    """Tokens of a turn."""
+    times: int
+    """How often it is measured; the least CPU-seconds count."""
+
+
+SIZES = {"rookie": Size(16, {1: 1, 8: 2, 32: 4}, 64, 3), "smollm2": Size(8, {1: 1, 8: 2, 32: 8}, 32, 1)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +84,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--small", action="store_true", help="tiny sizes, and the table is left alone: does it work?")
     parser.add_argument("--only", choices=("rookie", "smollm2"), help="one model; the table is left alone")
-    parser.add_argument("--times", type=int, default=3, help="how often each is measured; the least CPU-seconds count")
     flags = parser.parse_args()
     torch.set_num_threads(1)
     rows: list[Row] = []
@@ -81,7 +93,7 @@ def main() -> None:
         decoder = pack_linears(load_folder(model_folder(name)))
         warm_up(decoder)
         for what, each in loads(name, small=flags.small):
-            found = measured(decoder, each, 1 if flags.small else flags.times)
+            found = measured(decoder, each, 1 if flags.small else SIZES[name].times)
             say(f"{what}: {found}")
             ours[what], off[what] = found["siblings"], found["off"]
             rows.append(row_of(what, found))
@@ -90,7 +102,8 @@ def main() -> None:
 
 
 def warm_up(decoder: Decoder) -> None:
-    """Kernels are made for a size when it first occurs."""
+    """Kernels are made for a size when it first occurs, and the head's are tried once."""
+    can_add_in_fp32()
     with torch.inference_mode():
         for count in range(1, 81):
             ids = torch.ones(count, dtype=torch.long)
@@ -102,8 +115,8 @@ def loads(name: str, *, small: bool) -> Iterator[tuple[str, Load]]:
     renderer, env = open_renderer(folder), load("drill")
     tools = [tool.spec for tool in env.tools]
     train = [task for task in tasks_of(env) if split_of(task) == "train"]
-    most = 8 if small else 64
-    for batch, groups in islice(GROUPS[name].items(), 1 if small else None):
+    size = SIZES[name]
+    for batch, groups in islice(size.groups.items(), 1 if small else None):
         # Tasks stand in order of their skills: take them from all over.
         tasks = train[:: len(train) // groups][:groups]
         prompts = [
@@ -114,16 +127,16 @@ def loads(name: str, *, small: bool) -> Iterator[tuple[str, Load]]:
             requests = [
                 Request(
                     ids=ids,
-                    max_tokens=most,
+                    max_tokens=8 if small else size.most,
                     temperature=temperature,
-                    seed=group * MEMBERS + member,
+                    seed=group * size.members + member,
                     stop_ids=tuple(renderer.stop_ids),
                     session=f"{group}.{member}",
                 )
                 for group, ids in enumerate(prompts)
-                for member in range(MEMBERS)
+                for member in range(size.members)
             ]
-            members = [task for task in tasks for _ in range(MEMBERS)]
+            members = [task for task in tasks for _ in range(size.members)]
             yield f"{name}, temperature {temperature:g}, batch {batch}", Load(requests, members, renderer, batch)
 
 

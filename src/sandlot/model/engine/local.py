@@ -88,11 +88,6 @@ async def open_local(
             decode = await off_loop("tokenizer", lambda: _decode_of(model))
         on_gpu = decoder.embedding.weight.device.type == "cuda"
         config = _with_defaults(config or LocalConfig(), on_gpu=on_gpu)
-        if on_gpu and config.speculate != "off":
-            raise ConfigError(
-                f"`speculate` is `{config.speculate}`, but the model is on a GPU, whose steps are graphs of one token per sequence; "
-                "guesses are for the CPU: leave it out"
-            )
         own_runner, pick = _cuda_parts(config) if on_gpu else (plain_runner, pick_by_inverse)
         engine = _build_engine(decoder, config, runner or own_runner, pick, decode)
     local = LocalModel(name or str(model if isinstance(model, Path) else decoder.shape.family), decoder, engine, config)
@@ -233,7 +228,12 @@ def _dtype_name(dtype: torch.dtype) -> str:
 
 
 def _with_defaults(config: LocalConfig, *, on_gpu: bool) -> LocalConfig:
-    """The config with defaults for the device."""
+    """The config with defaults for the device; `ConfigError` if the device cannot do what it says."""
+    if on_gpu and config.speculate != "off":
+        raise ConfigError(
+            f"`speculate` is `{config.speculate}`, but the model is on a GPU, whose steps are graphs of one token per sequence; "
+            "guesses are for the CPU: leave it out"
+        )
     block_size, chunk = (64, 32768) if on_gpu else (16, 512)
     return msgspec.structs.replace(
         config, block_size=config.block_size or block_size, chunk=config.chunk or max(chunk, config.max_batch + 1)

@@ -132,8 +132,12 @@ class PassTime:
     _KEEP = 0.98
 
     def __init__(self) -> None:
-        self._passes = self._tokens = self._squares = 0.0
-        self._seconds = self._products = 0.0
+        # Sums over passes, the recent ones counting most.
+        self._passes: float = 0.0
+        self._tokens: float = 0.0
+        self._squares: float = 0.0
+        self._seconds: float = 0.0
+        self._products: float = 0.0
         self.fixed, self.each = 1.0, self._BEGIN
 
     def note(self, tokens: int, seconds: float) -> None:

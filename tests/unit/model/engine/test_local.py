@@ -4,6 +4,7 @@ import threading
 import time
 
 import anyio
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -11,9 +12,9 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
 from engine_twin import CONTEXT, VOCABULARY, decoder, prompt, spoken, twin
-from sandlot.core.errors import ModelError
+from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.ports.model import Sampling
-from sandlot.model.engine.local import LocalConfig, open_local, plain_runner
+from sandlot.model.engine.local import LocalConfig, _with_defaults, open_local, plain_runner
 from sandlot.model.engine.request import Request
 from sandlot.model.nn.folder import save_folder
 from sandlot.model.nn.packed import PackedLinear, can_pack
@@ -235,3 +236,23 @@ async def test_a_folder_that_cannot_be_loaded_is_a_model_error(tmp_path):
     with pytest.raises(ModelError, match="loading"):
         async with open_local(tmp_path / "nothing"):
             pass
+
+
+async def test_siblings_are_guessed_from_and_the_tokens_are_the_same():
+    weights = decoder()
+    config = msgspec.structs.replace(CONFIG, speculate="siblings")
+    async with open_local(weights, config=config) as model:
+        for _ in range(3):
+            answer = ids_of(await model.sample(prompt(0, 9), msgspec.structs.replace(GREEDY, max_tokens=24)))
+            assert answer == twin(weights, Request(ids=prompt(0, 9), max_tokens=24, temperature=0.0))[0]
+        await free_blocks(model)
+        metrics = model.metrics()
+    assert 0 < metrics["accepted_tokens"] <= metrics["guessed_tokens"]
+    assert metrics["tokens_per_pass"] > 1
+
+
+def test_guesses_are_refused_on_a_gpu():
+    config = LocalConfig(speculate="siblings")
+    assert _with_defaults(config, on_gpu=False).speculate == "siblings"
+    with pytest.raises(ConfigError, match="guesses are for the CPU: leave it out"):
+        _with_defaults(config, on_gpu=True)

@@ -90,7 +90,7 @@ def test_nothing_follows_a_stop_token_inside_guesses(stop_after):
 
 
 @given(st.integers(0, 20), st.integers(1, 4))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_nothing_follows_a_stop_text_inside_guesses(begin, length):
     model = sharp()
     everything, _ = twin(model, group(temperature=0.0)[0])
@@ -165,12 +165,12 @@ def test_in_bf16_the_distribution_is_that_without_guesses():
     """Rounding may differ with the number of tokens in a pass, so tokens of other seeds are compared as frequencies."""
     model = sharp().bfloat16()
     answers = {}
-    for speculate, seeds in (("siblings", range(1500)), ("off", range(1500, 3000))):
-        it = engine(model, speculate=speculate, max_batch=4, chunk=64, blocks=256)
+    for speculate, seeds in (("siblings", range(400)), ("off", range(400, 800))):
+        it = engine(model, speculate=speculate, max_batch=8, chunk=64, blocks=256)
         for seed in seeds:
             it.submit(Request(ids=prompt(3, 11), max_tokens=3, seed=seed))
         answers[speculate] = [answer.ids.tolist() for answer in finish(it).values()]
-        assert (it.metrics()["accepted_tokens"] > 200) is (speculate == "siblings")
+        assert (it.metrics()["accepted_tokens"] > 100) is (speculate == "siblings")
     for place in range(3):
         one, other = (np.bincount([ids[place] for ids in each], minlength=VOCABULARY) for each in answers.values())
         rare = one + other < 10
