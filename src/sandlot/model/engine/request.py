@@ -73,8 +73,8 @@ class Sequence:
     seat: int = -1
     order: int = -1
     """Order of seating; the newest is preempted first."""
-    root: bytes = b""
-    """The first prompt of its siblings, if tokens are guessed."""
+    group: bytes = b""
+    """The name of its siblings' group, if tokens are guessed."""
     node: PrefixBlock | None = None
     """The prefix block where its full blocks end."""
     kv_version: int = -1

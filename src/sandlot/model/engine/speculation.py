@@ -30,7 +30,7 @@ class Speculation:
     def __init__(self, scheduler: Scheduler, clock: Callable[[], float]) -> None:
         self._scheduler = scheduler
         self._clock = clock
-        self._siblings = Siblings()
+        self._siblings = Siblings(self._groups_in_use)
         self._rates = AcceptanceRates()
         self._time = PassTime()
         self._kinds: dict[int, list[int]] = {}
@@ -73,10 +73,11 @@ class Speculation:
                 self._rates.note(kinds, total - known - 1, has_ended=not seats.taken[row])
                 if seats.taken[row]:
                     self._scheduler.give_back(row)
-            if not sequence.root:
-                sequence.root = self._siblings.join(seats.ids[row, :known].tobytes(), sequence.request.session)
-            spelled = seats.ids[row, max(known - LONGEST, 0) : total].tobytes()
-            self._siblings.learn(sequence.root, spelled, total - known, sequence.request.session)
+            if not sequence.group:
+                sequence.group = self._siblings.join(seats.ids[row, :known].tobytes(), sequence.request.session)
+            self._siblings.learn(sequence.group, seats.ids[row, max(known - LONGEST, 0) : total].tobytes(), total - known)
+            if not seats.taken[row]:
+                self._siblings.end(sequence.group, seats.ids[row, :total].tobytes())
         self._rates.age()
 
     def _guess(self, row: int) -> Guess:
@@ -84,9 +85,12 @@ class Speculation:
         sequence, total = seats[row], int(seats.totals[row])
         # One more token than guessed is sampled.
         most = min(MAX_GUESSED, int(seats.ends[row]) - total - 1)
-        if not sequence.root:
-            sequence.root = self._siblings.join(seats.ids[row, :total].tobytes(), sequence.request.session)
-        return self._siblings.guess(sequence.root, seats.ids[row, max(total - LONGEST, 0) : total].tobytes(), most)
+        if not sequence.group:
+            sequence.group = self._siblings.join(seats.ids[row, :total].tobytes(), sequence.request.session)
+        return self._siblings.guess(sequence.group, seats.ids[row, max(total - LONGEST, 0) : total].tobytes(), most)
+
+    def _groups_in_use(self) -> set[bytes]:
+        return {sequence.group for sequence in (*self._scheduler.seats, *self._scheduler.waiting)}
 
 
 class AcceptanceRates:

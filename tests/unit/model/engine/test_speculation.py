@@ -140,6 +140,35 @@ def test_blocks_of_wrong_guesses_are_given_back():
     assert it.metrics()["guessed_tokens"] > it.metrics()["accepted_tokens"] > 0
 
 
+def test_groups_of_unfinished_requests_are_not_forgotten():
+    it = engine(sharp(), speculate="siblings", max_batch=4, blocks=24, chunk=48)
+    siblings = it._speculation._siblings
+    siblings._max_runs = 150
+    for seed in range(12):
+        it.submit(Request(ids=prompt(seed % 6, 11), max_tokens=30, seed=seed, temperature=1.0))
+    met: set[bytes] = set()
+    while not it.is_idle:
+        it.step()
+        kept = {sequence.group for sequence in (*it._seats, *it._scheduler.waiting) if sequence.group}
+        assert kept <= siblings._groups.keys()
+        assert siblings.num_runs <= 150
+        met |= kept
+    assert it.metrics()["preemptions"] > 0
+    assert len(met) == 6 > len(siblings._groups)
+
+
+def test_a_turn_without_a_session_goes_on_in_its_group():
+    model = sharp()
+    it = engine(model, speculate="siblings", max_batch=2, chunk=48)
+    siblings = it._speculation._siblings
+    ids = prompt(3, 11)
+    for turn in range(3):
+        number = it.submit(Request(ids=ids, max_tokens=8, seed=turn))
+        ids = [*ids, *finish(it)[number].ids.tolist(), 7, turn]
+    assert len(siblings._groups) == 1
+    assert siblings.num_runs <= 3 * len(ids)
+
+
 def test_new_weights_in_the_middle_of_guesses():
     models = {version: sharp(version) for version in range(3)}
     model = sharp(0)
