@@ -85,13 +85,16 @@ class Scheduler:
         return going
 
     def reserve(self, row: int, count: int) -> int:
-        """Give a row blocks for `count` tokens after those it has, or for as many as there are blocks; returns how many."""
+        """Give a row blocks for `count` tokens after those it has, or for as many as there are free blocks; returns how many.
+
+        Nothing is evicted for them: a guess may be wrong, and a cached prefix is needed later.
+        """
         seats = self.seats
         total, size = int(seats.totals[row]), seats.block_size
         while count and seats.num_blocks[row] * size < total + count:
-            if not self.num_available:
+            if not self.blocks.num_free:
                 return max(int(seats.num_blocks[row]) * size - total, 0)
-            seats.give(row, self._take())
+            seats.give(row, self.blocks.take())
         return count
 
     def give_back(self, row: int) -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from engine_twin import VOCABULARY, check_blocks, decoder, engine, finish, load, prompt, redrawn, spoken, twin
+from engine_twin import BLOCK, VOCABULARY, check_blocks, decoder, engine, finish, load, prompt, redrawn, spoken, twin
 from sandlot.model.engine.request import Request
 from sandlot.model.engine.siblings import MOST_VOTES, NUM_KINDS
 from sandlot.model.engine.speculation import AcceptanceRates, PassTime, best_lengths
@@ -138,6 +138,35 @@ def test_blocks_of_wrong_guesses_are_given_back():
             if seats.totals[sequence.seat] - seats.lengths[sequence.seat] == 1:
                 assert len(seats.blocks_of(sequence.seat)) <= -(-int(seats.totals[sequence.seat]) // seats.block_size)
     assert it.metrics()["guessed_tokens"] > it.metrics()["accepted_tokens"] > 0
+
+
+def test_guesses_evict_no_cached_prefix():
+    it = engine(sharp(), speculate="siblings", max_batch=4, blocks=36, chunk=48)
+    for number in range(4):
+        it.submit(Request(ids=prompt(100 + number, 20), max_tokens=2, seed=1, session=str(number)))
+    finish(it)
+    for request in group(members=12, tokens=10):
+        it.submit(request)
+    finish(it)
+    assert it.metrics()["evictions"] > 0 < it.metrics()["accepted_tokens"]
+    for number in range(4):  # without guesses there is room for these too
+        it.submit(Request(ids=[*prompt(100 + number, 20), 5], max_tokens=1, session=str(number)))
+        (answer,) = finish(it).values()
+        assert answer.cached == 20
+
+
+def test_blocks_are_reserved_only_while_some_are_free():
+    it = engine(sharp(), max_batch=1, blocks=8)
+    it.submit(Request(ids=prompt(1, 9), max_tokens=1, seed=1))
+    finish(it)
+    it.submit(Request(ids=prompt(2, 9), max_tokens=20, seed=1))
+    it.step()
+    blocks, scheduler = it._scheduler.blocks, it._scheduler
+    (row,) = np.flatnonzero(it._seats.taken).tolist()
+    assert (it._seats.totals[row], blocks.num_free, blocks.num_idle) == (10, 2, 3)
+    assert scheduler.reserve(row, 20) == 5 * BLOCK - 10
+    assert (blocks.num_free, blocks.num_idle) == (0, 3)
+    assert it.metrics()["evictions"] == 0
 
 
 def test_groups_of_unfinished_requests_are_not_forgotten():
