@@ -20,6 +20,8 @@ from sandlot.model.engine.siblings import LONGEST, NUM_KINDS, Guess, Siblings
 
 MAX_GUESSED = 16
 """Tokens that are guessed for one sequence in one pass, at most."""
+_GUESSED_PER_SEAT = 4
+"""Tokens that are guessed in one pass, at most, for each seat of the engine: each needs logits of the whole vocabulary."""
 _LEAST = 0.05
 """Guesses that are less likely to be reached and right are not considered."""
 
@@ -33,6 +35,7 @@ class Speculation:
         self._siblings = Siblings(self._groups_in_use)
         self._rates = AcceptanceRates()
         self._time = PassTime()
+        self._most = max(_GUESSED_PER_SEAT * len(scheduler.seats.taken), MAX_GUESSED)
         self._kinds: dict[int, list[int]] = {}
         """Of each row with guesses in this pass, how they were found."""
         self._pass: tuple[float, int] | None = None
@@ -46,7 +49,7 @@ class Speculation:
         guesses = [self._guess(row) for row in rows]
         rates = self._rates.current()
         chances = [_chances(guess, rates) for guess in guesses]
-        room = self._scheduler.chunk - num_tokens
+        room = min(self._scheduler.chunk - num_tokens, self._most)
         lengths = best_lengths(chances, num_tokens, room, self._time)
         guessed = np.zeros_like(plan.counts)
         self._kinds = {}

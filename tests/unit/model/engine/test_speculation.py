@@ -140,6 +140,21 @@ def test_blocks_of_wrong_guesses_are_given_back():
     assert it.metrics()["guessed_tokens"] > it.metrics()["accepted_tokens"] > 0
 
 
+def test_guesses_take_a_bounded_number_of_logits():
+    it = engine(sharp(), speculate="siblings", max_batch=8, blocks=256, chunk=512)
+    for request in group(temperature=0.0, members=2, tokens=60):  # so that the others find all of it
+        it.submit(request)
+        finish(it)
+    for request in group(temperature=0.0, members=8, tokens=60):
+        it.submit(request)
+    most = 0
+    while not it.is_idle:
+        before = it.metrics()["guessed_tokens"]
+        it.step()
+        most = max(most, it.metrics()["guessed_tokens"] - before)
+    assert most == 4 * 8
+
+
 def test_guesses_evict_no_cached_prefix():
     it = engine(sharp(), speculate="siblings", max_batch=4, blocks=36, chunk=48)
     for number in range(4):
