@@ -35,7 +35,9 @@ _Evict = Annotated[
 _Speculate = Annotated[
     Speculate | None,
     _Option(
-        "--speculate", help="Guess tokens from what `siblings` have written, or `off`; the output is the same. [default: off]"
+        "--speculate",
+        help="Guess tokens from what `siblings` have written, or `off`. The output is the same up to rounding; not bit-equal from "
+        "run to run. [default: off]",
     ),
 ]
 _MaxBatch = Annotated[

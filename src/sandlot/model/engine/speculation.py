@@ -2,7 +2,8 @@
 
 A guess is right if it is the token that is sampled at its place, with the number that its seed and position give. So the tokens
 are those of ordinary decoding, not only their distribution. The first wrong guess is replaced by what was sampled there, and
-everything after it is dropped.
+everything after it is dropped. This holds up to rounding: a pass with other guesses may round otherwise, and how many there are
+depends on measured time, so log-probabilities are not bit-equal from run to run.
 
 How many are guessed is chosen for every pass: as many as give most tokens per second, by the measured rates of acceptance and the
 measured time of passes. If guesses do not pay, none are made until what was measured is outdated.

@@ -1,4 +1,4 @@
-"""Guesses change neither tokens nor log-probabilities, and are made where they pay."""
+"""Guesses change tokens and log-probabilities by rounding only, and are made where they pay."""
 
 import itertools
 
