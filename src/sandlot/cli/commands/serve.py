@@ -35,7 +35,7 @@ _Evict = Annotated[
 _Speculate = Annotated[
     Speculate | None,
     _Option(
-        "--speculate", help="Guess tokens from what `siblings` have written, or `off`; the output is the same. [default: off]"
+        "--speculate", help="Guess tokens from what `siblings` have written, or `off`; same tokens up to rounding. [default: off]"
     ),
 ]
 _MaxBatch = Annotated[
