@@ -36,8 +36,8 @@ _Speculate = Annotated[
     Speculate | None,
     _Option(
         "--speculate",
-        help="Guess tokens from what `siblings` have written, or `off`. The output is the same up to rounding; not bit-equal from "
-        "run to run. [default: off]",
+        help="Guess tokens from what `siblings` have written, or `off`. The output is the same up to rounding; not bit-equal "
+        "from run to run. [default: off]",
     ),
 ]
 _MaxBatch = Annotated[

@@ -23,7 +23,7 @@ LONGEST = WIDTHS[0] // 4
 MOST_VOTES = 8
 NUM_KINDS = len(WIDTHS) * MOST_VOTES
 MAX_RUNS = 2**18
-"""Runs that are kept in all groups: about 45 MB."""
+"""Runs that are kept in all groups: about 35 MB."""
 _MAX_NAMES = 2048
 """Groups, texts and sessions that are remembered by name, each."""
 
