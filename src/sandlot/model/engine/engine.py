@@ -77,6 +77,11 @@ class Engine:
         """
         if chunk <= max_batch:
             raise ValueError(f"chunk is {chunk}; it must be above max_batch ({max_batch}), or prompts are never computed")
+        if runner.ahead and speculate != "off":
+            raise ValueError(
+                f"speculate is `{speculate}`, but the runner launches passes before the last tokens are known; guesses need "
+                "them: use `off`"
+            )
         cache = runner.cache
         self.context = min(context, blocks * cache.block_size)
         self.gauges = Gauges(clock)
@@ -90,8 +95,7 @@ class Engine:
         tree = PrefixTree(pool, cache.block_size, eviction or eviction_named("turns"))
         self._scheduler = Scheduler(cache, pool, tree, self._seats, chunk=chunk, share=share)
         self._speculation = Speculation(self._scheduler, clock) if speculate == "siblings" else None
-        # Guesses are made from tokens that are known here.
-        self._is_ahead = runner.ahead and self._speculation is None
+        self._is_ahead = runner.ahead
         self._sequences: dict[int, Sequence] = {}
         self._deadlines: list[tuple[float, int]] = []
         self._ended: list[Sequence] = []

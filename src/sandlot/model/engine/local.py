@@ -82,12 +82,13 @@ async def open_local(
     needed for stop texts; a folder has its own.
     """
     with boundary(ModelError, f"loading {model if isinstance(model, Path) else 'the model'}"):
-        named = config.dtype if config is not None else None
-        decoder = model if isinstance(model, Decoder) else await off_loop("load_folder", lambda: _load(model, named))
+        device = _device() if isinstance(model, Path) else model.embedding.weight.device.type
+        on_gpu = device == "cuda"
+        config = _with_defaults(config or LocalConfig(), on_gpu=on_gpu)
+        named = config.dtype
+        decoder = model if isinstance(model, Decoder) else await off_loop("load_folder", lambda: _load(model, named, device))
         if decode is None and isinstance(model, Path):
             decode = await off_loop("tokenizer", lambda: _decode_of(model))
-        on_gpu = decoder.embedding.weight.device.type == "cuda"
-        config = _with_defaults(config or LocalConfig(), on_gpu=on_gpu)
         own_runner, pick = _cuda_parts(config) if on_gpu else (plain_runner, pick_by_inverse)
         engine = _build_engine(decoder, config, runner or own_runner, pick, decode)
     local = LocalModel(name or str(model if isinstance(model, Path) else decoder.shape.family), decoder, engine, config)
@@ -216,10 +217,14 @@ def _build_engine(decoder: Decoder, config: LocalConfig, runner: MakeRunner, pic
     )
 
 
-def _load(folder: Path, named: Dtype | None) -> Decoder:
-    on_gpu = torch.cuda.is_available()
-    chosen = choose_precision(_dtype_name(stored_dtype(folder)), named, on_gpu=on_gpu)
-    return load_folder(folder, dtype=getattr(torch, chosen.dtype), device="cuda" if on_gpu else "cpu")
+def _device() -> str:
+    """Where a folder is loaded to."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _load(folder: Path, named: Dtype | None, device: str) -> Decoder:
+    chosen = choose_precision(_dtype_name(stored_dtype(folder)), named, on_gpu=device == "cuda")
+    return load_folder(folder, dtype=getattr(torch, chosen.dtype), device=device)
 
 
 def _dtype_name(dtype: torch.dtype) -> str:

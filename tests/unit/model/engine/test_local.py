@@ -14,7 +14,7 @@ from tokenizers.models import WordLevel
 from engine_twin import CONTEXT, VOCABULARY, decoder, prompt, spoken, twin
 from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.ports.model import Sampling
-from sandlot.model.engine.local import LocalConfig, _with_defaults, open_local, plain_runner
+from sandlot.model.engine.local import LocalConfig, open_local, plain_runner
 from sandlot.model.engine.request import Request
 from sandlot.model.nn.folder import save_folder
 from sandlot.model.nn.packed import PackedLinear, can_pack
@@ -251,8 +251,19 @@ async def test_siblings_are_guessed_from_and_the_tokens_are_the_same():
     assert metrics["tokens_per_pass"] > 1
 
 
-def test_guesses_are_refused_on_a_gpu():
-    config = LocalConfig(speculate="siblings")
-    assert _with_defaults(config, on_gpu=False).speculate == "siblings"
+async def test_guesses_are_refused_on_a_gpu_before_the_model_is_loaded(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     with pytest.raises(ConfigError, match="guesses are for the CPU: leave it out"):
-        _with_defaults(config, on_gpu=True)
+        async with open_local(tmp_path / "nothing", config=LocalConfig(speculate="siblings")):
+            pass
+
+
+async def test_guesses_are_refused_with_a_runner_that_is_ahead():
+    def ahead(*parts):
+        runner = plain_runner(*parts)
+        runner.ahead = True
+        return runner
+
+    with pytest.raises(ModelError, match="launches passes before the last tokens are known"):
+        async with open_local(decoder(), config=LocalConfig(speculate="siblings"), runner=ahead):
+            pass
