@@ -55,7 +55,7 @@ class Gauges:
             "computed_tokens": self.num_computed,
             "guessed_tokens": self.num_guessed,
             "accepted_tokens": self.num_accepted,
-            "tokens_per_pass": self.num_sampled / max(self.num_sampled - self.num_accepted, 1),
+            "tokens_per_pass": self.num_sampled / (self.num_sampled - self.num_accepted) if self.num_sampled else 1.0,
             "finished": self.num_finished,
             "rows_per_step": self._num_rows / max(self.num_steps, 1),
             "tokens_per_s": sum(sampled for _, sampled in self._steps) / seconds,
