@@ -8,17 +8,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from engine_twin import BLOCK, VOCABULARY, check_blocks, decoder, engine, finish, load, prompt, redrawn, spoken, twin
+from engine_twin import BLOCK, VOCABULARY, check_blocks, engine, finish, load, prompt, redrawn, sharp, spoken, twin
 from sandlot.model.engine.request import Request
 from sandlot.model.engine.siblings import MOST_VOTES, NUM_KINDS
 from sandlot.model.engine.speculation import AcceptanceRates, PassTime, best_lengths
-
-
-def sharp(seed: int = 0):
-    """A decoder whose tokens are likely enough to be guessed."""
-    model = decoder(seed)
-    model.norm.weight.mul_(4.0)
-    return model
 
 
 def group(*, members: int = 8, tokens: int = 24, temperature: float = 0.7, **rest) -> list[Request]:
@@ -286,6 +279,24 @@ def test_lengths_give_most_tokens_per_second_of_all_lengths(rows, prompt_tokens,
     assert sum(lengths) <= room
     every = itertools.product(*(range(len(row) + 1) for row in rows))
     assert rate(lengths) == pytest.approx(max(rate(each) for each in every if sum(each) <= room))
+
+
+@pytest.mark.parametrize(("fixed", "each", "least", "most"), [(1.0, 0.0, 0.5, 9.0), (0.0, 1.0, 0.0, 0.1)])
+def test_guesses_are_made_only_where_a_pass_costs_little_more_with_them(fixed, each, least, most):
+    now = 0.0
+    it = engine(sharp(), speculate="siblings", max_batch=3, chunk=48, clock=lambda: now)
+    forward = it._runner.forward
+
+    def timed(batch, ids=None):
+        nonlocal now
+        now += fixed + each * len(batch.ids)
+        return forward(batch, ids)
+
+    it._runner.forward = timed
+    for request in group(members=24, tokens=30):
+        it.submit(request)
+    finish(it)
+    assert least <= it.metrics()["guessed_tokens"] / it.metrics()["sampled_tokens"] <= most
 
 
 def test_the_time_of_a_pass_is_found_and_forgotten():
