@@ -1,5 +1,7 @@
 """What the engine is compared with, and small models to compare them on."""
 
+import itertools
+
 import numpy as np
 import torch
 
@@ -7,6 +9,7 @@ from sandlot.model.engine.blocks import Blocks
 from sandlot.model.engine.engine import Engine
 from sandlot.model.engine.plain import PlainRunner
 from sandlot.model.engine.request import Completion, Request
+from sandlot.model.engine.siblings import Speculate
 from sandlot.model.nn.attention import causal_attend
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.shape import Shape
@@ -39,9 +42,21 @@ def decoder(seed: int = 0, shape: Shape = SHAPE) -> Decoder:
     return model.requires_grad_(False)
 
 
+def sharp(seed: int = 0) -> Decoder:
+    """A decoder whose tokens are likely enough to be guessed."""
+    model = decoder(seed)
+    model.norm.weight.mul_(4.0)
+    return model
+
+
+speculate: Speculate = "off"
+"""What engines do that are made here and not told otherwise."""
+
+
 def engine(model: Decoder, *, blocks: int = 64, max_batch: int = 4, chunk: int = 16, **rest) -> Engine:
     runner = PlainRunner(model, blocks=blocks, block_size=BLOCK)
-    return Engine(runner, blocks=blocks, context=CONTEXT, max_batch=max_batch, chunk=chunk, **rest)
+    settings = {"speculate": speculate, "clock": itertools.count().__next__, **rest}  # a clock that repeats itself
+    return Engine(runner, blocks=blocks, context=CONTEXT, max_batch=max_batch, chunk=chunk, **settings)
 
 
 def prompt(seed: int, count: int) -> list[int]:

@@ -141,7 +141,7 @@ def run_digest(config: RunConfig, prints: Fingerprints) -> str:
 
 def _without_caps(model: ModelConfig) -> ModelConfig:
     """The model without its connections, patience and caps, and without what only changes how fast it answers."""
-    none: Any = {"max_total_tokens": None, "max_usd": None, "kv_gib": None, "eviction": None}
+    none: Any = {"max_total_tokens": None, "max_usd": None, "kv_gib": None, "eviction": None, "speculate": None}
     return msgspec.structs.replace(model, connections=1, patience_s=0.0, routing="prefix", **none)
 
 

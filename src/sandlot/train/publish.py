@@ -91,7 +91,7 @@ async def open_publisher(
     """The publisher of a recipe; `sampled` is the engine's own copy of the weights, if it is in this process."""
     if recipe.server is None:
         assert sampled is not None
-        config = LocalConfig(max_batch=min(recipe.at_once, 128), chunk=1024)
+        config = LocalConfig(max_batch=min(recipe.at_once, 128), chunk=1024, speculate=recipe.speculate)
         async with open_local(sampled, name=recipe.model, config=config) as local:
             yield _InProcess(local)
         return

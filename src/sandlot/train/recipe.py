@@ -14,6 +14,7 @@ from sandlot.core.trace import Trace
 from sandlot.core.types import Dtype
 from sandlot.env.environment import Environment
 from sandlot.env.module import forget_if_changed, load_module
+from sandlot.model.engine.siblings import Speculate
 from sandlot.train.algorithms.algorithms import Algorithm, PolicyGradient, Ppo, Prefer
 from sandlot.train.algorithms.losses import corrects_staleness
 from sandlot.train.algorithms.shaping import Shaped
@@ -142,6 +143,8 @@ class Recipe:
     """Rollouts in flight."""
     threads: int | None = None
     """CPU threads for sampling and training; None leaves it to torch."""
+    speculate: Speculate = "off"
+    """`siblings`: guess tokens from what rollouts of the same task have written, and check several at once; on the CPU only."""
     seed: int = 0
     """Seed of task order and sampling."""
     device: str = "cpu"
@@ -174,6 +177,11 @@ class Recipe:
             raise ConfigError(
                 f"recipe `{self.name}`: `{without_secrets(self.teacher)}` is not the policy in training, so its turns have no "
                 "policy gradient; imitate them (`algorithm=Imitate()`) or leave `teacher` out"
+            )
+        if self.speculate != "off" and (self.server is not None or self.device != "cpu"):
+            raise ConfigError(
+                f"recipe `{self.name}`: `speculate` is `{self.speculate}`, but guesses are for the engine on the CPU, not for a "
+                f"{'server' if self.server is not None else 'GPU'}: leave it out"
             )
         _require_environments(self)
         _require_staleness_correction(self)
@@ -245,7 +253,7 @@ def _require_staleness_correction(recipe: Recipe) -> None:
 
 
 FILE = "recipe.json"
-_PACE = ("steps", "at_once", "threads", "device", "sandbox", "server", "tracker", "warn_idle", "stop_idle", "guard")
+_PACE = ("steps", "at_once", "threads", "speculate", "device", "sandbox", "server", "tracker", "warn_idle", "stop_idle", "guard")
 """Fields that may change when a run is continued: they do not change the result of a step, and `guard` only those to come."""
 _ADDRESSES = ("server", "teacher", "user")
 """Fields whose URL may hold a password."""

@@ -10,6 +10,7 @@ from sandlot.core.ports.model import Sampling
 from sandlot.core.types import Dtype
 from sandlot.model.endpoint.secret import public_url
 from sandlot.model.engine.eviction import EvictionName
+from sandlot.model.engine.siblings import Speculate
 from sandlot.model.routing.router import Routing
 
 
@@ -46,6 +47,8 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Memory for keys and values in the built-in engine, in GiB; None for its default."""
     eviction: EvictionName | None = None
     """Which cached prefixes the built-in engine drops first: `turns`, `cost` or `lru`; None for its default, `turns`."""
+    speculate: Speculate | None = None
+    """Whether the built-in engine guesses tokens from what `siblings` have written, on the CPU; None for its default, `off`."""
     dtype: Dtype | None = None
     """The number type that the built-in engine computes in; None for the one that suits the processor."""
     connections: int = 512

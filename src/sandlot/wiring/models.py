@@ -153,7 +153,8 @@ def _options(config: ModelConfig) -> list[str]:
     """Options of the engine's command line."""
     kv_gib = [] if config.kv_gib is None else ["--kv-gib", f"{config.kv_gib:g}"]
     evict = [] if config.eviction is None else ["--evict", config.eviction]
-    return [*kv_gib, *evict, *([] if config.dtype is None else ["--dtype", config.dtype.value])]
+    speculate = [] if config.speculate is None else ["--speculate", config.speculate]
+    return [*kv_gib, *evict, *speculate, *([] if config.dtype is None else ["--dtype", config.dtype.value])]
 
 
 def _caps(config: ModelConfig) -> SpendCaps:
@@ -347,7 +348,8 @@ def require_applicable(model: ModelConfig) -> None:
         raise ConfigError(f"--tokenizer is for `sandlot:`, `vllm:` and `sglang:`; model `{model.shown}` {own}: leave it out")
     if model.routing != "prefix" and len(split_replicas(model.spec)) == 1:
         raise ConfigError(f"`routing` is for models with several servers; model `{model.shown}` has one: leave it out")
-    for option, value in (("--kv-gib", model.kv_gib), ("`eviction`", model.eviction), ("--dtype", model.dtype)):
+    of_engine = {"--kv-gib": model.kv_gib, "`eviction`": model.eviction, "`speculate`": model.speculate, "--dtype": model.dtype}
+    for option, value in of_engine.items():
         if value is not None and scheme not in _ENGINES:
             raise ConfigError(f"{option} is for {', '.join(_ENGINES)}; model `{model.shown}` runs elsewhere: leave it out")
 

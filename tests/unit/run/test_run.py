@@ -120,7 +120,10 @@ def test_finding_out_how_many_at_once_changes_no_digest(adapt):
     assert run_digest(plain, prints) == "d60aeb09", "directories and seeds of runs that were begun before must be found"
 
 
-@pytest.mark.parametrize("fields", [{"routing": "round-robin"}, {"eviction": "lru"}, {"kv_gib": 2.0}, {"connections": 7}])
+@pytest.mark.parametrize(
+    "fields",
+    [{"routing": "round-robin"}, {"eviction": "lru"}, {"speculate": "siblings"}, {"kv_gib": 2.0}, {"connections": 7}],
+)
 def test_what_only_changes_the_speed_of_a_model_does_not_change_the_run(add, fields):
     from sandlot.run.manifest import Fingerprints, run_digest
 

@@ -11,9 +11,19 @@ import typer
 from sandlot.cli.options import Judge, NumberType, OptionalEnv, Rubric, app
 from sandlot.core.errors import ConfigError
 from sandlot.model.engine.eviction import EvictionName
+from sandlot.model.engine.siblings import Speculate
 
 _Option = typer.Option
 _TOKEN_VARIABLE = "SANDLOT_SERVE_TOKEN"  # noqa: S105 - a name
+_OpenEnv = Annotated[
+    bool, _Option("--openenv", help="Serve it to OpenEnv clients (reset, step, state), one rollout per connection and reset.")
+]
+_Model = Annotated[
+    str | None, _Option("--model", "-m", help="Serve a model instead (OpenAI API): `smollm2`, `rookie`, `hf:FOLDER`.")
+]
+_AllowHost = Annotated[
+    list[str] | None, _Option("--allow-host", metavar="NAME", help="Another host name that clients may use; may be repeated.")
+]
 _Token = Annotated[
     str | None,
     _Option("--token", help=f"What OpenEnv clients must send; needed beyond this machine. [default: ${_TOKEN_VARIABLE}]"),
@@ -22,6 +32,17 @@ _Evict = Annotated[
     EvictionName | None,
     _Option("--evict", help="What a full key-value cache drops first: `turns`, `cost` or `lru`. [default: turns]"),
 ]
+_Speculate = Annotated[
+    Speculate | None,
+    _Option(
+        "--speculate",
+        help="Guess tokens from what `siblings` have written, or `off`. The output is the same up to rounding; not bit-equal "
+        "from run to run. [default: off]",
+    ),
+]
+_MaxBatch = Annotated[
+    int | None, _Option("--max-batch", help="Maximum requests a model runs at once; others wait. [default: 32]")
+]
 _Number = TypeVar("_Number", int, float)
 
 
@@ -29,27 +50,20 @@ _Number = TypeVar("_Number", int, float)
 def _serve(
     env: OptionalEnv = None,
     mcp: Annotated[bool, _Option("--mcp", help="Serve its tools to MCP clients, one isolated world per connection.")] = False,
-    openenv: Annotated[
-        bool, _Option("--openenv", help="Serve it to OpenEnv clients (reset, step, state), one rollout per connection and reset.")
-    ] = False,
-    model: Annotated[
-        str | None, _Option("--model", "-m", help="Serve a model instead (OpenAI API): `smollm2`, `rookie`, `hf:FOLDER`.")
-    ] = None,
+    openenv: _OpenEnv = False,
+    model: _Model = None,
     task: Annotated[str | None, _Option("--task", help="Which task. [default: the first]")] = None,
     transport: Annotated[Literal["stdio", "http"], _Option("--transport", help="How MCP clients connect.")] = "stdio",
     host: Annotated[str, _Option("--host", help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, _Option("--port", help="Port to listen on; 0 takes any free one.")] = 8900,
-    allow_host: Annotated[
-        list[str] | None, _Option("--allow-host", metavar="NAME", help="Another host name that clients may use; may be repeated.")
-    ] = None,
+    allow_host: _AllowHost = None,
     token: _Token = None,
     unix: Annotated[Path | None, _Option("--unix", metavar="PATH", help="Serve a model at a unix socket instead.")] = None,
     kv_gib: Annotated[float | None, _Option("--kv-gib", help="GiB for the model's key-value cache. [default: 1]")] = None,
     evict: _Evict = None,
+    speculate: _Speculate = None,
     dtype: NumberType = None,
-    max_batch: Annotated[
-        int | None, _Option("--max-batch", help="Maximum requests a model runs at once; others wait. [default: 32]")
-    ] = None,
+    max_batch: _MaxBatch = None,
     drain_s: Annotated[float, _Option("--drain-s", help="Seconds that running requests may take after SIGTERM.")] = 30.0,
     until_eof: Annotated[bool, _Option("--until-eof", help="Also stop when standard input ends.")] = False,
     judge: Judge = None,
@@ -66,14 +80,20 @@ def _serve(
     hosts = tuple(allow_host or ())
     served_as = {"--mcp": mcp or None, "--openenv": openenv or None}
     of_environments = {"ENV": env, **served_as, "--task": task, "--judge": judge, "--rubric": rubric, "--token": token}
-    of_models = {"--unix": unix, "--kv-gib": kv_gib, "--evict": evict, "--dtype": dtype}
+    of_models = {"--unix": unix, "--kv-gib": kv_gib, "--evict": evict, "--speculate": speculate, "--dtype": dtype}
     of_models |= {"--max-batch": max_batch, "--until-eof": until_eof or None}
     if model is not None:
         from sandlot.serve.model.serve import ModelPlace, ModelShare, serve_model  # noqa: PLC0415 - help does not need it
 
         _require_unset(of_environments, "a model")
         place = ModelPlace(host=host, port=port, unix=unix, allow_hosts=hosts, drain_s=drain_s, until_eof=until_eof)
-        share = ModelShare(kv_gib=_or(kv_gib, 1.0), eviction=evict or "turns", max_batch=_or(max_batch, 32), dtype=dtype)
+        share = ModelShare(
+            kv_gib=_or(kv_gib, 1.0),
+            eviction=evict or "turns",
+            max_batch=_or(max_batch, 32),
+            speculate=speculate or "off",
+            dtype=dtype,
+        )
         if not until_eof:  # a program that started this server waits for the line on stdout
             typer.echo(f"loading {model} ...", err=True)
         return run_interruptible(functools.partial(serve_model, model, place, share, ready=typer.echo))

@@ -24,6 +24,8 @@ from sandlot.model.engine.request import Completion, Request, Sequence
 from sandlot.model.engine.sampler import Drawn, Pick, draw, pick_by_inverse
 from sandlot.model.engine.scheduler import Scheduler, StepPlan
 from sandlot.model.engine.seats import Rows, Seats
+from sandlot.model.engine.siblings import Speculate
+from sandlot.model.engine.speculation import Speculation
 from sandlot.model.engine.tree import PrefixTree
 
 OldKv = Literal["recompute", "keep"]
@@ -41,6 +43,8 @@ class _Launched:
     """Rows for which a token is sampled."""
     orders: Rows
     """What tells the sequences of these rows from later ones in the same seats."""
+    guessed: Rows
+    """How many guesses each of these rows has; one more token is sampled for it."""
     drawn: Drawn | None
     vocabulary: int
     computed: int
@@ -63,6 +67,7 @@ class Engine:
         pick: Pick = pick_by_inverse,
         share: bool = True,
         old_kv: OldKv = "recompute",
+        speculate: Speculate = "off",
         decode: Decode | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -72,6 +77,11 @@ class Engine:
         """
         if chunk <= max_batch:
             raise ValueError(f"chunk is {chunk}; it must be above max_batch ({max_batch}), or prompts are never computed")
+        if runner.ahead and speculate != "off":
+            raise ValueError(
+                f"speculate is `{speculate}`, but the runner launches passes before the last tokens are known; guesses need "
+                "them: use `off`"
+            )
         cache = runner.cache
         self.context = min(context, blocks * cache.block_size)
         self.gauges = Gauges(clock)
@@ -84,6 +94,8 @@ class Engine:
         pool = Blocks(blocks)
         tree = PrefixTree(pool, cache.block_size, eviction or eviction_named("turns"))
         self._scheduler = Scheduler(cache, pool, tree, self._seats, chunk=chunk, share=share)
+        self._speculation = Speculation(self._scheduler, clock) if speculate == "siblings" else None
+        self._is_ahead = runner.ahead
         self._sequences: dict[int, Sequence] = {}
         self._deadlines: list[tuple[float, int]] = []
         self._ended: list[Sequence] = []
@@ -160,13 +172,13 @@ class Engine:
                 self._scheduler.preempt(sequence)
 
     def step(self) -> list[Completion]:
-        """Advance every running sequence by one token or one chunk of its prompt; return what finished since the last step."""
+        """Advance every running sequence by a token, right guesses, or a chunk of its prompt; return what finished since then."""
         self._expire()
         launched, self._ahead = self._ahead, None
         if launched is None or not self._is_running(launched).any():
             launched = self._launch(self._scheduler.plan(self._clock()))
         if launched is not None:
-            self._ahead = self._launch_ahead(launched) if self._runner.ahead else None
+            self._ahead = self._launch_ahead(launched) if self._is_ahead else None
             self._collect(launched)
         return self._retire()
 
@@ -174,10 +186,15 @@ class Engine:
         """Run the model on a plan, and sample."""
         if not len(plan.rows):
             return None
+        if self._speculation is not None:
+            plan = self._speculation.extend(plan)
         logits = self._runner.forward(self._seats.batch(plan.rows, plan.counts))
-        rows = self._note_computed(plan)
-        drawn = draw(logits, self._seats.settings(rows), self._pick) if len(rows) else None
-        return self._launched(rows, drawn, logits.shape[-1], int(plan.counts.sum()), len(plan.rows))
+        done = self._note_computed(plan)
+        rows, guessed = plan.rows[done], plan.guessed[done]
+        sampled = np.repeat(rows, guessed + 1)
+        ahead = np.arange(len(sampled)) - np.repeat(_firsts(guessed), guessed + 1)
+        drawn = draw(logits, self._seats.settings(sampled, ahead=ahead), self._pick) if len(rows) else None
+        return self._launched(rows, guessed, drawn, logits.shape[-1], int(plan.counts.sum()), len(plan.rows))
 
     def _launch_ahead(self, before: "_Launched") -> "_Launched | None":
         """Run the model on the tokens that a step has sampled, before they are known here."""
@@ -191,10 +208,12 @@ class Engine:
         logits = self._runner.forward(self._seats.batch(rows, np.ones_like(rows), ahead=1), ids)
         self._seats.lengths[rows] += 1
         drawn = draw(logits, self._seats.settings(rows, ahead=1), self._pick)
-        return self._launched(rows, drawn, logits.shape[-1], len(rows), len(rows))
+        return self._launched(rows, np.zeros_like(rows), drawn, logits.shape[-1], len(rows), len(rows))
 
-    def _launched(self, rows: Rows, drawn: Drawn | None, vocabulary: int, computed: int, sequences: int) -> "_Launched":
-        return _Launched(rows, self._seats.orders[rows], drawn, vocabulary, computed, sequences)
+    def _launched(
+        self, rows: Rows, guessed: Rows, drawn: Drawn | None, vocabulary: int, computed: int, sequences: int
+    ) -> "_Launched":
+        return _Launched(rows, self._seats.orders[rows], guessed, drawn, vocabulary, computed, sequences)
 
     def _is_running(self, launched: "_Launched") -> NDArray[np.bool_]:
         """For each row of a step, whether its sequence is still there: it may have been cancelled, or have ended."""
@@ -204,10 +223,27 @@ class Engine:
         """Append the tokens of a step, and end the sequences that are done."""
         ids, logprobs = launched.drawn.result() if launched.drawn else (launched.rows, np.empty(0))
         running = self._is_running(launched)
-        rows, ids, logprobs = launched.rows[running], ids[running], logprobs[running]
+        rows, left, at = launched.rows[running], launched.guessed[running], _firsts(launched.guessed)[running]
+        begun, before = rows, self._seats.totals[rows]
+        sequences = [self._seats[row] for row in rows.tolist()] if self._speculation is not None else []
+        while len(rows):
+            right = (left > 0) & (self._seats.ids[rows, self._seats.totals[rows]] == ids[at])
+            self._append(rows, ids[at], logprobs[at], launched)
+            right &= self._seats.taken[rows]
+            rows, left, at = rows[right], left[right] - 1, at[right] + 1
+        if self._speculation is not None:
+            self._speculation.learn(begun, sequences, before)
+        sampled = int((self._seats.totals[begun] - before).sum())
+        guessed = int(launched.guessed.sum())
+        accepted = sampled - len(begun)
+        self.gauges.count_step(sampled, launched.computed, launched.sequences, guessed=guessed, accepted=accepted)
+
+    def _append(self, rows: Rows, ids: NDArray[np.int64], logprobs: NDArray[np.float64], launched: "_Launched") -> None:
+        """Append one token to each of these rows, and end those that are done."""
+        if self._speculation is not None:
+            self._seats.lengths[rows] = self._seats.totals[rows]  # the KV of guesses after them does not count
         self._seats.append(rows, ids, logprobs, self.version)
         self._end_done(rows, ids, logprobs, broken=~np.isfinite(logprobs) | (ids >= launched.vocabulary))
-        self.gauges.count_step(len(rows), launched.computed, launched.sequences)
 
     def _collect_ahead(self) -> None:
         launched, self._ahead = self._ahead, None
@@ -230,14 +266,14 @@ class Engine:
         elif not sequence.stop:
             self._scheduler.waiting.remove(sequence)
 
-    def _note_computed(self, plan: StepPlan) -> Rows:
-        """Update the lengths, add prompts to the prefix tree, and return the rows whose next token is sampled."""
+    def _note_computed(self, plan: StepPlan) -> NDArray[np.bool_]:
+        """Update the lengths, add prompts to the prefix tree, and return for each row whether its next token is sampled."""
         seats = self._seats
         seats.lengths[plan.rows] += plan.counts
-        done = seats.lengths[plan.rows] == seats.totals[plan.rows]
+        done = seats.lengths[plan.rows] >= seats.totals[plan.rows]
         for row, whole in zip(plan.rows[plan.num_decoding :].tolist(), done[plan.num_decoding :].tolist(), strict=True):
             self._scheduler.keep(seats[row], whole=whole)
-        return plan.rows[done]
+        return done
 
     def _end_done(self, rows: Rows, ids: NDArray[np.int64], logprobs: NDArray[np.float64], broken: NDArray[np.bool_]) -> None:
         """End the sequences that are done."""
@@ -302,3 +338,8 @@ class Engine:
             "occupancy": float(self._seats.taken.mean()),
             **self.gauges.metrics(),
         }
+
+
+def _firsts(guessed: Rows) -> Rows:
+    """Of rows with so many guesses each, where the tokens sampled for each begin."""
+    return np.cumsum(guessed + 1) - guessed - 1

@@ -21,15 +21,19 @@ class Gauges:
         self.num_steps = 0
         self.num_sampled = 0
         self.num_computed = 0
+        self.num_guessed = 0
+        self.num_accepted = 0
         self.num_finished = 0
         self._num_rows = 0
 
-    def count_step(self, sampled: int, computed: int, rows: int) -> None:
-        """Count a forward pass over `computed` tokens of `rows` sequences."""
+    def count_step(self, sampled: int, computed: int, rows: int, *, guessed: int = 0, accepted: int = 0) -> None:
+        """Count a forward pass over `computed` tokens of `rows` sequences; of the sampled ones, `accepted` had been guessed."""
         now = self._clock()
         self.num_steps += 1
         self.num_sampled += sampled
         self.num_computed += computed
+        self.num_guessed += guessed
+        self.num_accepted += accepted
         self._num_rows += rows
         self._steps.append((now, sampled))
         self._forget(now)
@@ -49,6 +53,9 @@ class Gauges:
             "steps": self.num_steps,
             "sampled_tokens": self.num_sampled,
             "computed_tokens": self.num_computed,
+            "guessed_tokens": self.num_guessed,
+            "accepted_tokens": self.num_accepted,
+            "tokens_per_pass": self.num_sampled / (self.num_sampled - self.num_accepted) if self.num_sampled else 1.0,
             "finished": self.num_finished,
             "rows_per_step": self._num_rows / max(self.num_steps, 1),
             "tokens_per_s": sum(sampled for _, sampled in self._steps) / seconds,

@@ -11,7 +11,7 @@ import msgspec
 import torch
 
 from sandlot.core.concurrency.threads import off_loop
-from sandlot.core.errors import ModelError, boundary
+from sandlot.core.errors import ConfigError, ModelError, boundary
 from sandlot.core.ports.model import Sampled, Sampling
 from sandlot.core.types import Dtype
 from sandlot.model.engine.batch import KVCache, Runner
@@ -21,6 +21,7 @@ from sandlot.model.engine.plain import PlainRunner
 from sandlot.model.engine.precision import choose_precision
 from sandlot.model.engine.request import Completion, Request
 from sandlot.model.engine.sampler import Pick, pick_by_inverse
+from sandlot.model.engine.siblings import Speculate
 from sandlot.model.engine.worker import EngineWorker
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.folder import load_folder, stored_dtype
@@ -55,6 +56,8 @@ class LocalConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     old_kv: OldKv = "recompute"
     eviction: EvictionName = "turns"
     """Which cached blocks go first when memory is short (`eviction.py`)."""
+    speculate: Speculate = "off"
+    """Whether tokens are guessed from what siblings have written (`speculation.py`); on the CPU only."""
     dtype: Dtype | None = None
     """The data type to compute in; None: chosen for the processor (`precision.py`)."""
 
@@ -79,12 +82,13 @@ async def open_local(
     needed for stop texts; a folder has its own.
     """
     with boundary(ModelError, f"loading {model if isinstance(model, Path) else 'the model'}"):
-        named = config.dtype if config is not None else None
-        decoder = model if isinstance(model, Decoder) else await off_loop("load_folder", lambda: _load(model, named))
+        device = _device() if isinstance(model, Path) else model.embedding.weight.device.type
+        on_gpu = device == "cuda"
+        config = _with_defaults(config or LocalConfig(), on_gpu=on_gpu)
+        named = config.dtype
+        decoder = model if isinstance(model, Decoder) else await off_loop("load_folder", lambda: _load(model, named, device))
         if decode is None and isinstance(model, Path):
             decode = await off_loop("tokenizer", lambda: _decode_of(model))
-        on_gpu = decoder.embedding.weight.device.type == "cuda"
-        config = _with_defaults(config or LocalConfig(), on_gpu=on_gpu)
         own_runner, pick = _cuda_parts(config) if on_gpu else (plain_runner, pick_by_inverse)
         engine = _build_engine(decoder, config, runner or own_runner, pick, decode)
     local = LocalModel(name or str(model if isinstance(model, Path) else decoder.shape.family), decoder, engine, config)
@@ -208,14 +212,19 @@ def _build_engine(decoder: Decoder, config: LocalConfig, runner: MakeRunner, pic
         eviction=eviction_named(config.eviction, _attention_cost(shape)),
         pick=pick,
         old_kv=config.old_kv,
+        speculate=config.speculate,
         decode=decode,
     )
 
 
-def _load(folder: Path, named: Dtype | None) -> Decoder:
-    on_gpu = torch.cuda.is_available()
-    chosen = choose_precision(_dtype_name(stored_dtype(folder)), named, on_gpu=on_gpu)
-    return load_folder(folder, dtype=getattr(torch, chosen.dtype), device="cuda" if on_gpu else "cpu")
+def _device() -> str:
+    """Where a folder is loaded to."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _load(folder: Path, named: Dtype | None, device: str) -> Decoder:
+    chosen = choose_precision(_dtype_name(stored_dtype(folder)), named, on_gpu=device == "cuda")
+    return load_folder(folder, dtype=getattr(torch, chosen.dtype), device=device)
 
 
 def _dtype_name(dtype: torch.dtype) -> str:
@@ -224,7 +233,12 @@ def _dtype_name(dtype: torch.dtype) -> str:
 
 
 def _with_defaults(config: LocalConfig, *, on_gpu: bool) -> LocalConfig:
-    """The config with defaults for the device."""
+    """The config with defaults for the device; `ConfigError` if the device cannot do what it says."""
+    if on_gpu and config.speculate != "off":
+        raise ConfigError(
+            f"`speculate` is `{config.speculate}`, but the model is on a GPU, whose steps are graphs of one token per sequence; "
+            "guesses are for the CPU: leave it out"
+        )
     block_size, chunk = (64, 32768) if on_gpu else (16, 512)
     return msgspec.structs.replace(
         config, block_size=config.block_size or block_size, chunk=config.chunk or max(chunk, config.max_batch + 1)

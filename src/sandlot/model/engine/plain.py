@@ -2,7 +2,7 @@
 """The CPU runner: the decoder in plain PyTorch over paged KV. It also runs in fp64, for tests.
 
 Heads that share a KV head are stacked as query rows, so keys and values are not repeated. Decoding sequences of similar length
-attend together, prompts in groups of equal size.
+attend together, also those with guesses, prompts in groups of equal size.
 """
 
 from collections.abc import Callable
@@ -76,21 +76,26 @@ class PlainRunner:
         """Group the sequences that attend together."""
         starts, lengths = batch.starts.tolist(), batch.lengths.tolist()
         prompts: dict[tuple[int, int], list[int]] = {}
-        single: list[int] = []
+        decoding: dict[int, list[int]] = {}
+        num_wanted = _num_wanted(batch)
         for index, length in enumerate(lengths):
             count = starts[index + 1] - starts[index]
-            if count == 1:
-                single.append(index)
+            if count == 1 or num_wanted[index] > 1:
+                decoding.setdefault((count - 1).bit_length(), []).append(index)
             else:
                 prompts.setdefault((count, length), []).append(index)
         parts = [self._prompts([starts[index] for index in group], *size, batch.tables[group]) for size, group in prompts.items()]
-        single.sort(key=lengths.__getitem__)
-        while single:
-            shortest = lengths[single[0]]
-            group = [index for index in single if lengths[index] <= max(_BUCKET * shortest, shortest + self.cache.block_size)]
-            single = single[len(group) :]
-            at, ends = [starts[index] for index in group], [lengths[index] for index in group]
-            parts.append(self._decoding(at, ends, batch.tables[group]))
+        for rest in decoding.values():
+            rest.sort(key=lengths.__getitem__)
+            while rest:
+                shortest = lengths[rest[0]]
+                group = [index for index in rest if lengths[index] <= max(_BUCKET * shortest, shortest + self.cache.block_size)]
+                del rest[: len(group)]
+                at, ends = [starts[index] for index in group], [lengths[index] for index in group]
+                counts = [starts[index + 1] - starts[index] for index in group]
+                one = max(counts) == 1
+                tables = batch.tables[group]
+                parts.append(self._decoding(at, ends, tables) if one else self._guessed(at, counts, ends, tables))
         return parts
 
     def _prompts(self, at: list[int], count: int, length: int, tables: Tensor) -> Part:
@@ -124,6 +129,28 @@ class PlainRunner:
 
         return part
 
+    def _guessed(self, at: list[int], counts: list[int], lengths: list[int], tables: Tensor) -> Part:
+        """Attention of a few queries per sequence: its newest token and guesses after it. Missing ones repeat the last."""
+        longest, most, device = max(lengths), max(counts), tables.device
+        gather = self._gather(tables, longest)
+        first, count, ends = (torch.tensor(x, device=device)[:, None] for x in (at, counts, lengths))
+        number = torch.arange(most, device=device).expand(len(at), -1)
+        is_own = number < count
+        number = torch.minimum(number, count - 1)
+        where = first + number
+        seen = torch.arange(longest, device=device) < (ends - count + number + 1)[:, :, None]
+        own = where[is_own]
+        group = self._decoder.shape.heads // self._decoder.shape.kv_heads
+        mask = seen[:, None, None].expand(-1, -1, group, -1, -1).flatten(2, 3)
+
+        def part(q: Tensor, keys: Tensor, values: Tensor, out: Tensor) -> None:
+            k, v = gather(keys), gather(values)
+            queries = q[where].unflatten(2, (-1, group)).permute(0, 2, 3, 1, 4).flatten(2, 3)
+            found = F.scaled_dot_product_attention(queries, k, v, mask)
+            out[own] = found.unflatten(2, (group, most)).permute(0, 3, 1, 2, 4).flatten(2, 3)[is_own]
+
+        return part
+
     def _gather(self, tables: Tensor, length: int) -> Callable[[Tensor], Tensor]:
         """Gather one layer's `[blocks, kv_heads, block_size, head]` to `[sequences, kv_heads, length, head]`, in one copy.
 
@@ -138,3 +165,11 @@ class PlainRunner:
             return blocks.view(len(tables), heads, -1, width)[:, :, :length]
 
         return gather
+
+
+def _num_wanted(batch: Batch) -> list[int]:
+    """How many logits of each sequence are wanted; more than one of a sequence with guesses."""
+    if batch.longest == 1:
+        return [1] * len(batch.lengths)
+    owners = torch.searchsorted(batch.starts, batch.wanted.to(batch.starts.dtype), right=True) - 1
+    return cast("list[int]", torch.bincount(owners, minlength=len(batch.lengths)).tolist())

@@ -73,6 +73,8 @@ class Sequence:
     seat: int = -1
     order: int = -1
     """Order of seating; the newest is preempted first."""
+    group: bytes = b""
+    """The name of its siblings' group, if tokens are guessed."""
     node: PrefixBlock | None = None
     """The prefix block where its full blocks end."""
     kv_version: int = -1

@@ -25,6 +25,8 @@ class StepPlan:
     rows: Rows
     counts: Rows
     num_decoding: int
+    guessed: Rows
+    """How many of each row's tokens are guesses, after those that are known."""
 
 
 class Scheduler:
@@ -35,12 +37,13 @@ class Scheduler:
         self.tree = tree
         self.seats = seats
         self.waiting: deque[Sequence] = deque()
+        self.chunk = chunk
+        """Maximum tokens per step."""
         self.version = 0
         self.num_preempted = 0
         self.num_prompt_tokens = 0
         self.num_cached_tokens = 0
         self._cache = cache
-        self._chunk = chunk
         self._share = share
         self._num_seated = 0
 
@@ -54,16 +57,17 @@ class Scheduler:
         self._grow()
         rows = np.flatnonzero(self.seats.taken)
         needs = self.seats.totals[rows] - self.seats.lengths[rows]
-        self._admit(self._chunk - int((needs == 1).sum()) - int(needs[needs > 1].sum()), now)
+        self._admit(self.chunk - int((needs == 1).sum()) - int(needs[needs > 1].sum()), now)
         rows = np.flatnonzero(self.seats.taken)
         needs = self.seats.totals[rows] - self.seats.lengths[rows]
         decoding, rest = rows[needs == 1], rows[needs > 1]
         rest = rest[np.argsort(self.seats.orders[rest])]
         needs = self.seats.totals[rest] - self.seats.lengths[rest]
-        room = self._chunk - len(decoding) - (np.cumsum(needs) - needs)
+        room = self.chunk - len(decoding) - (np.cumsum(needs) - needs)
         counts = np.minimum(needs, room)
         rest, counts = rest[counts > 0], counts[counts > 0]
-        return StepPlan(np.concatenate((decoding, rest)), np.concatenate((np.ones_like(decoding), counts)), len(decoding))
+        rows, counts = np.concatenate((decoding, rest)), np.concatenate((np.ones_like(decoding), counts))
+        return StepPlan(rows, counts, len(decoding), np.zeros_like(rows))
 
     def plan_ahead(self, rows: Rows) -> Rows:
         """The rows whose next token can be computed before it is known here, after a step that samples for `rows`.
@@ -79,6 +83,25 @@ class Scheduler:
         for row in full.tolist():
             seats.give(row, self._take())
         return going
+
+    def reserve(self, row: int, count: int) -> int:
+        """Give a row blocks for `count` tokens after those it has, or for as many as there are free blocks; returns how many.
+
+        Nothing is evicted for them: a guess may be wrong, and a cached prefix is needed later.
+        """
+        seats = self.seats
+        total, size = int(seats.totals[row]), seats.block_size
+        while count and seats.num_blocks[row] * size < total + count:
+            if not self.blocks.num_free:
+                return max(int(seats.num_blocks[row]) * size - total, 0)
+            seats.give(row, self.blocks.take())
+        return count
+
+    def give_back(self, row: int) -> None:
+        """Take from a row the blocks that its next token does not need."""
+        seats = self.seats
+        while seats.num_blocks[row] > seats.lengths[row] // seats.block_size + 1:
+            self.blocks.drop(seats.take_back(row))
 
     def keep(self, sequence: Sequence, *, whole: bool) -> PrefixBlock | None:
         """Add its computed blocks to the prefix tree, with `whole` also the last, partly filled one; returns the last."""

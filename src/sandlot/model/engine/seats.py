@@ -2,7 +2,8 @@
 """Arrays with one row per running sequence, so that a step over hundreds of them needs few numpy calls.
 
 A row holds ids, blocks and two lengths: `totals` tokens are known, and `lengths` of them are in the KV cache. The tokens in
-between are to be computed; after them the next token is sampled. Decoding is the case of one token in between.
+between are to be computed; after them the next token is sampled. Decoding is the case of one token in between. Guesses at the
+next tokens may stand after the known ones, for one pass.
 """
 
 from collections.abc import Iterator
@@ -99,8 +100,13 @@ class Seats:
         self.tables[row, self.num_blocks[row]] = block
         self.num_blocks[row] += 1
 
+    def take_back(self, row: int) -> int:
+        """Remove the last block of a row and return it."""
+        self.num_blocks[row] -= 1
+        return int(self.tables[row, self.num_blocks[row]])
+
     def batch(self, rows: Rows, counts: Rows, *, ahead: int = 0) -> Batch:
-        """The next `counts[i]` tokens of each row; logits are wanted of rows whose last known token is included.
+        """The next `counts[i]` tokens of each row; logits are wanted of its last known token, and of guesses after it.
 
         With `ahead`, as many tokens as that are sampled but not known here yet.
         """
@@ -122,11 +128,11 @@ class Seats:
             starts=torch.from_numpy(starts.astype(np.int32)),
             lengths=torch.from_numpy(after.astype(np.int32)),
             tables=torch.from_numpy(self.tables[rows, :widest]),
-            wanted=torch.from_numpy(starts[1:][after == self.totals[rows] + ahead] - 1),
+            wanted=torch.from_numpy(np.flatnonzero(positions >= self.totals[owners] + ahead - 1)),
             longest=int(counts.max()),
         )
 
-    def settings(self, rows: Rows, *, ahead: int = 0) -> Settings:
+    def settings(self, rows: Rows, *, ahead: int | Rows = 0) -> Settings:
         """Sampling settings for the next token of each row, or for one `ahead` of it."""
         return self._settings.of(rows, self.totals[rows] + ahead)
 

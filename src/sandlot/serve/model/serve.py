@@ -13,6 +13,7 @@ import anyio.to_thread
 from sandlot.core.errors import ConfigError
 from sandlot.core.types import Dtype
 from sandlot.model.engine.eviction import EvictionName
+from sandlot.model.engine.siblings import Speculate
 from sandlot.model.engine.weights import model_folder
 from sandlot.model.nn.shape import read_shape
 from sandlot.model.render.open import open_renderer
@@ -44,11 +45,12 @@ class ModelPlace:
 
 @dataclass(frozen=True, slots=True)
 class ModelShare:
-    """What a served model uses: GiB for the key-value cache and what it drops first, requests at once, number type."""
+    """What a served model uses: GiB for the key-value cache and what it drops first, requests at once, guesses, number type."""
 
     kv_gib: float = 1.0
     eviction: EvictionName = "turns"
     max_batch: int = 32
+    speculate: Speculate = "off"
     dtype: Dtype | None = None
 
 
@@ -66,7 +68,11 @@ async def serve_model(
     folder = await anyio.to_thread.run_sync(model_folder, spec)
     renderer = await anyio.to_thread.run_sync(open_renderer, folder)
     config = LocalConfig(
-        kv_bytes=int(share.kv_gib * 2**30), max_batch=share.max_batch, eviction=share.eviction, dtype=share.dtype
+        kv_bytes=int(share.kv_gib * 2**30),
+        max_batch=share.max_batch,
+        eviction=share.eviction,
+        speculate=share.speculate,
+        dtype=share.dtype,
     )
     async with open_local(folder, name=spec, config=config) as model:
         server = ModelServer(

@@ -9,7 +9,10 @@ import pytest
 import sandlot.model.engine
 
 FOLDER = Path(sandlot.model.engine.__file__).parent
-CORE = ("batch", "blocks", "engine", "eviction", "gauges", "plain", "request", "sampler", "scheduler", "seats", "tree")
+CORE = (
+    "batch", "blocks", "engine", "eviction", "gauges", "plain", "request", "sampler", "scheduler", "seats", "siblings",
+    "speculation", "tree",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CORE)

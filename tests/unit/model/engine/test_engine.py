@@ -8,17 +8,23 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from engine_twin import CONTEXT, check_blocks, decoder, engine, finish, prompt, spoken, twin
+import engine_twin
+from engine_twin import CONTEXT, check_blocks, decoder, engine, finish, prompt, sharp, spoken, twin
 from sandlot.model.engine.plain import PlainRunner
 from sandlot.model.engine.request import Request
 
 
-@pytest.fixture(autouse=True, scope="module", params=[False, True], ids=["in_turn", "ahead"])
-def _launched(request):
+@pytest.fixture(autouse=True, scope="module", params=["in_turn", "ahead"])
+def mode(request):
     """Also as on a device, which launches a step before the tokens of the last one are known."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(PlainRunner, "ahead", request.param)
-        yield
+        patch.setattr(PlainRunner, "ahead", request.param == "ahead")
+        patch.setattr(engine_twin, "speculate", "siblings" if request.param == "guessing" else "off")
+        yield request.param
+
+
+all_modes = pytest.mark.parametrize("mode", ["in_turn", "ahead", "guessing"], indirect=True)
+"""With guesses too; those are made."""
 
 
 def test_greedy_tokens_are_the_twins():
@@ -138,14 +144,15 @@ def test_a_deadline_ends_a_request_with_what_it_has():
 
 
 @pytest.mark.timeout(120)
-def test_a_thousand_cancelled_at_random_moments_leak_no_block():
+@all_modes
+def test_a_thousand_cancelled_at_random_moments_leak_no_block(mode):
     chance = random.Random(0)
-    it = engine(decoder(), blocks=40, max_batch=8, chunk=24)
+    it = engine(sharp(), blocks=40, max_batch=8, chunk=24)
     alive: set[int] = set()
     cancelled = 0
     while cancelled < 1000:
         while len(alive) < 14:
-            ids = prompt(chance.randrange(6), chance.randrange(1, 40))
+            ids = prompt(chance.randrange(6), chance.randrange(1, 40, 12))
             alive.add(it.submit(Request(ids=ids, max_tokens=chance.randrange(1, 40), session=chance.choice(["", "a", "b"]))))
         alive -= {answer.id for answer in it.step()}
         for number in chance.sample(sorted(alive), min(len(alive), chance.randrange(6))):
@@ -160,18 +167,21 @@ def test_a_thousand_cancelled_at_random_moments_leak_no_block():
     metrics = it.metrics()
     assert metrics["kv_blocks_running"] == 0
     assert metrics["evictions"] > 0
+    assert (metrics["accepted_tokens"] > 100) is (mode == "guessing")
     while it._scheduler.tree.evict():
         pass
     assert it.metrics()["kv_blocks_free"] == 40
 
 
-def test_when_blocks_run_out_the_newest_waits_and_nobody_is_lost():
-    model = decoder()
+@all_modes
+def test_when_blocks_run_out_the_newest_waits_and_nobody_is_lost(mode):
+    model = sharp()
     it = engine(model, blocks=16, max_batch=6, chunk=64)
-    requests = [Request(ids=prompt(seed, 6), max_tokens=40, seed=seed) for seed in range(6)]
+    requests = [Request(ids=prompt(seed % 2, 6), max_tokens=40, seed=seed) for seed in range(6)]
     numbers = [it.submit(request) for request in requests]
     finished = finish(it)
     assert it.metrics()["preemptions"] > 0
+    assert (it.metrics()["accepted_tokens"] > 0) is (mode == "guessing")
     for number, request in zip(numbers, requests, strict=True):
         assert finished[number].ids.tolist() == twin(model, request)[0]
 

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from engine_twin import VOCABULARY, check_blocks, decoder, engine, load, redrawn
+from engine_twin import check_blocks, engine, load, redrawn, sharp
 from sandlot.model.engine.eviction import ByCost
 from sandlot.model.engine.request import Request
 
-MODELS = {version: decoder(version) for version in range(3)}
+MODELS = {version: sharp(version) for version in range(3)}
 ROOTS = [[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], [1, 2, 3, 4, 5, 6, 60], [20] * 9]
 """Prompts begin alike, so that the tree is used."""
 
@@ -17,19 +17,20 @@ ROOTS = [[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], [1, 2, 3, 4, 5, 6, 60], [20] * 9]
 class Requests(RuleBasedStateMachine):
     @initialize(
         blocks=st.integers(7, 24), max_batch=st.integers(1, 5), chunk=st.integers(6, 20), attention=st.sampled_from([0.0, 0.1]),
-        ahead=st.booleans(),
+        mode=st.sampled_from(["in_turn", "ahead", "guessing"]),
     )  # fmt: skip
-    def begin(self, blocks, max_batch, chunk, attention, ahead):
-        self.model = decoder(0)
-        self.engine = engine(self.model, blocks=blocks, max_batch=max_batch, chunk=chunk, eviction=ByCost(attention=attention))
-        self.engine._runner.ahead = ahead
+    def begin(self, blocks, max_batch, chunk, attention, mode):
+        self.model = sharp(0)
+        eviction, speculate = ByCost(attention=attention), "siblings" if mode == "guessing" else "off"
+        self.engine = engine(self.model, blocks=blocks, max_batch=max_batch, chunk=chunk, eviction=eviction, speculate=speculate)
+        self.engine._is_ahead = mode == "ahead"
         self.asked: dict[int, Request] = {}
         self.histories = list(ROOTS)
 
     @rule(
         history=st.integers(0, 5),
-        more=st.lists(st.integers(0, VOCABULARY - 1), max_size=5),
-        count=st.integers(1, 9),
+        more=st.sampled_from([[], [7], [7, 30, 8, 7, 9]]),  # few, so that some are siblings
+        count=st.integers(1, 12),
         seed=st.integers(0, 3),
         temperature=st.sampled_from([0.0, 1.0]),
         forks=st.integers(1, 3),

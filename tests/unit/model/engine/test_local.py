@@ -4,6 +4,7 @@ import threading
 import time
 
 import anyio
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -11,7 +12,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
 from engine_twin import CONTEXT, VOCABULARY, decoder, prompt, spoken, twin
-from sandlot.core.errors import ModelError
+from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.ports.model import Sampling
 from sandlot.model.engine.local import LocalConfig, open_local, plain_runner
 from sandlot.model.engine.request import Request
@@ -234,4 +235,35 @@ async def test_a_folder_brings_its_tokenizer_for_stop_texts(tmp_path):
 async def test_a_folder_that_cannot_be_loaded_is_a_model_error(tmp_path):
     with pytest.raises(ModelError, match="loading"):
         async with open_local(tmp_path / "nothing"):
+            pass
+
+
+async def test_siblings_are_guessed_from_and_the_tokens_are_the_same():
+    weights = decoder()
+    config = msgspec.structs.replace(CONFIG, speculate="siblings")
+    async with open_local(weights, config=config) as model:
+        for _ in range(3):
+            answer = ids_of(await model.sample(prompt(0, 9), msgspec.structs.replace(GREEDY, max_tokens=24)))
+            assert answer == twin(weights, Request(ids=prompt(0, 9), max_tokens=24, temperature=0.0))[0]
+        await free_blocks(model)
+        metrics = model.metrics()
+    assert 0 < metrics["accepted_tokens"] <= metrics["guessed_tokens"]
+    assert metrics["tokens_per_pass"] > 1
+
+
+async def test_guesses_are_refused_on_a_gpu_before_the_model_is_loaded(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    with pytest.raises(ConfigError, match="guesses are for the CPU: leave it out"):
+        async with open_local(tmp_path / "nothing", config=LocalConfig(speculate="siblings")):
+            pass
+
+
+async def test_guesses_are_refused_with_a_runner_that_is_ahead():
+    def ahead(*parts):
+        runner = plain_runner(*parts)
+        runner.ahead = True
+        return runner
+
+    with pytest.raises(ModelError, match="launches passes before the last tokens are known"):
+        async with open_local(decoder(), config=LocalConfig(speculate="siblings"), runner=ahead):
             pass

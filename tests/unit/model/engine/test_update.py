@@ -7,19 +7,25 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from engine_twin import check_blocks, decoder, engine, load, prompt, redrawn
+import engine_twin
+from engine_twin import check_blocks, engine, load, prompt, redrawn, sharp
 from sandlot.model.engine.plain import PlainRunner
 from sandlot.model.engine.request import Completion, Request
 
-VERSIONS = {version: decoder(version) for version in range(4)}
+VERSIONS = {version: sharp(version) for version in range(4)}
 
 
-@pytest.fixture(autouse=True, scope="module", params=[False, True], ids=["in_turn", "ahead"])
-def _launched(request):
+@pytest.fixture(autouse=True, scope="module", params=["in_turn", "ahead"])
+def mode(request):
     """Also as on a device, which launches a step before the tokens of the last one are known."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(PlainRunner, "ahead", request.param)
-        yield
+        patch.setattr(PlainRunner, "ahead", request.param == "ahead")
+        patch.setattr(engine_twin, "speculate", "siblings" if request.param == "guessing" else "off")
+        yield request.param
+
+
+all_modes = pytest.mark.parametrize("mode", ["in_turn", "ahead", "guessing"], indirect=True)
+"""With guesses too."""
 
 
 def loaded(model, version: int):
@@ -45,7 +51,7 @@ requests = st.lists(
     st.builds(
         lambda seed, count, most, heat: Request(ids=prompt(seed % 3, count), max_tokens=most, seed=seed, temperature=heat),
         st.integers(0, 9),
-        st.integers(1, 20),
+        st.sampled_from([1, 9, 20]),  # so that some are siblings
         st.integers(1, 12),
         st.sampled_from([0.0, 1.0]),
     ),
@@ -54,7 +60,8 @@ requests = st.lists(
 )
 
 
-@given(requests, st.lists(st.integers(0, 14), max_size=3, unique=True), st.integers(9, 30))
+@all_modes
+@given(asked=requests, at=st.lists(st.integers(0, 14), max_size=3, unique=True), blocks=st.integers(9, 30))
 @settings(max_examples=30, deadline=None)
 def test_every_token_is_what_its_version_would_have_sampled(asked, at, blocks):
     model = copy.deepcopy(VERSIONS[0])
@@ -73,7 +80,8 @@ def test_every_token_is_what_its_version_would_have_sampled(asked, at, blocks):
     assert metrics["kv_blocks_free"] + metrics["kv_blocks_cached"] == blocks
 
 
-@given(requests, st.lists(st.integers(0, 14), max_size=3, unique=True), st.integers(9, 30))
+@all_modes
+@given(asked=requests, at=st.lists(st.integers(0, 14), max_size=3, unique=True), blocks=st.integers(9, 30))
 @settings(max_examples=20, deadline=None)
 def test_kept_kv_loses_nobody_and_is_told(asked, at, blocks):
     model = copy.deepcopy(VERSIONS[0])
