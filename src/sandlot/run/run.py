@@ -255,7 +255,7 @@ async def run_async(  # noqa: PLR0913 - the everyday fields of a run, all by key
     """
     given = {"model": model, "rollouts": rollouts, "group": group, "tasks": tuple(tasks), "split": split, "image": image}
     given |= {"sandbox": sandbox, "at_once": at_once, "user": user, "judge": judge, "rubric": rubric, "agent": agent}
-    given |= {"adapt": adapt or msgspec.UNSET, "seed": seed, "other_setting": other_setting, "seats": seats}
+    given |= {"adapt": adapt, "seed": seed, "other_setting": other_setting, "seats": seats}
     environment = load(env) if env is not None else None
     return await run_config(_config_of(environment, config, given), env=environment, runs=Path(runs), sink=sink, on=on)
 
@@ -272,7 +272,9 @@ def _config_of(env: Environment | None, config: RunConfig | str | Path | None, g
         raise ConfigError("nothing to run: give an environment and a model, or `config=`")
     select = Selection(tasks=given["tasks"], split=split_named(given["split"]), rollouts=given["rollouts"], group=given["group"])
     selected = {"rollouts", "group", "tasks", "split"}
-    return run_config_of(env, select=select, **{name: value for name, value in given.items() if name not in selected})
+    others = {name: value for name, value in given.items() if name not in selected}
+    others["adapt"] = given["adapt"] or msgspec.UNSET
+    return run_config_of(env, select=select, **others)
 
 
 run = blocking("run", run_async)
