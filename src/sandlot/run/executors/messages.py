@@ -14,10 +14,10 @@ import msgspec
 from msgspec import Meta
 
 from sandlot.core.trace import Trace
-from sandlot.observe.events import AgentEnded, RolloutGraded, ToolCalled, TurnTaken
+from sandlot.observe.events import AgentEnded, ModelRetried, RolloutGraded, ToolCalled, TurnTaken, WorldOpened
 from sandlot.run.config import RunConfig
 
-RolloutNote = TurnTaken | ToolCalled | AgentEnded | RolloutGraded
+RolloutNote = WorldOpened | ModelRetried | TurnTaken | ToolCalled | AgentEnded | RolloutGraded
 """The events that are emitted inside a rollout."""
 _Nonce = Annotated[bytes, Meta(min_length=32, max_length=32)]
 _Name = Annotated[str, Meta(max_length=253)]
