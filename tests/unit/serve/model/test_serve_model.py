@@ -296,9 +296,8 @@ async def test_cache_events_are_told_from_a_number_on_or_as_a_snapshot():
 
 
 async def test_a_model_that_hides_its_cache_has_no_events():
-    async with served(ScriptedTokens()) as client:
-        async with client.get("/v1/kv_events") as response:
-            assert response.status == 404
+    async with served(ScriptedTokens()) as client, client.get("/v1/kv_events") as response:
+        assert response.status == 404
 
 
 @pytest.mark.parametrize(
