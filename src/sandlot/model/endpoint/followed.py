@@ -6,7 +6,7 @@ is predicted; after a few replies without sense it is asked no more. Reading tak
 """
 
 import logging
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -23,7 +23,7 @@ from sandlot.model.wire.kv_events import KV_EVENTS_PATH, KvEvents, parse_kv_even
 
 _log = logging.getLogger(__name__)
 
-POLL_S = 0.1
+POLL_S = 0.2
 """Time between two polls while requests are under way. The router knows of its own requests without them."""
 POLL_BYTES = 16 * 2**20
 """Limit of a reply."""
@@ -76,12 +76,12 @@ class _Follower:
             if not replica.is_up:
                 self._drop()
             else:
-                recent = self.view.recent() if self.view is not None else ()  # before the poll: its reply includes them
+                poll = self.view.begin_poll() if self.view is not None else 0
                 reply = await self._poll()
                 if isinstance(reply, ModelError) and reply.kind == "not_found":
                     self._drop()
                     return
-                wait_s = await self._take(reply, recent)
+                wait_s = await self._take(reply, poll)
             await anyio.sleep(wait_s)
         _log.warning("events of a replica make no sense; what it holds is predicted", extra={"replica": replica.name})
 
@@ -92,14 +92,14 @@ class _Follower:
             return await self.endpoint.get_once(path, bytes)
         return ModelError("no events in time", kind="timeout")
 
-    async def _take(self, reply: bytes | ModelError, recent: Iterable[bytes]) -> float:
+    async def _take(self, reply: bytes | ModelError, poll: int) -> float:
         """Apply a reply; the seconds until the next poll."""
         if isinstance(reply, ModelError):
             self._drop()
             return _QUIET * self.poll_s
         begun = SYSTEM_CLOCK.monotonic()
         try:
-            await self._apply(parse_kv_events(reply), recent)
+            await self._apply(parse_kv_events(reply), poll)
         except ValueError as error:
             self.num_errors += 1
             why = short_line(str(error))
@@ -108,8 +108,8 @@ class _Follower:
             return _QUIET * self.poll_s
         return max(self._interval(), _REST * (SYSTEM_CLOCK.monotonic() - begun))
 
-    async def _apply(self, reply: KvEvents, recent: Iterable[bytes]) -> None:
-        """Go on with these events, or begin with a snapshot; `recent` are own keys that they include."""
+    async def _apply(self, reply: KvEvents, poll: int) -> None:
+        """Go on with these events, or begin with a snapshot; `poll` is the number of `begin_poll`."""
         view = self.view
         if reply.after is None:
             view = ReportedPrefixes(self.router.config.cache_tokens)
@@ -121,7 +121,7 @@ class _Follower:
             if start:
                 await anyio.lowlevel.checkpoint()
             view.apply(reply.events[start : start + _SLICE])
-        view.settle(recent)
+        view.end_poll(poll)
         self.stream, self.after, self.view = reply.stream, reply.sequence, view
         self.router.follow(self.number, view)
 

@@ -34,8 +34,9 @@ class ReportedPrefixes:
         """By their names."""
         self._counts: dict[bytes, int] = {}
         """How many blocks have each key: two that differ may begin alike."""
-        self._recent: dict[bytes, None] = {}
-        """Keys of own requests that were answered and perhaps not reported yet."""
+        self._recent: dict[bytes, int] = {}
+        """Keys of own requests that were answered and perhaps not reported yet, with the poll that came before."""
+        self._num_polls = 0
         self._root = root_key()
 
     def __contains__(self, key: object) -> bool:
@@ -62,18 +63,19 @@ class ReportedPrefixes:
     def add(self, keys: Iterable[bytes]) -> None:
         """An own request has computed or used these now."""
         for key in keys:
-            self._recent[key] = None
+            self._recent[key] = self._num_polls
         while len(self._recent) > self._most:
             del self._recent[next(iter(self._recent))]
 
-    def recent(self) -> list[bytes]:
-        """What only own replies say. Events that are asked for from now on include it."""
-        return list(self._recent)
+    def begin_poll(self) -> int:
+        """Events are asked for, which include what own requests have computed until now; a number for `end_poll`."""
+        self._num_polls += 1
+        return self._num_polls
 
-    def settle(self, recent: Iterable[bytes]) -> None:
-        """These events have come: what an earlier `recent` has named is there only if it was reported."""
-        for key in recent:
-            self._recent.pop(key, None)
+    def end_poll(self, number: int) -> None:
+        """These events have come and were applied: what is older is there only if it was reported."""
+        for key in [key for key, since in self._recent.items() if since < number]:
+            del self._recent[key]
 
     def forget_recent(self) -> None:
         """What own requests have computed is void: the replica has new weights."""

@@ -1,5 +1,6 @@
 """The routes of a model server: completions, chat, models, sessions, cache events, health, metrics."""
 
+from anyio import to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -56,7 +57,8 @@ async def _kv_events(request: Request) -> Response:
     after = request.path_params.get("after", "0")
     if not (after.isascii() and after.isdigit() and len(after) <= _LONGEST_NUMBER):
         raise HTTPException(400, f"`{short_line(after)}`: give the number of the last event, or none for a snapshot")
-    return json_response(log.read(request.path_params.get("stream", ""), int(after)))
+    stream = request.path_params.get("stream", "")
+    return await to_thread.run_sync(lambda: json_response(log.read(stream, int(after))))  # a snapshot may be long
 
 
 async def _health(request: Request) -> Response:

@@ -139,14 +139,19 @@ def test_own_replies_count_until_the_events_that_include_them_have_come():
     view = ReportedPrefixes(64 * BLOCK_TOKENS)
     keys = block_keys(packed_ids([7] * SIZE))
     view.add(keys)
-    asked_with = view.recent()
+    poll = view.begin_poll()
     later = block_keys(packed_ids([8] * SIZE))
     view.add(later)
     view.apply([stored(1)])
-    view.settle(asked_with)
+    view.end_poll(poll)
     assert all(key in view for key in keys + later)
     view.apply([BlockRemoved(block_hashes=[1])])  # evicted: own replies say nothing against it any more
     assert not any(key in view for key in keys)
+    view.add(keys)
+    poll = view.begin_poll()
+    view.add(keys)  # computed again after the events were asked for
+    view.end_poll(poll)
+    assert all(key in view for key in keys)
     view.forget_recent()
     assert not any(key in view for key in later)
 
@@ -155,4 +160,4 @@ def test_own_replies_are_remembered_in_bounded_memory():
     view = ReportedPrefixes(4 * BLOCK_TOKENS)
     for number in range(50):
         view.add([number.to_bytes(8, "big")])
-    assert view.recent() == [number.to_bytes(8, "big") for number in range(46, 50)]
+    assert [number for number in range(50) if number.to_bytes(8, "big") in view] == [46, 47, 48, 49]
