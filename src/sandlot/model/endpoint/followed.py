@@ -30,6 +30,8 @@ POLL_BYTES = 16 * 2**20
 _QUIET = 10.0
 """Polls are so many times rarer while there are no requests, or no answers."""
 _POLL_TIMEOUT_S = 10.0
+_FIRST_S = 5.0
+"""How long the first reports are waited for."""
 _REST = 20.0
 """After a reply that took a while to read, the next poll waits so many times as long."""
 _SLICE = 256
@@ -40,11 +42,15 @@ _MOST_ERRORS = 3
 
 @asynccontextmanager
 async def follow_replicas(router: Router, endpoints: Sequence[Endpoint], *, poll_s: float = POLL_S) -> AsyncGenerator[None]:
-    """Keep the router informed of what the replicas report, until the context ends."""
+    """Keep the router informed of what the replicas report, until the context ends; it begins with their first reports."""
+    followers = [_Follower(router, number, endpoint, poll_s) for number, endpoint in enumerate(endpoints)]
     try:
         async with anyio.create_task_group() as group:
-            for number, endpoint in enumerate(endpoints):
-                group.start_soon(_Follower(router, number, endpoint, poll_s).follow)
+            for follower in followers:
+                group.start_soon(follower.follow)
+            with anyio.move_on_after(_FIRST_S):
+                for follower in followers:
+                    await follower.has_asked.wait()
             try:
                 yield
             finally:
@@ -65,13 +71,14 @@ class _Follower:
     after: int = field(default=0, init=False)
     """The number of the last event that was applied."""
     view: ReportedPrefixes | None = field(default=None, init=False)
+    has_asked: anyio.Event = field(default_factory=anyio.Event, init=False)
     num_errors: int = field(default=0, init=False)
     num_placed: int = field(default=0, init=False)
 
     async def follow(self) -> None:
         """Poll until the replica has no events, or too often nonsense."""
         replica = self.router.replicas[self.number]
-        while self.num_errors < _MOST_ERRORS:
+        while True:
             wait_s = _QUIET * self.poll_s
             if not replica.is_up:
                 self._drop()
@@ -79,11 +86,15 @@ class _Follower:
                 poll = self.view.begin_poll() if self.view is not None else 0
                 reply = await self._poll()
                 if isinstance(reply, ModelError) and reply.kind == "not_found":
-                    self._drop()
-                    return
+                    break
                 wait_s = await self._take(reply, poll)
+            self.has_asked.set()
             await anyio.sleep(wait_s)
-        _log.warning("events of a replica make no sense; what it holds is predicted", extra={"replica": replica.name})
+            if self.num_errors >= _MOST_ERRORS:
+                _log.warning("events of a replica make no sense; what it holds is predicted", extra={"replica": replica.name})
+                break
+        self._drop()
+        self.has_asked.set()
 
     async def _poll(self) -> bytes | ModelError:
         """Ask for the events since the last ones, or for a snapshot."""

@@ -75,12 +75,6 @@ async def open_replicated_tokens(
         servers = _TokenServers(configs, endpoints, sampling or Sampling(), router)
         wrong = await servers.examine_all()
         _require_one(configs[0].public_name, wrong)
-        if router.config.routing == "prefix" and configs[0].dialect == "sandlot":
-            reporting = [
-                await stack.enter_async_context(open_endpoint(_for_polls(config.endpoint), environ=environ, patience=_ONCE))
-                for config in configs
-            ]
-            await stack.enter_async_context(follow_replicas(router, reporting, poll_s=poll_s))
         opening = open_replicas(
             servers.router,
             servers.check,
@@ -88,7 +82,14 @@ async def open_replicated_tokens(
             down=[number for number, why in enumerate(wrong) if why is not None],
             probe_s=probe_s,
         )
-        yield ReplicatedTokens(servers, await stack.enter_async_context(opening))
+        replicas = await stack.enter_async_context(opening)
+        if router.config.routing == "prefix" and configs[0].dialect == "sandlot":
+            reporting = [
+                await stack.enter_async_context(open_endpoint(_for_polls(config.endpoint), environ=environ, patience=_ONCE))
+                for config in configs
+            ]
+            await stack.enter_async_context(follow_replicas(router, reporting, poll_s=poll_s))
+        yield ReplicatedTokens(servers, replicas)
 
 
 def _for_polls(config: EndpointConfig) -> EndpointConfig:
