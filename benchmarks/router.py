@@ -39,7 +39,7 @@ KV_BYTES = 6144
 class Load:
     """Groups of rollouts that share a system prompt; each turn adds what the tool said and what was sampled."""
 
-    groups: int = 8
+    groups: int = 6
     members: int = 4
     turns: int = 4
     system: int = 192
