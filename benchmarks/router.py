@@ -1,16 +1,17 @@
-"""Rollouts with turns, in groups, on several servers of one model: what the prefix caches find by the router and in turn.
+"""Rollouts with turns, in groups, on several servers of one model: what the prefix caches find, by the way of routing.
 
-Three `sandlot serve --model rookie` processes take the same rollouts twice, started anew each time: once as the router sends
-them, once round robin. Tokens are counted by the servers' own engines, so this machine's load does not matter. `perfect` is one
-cache that holds everything and is shared by all servers. The cache of the second load is too small for every server to hold every
-rollout.
+Three `sandlot serve --model rookie` processes take the same load in three ways, with other prompts each time: as the router sends
+it by what the servers report (Sandlot's way), by what it predicts, and round robin. Tokens are counted by the engines.
+`perfect` is one cache that holds everything and is shared by all servers. The small cache evicts all the time. With two routers,
+each takes every other member of a group and does not know of the other, as in a run `--on processes:2`. A later router takes
+rollouts that an earlier one has taken before, as when an interrupted run goes on, or the next process begins.
 """
 
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -28,6 +29,8 @@ NAME = "router"
 SERVERS = 3
 VOCABULARY = (64, 1200)
 """Ids of the rookie that are ordinary text."""
+SMALL = 1024
+"""Tokens of a small cache: the rollouts under way and their prompts do not all fit."""
 KV_BYTES = 6144
 """Bytes of a token in the rookie's cache: 4 layers, keys and values, 192 float32 each."""
 
@@ -36,9 +39,9 @@ KV_BYTES = 6144
 class Load:
     """Groups of rollouts that share a system prompt; each turn adds what the tool said and what was sampled."""
 
-    groups: int = 12
+    groups: int = 6
     members: int = 4
-    turns: int = 5
+    turns: int = 4
     system: int = 192
     task: int = 128
     observation: int = 32
@@ -46,6 +49,9 @@ class Load:
     at_once: int = 12
     cache_tokens: int = 32_768
     """Of each server."""
+    routers: int = 1
+    later: bool = False
+    """Whether other routers have taken the same rollouts before, which is not measured."""
 
     @property
     def rollouts(self) -> int:
@@ -66,8 +72,9 @@ class Found:
     prompt_tokens: float
     cached_tokens: float
     requests: list[float]
+    evictions: float
     expected_tokens: int
-    """Prompt tokens that the router expected in the caches."""
+    """Prompt tokens that the routers expected in the caches."""
 
     @property
     def computed(self) -> float:
@@ -104,9 +111,9 @@ def gauge(url: str, name: str) -> float:
     return next(float(line.split()[1]) for line in lines if line.startswith(f"sandlot_engine_{name} "))
 
 
-async def play(model: ReplicatedTokens, load: Load) -> int:
+async def play(models: Sequence[ReplicatedTokens], load: Load, name: str) -> int:
     """All turns of all rollouts, `at_once` of them at a time; the tokens that were expected in caches."""
-    random = Random(1)
+    random = Random(name)
     system = some(random, load.system)
     tasks = [some(random, load.task) for _ in range(load.groups)]
     room = anyio.CapacityLimiter(load.at_once)
@@ -115,8 +122,9 @@ async def play(model: ReplicatedTokens, load: Load) -> int:
     async def rollout(group: int, member: int) -> None:
         nonlocal expected
         async with room:
-            told = Random(f"{group}/{member}")
-            ids, session = system + tasks[group], f"{group}/{member}"
+            model = models[member % len(models)]
+            session = f"{name}/{group}/{member}"
+            told, ids = Random(session), system + tasks[group]
             for turn in range(load.turns):
                 sampling = Sampling(max_tokens=load.sampled, seed=turn)
                 sampled = await model.sample(ids, sampling, session=session)
@@ -135,51 +143,95 @@ def some(random: Random, count: int) -> list[int]:
     return [random.randrange(*VOCABULARY) for _ in range(count)]
 
 
-def measure(load: Load, routing: Routing) -> Found:
-    """The load on servers that were just started."""
-    with servers(SERVERS, load.cache_tokens) as urls:
-        configs = [RemoteConfig(model="rookie", url=url) for url in urls]
+def counts(urls: Sequence[str]) -> list[dict[str, float]]:
+    return [{name: gauge(url, name) for name in ("prompt_tokens", "cached_tokens", "finished", "evictions")} for url in urls]
 
-        async def run() -> int:
-            settings = RouterConfig(routing=routing)
-            async with open_replicated_tokens(configs, routing=settings, environ={}) as model:
-                return await play(model, load)
 
-        expected = anyio.run(run)
-        counts = [[gauge(url, name) for name in ("prompt_tokens", "cached_tokens", "finished")] for url in urls]
-    prompts, cached, requests = map(list, zip(*counts, strict=True))
-    if sum(requests) != load.rollouts * load.turns:
-        raise RuntimeError(f"{sum(requests)} requests finished of {load}; its figures would mean nothing")
-    return Found(sum(prompts), sum(cached), requests, expected)
+def measure(urls: Sequence[str], load: Load, routing: Routing) -> Found:
+    """The load on these servers, with prompts of its own: what they hold of earlier ones is of no use."""
+    configs = [RemoteConfig(model="rookie", url=url) for url in urls]
+
+    async def run() -> int:
+        settings = RouterConfig(routing=routing)
+        async with AsyncExitStack() as stack:
+            opening = [open_replicated_tokens(configs, routing=settings, environ={}) for _ in range(load.routers)]
+            models = [await stack.enter_async_context(each) for each in opening]
+            return await play(models, load, f"{routing}/{load.routers}/{load.later}")
+
+    if load.later:
+        anyio.run(run)
+    before = counts(urls)
+    expected = anyio.run(run)
+    found = [
+        {name: value - earlier[name] for name, value in now.items()} for now, earlier in zip(counts(urls), before, strict=True)
+    ]
+    total = {name: sum(each[name] for each in found) for name in found[0]}
+    if total["finished"] != load.rollouts * load.turns:
+        raise RuntimeError(f"{total['finished']} requests finished of {load}; its figures would mean nothing")
+    requests = [each["finished"] for each in found]
+    return Found(total["prompt_tokens"], total["cached_tokens"], requests, total["evictions"], expected)
+
+
+FILLING = Load(groups=24, members=1, turns=1, cache_tokens=SMALL, routers=3)
+
+WAYS: dict[str, Routing] = {"predicted": "predicted", "round robin": "round-robin"}
+"""The ways that Sandlot's own, `prefix`, is compared with."""
+
+
+def measure_all(loads: dict[str, Load]) -> dict[str, tuple[Found, dict[str, Found]]]:
+    """Each load by the router and by the other ways; servers are started once for every size of cache."""
+    results: dict[str, tuple[Found, dict[str, Found]]] = {}
+    for cache_tokens in sorted({load.cache_tokens for load in loads.values()}):
+        with servers(SERVERS, cache_tokens) as urls:
+            if cache_tokens == SMALL:
+                measure(urls, FILLING, "round-robin")  # so that none of the ways begins with empty caches
+            for name, load in loads.items():
+                if load.cache_tokens == cache_tokens:
+                    results[name] = (
+                        measure(urls, load, "prefix"),
+                        {way: measure(urls, load, routing) for way, routing in WAYS.items()},
+                    )
+                    say(f"{name}: {results[name]}")
+    return results
 
 
 def main() -> None:
-    """Both loads, each by the router and round robin."""
+    """Every load, by each way of routing."""
     small = "--small" in sys.argv
     size = {"groups": 4, "turns": 3} if small else {}
-    loads = {"ample cache": Load(**size), "small cache": Load(**size, cache_tokens=4096)}
+    loads = {
+        "ample cache": Load(**size),
+        "small cache": Load(**size, cache_tokens=SMALL),
+        "small cache, two routers": Load(**size, cache_tokens=SMALL, routers=2),
+        "ample cache, a later router": Load(**size | {"turns": 2}, later=True),
+    }
+    results = measure_all(loads)
     rows: list[Row] = []
     ours: dict[str, float] = {}
-    peers: dict[str, float] = {}
+    peers: dict[str, dict[str, float]] = {way: {} for way in WAYS}
     ratios: dict[str, float] = {}
     for name, load in loads.items():
-        routed, turns = measure(load, "prefix"), measure(load, "round-robin")
-        perfect = load.perfect() / routed.prompt_tokens
-        say(f"{name}: router {routed}, round robin {turns}")
+        found, others = results[name]
+        perfect = load.perfect() / found.prompt_tokens
+
+        def row(what: str, of: Callable[[Found], float], target: str = "", *, name=name, found=found, others=others) -> Row:
+            return Row(f"{name}: {what}", of(found), {way: of(each) for way, each in others.items()}, target)
+
+        rows.append(row("prompt tokens found in caches, share of all", lambda each: each.share))
+        if not load.later:
+            target = ">= 0.9" if load.routers == 1 else ""
+            rows.append(row("the same, relative to a perfect cache", lambda each, perfect=perfect: each.share / perfect, target))
         rows += [
-            Row(
-                f"{name}: prompt tokens found in caches, share of a perfect one",
-                routed.share / perfect,
-                {"round robin": turns.share / perfect},
-                ">= 0.9",
-            ),
-            Row(f"{name}: prompt tokens computed, less is better", routed.computed, {"round robin": turns.computed}),
-            Row(f"{name}: requests of the busiest server / mean", routed.busiest, {"round robin": turns.busiest}),
-            Row(f"{name}: expected by the router / found", routed.expected_tokens / routed.cached_tokens),
+            row("prompt tokens computed, less is better", lambda each: each.computed),
+            row("blocks evicted", lambda each: each.evictions),
+            row("requests of the busiest server / mean", lambda each: each.busiest),
+            row("expected by the router / found", lambda each: each.expected_tokens / each.cached_tokens),
         ]
-        ours[name], peers[name] = routed.computed, turns.computed
-        ratios[f"{name}, prompt tokens computed"] = turns.computed / routed.computed
-    publish(Report(NAME, ours=ours, peers={"round robin": peers}, ratios=ratios, rows=rows), write_table=not small)
+        ours[name] = found.computed
+        for way, each in others.items():
+            peers[way][name] = each.computed
+            ratios[f"{name}, prompt tokens computed, {way}"] = each.computed / found.computed
+    publish(Report(NAME, ours=ours, peers=peers, ratios=ratios, rows=rows), write_table=not small)
 
 
 if __name__ == "__main__":

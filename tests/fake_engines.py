@@ -38,6 +38,9 @@ class FakeEngine:
         self.port = port
         """0 for any; the one it got while it serves, so that another can take its place."""
         self.url = ""
+        self.kv_events: Callable[[str], web.Response] | None = None
+        """What `/v1/kv_events` answers to the rest of a path; None if there is no such path."""
+        self.num_polled = 0
         self.metrics: str | None = None
         """What `/metrics` says; None if there is no such path."""
 
@@ -47,6 +50,7 @@ class FakeEngine:
         app.router.add_post("/v1/completions", self._completions)
         app.router.add_post("/generate", self._generate)
         app.router.add_get("/metrics", self._metrics)
+        app.router.add_get("/v1/kv_events{rest:.*}", self._kv_events)
         app.router.add_delete("/v1/sessions/{name}", self._release)
         if self.load is not None:
             app.router.add_post("/v1/load_lora_adapter", self._load)
@@ -63,6 +67,10 @@ class FakeEngine:
 
     async def _metrics(self, http: web.Request) -> web.Response:
         return web.Response(status=404) if self.metrics is None else web.Response(text=self.metrics)
+
+    async def _kv_events(self, http: web.Request) -> web.Response:
+        self.num_polled += 1
+        return web.Response(status=404) if self.kv_events is None else self.kv_events(http.match_info["rest"])
 
     async def _models(self, http: web.Request) -> web.Response:
         self.num_listed += 1

@@ -43,6 +43,13 @@ _Speculate = Annotated[
 _MaxBatch = Annotated[
     int | None, _Option("--max-batch", help="Maximum requests a model runs at once; others wait. [default: 32]")
 ]
+_KvEvents = Annotated[
+    bool | None,
+    _Option(
+        "--kv-events/--no-kv-events",
+        help="Let clients read which token ids a model's cache holds, to route requests. [default: at loopback and sockets]",
+    ),
+]
 _Number = TypeVar("_Number", int, float)
 
 
@@ -66,6 +73,7 @@ def _serve(
     max_batch: _MaxBatch = None,
     drain_s: Annotated[float, _Option("--drain-s", help="Seconds that running requests may take after SIGTERM.")] = 30.0,
     until_eof: Annotated[bool, _Option("--until-eof", help="Also stop when standard input ends.")] = False,
+    kv_events: _KvEvents = None,
     judge: Judge = None,
     rubric: Rubric = None,
 ) -> None:
@@ -81,12 +89,12 @@ def _serve(
     served_as = {"--mcp": mcp or None, "--openenv": openenv or None}
     of_environments = {"ENV": env, **served_as, "--task": task, "--judge": judge, "--rubric": rubric, "--token": token}
     of_models = {"--unix": unix, "--kv-gib": kv_gib, "--evict": evict, "--speculate": speculate, "--dtype": dtype}
-    of_models |= {"--max-batch": max_batch, "--until-eof": until_eof or None}
+    of_models |= {"--max-batch": max_batch, "--until-eof": until_eof or None, "--kv-events": kv_events}
     if model is not None:
         from sandlot.serve.model.serve import ModelPlace, ModelShare, serve_model  # noqa: PLC0415 - help does not need it
 
         _require_unset(of_environments, "a model")
-        place = ModelPlace(host=host, port=port, unix=unix, allow_hosts=hosts, drain_s=drain_s, until_eof=until_eof)
+        place = ModelPlace(host, port, unix, hosts, drain_s, until_eof=until_eof, kv_events=kv_events)
         share = ModelShare(
             kv_gib=_or(kv_gib, 1.0),
             eviction=evict or "turns",

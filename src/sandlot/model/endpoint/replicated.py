@@ -16,7 +16,8 @@ from sandlot.core.ports.world import ToolSpec
 from sandlot.core.tokens import packed_ids
 from sandlot.core.trace import Message
 from sandlot.model.endpoint.chat import OpenAIChat, OpenAIConfig, open_openai
-from sandlot.model.endpoint.endpoint import Endpoint, open_endpoint
+from sandlot.model.endpoint.endpoint import Endpoint, EndpointConfig, open_endpoint
+from sandlot.model.endpoint.followed import POLL_BYTES, POLL_S, follow_replicas
 from sandlot.model.endpoint.replicas import PROBE_S, Replicas, RoutedRequest, open_replicas
 from sandlot.model.endpoint.retry import Patience
 from sandlot.model.endpoint.secret import public_url
@@ -63,6 +64,7 @@ async def open_replicated_tokens(
     environ: Mapping[str, str] = os.environ,
     patience: Patience | None = None,
     probe_s: float = PROBE_S,
+    poll_s: float = POLL_S,
 ) -> AsyncGenerator["ReplicatedTokens"]:
     """Open a token model with several servers; `sampling` as in `open_remote`."""
     async with AsyncExitStack() as stack:
@@ -80,7 +82,19 @@ async def open_replicated_tokens(
             down=[number for number, why in enumerate(wrong) if why is not None],
             probe_s=probe_s,
         )
-        yield ReplicatedTokens(servers, await stack.enter_async_context(opening))
+        replicas = await stack.enter_async_context(opening)
+        if router.config.routing == "prefix" and configs[0].dialect == "sandlot":
+            reporting = [
+                await stack.enter_async_context(open_endpoint(_for_polls(config.endpoint), environ=environ, patience=_ONCE))
+                for config in configs
+            ]
+            await stack.enter_async_context(follow_replicas(router, reporting, poll_s=poll_s))
+        yield ReplicatedTokens(servers, replicas)
+
+
+def _for_polls(config: EndpointConfig) -> EndpointConfig:
+    """The same server, for its cache events: they do not wait for requests, and are short."""
+    return msgspec.structs.replace(config, at_once=1, reply_bytes=POLL_BYTES)
 
 
 class _TokenServers:

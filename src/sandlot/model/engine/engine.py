@@ -20,6 +20,7 @@ from sandlot.model.engine.batch import Runner
 from sandlot.model.engine.blocks import Blocks
 from sandlot.model.engine.eviction import Eviction, eviction_named
 from sandlot.model.engine.gauges import Gauges
+from sandlot.model.engine.prefix_log import PrefixLog
 from sandlot.model.engine.request import Completion, Request, Sequence
 from sandlot.model.engine.sampler import Drawn, Pick, draw, pick_by_inverse
 from sandlot.model.engine.scheduler import Scheduler, StepPlan
@@ -107,6 +108,11 @@ class Engine:
     def version(self) -> int:
         """Version of the weights that sample the next token."""
         return self._scheduler.version
+
+    @property
+    def prefix_log(self) -> PrefixLog:
+        """What its prefix tree stores and drops."""
+        return self._scheduler.tree.log
 
     @property
     def is_idle(self) -> bool:

@@ -108,6 +108,8 @@ class LocalModel:
         self._config = config
         self.context = engine.context
         """Maximum tokens of prompt and completion."""
+        self.prefix_log = engine.prefix_log
+        """What its prefix cache stores and drops; any thread may read it."""
         self._worker = EngineWorker(engine)
 
     @property

@@ -12,6 +12,7 @@ from itertools import count, islice
 
 from sandlot.model.engine.blocks import Blocks
 from sandlot.model.engine.eviction import BlockUse, Eviction
+from sandlot.model.engine.prefix_log import PrefixLog
 
 ID_BYTES = 4
 """Tokens are stored as little-endian int32."""
@@ -88,6 +89,7 @@ class PrefixTree:
         self.num_evicted = 0
         self.num_pinned = 0
         """Blocks on the paths of pinned sessions."""
+        self.log = PrefixLog(block_size)
 
     def __len__(self) -> int:
         return len(self._owners)
@@ -121,6 +123,7 @@ class PrefixTree:
         node.children.setdefault(tokens[:ID_BYTES], {})[tokens] = child
         self._owners[block] = child
         self._blocks.adopt(block)
+        self.log.store(block, None if node is self._root else node.block, tokens)
         self._price(child, self._eviction.mark())
         return child
 
@@ -190,6 +193,7 @@ class PrefixTree:
         self._owners.clear()
         self._cheapest.clear()
         self._blocks.idled.clear()
+        self.log.clear()
 
     def _price(self, node: PrefixBlock, mark: float) -> None:
         tokens = len(node.tokens) // ID_BYTES
@@ -220,6 +224,7 @@ class PrefixTree:
         self.num_pinned -= node.pins > 0
         del self._owners[node.block]
         self._blocks.disown(node.block)
+        self.log.remove(node.block)
         for session in list(node.sessions):
             self._sessions[session] = parent
             parent.sessions.add(session)

@@ -7,7 +7,7 @@ key is dropped first. A block is always used later than those below it, so a pre
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 TOKEN_BYTES = 4
@@ -19,9 +19,18 @@ _KEY_BYTES = 8
 
 def block_keys(prompt: bytes, model: str = "", begun: Sequence[bytes] = ()) -> list[bytes]:
     """The keys of the prompt's whole blocks. Prompts for different models share none; `begun` are the keys already known."""
-    keys = list(begun)
-    key = keys[-1] if keys else hashlib.blake2b(model.encode(), digest_size=_KEY_BYTES).digest()
-    for at in range(len(keys) * _BLOCK_BYTES, len(prompt) - _BLOCK_BYTES + 1, _BLOCK_BYTES):
+    return [*begun, *keys_after(begun[-1] if begun else root_key(model), prompt, len(begun) * _BLOCK_BYTES)]
+
+
+def root_key(model: str = "") -> bytes:
+    """What stands before the first key."""
+    return hashlib.blake2b(model.encode(), digest_size=_KEY_BYTES).digest()
+
+
+def keys_after(key: bytes, prompt: bytes, start: int = 0) -> list[bytes]:
+    """The keys of the whole blocks from `start` on; `key` is that of what stands before them."""
+    keys: list[bytes] = []
+    for at in range(start, len(prompt) - _BLOCK_BYTES + 1, _BLOCK_BYTES):
         key = hashlib.blake2b(key + prompt[at : at + _BLOCK_BYTES], digest_size=_KEY_BYTES).digest()
         keys.append(key)
     return keys
@@ -57,9 +66,10 @@ class PredictedPrefixes:
         """Hold so many tokens from the next block on."""
         self._most = max(1, most_tokens // BLOCK_TOKENS)
 
-    def match(self, keys: Sequence[bytes]) -> PrefixHit:
-        """The longest prefix of these blocks that is expected to be there."""
-        warm = next((count for count, key in enumerate(keys) if key not in self._warm), len(keys))
+    def match(self, keys: Sequence[bytes], reported: Container[bytes] | None = None) -> PrefixHit:
+        """The longest prefix of these blocks that is expected to be there, or that the replica has reported."""
+        known = self._warm if reported is None else reported
+        warm = next((count for count, key in enumerate(keys) if key not in known), len(keys))
         rest = keys[warm:]
         computing = next((count for count, key in enumerate(rest) if key not in self._computing), len(rest))
         return PrefixHit(warm * BLOCK_TOKENS, computing * BLOCK_TOKENS)

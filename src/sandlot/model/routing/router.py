@@ -1,4 +1,4 @@
-"""Which replica takes a request, decided from what is known of them: their work, and the prefixes they are expected to hold.
+"""Which replica takes a request, decided from what is known of them: their work, and the prefixes they hold.
 
 The cost of a replica for a request, in tokens of prompt to compute:
 
@@ -12,6 +12,7 @@ right now and begins the request's own prompt is shared: the request waits for i
   ones go elsewhere as soon as the difference in other work is more than computing the prompt once more: a large group is spread,
   and a small one stays together.
 - A rollout stays where it is. It leaves if its replica is down, or if leaving saves more than its whole prompt costs.
+- What a replica holds is what its own events say, where it reports them (`follow`); else it is predicted from what it was sent.
 - New weights, a restart or a failure make void what was expected of a replica.
 - A replica that is down gets nothing until it is admitted again, with an empty cache.
 
@@ -25,9 +26,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from sandlot.model.routing.prefixes import BLOCK_TOKENS, TOKEN_BYTES, PredictedPrefixes, PrefixHit, block_keys
+from sandlot.model.routing.reported import ReportedPrefixes
 
-Routing = Literal["prefix", "round-robin"]
-"""`prefix`: the lowest cost. `round-robin`: in turn, whatever they hold; for comparisons."""
+Routing = Literal["prefix", "predicted", "round-robin"]
+"""`prefix`: the lowest cost. For comparisons: `predicted`, the same without the replicas' own reports; `round-robin`, in turn,
+whatever they hold."""
 
 _NEWEST = 0.05
 """Weight of the newest turn in the averages, once there are many."""
@@ -54,6 +57,8 @@ class Replica:
 
     name: str
     prefixes: PredictedPrefixes
+    reported: ReportedPrefixes | None = None
+    """What it reports to hold; None: only the prediction is known."""
     is_up: bool = True
     generation: int = 0
     """Grows whenever what was expected of it becomes void."""
@@ -70,6 +75,10 @@ class Replica:
     num_requests: int = 0
     num_failed: int = 0
     """Requests that failed on its side."""
+
+    def match(self, keys: Sequence[bytes]) -> PrefixHit:
+        """The longest prefix of these blocks that it has or computes."""
+        return self.prefixes.match(keys, self.reported)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,7 +153,7 @@ class Router:
         keys = self._keys(prompt, rollout, model)
         number = self._choose(able, keys, prompt, rollout)
         replica = self.replicas[number]
-        hit = replica.prefixes.match(keys)
+        hit = replica.match(keys)
         missing = max(0, len(prompt) // TOKEN_BYTES - hit.tokens)
         sampled = self._sampled if max_tokens is None else min(self._sampled, max_tokens)
         work = missing + self.config.decode_cost * sampled
@@ -181,7 +190,10 @@ class Router:
                 missed = placed.keys[-(-cached // BLOCK_TOKENS) : placed.hit.warm // BLOCK_TOKENS]
                 replica.prefixes.drop_older(missed)
             computed = placed.prompt + sampled[:-TOKEN_BYTES]  # the last token is sampled, but not computed
-            replica.prefixes.add(block_keys(computed, placed.model, placed.keys))
+            keys = block_keys(computed, placed.model, placed.keys)
+            replica.prefixes.add(keys)
+            if replica.reported is not None:
+                replica.reported.add(keys)
         num_sampled = num_sampled or len(sampled) // TOKEN_BYTES
         work = placed.num_tokens - min(placed.num_tokens, placed.hit.tokens) + self.config.decode_cost * num_sampled
         self._num_ended += 1
@@ -207,6 +219,7 @@ class Router:
         """The replica is down: it gets nothing, and its rollouts find another one with their next request."""
         replica = self.replicas[number]
         replica.is_up = False
+        replica.reported = None
         self._void(replica)
         for rollout in [rollout for rollout, home in self._homes.items() if home.number == number]:
             self.release(rollout)
@@ -218,6 +231,10 @@ class Router:
         replica.version = 0
         self._void(replica)
 
+    def follow(self, number: int, reported: ReportedPrefixes | None) -> None:
+        """The replica holds what it reports, from now on; None: it reports nothing that can be followed, so it is predicted."""
+        self.replicas[number].reported = reported if self.replicas[number].is_up else None
+
     def resize(self, number: int, cache_tokens: int) -> None:
         """The replica reports how many tokens its cache holds; more than `cache_tokens` of the config are not remembered."""
         self.replicas[number].prefixes.resize(min(cache_tokens, self.config.cache_tokens))
@@ -225,7 +242,7 @@ class Router:
     def cost(self, number: int, keys: Sequence[bytes], num_tokens: int, rollout: str = "") -> float:
         """The cost of a replica for a prompt with these blocks, in tokens of prompt to compute."""
         replica = self.replicas[number]
-        hit = replica.prefixes.match(keys)
+        hit = replica.match(keys)
         home = self._homes.get(rollout)
         own = home is not None and home.number == number and home.num_open == 0  # it does not wait for itself
         work = replica.work + self._turn * (replica.num_waiting - own)
@@ -282,4 +299,6 @@ class Router:
 
     def _void(self, replica: Replica) -> None:
         replica.prefixes.clear()
+        if replica.reported is not None:
+            replica.reported.forget_recent()  # what it has reported is dropped by its own events
         replica.generation += 1

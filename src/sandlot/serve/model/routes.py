@@ -1,5 +1,6 @@
-"""The routes of a model server: completions, chat, models, sessions, health, metrics."""
+"""The routes of a model server: completions, chat, models, sessions, cache events, health, metrics."""
 
+from anyio import to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -7,11 +8,15 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from sandlot.core.errors import ModelError
+from sandlot.model.wire.failure import short_line
 from sandlot.model.wire.http import json_response
+from sandlot.model.wire.kv_events import KV_EVENTS_PATH
 from sandlot.observe.metrics import CONTENT_TYPE
 from sandlot.serve.model.chat import chat_completions
 from sandlot.serve.model.completions import completions
 from sandlot.serve.model.server import ModelServer, error_body, server_of
+
+_LONGEST_NUMBER = 15
 
 
 def model_app(server: ModelServer) -> Starlette:
@@ -22,6 +27,8 @@ def model_app(server: ModelServer) -> Starlette:
             Route("/v1/chat/completions", chat_completions, methods=["POST"]),
             Route("/v1/models", _models),
             Route("/v1/sessions/{session:path}", _release, methods=["DELETE"]),
+            Route(KV_EVENTS_PATH, _kv_events),
+            Route(KV_EVENTS_PATH + "/{stream}/{after}", _kv_events),
             Route("/health", _health),
             Route("/metrics", _metrics),
         ],
@@ -41,6 +48,17 @@ async def _models(request: Request) -> Response:
 async def _release(request: Request) -> Response:
     await server_of(request).model.release(request.path_params["session"])
     return Response(status_code=204)
+
+
+async def _kv_events(request: Request) -> Response:
+    log = server_of(request).prefix_log
+    if log is None:
+        raise HTTPException(404, "this model reports no cache events")
+    after = request.path_params.get("after", "0")
+    if not (after.isascii() and after.isdigit() and len(after) <= _LONGEST_NUMBER):
+        raise HTTPException(400, f"`{short_line(after)}`: give the number of the last event, or none for a snapshot")
+    stream = request.path_params.get("stream", "")
+    return await to_thread.run_sync(lambda: json_response(log.read(stream, int(after))))  # a snapshot may be long
 
 
 async def _health(request: Request) -> Response:

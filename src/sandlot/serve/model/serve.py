@@ -10,6 +10,7 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
+from sandlot.core.address import Address
 from sandlot.core.errors import ConfigError
 from sandlot.core.types import Dtype
 from sandlot.model.engine.eviction import EvictionName
@@ -41,6 +42,13 @@ class ModelPlace:
     """How long running requests may take after SIGTERM."""
     until_eof: bool = False
     """Also stop when standard input ends."""
+    kv_events: bool | None = None
+    """Whether clients may read what the prefix cache holds: the ids of all prompts. None: if only those of this machine can."""
+
+    @property
+    def shows_cache(self) -> bool:
+        """Whether `/v1/kv_events` answers."""
+        return self.unix is not None or Address(self.host, self.port).is_loopback if self.kv_events is None else self.kv_events
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +91,7 @@ async def serve_model(
             at_once=_AT_ONCE,
             gauges=model.metrics,
             cache_tokens=model.cache_tokens,
+            prefix_log=model.prefix_log if place.shows_cache else None,
         )
         app = model_app(server) if place.unix is not None else Guard(model_app(server), place.host, place.allow_hosts)
         opening = serve_app(app, host=place.host, port=place.port, unix=place.unix, drain_s=place.drain_s)

@@ -17,6 +17,7 @@ from starlette.requests import Request
 
 from sandlot.core.errors import ModelError, unwrapped
 from sandlot.core.ports.model import Renderer, Sampled, Sampling, TokenModel
+from sandlot.model.engine.prefix_log import PrefixLog
 from sandlot.model.render.tokenizer import Tokenizer
 from sandlot.model.wire.http import MAX_BODY_BYTES
 from sandlot.model.wire.openai import SamplingRequest
@@ -51,6 +52,7 @@ class ModelServer:
         at_once: int = _AT_ONCE,
         gauges: Callable[[], Mapping[str, float]] | None = None,
         cache_tokens: int | None = None,
+        prefix_log: PrefixLog | None = None,
     ) -> None:
         self.model = model
         self.renderer = renderer
@@ -62,6 +64,8 @@ class ModelServer:
         """Limit of a request body; a larger one could not fit into the context."""
         self.cache_tokens = cache_tokens
         """Tokens that its prefix cache holds at most; routers read it. None if it is not known."""
+        self.prefix_log = prefix_log
+        """What its prefix cache stores and drops; routers read it. None if it is not known."""
         self._at_once = at_once
 
     @asynccontextmanager

@@ -6,6 +6,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from engine_twin import check_blocks, engine, load, redrawn, sharp
+from sandlot.core.tokens import packed_ids
 from sandlot.model.engine.eviction import ByCost
 from sandlot.model.engine.request import Request
 
@@ -81,6 +82,17 @@ class Requests(RuleBasedStateMachine):
             held = {block for sequence in scheduler.seats for block in scheduler.seats.blocks_of(sequence.seat)}
             assert scheduler.blocks.num_running == len(held)
             assert len(scheduler.tree) == len({node.block for node in scheduler.tree._owners.values()})
+
+    @invariant()
+    def the_log_tells_what_the_tree_holds(self):
+        if hasattr(self, "engine"):
+            nodes = self.engine._scheduler.tree._owners.values()
+            held = sorted(b"".join(reversed([each.tokens for each in node.path()])) for node in nodes)
+            told: dict[int, bytes] = {}
+            for event in self.engine.prefix_log.read("", 0).events:
+                before = b"" if event.parent_block_hash is None else told[event.parent_block_hash]
+                told[event.block_hashes[0]] = before + packed_ids(event.token_ids)
+            assert sorted(told.values()) == held
 
     def teardown(self):
         if hasattr(self, "engine"):

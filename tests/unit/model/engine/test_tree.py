@@ -1,49 +1,13 @@
 """The prefix tree against a twin that is a set of all prefixes it was ever given."""
 
 import hypothesis.strategies as st
-import numpy as np
 from hypothesis import given, settings
 
 from engine_twin import check_blocks
-from sandlot.model.engine.blocks import Blocks
+from prefix_trees import TreeWriter, spelled
 from sandlot.model.engine.eviction import ByCost, LeastRecent, eviction_named
-from sandlot.model.engine.tree import PrefixTree
 
 SIZE = 3
-
-
-def spelled(ids) -> bytes:
-    return np.asarray(ids, np.int32).tobytes()
-
-
-class Writer:
-    """Puts whole sequences into a tree as the scheduler does, and lets go of their blocks."""
-
-    def __init__(self, blocks: int, eviction) -> None:
-        self.blocks = Blocks(blocks)
-        self.tree = PrefixTree(self.blocks, SIZE, eviction)
-
-    def write(self, ids: list[int]) -> int:
-        """How many of its tokens had to be computed."""
-        match = self.tree.match(spelled(ids))
-        held, node = list(match.blocks), match.node
-        for block in held:
-            self.blocks.hold(block)
-        while node.depth < len(ids):
-            if not self.blocks.num_free and not self.tree.evict():
-                break
-            block = self.blocks.take()
-            child = self.tree.add(node, spelled(ids[node.depth : node.depth + SIZE]), block)
-            if child.block != block:
-                self.blocks.hold(child.block)
-                self.blocks.drop(block)
-                block = child.block
-            held.append(block)
-            node = child
-        self.tree.touch(node)
-        for block in held:
-            self.blocks.drop(block)
-        return len(ids) - match.num_tokens
 
 
 texts = st.lists(st.integers(0, 2), min_size=1, max_size=11)
@@ -51,7 +15,7 @@ texts = st.lists(st.integers(0, 2), min_size=1, max_size=11)
 
 @given(st.lists(texts, max_size=12), texts)
 def test_the_longest_prefix_ever_written_is_found(written, asked):
-    writer = Writer(200, ByCost())
+    writer = TreeWriter(200, ByCost())
     for ids in written:
         writer.write(ids)
     prefixes = {tuple(ids[:count]) for ids in written for count in range(len(ids) + 1)} | {()}
@@ -63,7 +27,7 @@ def test_the_longest_prefix_ever_written_is_found(written, asked):
 
 @given(st.lists(texts, max_size=30), st.integers(4, 12), st.sampled_from(["lru", "cost", "turns"]))
 def test_what_is_found_was_written_whatever_was_evicted(written, blocks, name):
-    writer = Writer(blocks, eviction_named(name, attention=0.1))
+    writer = TreeWriter(blocks, eviction_named(name, attention=0.1))
     prefixes = {()}
     for ids in written:
         match = writer.tree.match(spelled(ids))
@@ -81,7 +45,7 @@ def test_what_is_found_was_written_whatever_was_evicted(written, blocks, name):
 @given(st.lists(st.tuples(texts, st.sampled_from("abc"), st.booleans()), max_size=25), st.integers(4, 9))
 @settings(max_examples=60)
 def test_pins_never_stop_progress_and_are_counted(orders, blocks):
-    writer = Writer(blocks, ByCost(running=1e6))
+    writer = TreeWriter(blocks, ByCost(running=1e6))
     for ids, session, release in orders:
         writer.write(ids)
         writer.tree.pin(session, writer.tree.match(spelled(ids)).node)
@@ -98,7 +62,7 @@ def test_pins_never_stop_progress_and_are_counted(orders, blocks):
 
 
 def test_a_pinned_session_outlives_one_that_nobody_waits_for():
-    writer = Writer(6, ByCost(running=8.0))
+    writer = TreeWriter(6, ByCost(running=8.0))
     writer.write([1] * 9)
     writer.tree.pin("waits", writer.tree.match(spelled([1] * 9)).node)
     for other in range(2, 6):
@@ -111,7 +75,7 @@ def test_a_pinned_session_outlives_one_that_nobody_waits_for():
 
 
 def test_what_only_an_ended_rollout_has_used_goes_first():
-    writer = Writer(6, eviction_named("turns"))
+    writer = TreeWriter(6, eviction_named("turns"))
     for session, ids in (("one", [1] * 6 + [2] * 3), ("two", [1] * 6 + [3] * 3)):  # they share a prompt
         writer.write(ids)
         writer.tree.pin(session, writer.tree.match(spelled(ids)).node)
@@ -126,7 +90,7 @@ def test_what_only_an_ended_rollout_has_used_goes_first():
 
 
 def test_a_block_of_an_ended_rollout_that_another_uses_is_kept_again():
-    writer = Writer(4, eviction_named("turns"))
+    writer = TreeWriter(4, eviction_named("turns"))
     writer.write([1] * 6)
     writer.tree.pin("one", writer.tree.match(spelled([1] * 6)).node)
     writer.tree.release("one")
@@ -137,7 +101,7 @@ def test_a_block_of_an_ended_rollout_that_another_uses_is_kept_again():
 
 @given(st.lists(st.integers(0, 5), max_size=40), st.integers(1, 6))
 def test_by_recent_use_it_is_what_a_list_of_uses_says(uses, blocks):
-    writer = Writer(blocks, LeastRecent())
+    writer = TreeWriter(blocks, LeastRecent())
     recent: list[int] = []
     for use in uses:
         assert writer.write([use] * SIZE) == (0 if use in recent else SIZE)
@@ -146,7 +110,7 @@ def test_by_recent_use_it_is_what_a_list_of_uses_says(uses, blocks):
 
 
 def test_deep_blocks_are_dearer_than_shallow_ones_of_the_same_age():
-    writer = Writer(8, ByCost(attention=1.0))
+    writer = TreeWriter(8, ByCost(attention=1.0))
     writer.write([1] * 15)
     writer.write([2] * 9)
     assert writer.tree.evict()
@@ -155,7 +119,7 @@ def test_deep_blocks_are_dearer_than_shallow_ones_of_the_same_age():
 
 
 def test_what_runs_is_never_evicted():
-    writer = Writer(2, ByCost())
+    writer = TreeWriter(2, ByCost())
     writer.write([1] * 6)
     match = writer.tree.match(spelled([1] * 6))
     for block in match.blocks:
@@ -167,7 +131,7 @@ def test_what_runs_is_never_evicted():
 
 
 def test_clearing_forgets_everything_at_once():
-    writer = Writer(9, ByCost())
+    writer = TreeWriter(9, ByCost())
     writer.write([1, 2, 3, 4])
     writer.tree.pin("a", writer.tree.match(spelled([1, 2, 3])).node)
     writer.tree.clear()
@@ -178,7 +142,7 @@ def test_clearing_forgets_everything_at_once():
 
 
 def test_sessions_nobody_releases_do_not_pile_up():
-    writer = Writer(8, ByCost())
+    writer = TreeWriter(8, ByCost())
     writer.write([1] * 9)
     node = writer.tree.match(spelled([1] * 9)).node
     for number in range(1000):

@@ -5,8 +5,11 @@ from collections import Counter
 import hypothesis.strategies as st
 from hypothesis import given
 
+from sandlot.core.tokens import unpacked_ids
 from sandlot.model.routing.prefixes import BLOCK_TOKENS
+from sandlot.model.routing.reported import ReportedPrefixes
 from sandlot.model.routing.router import Router, RouterConfig
+from sandlot.model.wire.kv_events import BlockStored
 
 CONFIG = RouterConfig(decode_cost=1.0, first_turn=16)
 
@@ -156,6 +159,43 @@ def test_a_quiet_rollout_is_forgotten_first():
     turn(router, "z", "new")
     assert router.release("quiet") is None
     assert router.release("busy") == held.number
+
+
+def stored(text: str, name: int = 1) -> BlockStored:
+    tokens = unpacked_ids(ids(text))
+    names = list(range(name, name + len(text)))
+    return BlockStored(block_hashes=names, parent_block_hash=None, token_ids=tokens, block_size=BLOCK_TOKENS)
+
+
+def test_what_a_replica_reports_counts_and_not_what_was_predicted():
+    router = Router(["a", "b"], CONFIG)
+    home = turn(router, "xxxx")
+    reported = ReportedPrefixes(10_000)
+    router.follow(home, reported)  # it has evicted the prompt already
+    assert router.replicas[home].match(router.place(ids("xxxx"), avoid={home}).keys).warm == 0
+    elsewhere = ReportedPrefixes(10_000)
+    elsewhere.apply([stored("yyyy")])  # what another process has sent there
+    router.follow(1 - home, elsewhere)
+    placed = router.place(ids("yyyyz"), avoid={home})
+    assert placed.hit.warm == 4 * BLOCK_TOKENS
+    answer(router, placed)
+    assert router.replicas[1 - home].match(placed.keys).warm == 5 * BLOCK_TOKENS  # its report is on its way
+    router.follow(1 - home, None)  # it reports nonsense: the prediction goes on from what was sent
+    assert router.replicas[1 - home].match(placed.keys).warm == 5 * BLOCK_TOKENS
+
+
+def test_reports_end_when_a_replica_goes_down_and_new_weights_void_only_own_replies():
+    router = Router(["a"], CONFIG)
+    reported = ReportedPrefixes(10_000)
+    router.follow(0, reported)
+    turn(router, "xx", version=1)
+    reported.apply([stored("yy")])
+    turn(router, "zz", version=2)
+    assert [router.place(ids(text)).hit.warm // BLOCK_TOKENS for text in ("xx", "yy", "zz")] == [0, 2, 2]
+    router.remove(0)
+    assert router.replicas[0].reported is None
+    router.follow(0, reported)  # a late reply
+    assert router.replicas[0].reported is None
 
 
 moves = st.lists(

@@ -3,6 +3,7 @@
 import contextlib
 import json
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import aiohttp
 import anyio
@@ -10,8 +11,11 @@ import pytest
 from yarl import URL
 
 from sandlot.core.errors import ModelError
+from sandlot.core.tokens import packed_ids
+from sandlot.model.engine.prefix_log import PrefixLog
 from sandlot.model.wire.listening import serve_app
 from sandlot.serve.model.routes import model_app
+from sandlot.serve.model.serve import ModelPlace
 from sandlot.serve.model.server import ModelServer
 from toy_tokens import END, ScriptedTokens, ToyRenderer, ToyWords, never, sampled
 
@@ -273,6 +277,43 @@ async def test_sessions_are_released_and_models_named():
     assert model.asked[0][3] == "r-2"
     assert (card["id"], card["max_model_len"]) == ("toy", 4096)
     assert health == {"status": "ok", "model": "toy", "renderer": "toy/1"}
+
+
+async def test_cache_events_are_told_from_a_number_on_or_as_a_snapshot():
+    log = PrefixLog(16)
+    log.store(0, None, packed_ids([5, 6]))
+    async with served(ScriptedTokens(), prefix_log=log) as client:
+        whole = await (await client.get("/v1/kv_events")).json()
+        log.remove(0)
+        more = await (await client.get(f"/v1/kv_events/{log.stream}/1")).json()
+        for wrong in ("-1", "1e3", "²", "9" * 5000, "x"):
+            async with client.get(f"/v1/kv_events/{log.stream}/{wrong}") as response:
+                assert response.status == 400
+    stored = {"type": "BlockStored", "block_hashes": [1], "parent_block_hash": None, "token_ids": [5, 6], "block_size": 16}
+    assert whole == {"stream": log.stream, "after": None, "sequence": 1, "events": [stored]}
+    removed = {"type": "BlockRemoved", "block_hashes": [1]}
+    assert more == {"stream": log.stream, "after": 1, "sequence": 2, "events": [removed]}
+
+
+async def test_a_model_that_hides_its_cache_has_no_events():
+    async with served(ScriptedTokens()) as client, client.get("/v1/kv_events") as response:
+        assert response.status == 404
+
+
+@pytest.mark.parametrize(
+    ("place", "shown"),
+    [
+        (ModelPlace(), True),
+        (ModelPlace(host="::1"), True),
+        (ModelPlace(host="0.0.0.0", unix=Path("/tmp/socket")), True),
+        (ModelPlace(host="0.0.0.0"), False),
+        (ModelPlace(host="192.168.1.5"), False),
+        (ModelPlace(host="192.168.1.5", kv_events=True), True),
+        (ModelPlace(kv_events=False), False),
+    ],
+)
+def test_other_machines_see_the_cache_only_if_the_operator_says_so(place, shown):
+    assert place.shows_cache is shown
 
 
 async def test_metrics_are_prometheus_text():

@@ -1,0 +1,163 @@
+"""What a replica reports, against a twin that walks the engine's real tree; and reports that cannot be true."""
+
+import hypothesis.strategies as st
+import msgspec
+import pytest
+from hypothesis import given
+
+from prefix_trees import TreeWriter
+from sandlot.core.tokens import packed_ids
+from sandlot.model.engine.eviction import eviction_named
+from sandlot.model.engine.prefix_log import PrefixLog
+from sandlot.model.engine.tree import PrefixTree
+from sandlot.model.routing.prefixes import BLOCK_TOKENS, PredictedPrefixes, block_keys
+from sandlot.model.routing.reported import ReportedPrefixes, ReportError
+from sandlot.model.wire.kv_events import AllBlocksCleared, BlockRemoved, BlockStored, parse_kv_events
+
+SIZE = 2 * BLOCK_TOKENS
+
+
+def ids(letters: str) -> list[int]:
+    """Each letter is half a key's tokens, so that blocks of the engine end with, between and without whole keys."""
+    return [ord(letter) for letter in letters for _ in range(BLOCK_TOKENS // 2)]
+
+
+def real_keys(tree: PrefixTree) -> set[bytes]:
+    """The slow way: the keys of every path in the tree."""
+    found: set[bytes] = set()
+    for node in tree._owners.values():
+        path = b"".join(reversed([each.tokens for each in node.path()]))
+        found |= set(block_keys(path))
+    return found
+
+
+class Reader:
+    """Follows a log through JSON, as a router does."""
+
+    def __init__(self) -> None:
+        self.stream, self.after = "", 0
+        self.view = ReportedPrefixes(10_000 * BLOCK_TOKENS)
+        self.num_snapshots = 0
+
+    def read(self, log: PrefixLog) -> None:
+        reply = parse_kv_events(msgspec.json.encode(log.read(self.stream, self.after)))
+        if reply.after is None:
+            self.view = ReportedPrefixes(10_000 * BLOCK_TOKENS)
+            self.num_snapshots += 1
+        else:
+            assert (reply.stream, reply.after, reply.sequence) == (self.stream, self.after, self.after + len(reply.events))
+        self.view.apply(reply.events)
+        self.stream, self.after = reply.stream, reply.sequence
+
+
+moves = st.one_of(
+    st.tuples(st.just("write"), st.text("abc", min_size=1, max_size=14)),
+    st.sampled_from([("evict", ""), ("clear", ""), ("read", "")]),
+)
+
+
+@given(
+    st.lists(moves, max_size=40), st.integers(4, 20), st.sampled_from(["lru", "cost", "turns"]), st.sampled_from([2, 8, 10_000])
+)
+def test_a_reader_knows_what_the_tree_holds_whatever_happens_and_however_seldom_it_reads(moves, blocks, eviction, most_changes):
+    writer = TreeWriter(blocks, eviction_named(eviction), SIZE)
+    writer.tree.log = PrefixLog(SIZE, most_changes)
+    always, seldom = Reader(), Reader()
+    for move, text in moves:
+        match move:
+            case "write":
+                writer.write(ids(text))
+            case "evict":
+                writer.tree.evict()
+            case "clear":
+                writer.tree.clear()
+            case "read":
+                seldom.read(writer.tree.log)
+                assert seldom.view.keys == real_keys(writer.tree)
+        always.read(writer.tree.log)
+        assert always.view.keys == real_keys(writer.tree)
+    if most_changes == 10_000:
+        assert always.num_snapshots <= 1
+
+
+@given(st.lists(st.text("ab", min_size=1, max_size=12), max_size=12), st.text("ab", max_size=14))
+def test_a_prompt_is_found_as_far_as_the_tree_finds_it_in_whole_keys(written, asked):
+    writer = TreeWriter(200, eviction_named("lru"), SIZE)
+    reader = Reader()
+    for text in written:
+        writer.write(ids(text))
+    reader.read(writer.tree.log)
+    prompt = packed_ids(ids(asked))
+    hit = PredictedPrefixes(BLOCK_TOKENS).match(block_keys(prompt), reader.view)
+    assert hit.warm == writer.tree.match(prompt).num_tokens // BLOCK_TOKENS * BLOCK_TOKENS
+
+
+def test_a_restarted_engine_is_read_from_its_beginning():
+    reader = Reader()
+    for text in ("aaaa", "bbbb"):
+        writer = TreeWriter(20, eviction_named("lru"), SIZE)
+        writer.write(ids(text))
+        reader.read(writer.tree.log)
+        assert reader.view.keys == set(block_keys(packed_ids(ids(text))))
+
+
+def stored(*names: int, parent: int | None = None, tokens: int | None = None, size: int = SIZE) -> BlockStored:
+    return BlockStored(
+        block_hashes=list(names),
+        parent_block_hash=parent,
+        token_ids=[7] * (size * len(names) if tokens is None else tokens),
+        block_size=size,
+    )
+
+
+@pytest.mark.parametrize(
+    ("events", "named"),
+    [
+        ([stored(1), stored(1)], "twice"),
+        ([stored(1, 2, 2)], "twice"),
+        ([stored(2, parent=1)], "unknown"),
+        ([stored(1, tokens=20), stored(2, parent=1)], "not full"),
+        ([BlockRemoved(block_hashes=[1])], "not stored"),
+        ([stored(1), BlockRemoved(block_hashes=[1, 1])], "not stored"),
+        ([stored(1), AllBlocksCleared(), stored(2, parent=1)], "unknown"),
+        ([stored(1, size=24)], "24 tokens"),
+        ([stored(1, tokens=0)], "0 tokens"),
+        ([stored(1, 2, tokens=SIZE)], "do not fill"),
+        ([stored(1, tokens=SIZE + 1)], "do not fill"),
+        ([stored(name, tokens=1) for name in range(100)], "more than 64"),
+        ([stored(*range(100))], "more than 64"),
+        ([stored(*range(33))], "tokens"),
+    ],
+)
+def test_events_that_do_not_fit_together_or_are_too_many_are_refused(events, named):
+    view = ReportedPrefixes(64 * BLOCK_TOKENS)
+    with pytest.raises(ReportError, match=named):
+        view.apply(events)
+
+
+def test_own_replies_count_until_the_events_that_include_them_have_come():
+    view = ReportedPrefixes(64 * BLOCK_TOKENS)
+    keys = block_keys(packed_ids([7] * SIZE))
+    view.add(keys)
+    poll = view.begin_poll()
+    later = block_keys(packed_ids([8] * SIZE))
+    view.add(later)
+    view.apply([stored(1)])
+    view.end_poll(poll)
+    assert all(key in view for key in keys + later)
+    view.apply([BlockRemoved(block_hashes=[1])])  # evicted: own replies say nothing against it any more
+    assert not any(key in view for key in keys)
+    view.add(keys)
+    poll = view.begin_poll()
+    view.add(keys)  # computed again after the events were asked for
+    view.end_poll(poll)
+    assert all(key in view for key in keys)
+    view.forget_recent()
+    assert not any(key in view for key in later)
+
+
+def test_own_replies_are_remembered_in_bounded_memory():
+    view = ReportedPrefixes(4 * BLOCK_TOKENS)
+    for number in range(50):
+        view.add([number.to_bytes(8, "big")])
+    assert [number for number in range(50) if number.to_bytes(8, "big") in view] == [46, 47, 48, 49]
