@@ -16,6 +16,7 @@ from sandlot.observe.training_records import Learned
 from sandlot.run.results import Run
 from sandlot.train.recipe import Recipe
 from sandlot.train.report.by_environment import environments_section
+from sandlot.train.report.by_seat import seats_section
 from sandlot.train.report.heldout import heldout_summary
 from sandlot.train.report.progress import TrainingProgress
 from sandlot.train.report.summary import Heldout, Level, Outcome, Paired, evaluation_runs, outcome_of, write_outcome
@@ -41,6 +42,7 @@ def write_report(progress: TrainingProgress, recipe: Recipe) -> Outcome:
         f'<section class="pictures">{"".join(_pictures(progress, outcome))}</section>',
         _robustness(outcome),
         environments_section(progress, outcome),
+        seats_section(progress, outcome),
         *map(_skills, by_environment),
         *(_examples(each, progress.path) for each in by_environment),
         _settings(progress.path),

@@ -186,6 +186,8 @@ def _charts(training: StoredTraining) -> Iterator[Chart]:
     yield _reward(steps)
     if len(training.run.environments) > 1:
         yield from _by_environment(training)
+    for name in training.run.environments:
+        yield from _by_seat(name, training)
     yield Chart(
         title="Groups that teach",
         note="Share of the groups of a step whose rewards differ, and of rollouts that failed.",
@@ -251,6 +253,47 @@ def _by_environment(training: StoredTraining) -> Iterator[Chart]:
             _over(steps, name, lambda step, name=name: step.environments[name].groups / max(1, step.groups)) for name in names
         ],
     )
+
+
+def _by_seat(name: str, training: StoredTraining) -> Iterator[Chart]:
+    """The curves of each seat that learns, in an environment where several agents act."""
+    measured = [(line.version, line.environments[name].seats) for line in training.evaluations if name in line.environments]
+    seats = list(dict.fromkeys(seat for _, each in measured for seat in each))
+    if not seats:
+        return
+    where = f": {name}" if len(training.run.environments) > 1 else ""
+    yield Chart(
+        title=f"Held-out score by seat{where}",
+        note="Each seat's own score, on tasks that are never trained on, with the 95 % interval over tasks.",
+        x="version",
+        range=_unit([score.mean for _, each in measured for score in each.values()]),
+        series=[
+            line_of(
+                seat,
+                [(version, each[seat].mean) for version, each in measured],
+                [(each[seat].low, each[seat].high) for _, each in measured],
+            )
+            for seat in seats
+        ],
+    )
+    steps = [step for step in training.steps if name in step.environments]
+    yield Chart(
+        title=f"Training reward by seat{where}",
+        note="Means over the rollouts of a step.",
+        x="step",
+        series=[_over(steps, seat, lambda step, seat=seat: step.environments[name].seats.get(seat)) for seat in seats],
+    )
+    own = [policy for policy in (steps[-1].policies if steps else ()) if policy]
+    if own:
+        yield Chart(
+            title="Entropy by seat",
+            note="Of each policy with weights of its own, in nats per token.",
+            x="step",
+            series=[
+                _over(steps, seat, lambda step, seat=seat: step.policies[seat].entropy if seat in step.policies else None)
+                for seat in own
+            ],
+        )
 
 
 def _reward(steps: Sequence[Learned]) -> Chart:
