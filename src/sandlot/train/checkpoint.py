@@ -25,13 +25,13 @@ from sandlot.model.nn.lora import put_adapter, save_adapter
 from sandlot.model.nn.stored import Origin
 from sandlot.run.trained import TrainedIn, read_trained
 from sandlot.train.leader import Learner
-from sandlot.train.own_policy import SHARED
+from sandlot.train.own_policy import POLICIES, SHARED, policy_folder
 
 _KEPT = 2
 _SHARE = 0.1
 """The share of a training's time that writing checkpoints may take. After a crash, steps since the last one are computed again
 from the rollouts, which are all stored."""
-MODEL, ADAPTER, POLICIES = "model", "adapter", "policies"
+MODEL, ADAPTER = "model", "adapter"
 
 
 class TrainingState(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,11 +151,6 @@ class Checkpoints:
         file = self.policy_place(version, policy) / "trainer.pt"
         kept: Any = cast("Any", torch).load(file, weights_only=True, map_location="cpu")
         learner.restore(kept)
-
-
-def policy_folder(checkpoint: Path, policy: str) -> Path:
-    """Where one policy lies in a checkpoint: the shared model has the folder itself."""
-    return checkpoint / POLICIES / policy if policy else checkpoint
 
 
 def _has_adapters(decoder: Decoder) -> bool:

@@ -343,7 +343,7 @@ def require_same_recipe(recipe: Recipe, path: Path) -> None:
         for each in (begun, wanted):
             players = cast("dict[str, Any]", each.get("seats") or {}).values()
             for part in (each, *(player for player in players if not isinstance(player, str))):
-                (part["optimisation"] or {}).pop("compiled", None)  # sets the pace only, as `device` does
+                cast("dict[str, Any]", part["optimisation"] or {}).pop("compiled", None)  # sets the pace only, as `device` does
             for env in each.get("envs") or ():
                 if isinstance(env, dict):
                     cast("dict[str, Any]", env).pop("at_once", None)  # likewise

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 import torch
 
@@ -64,6 +65,42 @@ def test_the_newest_and_the_best_stay(kept):
     assert checkpoints.newest() == TrainingState(version=5, groups=0, best=5)
 
 
+def test_policies_of_a_step_are_kept_together_and_restored_one_by_one(tmp_path):
+    base = write_tiny(tmp_path / "base")
+    checkpoints = Checkpoints(tmp_path / "checkpoints", dict.fromkeys((SHARED, "buyer", "seller"), base))
+    trainers = {name: Trainer(Decoder(tiny_shape()), Optimisation()) for name in (SHARED, "buyer", "seller")}
+    for name, steps in ((SHARED, 1), ("buyer", 2), ("seller", 3)):
+        for _ in range(steps):
+            move(trainers[name])
+    place = checkpoints.keep(trainers, TrainingState(version=4, groups=3))
+    assert sorted(path.name for path in place.iterdir()) == ["loop.json", "model", "policies", "trainer.pt"]
+    assert load_folder(place / "policies" / "buyer" / "model").shape == tiny_shape()
+    for name, steps in ((SHARED, 1), ("buyer", 2), ("seller", 3)):
+        other = Trainer(Decoder(tiny_shape()), Optimisation())
+        checkpoints.restore(other, 4, name)
+        assert other.steps == steps
+        assert same_weights(other, trainers[name])
+        assert str(other.optimiser.state_dict()) == str(trainers[name].optimiser.state_dict())
+    assert not same_weights(trainers["buyer"], trainers["seller"])
+
+
+def same_weights(one: Trainer, other: Trainer) -> bool:
+    pairs = zip(one.decoder.state_dict().values(), other.decoder.state_dict().values(), strict=True)
+    return all(torch.equal(mine, theirs) for mine, theirs in pairs)
+
+
+def test_the_best_version_of_every_policy_stays(tmp_path):
+    base = write_tiny(tmp_path / "base")
+    checkpoints = Checkpoints(tmp_path / "checkpoints", {"buyer": base, "seller": base})
+    trainers = {name: Trainer(Decoder(tiny_shape()), Optimisation()) for name in ("buyer", "seller")}
+    standing = TrainingState(version=0, groups=0).with_best("buyer", 1, 0.5).with_best("seller", 2, 0.4)
+    assert [standing.best_of(name) for name in ("buyer", "seller", SHARED)] == [1, 2, None]
+    for version in range(7):
+        checkpoints.keep(trainers, msgspec.structs.replace(standing, version=version))
+    assert sorted(path.name for path in checkpoints.folder.iterdir()) == ["000001", "000002", "000005", "000006"]
+    assert checkpoints.newest() == msgspec.structs.replace(standing, version=6)
+
+
 @pytest.fixture
 def adapters(tmp_path):
     base = write_tiny(tmp_path / "base")
@@ -80,7 +117,7 @@ def test_adapters_go_on_and_go_back_and_the_base_is_not_written_again(adapters):
         checkpoints.keep({SHARED: trainer}, TrainingState(version=version, groups=version))
         learned.append({name: tensor.clone() for name, tensor in adapter_weights(trainer.decoder).items()})
     assert sorted(path.name for path in checkpoints.place(2).iterdir()) == ["adapter", "loop.json", "trainer.pt"]
-    other = Trainer(add_adapters(load_folder(checkpoints._base), 2, seed=9), Optimisation())
+    other = Trainer(add_adapters(load_folder(checkpoints._bases[SHARED]), 2, seed=9), Optimisation())
     checkpoints.restore(other, checkpoints.newest().version)
     assert str(other.optimiser.state_dict()["state"]) == str(trainer.optimiser.state_dict()["state"])
     assert all(torch.equal(tensor, learned[1][name]) for name, tensor in adapter_weights(other.decoder).items())

@@ -11,7 +11,8 @@ from sandlot.observe.training_records import Diversity, Measured
 from sandlot.run.compare import RunComparison
 from sandlot.run.results import Run
 from sandlot.run.summary import Summary
-from sandlot.train.checkpoint import ADAPTER, MODEL, policy_folder
+from sandlot.train.checkpoint import ADAPTER, MODEL
+from sandlot.train.own_policy import policy_folder
 from sandlot.train.recipe import Recipe
 from sandlot.train.report.heldout import heldout_comparison, heldout_summary, learning_seats
 from sandlot.train.report.progress import TrainingProgress

@@ -75,7 +75,8 @@ def training_page(asked: Asked) -> dict[str, Any]:
         "teaching": last.informative / max(1, last.groups) if last else None,
         "first_score": evaluations[0] if evaluations else None,
         "last_score": evaluations[-1] if evaluations else None,
-        "best": max(evaluations, key=lambda line: (line.mean, -line.version), default=None),
+        "best": _best(evaluations, ""),
+        "seats": _seats(evaluations),
         "rollouts": sum(step.rollouts for step in steps),
         "failed": sum(step.failed for step in steps),
         "seconds": sum(step.seconds for step in steps),
@@ -88,12 +89,38 @@ def training_page(asked: Asked) -> dict[str, Any]:
     }
 
 
+def _best(evaluations: Sequence[Measured], policy: str) -> Measured | None:
+    """The evaluation with the best score of a policy; the earliest of equals."""
+    known = [line for line in evaluations if line.has_score_of(policy)]
+    return max(known, key=lambda line: (line.score_of(policy), -line.version), default=None)
+
+
+def _seats(evaluations: Sequence[Measured]) -> list[dict[str, Any]]:
+    """Where several agents of one environment learn: each one's own scores, and its best version if it has weights of its own."""
+    known = [next(iter(line.environments.values())).seats if len(line.environments) == 1 else {} for line in evaluations]
+    return [
+        {
+            "name": seat,
+            "scores": [each[seat].mean if seat in each else None for each in known],
+            "first": known[0][seat].mean if seat in known[0] else None,
+            "last": last.mean,
+            "low": last.low,
+            "high": last.high,
+            "best": best.version if last.policy and (best := _best(evaluations, last.policy)) else None,
+        }
+        for seat, last in (known[-1].items() if known else ())
+    ]
+
+
 def _rollouts_of(training: StoredTraining, version: int) -> Cells:
     """The groups that one step learned from; with several environments, those of the first, which has this directory."""
     name = training.run.manifest.environment
 
     def count(step: Learned) -> int:
-        return step.environments[name].groups if name in step.environments else step.groups
+        own = step.environments.get(name)
+        if own is None:
+            return step.groups
+        return own.groups // max(1, len(own.seats))  # every seat that learns has a group of its own
 
     before = sum(count(step) for step in training.steps if step.version < version)
     step = next((step for step in training.steps if step.version == version), None)
