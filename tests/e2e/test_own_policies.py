@@ -3,12 +3,15 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import sandlot
 from sandlot import Run
+from sandlot.analysis.training_log import read_lines
 from sandlot.core.errors import ConfigError
 from sandlot.env.module import load_module
 from sandlot.model.nn.folder import load_folder
@@ -104,6 +107,29 @@ def test_stopped_in_order_and_continued_they_learn_the_same(folder, whole, tmp_p
 
     assert train(recipe(folder), run=tmp_path / "run", sink=stop).stopped
     again = train(recipe(folder), run=tmp_path / "run")
+    for name in BOTH:
+        assert numbers(again, name) == numbers(whole, name)
+        assert weights(again, 4, name) == weights(whole, 4, name)
+
+
+@pytest.mark.system
+def test_killed_and_continued_they_learn_the_same(folder, whole, tmp_path):
+    file, place = tmp_path / "apart.py", tmp_path / "run"
+    load = f"load_module(Path({str(Path(__file__))!r}))"
+    file.write_text(
+        "from pathlib import Path\nfrom sandlot.env.module import load_module\n\n\n"
+        f"def recipe():\n    return {load}.recipe(Path({str(folder)!r}))\n"
+    )
+    command = [sys.executable, "-m", "sandlot", "train", str(file), "--run", str(place), "--json"]
+    variables = os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent)}
+    process = subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while len([line for line in read_lines(place) if line.version >= 1]) < 2 and process.poll() is None:
+        os.sched_yield()
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert len(read_lines(place)) < 7, "it was over before it could be killed"
+    subprocess.run(command, env=variables, check=True, capture_output=True)
+    again = TrainingProgress.read(place)
     for name in BOTH:
         assert numbers(again, name) == numbers(whole, name)
         assert weights(again, 4, name) == weights(whole, 4, name)
