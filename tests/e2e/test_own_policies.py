@@ -15,7 +15,7 @@ from sandlot.analysis.training_log import read_lines
 from sandlot.core.errors import ConfigError
 from sandlot.env.module import load_module
 from sandlot.model.nn.folder import load_folder
-from sandlot.observe.events import RunEvent, StepLearned
+from sandlot.observe.events import RolledBack, RunEvent, StepLearned
 from sandlot.train.algorithms.algorithms import Imitate
 from sandlot.train.own_policy import OwnPolicy
 from sandlot.train.recipe import Evaluation, Recipe
@@ -50,8 +50,8 @@ def numbers(progress: TrainingProgress, policy: str) -> list[tuple]:
     return [(step.version, step.loss, step.norm, step.reward, step.tokens, step.entropy) for step in steps]
 
 
-def weights(progress: TrainingProgress, version: int, policy: str) -> bytes:
-    place = progress.path / "checkpoints" / f"{version:06d}" / "policies" / policy
+def weights(run: Path, version: int, policy: str) -> bytes:
+    place = run / "checkpoints" / f"{version:06d}" / "policies" / policy
     return (place / "model" / "model.safetensors").read_bytes()
 
 
@@ -60,7 +60,7 @@ def test_each_learns_what_it_would_learn_alone(folder, whole, tmp_path, seat, ot
     """In this world neither hears the other: a policy beside another one, and alone, have the same rollouts to learn from."""
     alone = train(recipe(folder, seats={seat: OwnPolicy(), other: "scripted:echo"}), run=tmp_path / "run")
     assert numbers(alone, seat) == numbers(whole, seat)
-    assert weights(alone, 4, seat) == weights(whole, 4, seat) != weights(whole, 4, other)
+    assert weights(alone.path, 4, seat) == weights(whole.path, 4, seat) != weights(whole.path, 4, other)
     assert [line.score_of(seat) for line in alone.evaluations] == [line.score_of(seat) for line in whole.evaluations]
 
 
@@ -109,7 +109,7 @@ def test_stopped_in_order_and_continued_they_learn_the_same(folder, whole, tmp_p
     again = train(recipe(folder), run=tmp_path / "run")
     for name in BOTH:
         assert numbers(again, name) == numbers(whole, name)
-        assert weights(again, 4, name) == weights(whole, 4, name)
+        assert weights(again.path, 4, name) == weights(whole.path, 4, name)
 
 
 @pytest.mark.system
@@ -132,7 +132,7 @@ def test_killed_and_continued_they_learn_the_same(folder, whole, tmp_path):
     again = TrainingProgress.read(place)
     for name in BOTH:
         assert numbers(again, name) == numbers(whole, name)
-        assert weights(again, 4, name) == weights(whole, 4, name)
+        assert weights(again.path, 4, name) == weights(whole.path, 4, name)
 
 
 def test_ended_between_the_updates_of_two_policies_the_step_is_repeated_for_both(folder, whole, tmp_path, monkeypatch):
@@ -158,7 +158,7 @@ def test_ended_between_the_updates_of_two_policies_the_step_is_repeated_for_both
     again = train(recipe(folder), run=tmp_path / "run")
     for name in BOTH:
         assert numbers(again, name) == numbers(whole, name)
-        assert weights(again, 4, name) == weights(whole, 4, name)
+        assert weights(again.path, 4, name) == weights(whole.path, 4, name)
 
 
 def test_one_of_its_own_learns_beside_the_shared_model(folder, tmp_path):
@@ -173,21 +173,28 @@ def test_one_of_its_own_learns_beside_the_shared_model(folder, tmp_path):
 
 
 def test_only_the_policy_that_got_worse_goes_back(folder, tmp_path):
-    """The reward of one is turned round: its measured score falls, and its weights become those of its best version again."""
+    """One is rewarded for the opposite of what is measured, and the other for nothing: its weights and scores stay the same."""
     turned = recipe(
         folder,
-        steps=4,
-        reward=lambda trace: (trace.reward or 0.0) * (-1 if trace.seat == "first" else 0),
+        reward=lambda trace: -(trace.reward or 0.0) if trace.seat == "first" else 0.0,
         optimisation=Optimisation(learning_rate=3e-2, tokens=256),
-        evaluation=Evaluation(every=1, tasks=3, group=8, rollback=0.002),
+        evaluation=Evaluation(every=1, tasks=3, group=8, rollback=0.0),
     )
-    progress = train(turned, run=tmp_path / "run")
-    assert progress.rollbacks
-    for back in progress.rollbacks:
-        assert back.policy == "first"
-    back = progress.rollbacks[-1]
-    if back.version == 4:
-        assert weights(progress, 4, "first") == weights(progress, back.best, "first")
+    place, restored = tmp_path / "run", []
+
+    def look(event: RunEvent) -> None:
+        if isinstance(event, RolledBack):
+            assert event.policy == "first"
+            restored.append(weights(place, event.version, "first") == weights(place, event.best, "first"))
+
+    progress = train(turned, run=place, sink=look)
+    assert restored
+    assert all(restored)
+    assert [(line.policy, line.version) for line in progress.rollbacks] == [
+        ("first", line.version)
+        for number, line in enumerate(progress.evaluations)
+        if line.score_of("first") < max(each.score_of("first") for each in progress.evaluations[: number + 1])
+    ]
 
 
 def test_adapters_of_each_are_kept_and_the_best_are_merged(folder, tmp_path):
