@@ -2,12 +2,13 @@
 
 sandlot train recipes/haggle.py                 both learn
 sandlot train recipes/haggle.py:buyer_alone     the buyer learns against a seller that does not
+sandlot train recipes/haggle.py:apart           both learn, each with weights of its own
 """
 
 from pathlib import Path
 
 from sandlot import Trace
-from sandlot.train import Clip, Evaluation, Optimisation, PolicyGradient, Recipe, Sampling
+from sandlot.train import Clip, Evaluation, Optimisation, OwnPolicy, PolicyGradient, Recipe, Sampling
 
 ROOT = Path(__file__).parent.parent
 
@@ -40,3 +41,8 @@ def made_deal(trace: Trace) -> float:
 def buyer_alone() -> Recipe:
     """The seller is the golden solution, which asks for the middle of the two limits and takes no less."""
     return recipe().but(name="haggle-buyer", seats={"seller": "scripted:golden"})
+
+
+def apart() -> Recipe:
+    """Two policies that begin as the same model: what one learns, the other does not."""
+    return recipe().but(name="haggle-apart", seats={"seller": OwnPolicy(), "buyer": OwnPolicy()})

@@ -1,11 +1,12 @@
 """Two agents learn to work together: `rookie` plays both halves of `relay`, and both learn from one shared reward.
 
-sandlot train recipes/relay.py
+sandlot train recipes/relay.py           one model for both
+sandlot train recipes/relay.py:apart     each with weights of its own
 """
 
 from pathlib import Path
 
-from sandlot.train import Clip, Evaluation, Optimisation, PolicyGradient, Recipe, Sampling
+from sandlot.train import Clip, Evaluation, Optimisation, OwnPolicy, PolicyGradient, Recipe, Sampling
 
 ROOT = Path(__file__).parent.parent
 
@@ -27,3 +28,8 @@ def recipe() -> Recipe:
         at_once=96,
         threads=1,
     )
+
+
+def apart() -> Recipe:
+    """Two policies that begin as the same model and have one reward to share: what one learns, the other does not."""
+    return recipe().but(name="relay-apart", seats={"left": OwnPolicy(), "right": OwnPolicy()})

@@ -144,4 +144,4 @@ def test_recipes_import_from_one_place():
 
     assert Evaluation is Defined
     assert Recipe(name="x", env="x", algorithm=PolicyGradient(), optimisation=Optimisation(), sampling=Sampling()).steps == 50
-    assert len(sys.modules["sandlot.train"].__all__) == 48
+    assert len(sys.modules["sandlot.train"].__all__) == 49

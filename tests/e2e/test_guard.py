@@ -85,7 +85,7 @@ def test_going_back_to_the_best_version_with_a_smaller_step_recovers(tmp_path):
 @pytest.mark.system  # half a minute of training
 def test_a_sound_training_is_left_alone(tmp_path):
     progress = train(sums(5e-4), run=tmp_path / "run")
-    assert (len(progress.steps), progress.collapses, progress.rate) == (8, [], 1.0)
+    assert (len(progress.steps), progress.collapses, progress.rate_of()) == (8, [], 1.0)
 
 
 def worthless_from_version_5(trace: Trace) -> float:
@@ -100,7 +100,7 @@ def test_a_smaller_step_is_kept_when_the_training_continues(tmp_path):
     recipe = letters.recipe(folder, steps=11, reward=worthless_from_version_5, guard=CollapseGuard(on_collapse="shrink"))
     whole = train(recipe, run=tmp_path / "whole")
     (found,) = whole.collapses
-    assert (found.version, found.action, found.rate, whole.rate) == (8, "shrink", 0.5, 0.5)
+    assert (found.version, found.action, found.rate, whole.rate_of()) == (8, "shrink", 0.5, 0.5)
     assert "the reward fell from 0.9" in found.why
     train(recipe.but(steps=9), run=tmp_path / "twice")
     assert losses(train(recipe, run=tmp_path / "twice")) == losses(whole)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -27,12 +27,18 @@ def read_lines(path: Path) -> list[Line]:
     file = path / FILE
     for line in file.read_bytes().splitlines() if file.is_file() else ():
         try:
-            fields = msgspec.json.decode(line, type=dict[str, Any])
-            fields |= {name: math.nan for name in _NUMBERS & fields.keys() if fields[name] is None}
-            lines.append(msgspec.convert(fields, Line))
+            lines.append(msgspec.convert(_with_nan(msgspec.json.decode(line)), Line))
         except msgspec.DecodeError:
             break  # a crash cut this line off; nothing was written after it
     return lines
+
+
+def _with_nan(value: Any) -> Any:
+    """What JSON holds, at any depth, with the numbers that are none."""
+    if not isinstance(value, dict):
+        return value
+    fields = cast("dict[str, Any]", value)
+    return {name: math.nan if each is None and name in _NUMBERS else _with_nan(each) for name, each in fields.items()}
 
 
 def count_idle(steps: Sequence[Learned]) -> int:

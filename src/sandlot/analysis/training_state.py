@@ -97,11 +97,13 @@ class StoredTraining:
                 case Alarm():
                     yield Incident(kind="reward hacking", version=line.version, said=line.sentence, did="warned")
                 case Collapse():
-                    said = f"about to collapse: {printable(line.why, 1000)}"
+                    who = f"`{printable(line.policy, 100)}` is " if line.policy else ""
+                    said = f"{who}about to collapse: {printable(line.why, 1000)}"
                     rate = f", {line.rate:g} of the learning rate from here on" if line.rate < 1 else ""
                     yield Incident(kind="collapse", version=line.version, said=said, did=_NAMES.get(line.action, "") + rate)
                 case WentBack():
-                    said = f"the held-out score or the guard gave up version {line.version}"
+                    whose = f" of `{printable(line.policy, 100)}`" if line.policy else ""
+                    said = f"the held-out score or the guard gave up version {line.version}{whose}"
                     did = f"continued from version {line.best}"
                     yield Incident(kind="rollback", version=line.version, said=said, did=did)
                 case _:

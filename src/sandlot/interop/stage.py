@@ -24,6 +24,7 @@ from sandlot.run.collector import Collector, open_collector
 from sandlot.run.config import RunConfig, Selection
 from sandlot.run.prepare import prepare_run
 from sandlot.wiring.config import AgentConfig, ModelConfig, judge_config
+from sandlot.wiring.parts import Players
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +71,7 @@ class Stage:
         collection = self.collector.collection
 
         async def one(place: int, task: Task, number: int, policies: Policies) -> None:
-            traces[place] = await self.collector.take(task, number, lambda: policies, attempts=attempts)
+            traces[place] = await self.collector.take(task, number, lambda: Players(policies), attempts=attempts)
 
         try:
             with collection.until_stopped():

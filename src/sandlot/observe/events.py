@@ -266,6 +266,8 @@ class RolledBack(RunEvent, frozen=True, kw_only=True, tag="rolled_back"):
     """The version that was given up."""
     best: int
     """The version whose weights are in place again."""
+    policy: str = ""
+    """The policy that went back, if several learn; empty for the shared model, or the only one."""
 
 
 class CalibrationWave(RunEvent, frozen=True, kw_only=True, tag="calibration_wave"):

@@ -1,6 +1,10 @@
 """The records of a training run: the lines of its `progress.jsonl`, which its events carry too."""
 
+from statistics import fmean
+
 import msgspec
+
+from sandlot.core.groups import group_by_key
 
 _KINDS = {"model": "sampling", "grade": "grading"}
 """What the phases of a rollout are called here; all others are the environment's."""
@@ -34,6 +38,21 @@ class EnvironmentStep(msgspec.Struct, frozen=True, kw_only=True):
     """Groups with a training signal."""
     weight: float = 1.0
     """Mean sampling weight of its tasks when the step was taken."""
+    seats: dict[str, float] = {}
+    """Where several agents act: the mean reward of each seat that learns."""
+
+
+class SeatScore(msgspec.Struct, frozen=True, kw_only=True):
+    """One learning seat in an evaluation, by its own score."""
+
+    mean: float
+    low: float
+    high: float
+    """95 % interval of the mean score."""
+    passed: float
+    """Share of rollouts in which it had full marks."""
+    policy: str = ""
+    """The policy that played it: its own name if it has weights of its own, empty for the shared model."""
 
 
 class EnvironmentScore(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +70,8 @@ class EnvironmentScore(msgspec.Struct, frozen=True, kw_only=True):
     """Rollouts without a score."""
     run: str
     """Its run directory, relative to the training's."""
+    seats: dict[str, SeatScore] = {}
+    """Where several agents act: the scores of each seat that learns."""
 
 
 class Learned(msgspec.Struct, frozen=True, kw_only=True, tag="step", tag_field="is"):
@@ -106,6 +127,8 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True, tag="step", tag_field="
     """With pairs: the share of them that the weights before the step ranked rightly."""
     environments: dict[str, EnvironmentStep] = {}
     """The step by environment."""
+    policies: dict[str, "Learned"] = {}
+    """The step of each policy, if several with weights of their own learn: by seat, the shared model's with an empty name."""
 
     @property
     def tokens_per_s(self) -> float:
@@ -147,6 +170,20 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True, tag="evaluation", tag_
     environments: dict[str, EnvironmentScore] = {}
     """The evaluation by environment."""
 
+    @property
+    def policies(self) -> dict[str, float]:
+        """The score of each policy, if several learn: the mean of its seats' own."""
+        played = group_by_key((seat.policy, seat.mean) for env in self.environments.values() for seat in env.seats.values())
+        return {name: fmean(scores) for name, scores in played.items()} if any(played) else {}
+
+    def has_score_of(self, policy: str) -> bool:
+        """True if it measured a policy; the empty name is that of the shared model, or of the only one."""
+        return policy in (self.policies or {"": self.mean})
+
+    def score_of(self, policy: str) -> float:
+        """The score of one policy."""
+        return (self.policies or {"": self.mean})[policy]
+
 
 class WentBack(msgspec.Struct, frozen=True, kw_only=True, tag="rollback", tag_field="is"):
     """The held-out score had fallen too far, or the guard saw a collapse: training continues from earlier weights."""
@@ -155,6 +192,8 @@ class WentBack(msgspec.Struct, frozen=True, kw_only=True, tag="rollback", tag_fi
     """The version that was given up."""
     best: int
     """The version whose weights are in place again."""
+    policy: str = ""
+    """The policy that went back, if several learn; empty for the shared model, or the only one."""
 
 
 class Collapse(msgspec.Struct, frozen=True, kw_only=True, tag="collapse", tag_field="is"):
@@ -168,6 +207,8 @@ class Collapse(msgspec.Struct, frozen=True, kw_only=True, tag="collapse", tag_fi
     """What was done: `warn`, `stop`, `roll_back` or `shrink`."""
     rate: float = 1.0
     """What the learning rate is multiplied by from here on."""
+    policy: str = ""
+    """The policy that it judged, if several learn; empty for the shared model, or the only one."""
 
     @property
     def sentence(self) -> str:
@@ -178,4 +219,5 @@ class Collapse(msgspec.Struct, frozen=True, kw_only=True, tag="collapse", tag_fi
             "roll_back": f"went back to the best version, with {self.rate:g} of the learning rate",
             "shrink": f"goes on with {self.rate:g} of the learning rate",
         }
-        return f"about to collapse at version {self.version}: {self.why}; {done[self.action]}"
+        who = f"`{self.policy}` is " if self.policy else ""
+        return f"{who}about to collapse at version {self.version}: {self.why}; {done[self.action]}"

@@ -55,7 +55,7 @@ from sandlot.run.prepare import PreparedRun, manifest_of
 from sandlot.run.results import Run
 from sandlot.run.slots import RolloutStay, Slots
 from sandlot.store.directory import RunDirectory, open_run
-from sandlot.wiring.parts import RolloutParts, open_grading, open_parts
+from sandlot.wiring.parts import Players, RolloutParts, open_grading, open_parts
 from sandlot.wiring.plugins import find_opener
 
 JUDGE_CACHE = ".judge"
@@ -202,10 +202,10 @@ class Collector:
         finally:
             self.collection.num_cancelled = len(in_flight)
 
-    async def take(self, task: Task, number: int, choose: Callable[[], Policies], *, attempts: int | None = None) -> Trace | None:
+    async def take(self, task: Task, number: int, choose: Callable[[], Players], *, attempts: int | None = None) -> Trace | None:
         """One rollout, stored when this returns; None if a spend cap cut it short.
 
-        It starts when there is room, and only then are its policies chosen: a training's weights may change while it waits.
+        It starts when there is room, and only then are its players chosen: a training's weights may change while it waits.
         """
         stay = RolloutStay(self.slots)
         try:
@@ -214,12 +214,13 @@ class Collector:
         finally:
             stay.end()
 
-    def _with(self, policies: Policies) -> Executor:
+    def _with(self, players: Players) -> Executor:
         if self.parts is None:
             raise ConfigError(
                 'rollouts with policies of their own are taken in this process; open the collector with `on="local"`'
             )
-        return LocalExecutor(replace(self.parts, policies=policies))
+        seats = {**self.parts.seats, **players.seats}
+        return LocalExecutor(replace(self.parts, policies=players.policies, seats=seats))
 
     async def _take(self, executor: Executor, task: Task, number: int, attempts: int, stay: RolloutStay) -> Trace | None:
         place = self.breaker.begin(task.id)
@@ -348,9 +349,9 @@ class Collector:
         )
 
     @asynccontextmanager
-    async def open_beside(self, prepared: PreparedRun, path: Path, policies: Policies) -> AsyncGenerator["Collector"]:
+    async def open_beside(self, prepared: PreparedRun, path: Path, players: Players) -> AsyncGenerator["Collector"]:
         """A second run with the same sandboxes, harness and users: an evaluation of a training."""
-        opened = (self.parts, self._with(policies))
+        opened = (self.parts, self._with(players))
         async with _open_directory(prepared, path, opened, Collection(), self.sink, self.slots.open_beside()) as collector:
             yield collector
 

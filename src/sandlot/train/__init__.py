@@ -5,6 +5,7 @@ Authors of recipes import from here. Each name is imported when it is first used
 A recipe:
     Recipe, Evaluation, Optimisation, CollapseGuard, Sampling, AgentConfig    all settings of a training run
     TrainingEnv, TowardsBand                     several environments; sampling weights that follow the pass rate
+    OwnPolicy                                   a seat that learns with weights of its own, for `Recipe(seats=...)`
     TaskRecord, GroupResult                     what weights of your own, `Recipe(weigh=...)`, are computed from
     load_recipe                                 a recipe from a Python file
     polite, spaced                              held-out tasks in other words, for `Evaluation(variants=...)`
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from sandlot.train.algorithms.shaping import Shaped as Shaped
     from sandlot.train.algorithms.shaping import Shorter as Shorter
     from sandlot.train.guard import CollapseGuard as CollapseGuard
+    from sandlot.train.own_policy import OwnPolicy as OwnPolicy
     from sandlot.train.recipe import Evaluation as Evaluation
     from sandlot.train.recipe import Recipe as Recipe
     from sandlot.train.recipe import load_recipe as load_recipe
@@ -93,6 +95,7 @@ _NAMES = {
     "train.algorithms.preferences": ["BradleyTerry", "Dpo", "Ipo", "SimPo"],
     "train.algorithms.shaping": ["Overlong", "Shaped", "Shorter"],
     "train.guard": ["CollapseGuard"],
+    "train.own_policy": ["OwnPolicy"],
     "train.recipe": ["Evaluation", "Recipe", "load_recipe"],
     "train.report.progress": ["TrainingProgress"],
     "train.report.summary": ["Outcome", "outcome_of"],

@@ -3,11 +3,14 @@
 A checkpoint is written to a draft folder and then moved into place, so a crash leaves the previous one intact. `loop.json` in it
 says where the loop was. The newest few are kept, and the best by held-out score. With LoRA, `adapter` holds the adapters in
 PEFT's format, and the best version also has `model`, the merged weights, for tools without adapters.
+
+Where several policies learn, one checkpoint has all of them, each in a folder of its own below `policies`: they are always of the
+same step. The best version of each is kept.
 """
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,6 +25,7 @@ from sandlot.model.nn.lora import put_adapter, save_adapter
 from sandlot.model.nn.stored import Origin
 from sandlot.run.trained import TrainedIn, read_trained
 from sandlot.train.leader import Learner
+from sandlot.train.own_policy import POLICIES, SHARED, policy_folder
 
 _KEPT = 2
 _SHARE = 0.1
@@ -41,15 +45,27 @@ class TrainingState(msgspec.Struct, frozen=True, kw_only=True):
     best: int | None = None
     """The version with the best held-out score so far."""
     best_score: float | None = None
+    own_best: dict[str, int] = {}
+    """The same for policies with weights of their own, by seat."""
+
+    def best_of(self, policy: str) -> int | None:
+        """The best version of a policy so far."""
+        return self.own_best.get(policy) if policy else self.best
+
+    def with_best(self, policy: str, version: int, score: float) -> "TrainingState":
+        """The same, with another best version of a policy."""
+        if policy:
+            return msgspec.structs.replace(self, own_best={**self.own_best, policy: version})
+        return msgspec.structs.replace(self, best=version, best_score=score)
 
 
 class Checkpoints:
     """The checkpoints of one training run."""
 
-    def __init__(self, folder: Path, base: Path, origin: Callable[[int], TrainedIn] | None = None) -> None:
+    def __init__(self, folder: Path, bases: Mapping[str, Path], origin: Callable[[int], TrainedIn] | None = None) -> None:
         self.folder = folder
-        self._base = base
-        """The model's own folder: its tokenizer is copied with the weights."""
+        self._bases = bases
+        """The folder of the model that each policy began with: its tokenizer is copied with the weights."""
         self._origin = origin
         """Returns the record of the setting that a version was trained in."""
         self._due_at = 0.0
@@ -63,29 +79,38 @@ class Checkpoints:
         """The folder of a version."""
         return self.folder / f"{version:06d}"
 
+    def policy_place(self, version: int, policy: str) -> Path:
+        """The folder of one policy's weights in a version."""
+        return policy_folder(self.place(version), policy)
+
     def newest(self) -> TrainingState | None:
         """The state of the newest complete checkpoint."""
         found = sorted(path for path in self.folder.glob("[0-9]*") if (path / "loop.json").is_file())
         return msgspec.json.decode((found[-1] / "loop.json").read_bytes(), type=TrainingState) if found else None
 
-    def keep(self, learner: Learner, standing: TrainingState) -> Path:
-        """Write a checkpoint, and remove older ones except the best."""
+    def keep(self, learners: Mapping[str, Learner], standing: TrainingState) -> Path:
+        """Write a checkpoint of all policies, and remove older ones except the best of each."""
         started = time.monotonic()
-        decoder = learner.whole()
         place = self.place(standing.version)
         for stale in self.folder.glob(f".*{DRAFT}"):  # a crash left it
             shutil.rmtree(stale, ignore_errors=True)
-        with replace_folder(place, (MODEL, ADAPTER, "trainer.pt", "loop.json")) as draft:
-            if _has_adapters(decoder):
-                save_adapter(decoder, draft / ADAPTER, base=str(self._base), origin=self._origin_of(standing.version))
-            else:
-                save_folder(decoder, draft / MODEL, like=self._base, origin=self._origin_of(standing.version))
-            torch.save(learner.state(), draft / "trainer.pt")
+        with replace_folder(place, (MODEL, ADAPTER, POLICIES, "trainer.pt", "loop.json")) as draft:
+            for policy, learner in learners.items():
+                self._write(policy_folder(draft, policy), policy, learner, standing.version)
             (draft / "loop.json").write_bytes(msgspec.json.encode(standing))
         self._drop_old(standing)
         ended = time.monotonic()
         self._due_at = ended + (ended - started) * (1 / _SHARE - 1)
         return place
+
+    def _write(self, folder: Path, policy: str, learner: Learner, version: int) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        decoder, base = learner.whole(), self._bases[policy]
+        if _has_adapters(decoder):
+            save_adapter(decoder, folder / ADAPTER, base=str(base), origin=self._origin_of(version, base))
+        else:
+            save_folder(decoder, folder / MODEL, like=base, origin=self._origin_of(version, base))
+        torch.save(learner.state(), folder / "trainer.pt")
 
     def mark(self, standing: TrainingState) -> None:
         """Replace the state of a stored checkpoint; its weights stay the same."""
@@ -94,33 +119,37 @@ class Checkpoints:
 
     def _drop_old(self, standing: TrainingState) -> None:
         found = sorted(path for path in self.folder.glob("[0-9]*") if path.is_dir())
+        best = {self.place(version) for version in (standing.best, *standing.own_best.values()) if version is not None}
         for path in found[:-_KEPT]:
-            if standing.best is None or path != self.place(standing.best):
+            if path not in best:
                 shutil.rmtree(path, ignore_errors=True)
 
-    def export(self, decoder: Decoder, version: int) -> None:
+    def export(self, decoder: Decoder, version: int, policy: str = SHARED) -> None:
         """Store the merged weights of a version beside its adapters; without adapters they are stored already."""
         if _has_adapters(decoder):
-            save_folder(decoder, self.place(version) / MODEL, like=self._base, origin=self._origin_of(version))
+            base = self._bases[policy]
+            save_folder(decoder, self.policy_place(version, policy) / MODEL, like=base, origin=self._origin_of(version, base))
 
-    def _origin_of(self, version: int) -> Origin | None:
+    def _origin_of(self, version: int, base: Path) -> Origin | None:
         """The setting that a version was trained in; untrained weights keep the record of their own folder."""
         if self._origin is None:
             return None
-        origin = self._origin(version) if version else read_trained(self._base)
+        origin = self._origin(version) if version else read_trained(base)
         return Origin(origin.setting_fingerprint, origin.encoded()) if origin else None
 
-    def put(self, decoder: Decoder, version: int) -> None:
+    def put(self, decoder: Decoder, version: int, policy: str = SHARED) -> None:
         """Overwrite a decoder's weights, or its adapters, with those of one version."""
+        folder = self.policy_place(version, policy)
         if _has_adapters(decoder):
-            put_adapter(decoder, self.place(version) / ADAPTER)
+            put_adapter(decoder, folder / ADAPTER)
         else:
-            decoder.load_state_dict(load_folder(self.place(version) / MODEL).state_dict())
+            decoder.load_state_dict(load_folder(folder / MODEL).state_dict())
 
-    def restore(self, learner: Learner, standing: TrainingState) -> None:
-        """Restore the weights and the trainer's state."""
-        learner.overwrite(lambda decoder: self.put(decoder, standing.version))
-        kept: Any = cast("Any", torch).load(self.place(standing.version) / "trainer.pt", weights_only=True, map_location="cpu")
+    def restore(self, learner: Learner, version: int, policy: str = SHARED) -> None:
+        """Restore the weights and the trainer's state of one policy."""
+        learner.overwrite(lambda decoder: self.put(decoder, version, policy))
+        file = self.policy_place(version, policy) / "trainer.pt"
+        kept: Any = cast("Any", torch).load(file, weights_only=True, map_location="cpu")
         learner.restore(kept)
 
 

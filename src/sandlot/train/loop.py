@@ -4,8 +4,9 @@ Rollouts run ahead of the updates by at most as many versions as the recipe allo
 of weights are parts of their own. A training that was killed continues when this is called again.
 """
 
+import functools
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -33,9 +34,9 @@ from sandlot.train.groups import Groups, open_groups
 from sandlot.train.open_environment import EVALUATION
 from sandlot.train.pairs import PairBatches
 from sandlot.train.recipe import Recipe
-from sandlot.train.report.progress import TrainingProgress, summarise_evaluation, summarise_pairs, summarise_step
+from sandlot.train.report.progress import Batch, TrainingProgress, summarise_evaluation, summarise_pairs, summarise_step
 from sandlot.train.rows import Group, group_of, split_by_seat
-from sandlot.train.tally import Update
+from sandlot.train.tally import Update, joint_update
 from sandlot.train.tracking import settings_of
 from sandlot.train.training import Training, open_training
 from sandlot.train.weights import GroupResult, weigh_equally
@@ -59,12 +60,10 @@ async def learn(recipe: Recipe, path: Path, sink: Sink, end: Callable[[TrainingP
                 for version in range(run.standing.version + 1, recipe.steps + 1):
                     started = time.monotonic()
                     batch = await _collect_batch(run, groups)
-                    examples = recipe.algorithm([group for group, _ in batch], run.trainer.values if recipe.critic else None)
-                    run.updating = True
-                    update = await off_loop("update", lambda examples=examples: run.trainer.update(examples, progress.rate))
+                    updates = await _update(run, batch, progress)
                     seconds = time.monotonic() - started
                     # Before the weights are saved: a crash between the two repeats the step, and never loses its line.
-                    progress.add(_summarise(version, batch, update, seconds, recipe, groups))
+                    progress.add(_summarise(version, run, batch, updates, seconds, groups))
                     run.standing = msgspec.structs.replace(run.standing, version=version, groups=groups.taken)
                     run.updating = False
                     alarm = progress.check_alarm()
@@ -89,7 +88,7 @@ def _training_began(run: Training, progress: TrainingProgress) -> TrainingBegan:
         path=str(run.path),
         environment=", ".join(run.environments),
         sandboxed=any(each.prepared.env.image is not None for each in run.environments.values()),
-        model=recipe.model,
+        model=run.model_names,
         steps=recipe.steps,
         tasks=recipe.tasks,
         group=recipe.group,
@@ -147,7 +146,7 @@ async def _open_batches(run: Training) -> AsyncGenerator[Groups | PairBatches]:
         yield groups
 
 
-async def _collect_batch(run: Training, groups: Groups | PairBatches) -> list[tuple[Group, list[Trace]]]:
+async def _collect_batch(run: Training, groups: Groups | PairBatches) -> Batch:
     """The groups of one step, each with its traces. Those that teach nothing are replaced, as often as the recipe allows."""
     recipe = run.recipe
     if isinstance(groups, PairBatches):
@@ -157,7 +156,10 @@ async def _collect_batch(run: Training, groups: Groups | PairBatches) -> list[tu
     while missing:
         for choice, members in await groups.next(missing):
             seats = run.environments[choice.environment].learning_seats
-            found = [(await _grouped(choice, own, recipe.reward), own) for own in split_by_seat(members, seats)]
+            found = [
+                (await _grouped(choice, seat, own, recipe.reward), own)
+                for seat, own in zip(seats or ("",), split_by_seat(members, seats), strict=True)
+            ]
             batch += found
             taken += 1
             taught += any(teaches(recipe.algorithm, group) for group, _ in found)
@@ -165,24 +167,50 @@ async def _collect_batch(run: Training, groups: Groups | PairBatches) -> list[tu
     return batch
 
 
-async def _grouped(choice: TaskChoice, traces: list[Trace], reward: Callable[[Trace], float] | None) -> Group:
-    """The group of a task; a reward of the recipe's own may take long, so it is computed in a thread."""
-    if reward is None:
-        return group_of(choice.task.id, traces, environment=choice.environment)
-    return await off_loop("reward", lambda: group_of(choice.task.id, traces, reward, environment=choice.environment))
+async def _grouped(choice: TaskChoice, seat: str, traces: list[Trace], reward: Callable[[Trace], float] | None) -> Group:
+    """The group of a task and a seat; a reward of the recipe's own may take long, so it is computed in a thread."""
+    make = functools.partial(group_of, choice.task.id, traces, reward, environment=choice.environment, seat=seat)
+    return make() if reward is None else await off_loop("reward", make)
+
+
+def _batch_of(run: Training, policy: str, batch: Batch) -> Batch:
+    """The groups that one policy learns from: those of the seats that it plays."""
+    return [(group, traces) for group, traces in batch if run.policy_of(group.seat) == policy]
+
+
+async def _update(run: Training, batch: Batch, progress: TrainingProgress) -> dict[str, Update]:
+    """Let every policy learn from its groups; the figures of each update."""
+    algorithm, updates = run.recipe.algorithm, dict[str, Update]()
+    examples = {
+        name: algorithm([group for group, _ in _batch_of(run, name, batch)], policy.learner.values if run.recipe.critic else None)
+        for name, policy in run.policies.items()
+    }
+    run.updating = True
+    for name, policy in run.policies.items():
+        update = functools.partial(policy.learner.update, examples[name], progress.rate_of(name))
+        updates[name] = await off_loop("update", update)
+    return updates
 
 
 def _summarise(
     version: int,
-    batch: Sequence[tuple[Group, list[Trace]]],
-    update: Update,
+    run: Training,
+    batch: Batch,
+    updates: Mapping[str, Update],
     seconds: float,
-    recipe: Recipe,
     groups: Groups | PairBatches,
 ) -> Learned:
+    """The figures of one step, and if several policies learn those of each."""
+    update = joint_update(list(updates.values()))
     if isinstance(groups, PairBatches):
         return summarise_pairs(version, len(batch), update, seconds)
-    return summarise_step(version, batch, update, seconds, recipe, groups.weights)
+    whole = summarise_step(version, batch, update, seconds, run.recipe, groups.weights)
+    if len(updates) == 1:
+        return whole
+    parts = {
+        name: summarise_step(version, _batch_of(run, name, batch), own, seconds, run.recipe, {}) for name, own in updates.items()
+    }
+    return msgspec.structs.replace(whole, policies=parts)
 
 
 async def _evaluate(run: Training, progress: TrainingProgress) -> None:
@@ -194,26 +222,32 @@ async def _evaluate(run: Training, progress: TrainingProgress) -> None:
         first, *others = (env.collector.name + EVALUATION for env in run.environments.values())
         planned = sum(env.heldout.num_rollouts for env in run.environments.values())
         emit(EvaluationBegan(version=version, run=first, others=tuple(others), num_rollouts=planned))
-        progress.add(summarise_evaluation(version, await run.evaluate(version), run.path))
+        progress.add(summarise_evaluation(version, await run.evaluate(version), run.path, own=recipe.own_policies))
         emit(EvaluationEnded(evaluation=progress.evaluations[-1]))
-    best = progress.best
-    assert best is not None
-    if run.standing.best != best.version:
-        await run.mark(best)
-    fallen = best.mean - progress.evaluations[-1].mean
-    gone_back = any(line.version == version for line in progress.rollbacks)
-    if recipe.evaluation.rollback is not None and fallen > recipe.evaluation.rollback and not gone_back:
-        await run.go_back(best.version)
+    await _mark_best(run, progress)
+    back = {
+        name: best.version
+        for name in run.policies
+        if (best := progress.best_of(name)) is not None
+        and recipe.evaluation.rollback is not None
+        and best.score_of(name) - progress.evaluations[-1].score_of(name) > recipe.evaluation.rollback
+        and not progress.went_back(name, version)
+    }
+    if back:
+        await run.go_back(back)
+    for name, best in back.items():
         # After the weights are saved: a crash between the two goes back once more.
-        progress.add(WentBack(version=version, best=best.version))
-        emit(RolledBack(version=version, best=best.version))
+        progress.add(WentBack(version=version, best=best, policy=name))
+        emit(RolledBack(version=version, best=best, policy=name))
 
 
 async def _mark_best(run: Training, progress: TrainingProgress) -> None:
-    """Mark the best version, if a crash came between its evaluation and the mark: else its weights would be removed."""
-    best = progress.best
-    if best is not None and best.version != run.standing.best and run.checkpoints.place(best.version).is_dir():
-        await run.mark(best)
+    """Mark the best version of every policy. A crash may have come between its evaluation and the mark."""
+    for name in run.policies:
+        best = progress.best_of(name)
+        stored = best is not None and (best.version == run.standing.version or run.checkpoints.place(best.version).is_dir())
+        if best is not None and best.version != run.standing.best_of(name) and stored:
+            await run.mark(name, best.version, best.score_of(name))
 
 
 async def _require_learning(run: Training, progress: TrainingProgress) -> None:
@@ -228,23 +262,30 @@ async def _require_learning(run: Training, progress: TrainingProgress) -> None:
 
 
 async def _guard(run: Training, progress: TrainingProgress) -> None:
-    """Look whether the training is about to collapse, and do what the recipe says; after the last step only say it."""
-    guard, version, best = run.recipe.guard, run.standing.version, progress.best
-    why = progress.check_collapse(guard.window)
-    if why is None:
-        return
+    """Look whether a policy is about to collapse, and do what the recipe says; after the last step only say it."""
+    guard, version = run.recipe.guard, run.standing.version
     action = guard.on_collapse if version < run.recipe.steps else "warn"
-    if action == "roll_back" and best is not None:
-        progress.add(WentBack(version=version, best=best.version))
-    shrunk = guard.factor if action in {"roll_back", "shrink"} else 1.0
-    found = Collapse(version=version, why=why, action=action, rate=progress.rate * shrunk)
-    progress.add(found)
-    run.collector.sink(AlarmRaised(kind="collapse", sentence=found.sentence))
-    # The weights of this version are not on disk yet: after a crash before they are, the step and its verdict are repeated.
-    if action == "roll_back" and best is not None:
-        await run.go_back(best.version)
-        run.collector.sink(RolledBack(version=version, best=best.version))
+    found: list[Collapse] = []
+    back: dict[str, int] = {}
+    for name in run.policies:
+        why, best = progress.check_collapse(guard.window, name), progress.best_of(name)
+        if why is None:
+            continue
+        if action == "roll_back" and best is not None:
+            back[name] = best.version
+            progress.add(WentBack(version=version, best=best.version, policy=name))
+        rate = progress.rate_of(name) * (guard.factor if action in {"roll_back", "shrink"} else 1.0)
+        found.append(Collapse(version=version, why=why, action=action, rate=rate, policy=name))
+        progress.add(found[-1])
+        run.collector.sink(AlarmRaised(kind="collapse", sentence=found[-1].sentence))
+    if not found:
+        return
+    # The weights of this version are not on disk yet: after a crash before they are, the step and its verdicts are repeated.
+    if back:
+        await run.go_back(back)
+    for name, best in back.items():
+        run.collector.sink(RolledBack(version=version, best=best, policy=name))
     await run.keep_unless_stored()
     if action == "stop":
-        run.collection.stop(found.sentence, tripped=True)
+        run.collection.stop("; ".join(each.sentence for each in found), tripped=True)
         await anyio.lowlevel.checkpoint()  # ends here

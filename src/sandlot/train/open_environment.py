@@ -36,6 +36,7 @@ from sandlot.train.training_env import TrainingEnv, training_place
 from sandlot.train.weights import GroupResult
 from sandlot.wiring.config import ModelConfig, user_config
 from sandlot.wiring.models import open_policies
+from sandlot.wiring.parts import Players
 
 EVALUATION = "/evaluation"
 """Ends the name of a run that measures held-out tasks."""
@@ -76,8 +77,8 @@ class OpenEnvironment:
 
     @property
     def learning_seats(self) -> tuple[str, ...]:
-        """The seats that the model in training plays; none where a single agent acts."""
-        frozen = self.prepared.settings.seats or {}
+        """The seats whose players learn; none where a single agent acts."""
+        frozen = self.prepared.settings.frozen
         return tuple(seat.name for seat in self.prepared.env.seats if seat.name not in frozen)
 
     @property
@@ -104,7 +105,7 @@ class OpenEnvironment:
             found[trace.task, trace.rollout // size] += learner_scores(trace, self.learning_seats)
         return {key: result_of(scores) for key, scores in found.items() if scores}
 
-    async def rollout(self, task: Task, number: int, players: Callable[[], Policies]) -> Trace:
+    async def rollout(self, task: Task, number: int, players: Callable[[], Players]) -> Trace:
         """One rollout to learn from: read if it is stored, else taken and stored."""
         if self.kept is not None and (task.id, number) in self.collector.store:
             return self.kept.trace(task.id, number)
@@ -112,20 +113,20 @@ class OpenEnvironment:
         assert trace is not None, "there is no spend cap in training"
         return trace
 
-    async def evaluate(self, version: int, policies: Callable[[Sampling], Policies]) -> Run:
+    async def evaluate(self, version: int, players: Callable[[Sampling], Players]) -> Run:
         """Measure on held-out tasks, as a run of its own; before the first step and after the last also on their variants."""
         recipe = self.prepared.recipe
         place = self.prepared.path / "evaluations" / f"{version:06d}"
         usual = recipe.evaluation.sampling or recipe.sampling
-        measured = await self._measure(place, self.heldout, usual, policies)
+        measured = await self._measure(place, self.heldout, usual, players)
         for name, variant in recipe.evaluation.variants.items() if version in {0, recipe.steps} else ():
             plan, sampling = (
                 (self.heldout, variant) if isinstance(variant, Sampling) else (_apply_variant(self.heldout, variant), usual)
             )
-            await self._measure(variant_place(place, name), plan, sampling, policies)
+            await self._measure(variant_place(place, name), plan, sampling, players)
         return measured
 
-    async def _measure(self, place: Path, plan: RunPlan, sampling: Sampling, policies: Callable[[Sampling], Policies]) -> Run:
+    async def _measure(self, place: Path, plan: RunPlan, sampling: Sampling, players: Callable[[Sampling], Players]) -> Run:
         if (place / "manifest.json").is_file() and len(RunReader(place)) == plan.num_rollouts:
             return Run(place)
         prepared, collection = self.prepared, self.collector.collection
@@ -133,7 +134,7 @@ class OpenEnvironment:
         config = _config(prepared.recipe, prepared.settings, prepared.env, select, sampling)
         # The same seeds at every version: differences are the weights'.
         run = await prepare_run(prepared.env, config, plan, name=self.collector.name + EVALUATION)
-        async with self.collector.open_beside(run, place, policies(sampling)) as measuring:
+        async with self.collector.open_beside(run, place, players(sampling)) as measuring:
             await measuring.collect(plan)
         if measuring.collection.stopped is not None:
             collection.stop(measuring.collection.stopped, tripped=measuring.collection.tripped)
@@ -153,8 +154,9 @@ async def prepare_environments(recipe: Recipe, path: Path) -> list[PreparedEnvir
         select = Selection(tasks=curriculum_tasks(settings.curriculum, env), split=Split.TRAIN, group=recipe.group, training=True)
         config = _config(recipe, settings, env, select, recipe.sampling)
         plan = _selected(plan_run(env, config), recipe, settings)
-        if env.seats and len(settings.seats or {}) == len(env.seats):
+        if env.seats and len(settings.frozen) == len(env.seats):
             raise ConfigError(f"recipe `{recipe.name}`: no seat of `{env.name}` learns; leave one out of `seats`")
+        _require_seats(recipe, settings, env)
         # The same recipe draws the same, wherever its run directory is.
         draws = f"{recipe.name}/{recipe.seed}" + (f"/{env.name}" if env.name != names[0] else "")
         run = await prepare_run(env, config, plan, name=draws)
@@ -162,6 +164,14 @@ async def prepare_environments(recipe: Recipe, path: Path) -> list[PreparedEnvir
         manifest_of(run, place)  # refuses another run's directory before a model is loaded
         found.append(PreparedEnvironment(recipe, settings, place, run, _heldout(env, recipe, settings)))
     return found
+
+
+def _require_seats(recipe: Recipe, settings: TrainingEnv, env: Environment) -> None:
+    names = [seat.name for seat in env.seats]
+    unknown = [seat for seat in settings.own_policies if seat not in names]
+    if unknown:
+        known = ", ".join(names) or "none"
+        raise ConfigError(f"recipe `{recipe.name}`: environment `{env.name}` has no seat `{unknown[0]}`; its seats: {known}")
 
 
 @asynccontextmanager
@@ -206,7 +216,7 @@ def _config(recipe: Recipe, settings: TrainingEnv, env: Environment, select: Sel
         user=user_config(settings.user),
         sandbox=recipe.sandbox,
         at_once=recipe.at_once,
-        seats=seats_config({name: ModelConfig(spec=spec, sampling=sampling) for name, spec in (settings.seats or {}).items()}),
+        seats=seats_config({name: ModelConfig(spec=spec, sampling=sampling) for name, spec in settings.frozen.items()}),
     )
 
 

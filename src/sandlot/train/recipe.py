@@ -19,6 +19,7 @@ from sandlot.train.algorithms.algorithms import Algorithm, PolicyGradient, Ppo, 
 from sandlot.train.algorithms.losses import corrects_staleness
 from sandlot.train.algorithms.shaping import Shaped
 from sandlot.train.guard import CollapseGuard
+from sandlot.train.own_policy import OwnPolicy
 from sandlot.train.trainer import Optimisation
 from sandlot.train.training_env import TrainingEnv
 from sandlot.train.variants import Variant
@@ -127,9 +128,10 @@ class Recipe:
     user: str | None = None
     """The model that simulates the environment's user, in training and evaluation: any model, `scripted:persona`, or
     `replay:RUN`; None for the author's own replies, or no user."""
-    seats: Mapping[str, str] | None = None
-    """Where several agents act: the models of seats that do not learn, such as `{"seller": "scripted:golden"}`. The model in
-    training plays all other seats, and learns from each: a seat is compared with the same seat in other rollouts of the task."""
+    seats: Mapping[str, str | OwnPolicy] | None = None
+    """Where several agents act: the models of seats that do not learn, such as `{"seller": "scripted:golden"}`, and `OwnPolicy()`
+    for seats that learn with weights of their own. `model` plays all other seats, and learns from each. A seat is compared with
+    the same seat in other rollouts of the task."""
     reward: Callable[[Trace], float] | None = None
     """A reward instead of the score: a function, or a trained `RewardModel`; evaluation always uses the score."""
     outcome: Callable[[Trace], float] | None = None
@@ -184,6 +186,7 @@ class Recipe:
                 f"{'server' if self.server is not None else 'GPU'}: leave it out"
             )
         _require_environments(self)
+        _require_own_policies(self)
         _require_staleness_correction(self)
         _require_policy_loss(self)
         if self.sampling.top_p != 1.0 or self.sampling.top_k:
@@ -198,6 +201,16 @@ class Recipe:
         if self.env is not None:
             return (TrainingEnv(env=self.env, curriculum=self.curriculum, user=self.user, seats=self.seats),)
         return tuple(each if isinstance(each, TrainingEnv) else TrainingEnv(env=each) for each in self.envs or ())
+
+    @property
+    def own_policies(self) -> dict[str, OwnPolicy]:
+        """The policies with weights of their own, by seat; there is one environment then."""
+        return self.environments[0].own_policies
+
+    def for_policy(self, name: str) -> "Recipe":
+        """The recipe of one policy: with the model and the optimisation of its own, if it has them."""
+        own = self.own_policies.get(name, OwnPolicy())
+        return self.but(model=own.model or self.model, optimisation=own.optimisation or self.optimisation)
 
     def evaluates(self, version: int) -> bool:
         """True if this version is measured on held-out tasks."""
@@ -221,6 +234,19 @@ def _require_environments(recipe: Recipe) -> None:
         )
     if recipe.pairs is not None and recipe.envs:
         raise ConfigError(f"recipe `{recipe.name}`: a training on `pairs` has one environment, which measures it; give `env`")
+
+
+def _require_own_policies(recipe: Recipe) -> None:
+    """Policies with weights of their own learn from their rollouts, in this process and in one environment."""
+    if not any(each.own_policies for each in recipe.environments):
+        return
+    start = f"recipe `{recipe.name}`: `seats` has policies of their own, and"
+    if len(recipe.environments) > 1:
+        raise ConfigError(f"{start} there are {len(recipe.environments)} environments; train them in one, `env=...`")
+    if recipe.server is not None:
+        raise ConfigError(f"{start} a server receives the adapters of one policy; leave `server` out: each has an engine here")
+    if recipe.pairs is not None:
+        raise ConfigError(f"{start} `pairs` do not say which of them a pair is for; leave one of the two out")
 
 
 def _require_policy_loss(recipe: Recipe) -> None:
@@ -297,7 +323,7 @@ def as_plain_data(value: Any) -> Any:
         named = _public(named) if isinstance(value, Recipe | TrainingEnv) else named
         return (
             named
-            if isinstance(value, Recipe | Evaluation | Optimisation | CollapseGuard | TrainingEnv)
+            if isinstance(value, Recipe | Evaluation | Optimisation | CollapseGuard | TrainingEnv | OwnPolicy)
             else {"is": type(value).__name__, **named}
         )
     if isinstance(value, Mapping):
@@ -315,7 +341,9 @@ def require_same_recipe(recipe: Recipe, path: Path) -> None:
         begun = _public(msgspec.json.decode(file.read_bytes()))
         wanted: dict[str, Any] = msgspec.json.decode(_encode_recipe(recipe))
         for each in (begun, wanted):
-            each["optimisation"].pop("compiled", None)  # sets the pace only, as `device` does
+            players = cast("dict[str, Any]", each.get("seats") or {}).values()
+            for part in (each, *(player for player in players if not isinstance(player, str))):
+                cast("dict[str, Any]", part["optimisation"] or {}).pop("compiled", None)  # sets the pace only, as `device` does
             for env in each.get("envs") or ():
                 if isinstance(env, dict):
                     cast("dict[str, Any]", env).pop("at_once", None)  # likewise
@@ -333,7 +361,9 @@ def write_recipe(recipe: Recipe, path: Path) -> None:
 
 
 def _public(named: dict[str, Any]) -> dict[str, Any]:
-    seats = {"seats": {seat: without_secrets(spec) for seat, spec in named["seats"].items()}} if named.get("seats") else {}
+    players: dict[str, Any] = named.get("seats") or {}
+    shown = {seat: without_secrets(player) if isinstance(player, str) else player for seat, player in players.items()}
+    seats = {"seats": shown} if shown else {}
     return named | {name: without_secrets(named[name]) for name in _ADDRESSES if named.get(name)} | seats
 
 

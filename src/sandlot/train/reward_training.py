@@ -26,6 +26,7 @@ from sandlot.train.algorithms.algorithms import Prefer
 from sandlot.train.algorithms.preferences import BradleyTerry
 from sandlot.train.checkpoint import Checkpoints, TrainingState
 from sandlot.train.forest.module import DecoderWithCritic
+from sandlot.train.own_policy import SHARED
 from sandlot.train.pairs import PairBatches, RenderedPairs, load_pairs, require_same_pairs
 from sandlot.train.reward_model import (
     FOLDER,
@@ -122,7 +123,11 @@ def train_reward_model(
     if recipe.threads is not None:
         torch.set_num_threads(recipe.threads)
     training = _RewardTraining(
-        recipe, Trainer(decoder, recipe.optimisation, critic=True), train, heldout, Checkpoints(path / "checkpoints", folder)
+        recipe,
+        Trainer(decoder, recipe.optimisation, critic=True),
+        train,
+        heldout,
+        Checkpoints(path / "checkpoints", {SHARED: folder}),
     )
     lines = training.learn(_Log(path / _PROGRESS, sink))
     return _write(training, pairs, lines, path, folder)
@@ -148,7 +153,7 @@ class _RewardTraining:
         recipe, trainer = self.recipe, self.trainer
         standing = self.checkpoints.newest() or TrainingState(version=0, groups=0)
         if standing.version:
-            self.checkpoints.restore(trainer, standing)
+            self.checkpoints.restore(trainer, standing.version)
         log.cut(standing.version)
         batches = PairBatches(self.train, recipe.seed, standing.groups)
         algorithm = Prefer(loss=BradleyTerry())
@@ -167,7 +172,7 @@ class _RewardTraining:
             )
             if version % recipe.every == 0 or version == recipe.steps:
                 log.add(self.measure(version))
-                self.checkpoints.keep(trainer, TrainingState(version=version, groups=batches.taken))
+                self.checkpoints.keep({SHARED: trainer}, TrainingState(version=version, groups=batches.taken))
         return log.lines
 
     def scores(self, pairs: Sequence[Group]) -> list[float]:

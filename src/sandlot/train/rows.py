@@ -60,6 +60,8 @@ class Group:
     """Rollouts that failed or were cancelled; they have no reward."""
     environment: str = ""
     """Name of the environment; empty for pairs of a file."""
+    seat: str = ""
+    """Where several agents act: the seat whose part in the rollouts it is."""
 
     @property
     def rewards(self) -> Floats:
@@ -82,7 +84,12 @@ class _Together(Protocol):
 
 
 def group_of(
-    task: str, traces: Sequence[Trace], reward: Callable[[Trace], float] | None = None, *, environment: str = ""
+    task: str,
+    traces: Sequence[Trace],
+    reward: Callable[[Trace], float] | None = None,
+    *,
+    environment: str = "",
+    seat: str = "",
 ) -> Group:
     """The group of one task's traces; `reward` replaces the score.
 
@@ -95,7 +102,7 @@ def group_of(
         rewards = [reward(trace) if reward else score_of(trace) for trace in scored]
     pairs = zip(rewards, scored, strict=True)
     members = tuple(Member(reward=each, rows=rows_of(trace)) for each, trace in pairs if each is not None)
-    return Group(task=task, members=members, dropped=len(traces) - len(members), environment=environment)
+    return Group(task=task, members=members, dropped=len(traces) - len(members), environment=environment, seat=seat)
 
 
 def split_by_seat(traces: Sequence[Trace], seats: Sequence[str]) -> list[list[Trace]]:

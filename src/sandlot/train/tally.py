@@ -1,6 +1,7 @@
 """The figures of an update, summed over its forests and over all processes."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -30,6 +31,28 @@ class Update:
     """Means over trained tokens: `kl_behaviour`, `clipped` (share of tokens at a bound), `entropy` (exact if a component needs
     it, else estimated from the sampled tokens), and `ratio_max`. With pairs also `agreement`: the share of them that the weights
     before their step ranked rightly."""
+
+
+def joint_update(updates: Sequence[Update]) -> Update:
+    """The figures of several policies' updates in one step: sums, and means over all trained tokens."""
+    if len(updates) == 1:
+        return updates[0]
+
+    def mean(figure: Callable[[Update], float | None]) -> float:
+        known = [(each.tokens, value) for each in updates if (value := figure(each)) is not None]
+        return math.fsum(tokens * value for tokens, value in known) / max(1, sum(tokens for tokens, _ in known))
+
+    names = dict.fromkeys(name for each in updates for name in each.figures if name != "ratio_max")
+    figures = {name: mean(lambda each, name=name: each.figures.get(name)) for name in names}
+    return Update(
+        loss=mean(lambda each: each.loss),
+        norm=max(each.norm for each in updates),
+        tokens=sum(each.tokens for each in updates),
+        computed=sum(each.computed for each in updates),
+        flat=sum(each.flat for each in updates),
+        seconds=math.fsum(each.seconds for each in updates),
+        figures={**figures, "ratio_max": max(each.figures["ratio_max"] for each in updates)},
+    )
 
 
 class Tally:

@@ -173,6 +173,13 @@ def figures_of_step(step: Learned) -> dict[str, float]:
         **({f"diversity/{name}": getattr(step.diversity, name) for name in _DIVERSITY} if step.diversity else {}),
         **{f"time/{name}": share for name, share in step.shares.items()},
         **(_by_environment(step.environments, {"reward": "reward", "passed": "passed", "weight": "weight"}, "train")),
+        **{f"train/{seat}/reward": reward for env in step.environments.values() for seat, reward in env.seats.items()},
+        **{
+            f"train/{policy}/{name}": float(value)
+            for policy, each in step.policies.items()
+            for name in ("loss", "norm", "kl", "entropy", "clipped")
+            if policy and (value := getattr(each, name)) is not None
+        },
     }
 
 
@@ -182,6 +189,7 @@ def figures_of_evaluation(evaluation: Measured) -> dict[str, float]:
     return {
         **{f"heldout/{name}": float(getattr(evaluation, field)) for field, name in names.items()},
         **_by_environment(evaluation.environments, {"mean": "score", "passed": "passed"}, "heldout"),
+        **{f"heldout/{seat}/score": each.mean for env in evaluation.environments.values() for seat, each in env.seats.items()},
     }
 
 

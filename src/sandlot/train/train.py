@@ -18,6 +18,7 @@ from sandlot.run.results import Sitting, note_sitting
 from sandlot.run.run import cpu_seconds
 from sandlot.train.leader import follow
 from sandlot.train.learner import build_trainer
+from sandlot.train.learning_policy import require_one_process
 from sandlot.train.loop import learn
 from sandlot.train.parallel.ranks import is_leader, open_ranks
 from sandlot.train.recipe import Recipe
@@ -74,6 +75,7 @@ def _follow_training(recipe: Recipe, path: Path) -> TrainingProgress:
 
     The first process decides when the training is over, also when it is interrupted; this one ends with it.
     """
+    require_one_process(recipe)
     with open_ranks(recipe.device) as ranks:
         for ignored in (signal.SIGINT, signal.SIGTERM):
             signal.signal(ignored, signal.SIG_IGN)

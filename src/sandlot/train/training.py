@@ -1,16 +1,15 @@
-"""An open training run: the collector of its rollouts, the engine, the trainer and the checkpoints.
+"""An open training run: the collector of its rollouts, the policies that learn, and the checkpoints.
 
-Engine and trainer are in this process, each with its own copy of the weights, or a server samples (`publish.py`). The run
-directory is an ordinary one, so `sandlot show`, `replay` and `tokens` work on the rollouts of a training.
+Engine and trainer of a policy are in this process, each with its own copy of the weights, or a server samples (`publish.py`). The
+run directory is an ordinary one, so `sandlot show`, `replay` and `tokens` work on the rollouts of a training.
 """
 
 import functools
-from collections.abc import AsyncGenerator
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
 import torch
 
 from sandlot.core.concurrency.threads import off_loop
@@ -19,27 +18,22 @@ from sandlot.core.ports.model import Sampling
 from sandlot.core.ports.session import Policies
 from sandlot.core.trace import Trace
 from sandlot.model.engine.weights import model_folder
-from sandlot.model.nn.decoder import Decoder
-from sandlot.model.nn.folder import load_folder
 from sandlot.model.nn.shape import read_shape
-from sandlot.model.policy.demonstrated import DemonstratedPolicies, TurnRenderer
-from sandlot.model.policy.tokens import token_policies
 from sandlot.model.render.open import open_renderer
 from sandlot.model.render.renderer import TokenRenderer
 from sandlot.observe.events import Sink
-from sandlot.observe.training_records import Measured
 from sandlot.run.collector import Collection, Collector
 from sandlot.run.results import Run
 from sandlot.run.trained import training_record
 from sandlot.train.checkpoint import Checkpoints, TrainingState
 from sandlot.train.choices import TaskChoice
-from sandlot.train.leader import Learner, open_leader
-from sandlot.train.learner import build_trainer, copy_decoder
-from sandlot.train.open_environment import OpenEnvironment, open_environments, prepare_environments
+from sandlot.train.learning_policy import LearningPolicy, open_policy, require_one_process
+from sandlot.train.open_environment import OpenEnvironment, PreparedEnvironment, open_environments, prepare_environments
+from sandlot.train.own_policy import SHARED
 from sandlot.train.pairs import RenderedPairs, load_pairs, require_same_pairs
-from sandlot.train.parallel.ranks import open_ranks
-from sandlot.train.publish import Publisher, open_publisher, require_agreement
+from sandlot.train.publish import require_agreement
 from sandlot.train.recipe import Recipe, require_same_recipe, write_recipe
+from sandlot.wiring.parts import Players
 
 
 @dataclass(slots=True)
@@ -50,9 +44,8 @@ class Training:
     path: Path
     environments: dict[str, OpenEnvironment]
     """By name, in the order of the recipe."""
-    publisher: Publisher
-    renderer: TurnRenderer
-    trainer: Learner
+    policies: dict[str, LearningPolicy]
+    """The recipe's own model (`SHARED`), if it plays a seat or there are none, and those with weights of their own, by seat."""
     checkpoints: Checkpoints
     standing: TrainingState
     pairs: RenderedPairs | None
@@ -70,29 +63,43 @@ class Training:
         """Whether and why the training stops early."""
         return self.collector.collection
 
-    def policies(self, sampling: Sampling) -> Policies:
-        """The model with the weights published last."""
-        return token_policies(self.publisher.model, self.renderer, sampling)
+    @property
+    def model_names(self) -> str:
+        """The models that learn, in a few words."""
+        return ", ".join(policy.recipe.model + (f" as {name}" if name else "") for name, policy in self.policies.items())
 
-    def players(self, env: OpenEnvironment) -> Policies:
-        """The policies whose rollouts are learned from: the model, or its teacher in the model's tokens."""
-        if env.teacher is None:
-            return self.policies(self.recipe.sampling)
-        return DemonstratedPolicies(env.teacher, self.renderer, self.standing.version)
+    def policy_of(self, seat: str) -> str:
+        """The name of the policy that plays a seat."""
+        return seat if seat in self.policies else SHARED
+
+    def _players(self, played: Mapping[str, Policies]) -> Players:
+        return Players(next(iter(played.values())), {seat: each for seat, each in played.items() if seat != SHARED})
+
+    def players(self, sampling: Sampling) -> Players:
+        """The models with the weights published last."""
+        return self._players({name: policy.sampled(sampling) for name, policy in self.policies.items()})
+
+    def learners(self, env: OpenEnvironment) -> Players:
+        """Who plays the rollouts that are learned from: the models, or their teacher in the tokens of each."""
+        teacher, version = env.teacher, self.standing.version
+        if teacher is None:
+            return self.players(self.recipe.sampling)
+        return self._players({name: policy.demonstrated(teacher, version) for name, policy in self.policies.items()})
 
     async def rollout(self, choice: TaskChoice, number: int) -> Trace:
         """One rollout to learn from: read if it is stored, else taken and stored."""
         env = self.environments[choice.environment]
-        return await env.rollout(choice.task, number, functools.partial(self.players, env))
+        return await env.rollout(choice.task, number, functools.partial(self.learners, env))
 
     async def evaluate(self, version: int) -> dict[str, Run]:
         """Measure the published weights on held-out tasks, each environment in a run of its own; read if it is stored."""
-        return {name: await env.evaluate(version, self.policies) for name, env in self.environments.items()}
+        return {name: await env.evaluate(version, self.players) for name, env in self.environments.items()}
 
     async def keep(self, standing: TrainingState) -> None:
         """Write weights and state to disk: after a crash, the training continues from here."""
         self.standing = standing
-        await off_loop("keep", lambda: self.checkpoints.keep(self.trainer, standing))
+        learners = {name: policy.learner for name, policy in self.policies.items()}
+        await off_loop("keep", lambda: self.checkpoints.keep(learners, standing))
 
     async def keep_unless_stored(self, *, due: bool = True) -> None:
         """Write the weights of the last step to disk, if it is `due` and they are not there yet."""
@@ -100,91 +107,101 @@ class Training:
         if due and self.standing.version and not self.updating and not place.is_dir():
             await self.keep(self.standing)
 
-    async def mark(self, best: Measured) -> None:
-        """Store which version is best: its weights are kept until another is better."""
-        self.standing = msgspec.structs.replace(self.standing, best=best.version, best_score=best.mean)
+    async def mark(self, policy: str, version: int, score: float) -> None:
+        """Store which version of a policy is best: its weights are kept until another is better."""
+        self.standing = self.standing.with_best(policy, version, score)
         if not self.checkpoints.place(self.standing.version).is_dir():
             await self.keep(self.standing)
-        if best.version == self.standing.version:
-            await off_loop("export", lambda: self.checkpoints.export(self.trainer.whole(), best.version))
+        if version == self.standing.version:
+            learner = self.policies[policy].learner
+            await off_loop("export", lambda: self.checkpoints.export(learner.whole(), version, policy))
         await off_loop("mark", lambda: self.checkpoints.mark(self.standing))
 
-    async def go_back(self, version: int) -> None:
-        """Continue from the weights and the optimiser's state of an earlier version; version numbers keep counting up."""
-        if not self.checkpoints.place(version).is_dir():
-            raise ConfigError(
-                f"the weights of version {version} are gone from `{self.checkpoints.folder}`, and the training was to go back to "
-                "them; put the folder back, or train without `rollback`"
-            )
+    async def go_back(self, versions: Mapping[str, int]) -> None:
+        """Let some policies continue from the weights and the optimiser's state of an earlier version; numbers keep counting up.
+
+        They are stored together: a training that is killed meanwhile finds all of them gone back, or none.
+        """
+        for policy, version in versions.items():
+            if not self.checkpoints.policy_place(version, policy).is_dir():
+                raise ConfigError(
+                    f"the weights of version {version} are gone from `{self.checkpoints.folder}`, and the training was to go "
+                    "back to them; put the folder back, or train without `rollback`"
+                )
         self.updating = True  # a stop before the end must not write the weights that are given up as this version
-        before = msgspec.structs.replace(self.standing, version=version)
-        await off_loop("restore", lambda: self.checkpoints.restore(self.trainer, before))
+        for policy, version in versions.items():
+            await self._restore(policy, version)
         await self.keep(self.standing)
         self.updating = False
-        await self.publish(self.standing.version)
+        for policy in versions:
+            await self.policies[policy].publish(self.standing.version)
+
+    async def _restore(self, policy: str, version: int) -> None:
+        learner = self.policies[policy].learner
+        await off_loop("restore", lambda: self.checkpoints.restore(learner, version, policy))
+
+    async def continue_from_checkpoint(self) -> None:
+        """Put the weights of the newest checkpoint in place, if there is one."""
+        for policy in self.policies if self.standing.version else ():
+            await self._restore(policy, self.standing.version)
 
     async def publish(self, version: int) -> None:
-        """Send the trainer's weights to the model that samples."""
-        decoder = await off_loop("whole", self.trainer.whole)
-        await self.publisher.publish(version, decoder)
+        """Send the weights of every policy to the model that samples with them."""
+        for policy in self.policies.values():
+            await policy.publish(version)
 
 
 @asynccontextmanager
 async def open_training(recipe: Recipe, path: Path, collection: Collection, sink: Sink) -> AsyncGenerator[Training]:
     """Load everything a recipe names, and continue where the run stopped."""
+    require_one_process(recipe)
     require_same_recipe(recipe, path)
-    folder = await off_loop("folder_of", lambda: model_folder(recipe.model))
     if recipe.threads is not None:
         torch.set_num_threads(recipe.threads)
     prepared = await prepare_environments(recipe, path)
-    renderer = await off_loop("open_renderer", lambda: open_renderer(folder))
-    pairs = await off_loop("load_pairs", lambda: _pairs_of(recipe, renderer, folder))
+    recipes = {name: recipe.for_policy(name) for name in _policies_of(recipe, prepared)}
+    folders = {name: await off_loop("folder_of", functools.partial(model_folder, own.model)) for name, own in recipes.items()}
+    renderers = {name: await off_loop("open_renderer", functools.partial(open_renderer, each)) for name, each in folders.items()}
+    pairs = await off_loop("load_pairs", lambda: _pairs_of(recipe, renderers, folders))
     settings = [(each.env.name, each.run.facts) for each in prepared]
     record = functools.partial(training_record, settings, path.name)
-    checkpoints = Checkpoints(path / "checkpoints", folder, record)
+    checkpoints = Checkpoints(path / "checkpoints", folders, record)
     standing = checkpoints.newest() or TrainingState(version=0, groups=0)
     time_s = max(each.env.limits.time_s for each in prepared)
-    async with (
-        _open_learner(recipe, folder) as (trainer, sampled),
-        open_publisher(recipe, sampled, path, folder, time_s) as publisher,
-        open_environments(prepared, collection, sink) as environments,
-    ):
+    async with AsyncExitStack() as stack:
+        policies = {
+            name: await stack.enter_async_context(open_policy(own, folders[name], renderers[name], path, time_s))
+            for name, own in recipes.items()
+        }
+        environments = await stack.enter_async_context(open_environments(prepared, collection, sink))
         write_recipe(recipe, path)
         if pairs is not None:
             require_same_pairs(pairs.used, path)
-        if standing.version:
-            await off_loop("restore", lambda: checkpoints.restore(trainer, standing))
         training = Training(
             recipe=recipe,
             path=path,
             environments=environments,
-            publisher=publisher,
-            renderer=renderer,
-            trainer=trainer,
+            policies=policies,
             checkpoints=checkpoints,
             standing=standing,
             pairs=pairs,
         )
+        await training.continue_from_checkpoint()
         await training.publish(standing.version)
         if recipe.server is not None:
-            await require_agreement(publisher.model, trainer, training.renderer, recipe.sampling)
+            shared = policies[SHARED]
+            await require_agreement(shared.publisher.model, shared.learner, shared.renderer, recipe.sampling)
         yield training
 
 
-def _pairs_of(recipe: Recipe, renderer: TokenRenderer, folder: Path) -> RenderedPairs | None:
+def _policies_of(recipe: Recipe, prepared: list[PreparedEnvironment]) -> list[str]:
+    """The names of the policies that learn: the shared one first, unless every seat that learns has one of its own."""
+    own, (first, *_) = list(recipe.own_policies), prepared
+    shared = not own or any(seat.name not in (first.settings.seats or {}) for seat in first.env.seats)
+    return [SHARED, *own] if shared else own
+
+
+def _pairs_of(recipe: Recipe, renderers: Mapping[str, TokenRenderer], folders: Mapping[str, Path]) -> RenderedPairs | None:
     if recipe.pairs is None:
         return None
-    return load_pairs(Path(recipe.pairs), renderer, read_shape(folder).context)
-
-
-@asynccontextmanager
-async def _open_learner(recipe: Recipe, folder: Path) -> AsyncGenerator[tuple[Learner, Decoder | None]]:
-    """The trainer, over all processes of the run, and a copy of the weights for the engine of this process, if it samples."""
-    with ExitStack() as opened:
-        ranks = await off_loop("open_ranks", lambda: opened.enter_context(open_ranks(recipe.device)))
-        own = recipe.device if ranks.count == 1 else "cpu"  # several processes shard it to their devices layer by layer
-        decoder = await off_loop("load_folder", lambda: load_folder(folder, dtype=torch.float32, device=own))
-        sampled = copy_decoder(decoder).to(ranks.device, getattr(torch, recipe.dtype.value)) if recipe.server is None else None
-        trainer = await off_loop("trainer_of", lambda: build_trainer(decoder, recipe, ranks))
-        with open_leader(trainer, ranks) as learner:
-            yield learner, sampled
+    return load_pairs(Path(recipe.pairs), renderers[SHARED], read_shape(folders[SHARED]).context)

@@ -48,6 +48,15 @@ async def grade_at_once() -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class Players:
+    """Who acts in a rollout."""
+
+    policies: Policies
+    seats: Mapping[str, Policies] = field(default_factory=dict[str, Policies])
+    """Where several agents act: policies of seats that `policies` do not play."""
+
+
+@dataclass(frozen=True, slots=True)
 class RolloutParts:
     """Everything that a rollout needs besides its task."""
 

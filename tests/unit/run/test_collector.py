@@ -20,6 +20,7 @@ from sandlot.run.executors.executor import Executor, ExecutorLoad, WorkerLost
 from sandlot.run.prepare import prepare_run
 from sandlot.run.results import Run
 from sandlot.wiring.config import ModelConfig
+from sandlot.wiring.parts import Players
 
 
 @environment("add", tasks=3)
@@ -55,7 +56,7 @@ async def test_a_plan_is_collected_and_every_rollout_is_stored_before_its_event(
 
 async def test_single_rollouts_of_a_plan_are_not_taken_again(tmp_path):
     async with opened(tmp_path / "run", select=Selection(group=2)) as (collector, events):
-        first = await collector.take(collector.prepared.tasks[0], 1, lambda: golden(add))
+        first = await collector.take(collector.prepared.tasks[0], 1, lambda: Players(golden(add)))
         assert first is not None
         assert (first.task, 1) in collector.store
         await collector.collect(collector.prepared.plan)
@@ -127,7 +128,9 @@ async def test_failed_infrastructure_is_tried_again_unless_only_one_attempt_is_a
     config = RunConfig(env=env.name, model=ModelConfig(spec="scripted:noop"))
     events = []
     async with open_collector(await prepare_run(env, config), tmp_path / "run", sink=events.append) as collector:
-        trace = await collector.take(collector.prepared.tasks[0], 0, lambda: scripted_policies("noop", None), attempts=attempts)
+        trace = await collector.take(
+            collector.prepared.tasks[0], 0, lambda: Players(scripted_policies("noop", None)), attempts=attempts
+        )
     assert trace is not None
     assert isinstance(trace.outcome, outcome)
     assert [event.attempt for event in events if isinstance(event, RolloutBegan)] == list(range(1, num_began + 1))
@@ -138,7 +141,7 @@ async def test_policies_are_chosen_when_there_is_room_and_not_before(tmp_path):
 
     def choose():
         chosen.append(True)
-        return golden(add)
+        return Players(golden(add))
 
     async with opened(tmp_path / "run", at_once=1) as (collector, _), anyio.create_task_group() as group:
         other = await collector.slots.enter()
@@ -222,7 +225,7 @@ async def test_a_run_beside_another_has_the_same_parts_and_a_stop_of_its_own(tmp
     async with opened(tmp_path / "run") as (collector, _):
         config = RunConfig(env=add.name, model=ModelConfig(spec="scripted:golden"))
         prepared = await prepare_run(add, config, name="other/evaluation")
-        async with collector.open_beside(prepared, tmp_path / "beside", golden(add)) as beside:
+        async with collector.open_beside(prepared, tmp_path / "beside", Players(golden(add))) as beside:
             assert isinstance(beside, Collector)
             assert beside.parts.grading is collector.parts.grading
             await beside.collect(prepared.plan)

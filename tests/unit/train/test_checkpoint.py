@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 import torch
 
@@ -14,6 +15,7 @@ from sandlot.model.nn.folder import load_folder
 from sandlot.model.nn.layout import weights_of
 from sandlot.model.nn.lora import adapter_weights, add_adapters
 from sandlot.train.checkpoint import Checkpoints, TrainingState
+from sandlot.train.own_policy import SHARED
 from sandlot.train.trainer import Optimisation, Trainer
 from tiny_models import tiny_shape, write_tiny
 
@@ -29,7 +31,7 @@ def kept(tmp_path):
     base = write_tiny(tmp_path / "base")
     torch.manual_seed(1)
     trainer = Trainer(Decoder(tiny_shape()), Optimisation())
-    return Checkpoints(tmp_path / "checkpoints", base), trainer
+    return Checkpoints(tmp_path / "checkpoints", {SHARED: base}), trainer
 
 
 def move(trainer: Trainer) -> None:
@@ -43,11 +45,11 @@ def move(trainer: Trainer) -> None:
 def test_what_is_restored_is_what_was_kept(kept):
     checkpoints, trainer = kept
     move(trainer)
-    checkpoints.keep(trainer, TrainingState(version=1, groups=3))
+    checkpoints.keep({SHARED: trainer}, TrainingState(version=1, groups=3))
     other = Trainer(Decoder(tiny_shape()), Optimisation())
     standing = checkpoints.newest()
     assert standing == TrainingState(version=1, groups=3)
-    checkpoints.restore(other, standing)
+    checkpoints.restore(other, standing.version)
     assert other.steps == 1
     for mine, theirs in zip(trainer.decoder.state_dict().values(), other.decoder.state_dict().values(), strict=True):
         assert torch.equal(mine, theirs)
@@ -57,16 +59,52 @@ def test_what_is_restored_is_what_was_kept(kept):
 def test_the_newest_and_the_best_stay(kept):
     checkpoints, trainer = kept
     for version in range(6):
-        checkpoints.keep(trainer, TrainingState(version=version, groups=0, best=1))
+        checkpoints.keep({SHARED: trainer}, TrainingState(version=version, groups=0, best=1))
     assert sorted(path.name for path in checkpoints.folder.iterdir()) == ["000001", "000004", "000005"]
     checkpoints.mark(TrainingState(version=5, groups=0, best=5))
     assert checkpoints.newest() == TrainingState(version=5, groups=0, best=5)
 
 
+def test_policies_of_a_step_are_kept_together_and_restored_one_by_one(tmp_path):
+    base = write_tiny(tmp_path / "base")
+    checkpoints = Checkpoints(tmp_path / "checkpoints", dict.fromkeys((SHARED, "buyer", "seller"), base))
+    trainers = {name: Trainer(Decoder(tiny_shape()), Optimisation()) for name in (SHARED, "buyer", "seller")}
+    for name, steps in ((SHARED, 1), ("buyer", 2), ("seller", 3)):
+        for _ in range(steps):
+            move(trainers[name])
+    place = checkpoints.keep(trainers, TrainingState(version=4, groups=3))
+    assert sorted(path.name for path in place.iterdir()) == ["loop.json", "model", "policies", "trainer.pt"]
+    assert load_folder(place / "policies" / "buyer" / "model").shape == tiny_shape()
+    for name, steps in ((SHARED, 1), ("buyer", 2), ("seller", 3)):
+        other = Trainer(Decoder(tiny_shape()), Optimisation())
+        checkpoints.restore(other, 4, name)
+        assert other.steps == steps
+        assert same_weights(other, trainers[name])
+        assert str(other.optimiser.state_dict()) == str(trainers[name].optimiser.state_dict())
+    assert not same_weights(trainers["buyer"], trainers["seller"])
+
+
+def same_weights(one: Trainer, other: Trainer) -> bool:
+    pairs = zip(one.decoder.state_dict().values(), other.decoder.state_dict().values(), strict=True)
+    return all(torch.equal(mine, theirs) for mine, theirs in pairs)
+
+
+def test_the_best_version_of_every_policy_stays(tmp_path):
+    base = write_tiny(tmp_path / "base")
+    checkpoints = Checkpoints(tmp_path / "checkpoints", {"buyer": base, "seller": base})
+    trainers = {name: Trainer(Decoder(tiny_shape()), Optimisation()) for name in ("buyer", "seller")}
+    standing = TrainingState(version=0, groups=0).with_best("buyer", 1, 0.5).with_best("seller", 2, 0.4)
+    assert [standing.best_of(name) for name in ("buyer", "seller", SHARED)] == [1, 2, None]
+    for version in range(7):
+        checkpoints.keep(trainers, msgspec.structs.replace(standing, version=version))
+    assert sorted(path.name for path in checkpoints.folder.iterdir()) == ["000001", "000002", "000005", "000006"]
+    assert checkpoints.newest() == msgspec.structs.replace(standing, version=6)
+
+
 @pytest.fixture
 def adapters(tmp_path):
     base = write_tiny(tmp_path / "base")
-    return Checkpoints(tmp_path / "checkpoints", base), Trainer(
+    return Checkpoints(tmp_path / "checkpoints", {SHARED: base}), Trainer(
         add_adapters(load_folder(base), 2), Optimisation(learning_rate=0.1)
     )
 
@@ -76,11 +114,11 @@ def test_adapters_go_on_and_go_back_and_the_base_is_not_written_again(adapters):
     learned = []
     for version in (1, 2):
         move(trainer)
-        checkpoints.keep(trainer, TrainingState(version=version, groups=version))
+        checkpoints.keep({SHARED: trainer}, TrainingState(version=version, groups=version))
         learned.append({name: tensor.clone() for name, tensor in adapter_weights(trainer.decoder).items()})
     assert sorted(path.name for path in checkpoints.place(2).iterdir()) == ["adapter", "loop.json", "trainer.pt"]
-    other = Trainer(add_adapters(load_folder(checkpoints._base), 2, seed=9), Optimisation())
-    checkpoints.restore(other, checkpoints.newest())
+    other = Trainer(add_adapters(load_folder(checkpoints._bases[SHARED]), 2, seed=9), Optimisation())
+    checkpoints.restore(other, checkpoints.newest().version)
     assert str(other.optimiser.state_dict()["state"]) == str(trainer.optimiser.state_dict()["state"])
     assert all(torch.equal(tensor, learned[1][name]) for name, tensor in adapter_weights(other.decoder).items())
     checkpoints.put(other.decoder, 1)
@@ -90,7 +128,7 @@ def test_adapters_go_on_and_go_back_and_the_base_is_not_written_again(adapters):
 def test_the_sum_is_exported_beside_the_adapters(adapters):
     checkpoints, trainer = adapters
     move(trainer)
-    place = checkpoints.keep(trainer, TrainingState(version=1, groups=1))
+    place = checkpoints.keep({SHARED: trainer}, TrainingState(version=1, groups=1))
     checkpoints.export(trainer.decoder, 1)
     whole = weights_of(load_folder(place / "model"))
     assert all(torch.equal(tensor, whole[name]) for name, tensor in weights_of(trainer.decoder).items())
@@ -101,15 +139,15 @@ def test_the_sum_is_exported_beside_the_adapters(adapters):
 @pytest.mark.parametrize("again", [False, True], ids=["a new version", "the same version again"])
 def test_a_crash_at_any_point_leaves_a_whole_checkpoint(kept, monkeypatch, again):
     checkpoints, trainer = kept
-    checkpoints.keep(trainer, TrainingState(version=1, groups=1))
-    checkpoints.keep(trainer, TrainingState(version=2, groups=2))
+    checkpoints.keep({SHARED: trainer}, TrainingState(version=1, groups=1))
+    checkpoints.keep({SHARED: trainer}, TrainingState(version=2, groups=2))
     point = 0
     while True:
         point += 1
         with monkeypatch.context() as patched:
             crash_at(point, patched)
             try:
-                checkpoints.keep(trainer, TrainingState(version=2 if again else 3, groups=9))
+                checkpoints.keep({SHARED: trainer}, TrainingState(version=2 if again else 3, groups=9))
             except Crash:
                 pass
             else:
@@ -117,9 +155,9 @@ def test_a_crash_at_any_point_leaves_a_whole_checkpoint(kept, monkeypatch, again
         standing = checkpoints.newest()
         assert standing is not None
         assert standing.version >= 1
-        checkpoints.restore(trainer, standing)
+        checkpoints.restore(trainer, standing.version)
         for version in (1, 2):  # as they were
-            checkpoints.keep(trainer, TrainingState(version=version, groups=version))
+            checkpoints.keep({SHARED: trainer}, TrainingState(version=version, groups=version))
         shutil.rmtree(checkpoints.place(3), ignore_errors=True)
     assert point > 5
     assert checkpoints.newest() == TrainingState(version=2 if again else 3, groups=9)
@@ -148,6 +186,6 @@ def test_writing_takes_a_tenth_of_the_time_at_most(kept, monkeypatch):
     checkpoints, trainer = kept
     now = iter([100.0, 102.0, 119.9, 120.0])
     monkeypatch.setattr(sys.modules[Checkpoints.__module__], "time", SimpleNamespace(monotonic=lambda: next(now)))
-    checkpoints.keep(trainer, TrainingState(version=1, groups=1))  # took 2 seconds
+    checkpoints.keep({SHARED: trainer}, TrainingState(version=1, groups=1))  # took 2 seconds
     assert not checkpoints.due
     assert checkpoints.due

@@ -4,11 +4,15 @@ import msgspec
 import pytest
 
 from sandlot.core.errors import ConfigError
-from sandlot.train.algorithms.algorithms import Imitate, PolicyGradient
+from sandlot.train.algorithms.algorithms import Imitate, PolicyGradient, Prefer
 from sandlot.train.algorithms.losses import Clip, Reinforce
 from sandlot.train.algorithms.shaping import Shaped, Shorter
+from sandlot.train.learning_policy import require_one_process
+from sandlot.train.own_policy import OwnPolicy
 from sandlot.train.publish import served_config
 from sandlot.train.recipe import FILE, Recipe, as_plain_data, require_same_recipe, write_recipe
+from sandlot.train.trainer import Optimisation
+from sandlot.train.training_env import TrainingEnv
 
 SERVER = "vllm:m@http://user:secret@host:8000"
 TEACHER = "openai:t@https://user:secret@host/v1?key=secret"
@@ -74,3 +78,56 @@ def test_staleness_without_a_correction_is_refused_with_the_fix():
         )
     Recipe(name="n", env="sums.py", staleness=4, algorithm=PolicyGradient(loss=Clip(0.2, 0.28, against="behaviour")))
     Recipe(name="n", env="sums.py", staleness=4, algorithm=Imitate())
+
+
+def own(**changed) -> Recipe:
+    seats = {"seller": OwnPolicy(optimisation=Optimisation(learning_rate=1e-3)), "buyer": OwnPolicy(model="smollm2")}
+    return Recipe(name="n", env="haggle", seats=seats).but(**changed)
+
+
+def test_a_policy_of_its_own_may_have_its_own_model_and_optimisation():
+    recipe = own()
+    assert list(recipe.own_policies) == ["seller", "buyer"]
+    assert [recipe.for_policy(name).model for name in ("", "seller", "buyer")] == ["rookie", "rookie", "smollm2"]
+    rates = [recipe.for_policy(name).optimisation.learning_rate for name in ("", "seller", "buyer")]
+    assert rates == [1e-5, 1e-3, 1e-5]
+
+
+def test_a_run_goes_on_with_the_same_policies_only(tmp_path):
+    write_recipe(own(), tmp_path)
+    require_same_recipe(own(), tmp_path)
+    faster = OwnPolicy(optimisation=Optimisation(learning_rate=1e-3, compiled=False))
+    require_same_recipe(own(seats={**own().seats, "seller": faster}), tmp_path)
+    for other in ({"seller": OwnPolicy()}, {"seller": "rookie", "buyer": "rookie"}, {**own().seats, "buyer": OwnPolicy()}, None):
+        with pytest.raises(ConfigError, match="another seats"):
+            require_same_recipe(own(seats=other), tmp_path)
+
+
+ONE_OF_TWO = TrainingEnv(env="haggle", seats={"buyer": OwnPolicy()})
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"env": None, "seats": None, "envs": [ONE_OF_TWO, "drill"]}, "train them in one"),
+        ({"lora": 2, "server": SERVER}, "leave `server` out"),
+        ({"pairs": "pairs.jsonl", "algorithm": Prefer()}, "leave one of the two out"),
+    ],
+)
+def test_what_several_policies_cannot_do_is_refused(changed, says):
+    with pytest.raises(ConfigError, match=says):
+        own(**changed)
+
+
+def test_a_seat_that_is_neither_a_model_nor_a_policy_is_refused():
+    with pytest.raises(ConfigError, match=r"seat `buyer` is 3; name a model, or give `OwnPolicy\(\)`"):
+        own(seats={"buyer": 3})
+
+
+def test_several_processes_are_refused_for_several_policies(monkeypatch):
+    require_one_process(own())
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "here")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    require_one_process(own(seats=None))
+    with pytest.raises(ConfigError, match="torchrun started 2; start it without torchrun"):
+        require_one_process(own())

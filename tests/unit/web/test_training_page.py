@@ -13,7 +13,16 @@ import sandlot
 from pages import open_pages
 from sandlot.analysis.alarm import Alarm
 from sandlot.analysis.training_log import FILE
-from sandlot.observe.training_records import Collapse, Diversity, Learned, Measured, WentBack
+from sandlot.observe.training_records import (
+    Collapse,
+    Diversity,
+    EnvironmentScore,
+    EnvironmentStep,
+    Learned,
+    Measured,
+    SeatScore,
+    WentBack,
+)
 from sandlot.store.lock import write_lock
 from sandlot.web.site import compare_link, link
 from stored_runs import store_rows
@@ -98,6 +107,39 @@ async def test_the_curves_have_every_figure_and_its_gaps(folder):
         assert points("Staleness")[0] == [1, 1]
         assert points("Diversity within groups", 1)[0] == [1, 0.25]
         assert [each["points"][0][1] for each in charts["Time by phase"]["series"]] == [0.375, 0.1875, 0.1875, 0.25]
+
+
+def of_seats(version: int, **means: float) -> Measured:
+    line = evaluation(version, 0.5)
+    plain = {"low": 0.0, "high": 1.0, "passed": 0.0}
+    seats = {f"<script>{name}": SeatScore(mean=mean, policy=name, **plain) for name, mean in means.items()}
+    known = {"mean": 0.5, "low": 0.4, "high": 0.6, "passed": 0.0, "rollouts": 4, "failed": 0, "run": line.run}
+    return msgspec.structs.replace(line, environments={"arithmetic": EnvironmentScore(**known, seats=seats)})
+
+
+async def test_seats_are_shown_by_their_own_scores(folder):
+    rewards = {"<script>seller": 0.3, "<script>buyer": 0.1}
+    known = {"reward": 0.2, "passed": 0.0, "rollouts": 4, "failed": 0, "groups": 4, "informative": 4}
+    environments = {"arithmetic": EnvironmentStep(**known, seats=rewards)}
+    taken = [step(each, groups=4, environments=environments, policies={"seller": step(each)}) for each in (1, 2)]
+    lines = [of_seats(0, seller=0.125, buyer=0.625), *taken, of_seats(2, seller=0.75, buyer=0.375)]
+    lines.append(Collapse(version=2, why="KL", action="warn", policy="buyer"))
+    (folder / "sums" / FILE).write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+    async with open_pages(folder) as pages:
+        charts = {each["title"]: each for each in json.loads(await pages.get(link("sums", "training/charts")))["charts"]}
+        drawn = [each["points"] for each in charts["Held-out score by seat"]["series"]]
+        assert drawn == [[[0, 0.125], [2, 0.75]], [[0, 0.625], [2, 0.375]]]
+        assert charts["Training reward by seat"]["series"][1]["points"] == [[1, 0.1], [2, 0.1]]
+        assert charts["Entropy by seat"]["series"][0]["name"] == "seller"
+        text = await pages.get(link("sums", "training", step=2))
+        assert text.count("<script") == 1
+        tiles = text[: text.index("<h2>Curves")]
+        assert "best in version 2" in tiles
+        assert "best in version 0" in tiles
+        assert "<dt>best version" not in tiles, "there is no shared model"
+        assert "`buyer` is about to collapse" in tiles
+        steps = text[text.index("Rollouts of a step") :]
+        assert re.findall(r'<li><a href="[^"]*" title="([^"]*)"', steps) == ["c", "b"], "a task has a group for each seat"
 
 
 async def test_alarms_and_what_was_done_are_listed_with_their_reason_and_no_markup(folder):

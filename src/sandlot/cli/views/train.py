@@ -35,7 +35,7 @@ from sandlot.train.recipe import FILE as RECIPE
 from sandlot.train.recipe import Recipe, as_plain_data
 from sandlot.train.report.html import FILE as REPORT
 from sandlot.train.report.progress import TrainingProgress as Learning
-from sandlot.train.report.summary import FILE, EnvironmentOutcome, Heldout, Outcome
+from sandlot.train.report.summary import FILE, EnvironmentOutcome, Heldout, Outcome, SeatOutcome
 from sandlot.train.train import place_of, train
 
 _CURVE = 40
@@ -110,9 +110,8 @@ class _Lines:
                 word = "[bold yellow]warning:[/]" if event.kind == "idle" else "[bold red]alarm:[/]"
                 self._console.print(f"{word} {escape(event.sentence)}")
             case RolledBack():
-                self._console.print(
-                    f"[yellow]version {event.version} is given up: training continues from the weights of version {event.best}[/]"
-                )
+                given_up = f"version {event.version}{_of_policy(event.policy)} is given up"
+                self._console.print(f"[yellow]{given_up}: training continues from the weights of version {event.best}[/]")
             case RunSteered():
                 self._console.print(steered_line(event))
             case SinkFailed():
@@ -146,12 +145,17 @@ class _Lines:
         self._console.print(
             f"[bold green]held-out {evaluation.mean:.3f}[/]  {evaluation.low:.3f} to {evaluation.high:.3f} at 95%, "
             f"full marks {evaluation.passed:.1%}  [dim]version {evaluation.version}, {evaluation.rollouts} rollouts{failed}[/]"
-            + _by_environment({name: each.mean for name, each in evaluation.environments.items()})
+            + _side_by_side({name: each.mean for name, each in evaluation.environments.items()})
+            + _side_by_side({seat: each.mean for env in evaluation.environments.values() for seat, each in env.seats.items()})
         )
 
 
-def _by_environment(figures: Mapping[str, float]) -> str:
-    """A figure of each environment, if there are several."""
+def _of_policy(policy: str) -> str:
+    return f" of `{escape(policy)}`" if policy else ""
+
+
+def _side_by_side(figures: Mapping[str, float]) -> str:
+    """A figure of each environment, or of each seat, if there are several."""
     if len(figures) < 2:
         return ""
     return "  [dim](" + ", ".join(f"{escape(name)} {value:.3f}" for name, value in figures.items()) + ")[/]"
@@ -177,8 +181,9 @@ def _batch_figures(step: Learned) -> str:
     """Reward and full marks of the rollouts; for pairs, the share that was ranked rightly before the step."""
     if not step.rollouts and step.agreement is not None:
         return f"ranked rightly [bold]{step.agreement:4.0%}[/] of {step.groups} pairs"
-    by_environment = _by_environment({name: each.reward for name, each in step.environments.items() if each.groups})
-    return f"reward [bold]{step.reward:.3f}[/]{by_environment}  passed {step.passed:4.0%}"
+    by_environment = _side_by_side({name: each.reward for name, each in step.environments.items() if each.groups})
+    by_seat = _side_by_side({seat: reward for env in step.environments.values() for seat, reward in env.seats.items()})
+    return f"reward [bold]{step.reward:.3f}[/]{by_environment}{by_seat}  passed {step.passed:4.0%}"
 
 
 def _group_figures(step: Learned) -> list[str]:
@@ -265,6 +270,9 @@ def _lines(path: Path, outcome: Outcome) -> list[tuple[str, str]]:
         lines.append(("change", f"{moved} paired by task, {chance}; {apart}; {counts}"))
     if len(outcome.environments) > 1:
         lines += [(name, _environment_line(each)) for name, each in outcome.environments.items()]
+    for env in outcome.environments.values():
+        for name, seat in env.seats.items():
+            lines += [(name, _seat_line(path, seat))] if len(env.seats) > 1 or seat.best_version is not None else []
     for name, each in outcome.robustness.items():
         if each.after and each.change:
             lines.append(
@@ -297,6 +305,20 @@ def _environment_line(env: EnvironmentOutcome) -> str:
         change = f", [bold]{difference.mean:+.3f}[/]  [dim]{difference.low:+.3f} to {difference.high:+.3f}[/]"
     failed = f", [red]{env.failed} without a score[/]" if env.failed else ""
     return f"{before} to {after}{change}; {env.groups:,} groups, {env.rollouts:,} rollouts{failed}"
+
+
+def _seat_line(path: Path, seat: SeatOutcome) -> str:
+    """One seat that learns: its held-out scores, and where its weights are if they are its own."""
+    before, after = (f"{each.mean:.3f}" if each else "-" for each in (seat.heldout_before, seat.heldout_after))
+    change, weights = "", ""
+    if seat.paired is not None:
+        difference = seat.paired.difference
+        change = f", [bold]{difference.mean:+.3f}[/]  [dim]{difference.low:+.3f} to {difference.high:+.3f}[/]"
+    if seat.last_weights is not None:
+        weights = f"; last weights: hf:{escape(str(path / seat.last_weights))}"
+    if seat.best_weights is not None and seat.best_weights != seat.last_weights:
+        weights += f"; best, version {seat.best_version}: hf:{escape(str(path / seat.best_weights))}"
+    return f"{before} to {after}{change}{weights}"
 
 
 def _level(heldout: Heldout) -> str:

@@ -75,10 +75,15 @@ def is_leader() -> bool:
     return "TORCHELASTIC_RUN_ID" not in os.environ or os.environ["RANK"] == "0"
 
 
+def num_processes() -> int:
+    """How many processes `torchrun` started; 1 without it."""
+    return int(os.environ["WORLD_SIZE"]) if "TORCHELASTIC_RUN_ID" in os.environ else 1
+
+
 @contextmanager
 def open_ranks(device: str) -> Generator[Ranks]:
     """Join the processes that `torchrun` started; without it, a single process."""
-    if "TORCHELASTIC_RUN_ID" not in os.environ or int(os.environ["WORLD_SIZE"]) == 1:
+    if num_processes() == 1:
         yield Ranks(device=torch.device(device))
         return
     place = _place(torch.device(device), int(os.environ["LOCAL_RANK"]))

@@ -17,29 +17,35 @@ from sandlot.store.columns import Table, arrow
 from sandlot.train.rows import learner_scores
 
 
-def heldout_summary(runs: Mapping[str, Run]) -> Summary:
-    """The summary over all tasks of an evaluation's runs, given by the names of their environments."""
+def heldout_summary(runs: Mapping[str, Run], seat: str | None = None) -> Summary:
+    """The summary over all tasks of an evaluation's runs, given by the names of their environments; or only of one seat."""
     if not _have_seats(runs):
         return pooled_summary(runs)
-    return summarise(chain.from_iterable(_tables(name, run) for name, run in runs.items()))
+    return summarise(chain.from_iterable(_tables(name, run, seat) for name, run in runs.items()))
 
 
-def heldout_comparison(before: Mapping[str, Run], after: Mapping[str, Run], *, despite_setting: bool = False) -> RunComparison:
-    """Compare two evaluations task by task over all environments; `ConfigError` if the setting of one differs."""
+def heldout_comparison(
+    before: Mapping[str, Run], after: Mapping[str, Run], seat: str | None = None, *, despite_setting: bool = False
+) -> RunComparison:
+    """Compare two evaluations task by task over all environments, or one seat; `ConfigError` if the setting of one differs."""
     whole = pooled_comparison(before, after, despite_setting=despite_setting)
     if not _have_seats(before):
         return whole
-    return compare(*(chain.from_iterable(_rows(name, run) for name, run in each.items()) for each in (before, after)))
+    return compare(*(chain.from_iterable(_rows(name, run, seat) for name, run in each.items()) for each in (before, after)))
+
+
+def learning_seats(run: Run) -> list[str]:
+    """The seats of an evaluation whose players learn; none where a single agent acts."""
+    return [seat for seat in run.manifest.seats if seat not in run.manifest.config.seat_models]
 
 
 def _have_seats(runs: Mapping[str, Run]) -> bool:
     return any(run.manifest.seats for run in runs.values())
 
 
-def _tables(name: str, run: Run) -> Iterator[Table]:
+def _tables(name: str, run: Run, seat: str | None) -> Iterator[Table]:
     """The run's tables with the learners' scores, and the environment's name in front of every task id, which may be in two."""
-    manifest = run.manifest
-    learners = [seat for seat in manifest.seats if seat not in manifest.config.seat_models]
+    learners = learning_seats(run) if seat is None else [seat]
     found = {trace.key: _result(trace, learners) for trace in run} if learners else {}
     for table in run.reader.tables():
         tasks, rollouts = (table.column(column).to_pylist() for column in ("task", "rollout"))
@@ -61,6 +67,6 @@ def _result(trace: Trace, learners: list[str]) -> tuple[float | None, bool | Non
     return sum(score.value for score in scores) / len(scores), all(score.passed for score in scores)
 
 
-def _rows(name: str, run: Run) -> Iterator[ComparedRow]:
-    for table in _tables(name, run):
+def _rows(name: str, run: Run, seat: str | None) -> Iterator[ComparedRow]:
+    for table in _tables(name, run, seat):
         yield from map(ComparedRow, *(table.column(each).to_pylist() for each in ComparedRow.__struct_fields__))

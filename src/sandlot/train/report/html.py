@@ -16,9 +16,10 @@ from sandlot.observe.training_records import Learned
 from sandlot.run.results import Run
 from sandlot.train.recipe import Recipe
 from sandlot.train.report.by_environment import environments_section
+from sandlot.train.report.by_seat import seats_section
 from sandlot.train.report.heldout import heldout_summary
 from sandlot.train.report.progress import TrainingProgress
-from sandlot.train.report.summary import Heldout, Level, Outcome, Paired, evaluation_runs, outcome_of, write_outcome
+from sandlot.train.report.summary import Heldout, Level, Outcome, Paired, SeatOutcome, evaluation_runs, outcome_of, write_outcome
 
 FILE = "report.html"
 _EXAMPLES = 3
@@ -41,6 +42,7 @@ def write_report(progress: TrainingProgress, recipe: Recipe) -> Outcome:
         f'<section class="pictures">{"".join(_pictures(progress, outcome))}</section>',
         _robustness(outcome),
         environments_section(progress, outcome),
+        seats_section(progress, outcome),
         *map(_skills, by_environment),
         *(_examples(each, progress.path) for each in by_environment),
         _settings(progress.path),
@@ -81,6 +83,9 @@ def what_happened(outcome: Outcome) -> str:
     before, after = outcome.heldout_before, outcome.heldout_after
     if before is None or after is None:
         return f"{outcome.name}: not evaluated yet"
+    seats = [(name, seat) for env in outcome.environments.values() for name, seat in env.seats.items()]
+    if len(seats) > 1 and outcome.paired is not None:
+        return f"{outcome.name}: held-out score " + ", ".join(f"{name} {_seat_change(seat)}" for name, seat in seats)
     if before.passed.mean or after.passed.mean:
         what, first, last = "full marks", *(f"{100 * each.passed.mean:.0f} %" for each in (before, after))
     else:
@@ -89,6 +94,11 @@ def what_happened(outcome: Outcome) -> str:
         return f"{outcome.name}: held-out {what} {first} before the first step"
     unclear = "" if _colour(outcome.paired) else ", no clear change"
     return f"{outcome.name}: held-out {what} {first} to {last}{unclear}"
+
+
+def _seat_change(seat: SeatOutcome) -> str:
+    before, after = (f"{each.mean:.2f}" if each else "-" for each in (seat.heldout_before, seat.heldout_after))
+    return f"{before} to {after}" + ("" if _colour(seat.paired) else " (no clear change)")
 
 
 def _colour(paired: Paired | None) -> str:

@@ -2,24 +2,27 @@
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
 import msgspec
 
 from sandlot.analysis.alarm import Alarm, alarm
 from sandlot.analysis.training_log import FILE, Line, count_idle, idle_reason, read_lines
 from sandlot.core.disk import write_file
+from sandlot.core.groups import group_by_key
 from sandlot.core.stats.intervals import Interval, Sums, spread_of
 from sandlot.core.trace import Scored, Trace
-from sandlot.observe.training_records import Collapse, EnvironmentScore, EnvironmentStep, Learned, Measured, WentBack
+from sandlot.observe.training_records import Collapse, EnvironmentScore, EnvironmentStep, Learned, Measured, SeatScore, WentBack
 from sandlot.run.results import Run
 from sandlot.train.algorithms.algorithms import Imitate, teaches
 from sandlot.train.guard import find_collapse
+from sandlot.train.own_policy import SHARED
 from sandlot.train.recipe import Recipe
 from sandlot.train.report.diversity import diversity_of
-from sandlot.train.report.heldout import heldout_summary
+from sandlot.train.report.heldout import heldout_summary, learning_seats
 from sandlot.train.reward_model import RewardModel
 from sandlot.train.rows import Group, score_of
 from sandlot.train.tally import Update
@@ -82,14 +85,18 @@ class TrainingProgress:
             self.add(found)
         return found
 
-    def check_collapse(self, window: int) -> str | None:
-        """Why the training looks about to collapse, if it does; see `guard.py`."""
-        return find_collapse(self.steps, window, [line.version for line in (*self.collapses, *self.rollbacks)])
+    def check_collapse(self, window: int, policy: str = SHARED) -> str | None:
+        """Why a policy looks about to collapse, if it does; see `guard.py`."""
+        judged = [line.version for line in (*self.collapses, *self.rollbacks) if line.policy == policy]
+        return find_collapse([step.policies.get(policy, step) for step in self.steps], window, judged)
 
-    @property
-    def rate(self) -> float:
-        """What the guard has set the learning rate to, as a share of the recipe's."""
-        return self.collapses[-1].rate if self.collapses else 1.0
+    def rate_of(self, policy: str = SHARED) -> float:
+        """What the guard has set the learning rate of a policy to, as a share of its recipe's."""
+        return next((line.rate for line in reversed(self.collapses) if line.policy == policy), 1.0)
+
+    def went_back(self, policy: str, version: int) -> bool:
+        """True if a version of a policy was given up."""
+        return any((line.policy, line.version) == (policy, version) for line in self.rollbacks)
 
     @property
     def idle(self) -> int:
@@ -102,8 +109,13 @@ class TrainingProgress:
 
     @property
     def best(self) -> Measured | None:
-        """The evaluation with the best score; the earliest of equals."""
-        return max(self.evaluations, key=lambda line: (line.mean, -line.version), default=None)
+        """The evaluation with the best score of the model, the earliest of equals; None if every seat has a policy of its own."""
+        return self.best_of(SHARED)
+
+    def best_of(self, policy: str) -> Measured | None:
+        """The evaluation with the best score of one policy; the earliest of equals."""
+        known = [line for line in self.evaluations if line.has_score_of(policy)]
+        return max(known, key=lambda line: (line.score_of(policy), -line.version), default=None)
 
 
 Batch = Sequence[tuple[Group, list[Trace]]]
@@ -194,6 +206,12 @@ def _figures(batch: Batch, recipe: Recipe) -> _StepFigures:
     )
 
 
+def _seat_rewards(batch: Batch) -> dict[str, float]:
+    """The mean reward of each seat that learns."""
+    rewards = group_by_key((group.seat, float(reward)) for group, _ in batch if group.seat for reward in group.rewards)
+    return {seat: fmean(each) for seat, each in rewards.items()}
+
+
 def _environment_step(name: str, batch: Batch, recipe: Recipe, weight: float) -> EnvironmentStep:
     own = [(group, members) for group, members in batch if group.environment == name]
     figures, counts = _figures(own, recipe), _counts(own)
@@ -205,6 +223,7 @@ def _environment_step(name: str, batch: Batch, recipe: Recipe, weight: float) ->
         groups=len(own),
         informative=sum(teaches(recipe.algorithm, group) for group, _ in own),
         weight=weight,
+        seats=_seat_rewards(own),
     )
 
 
@@ -249,10 +268,11 @@ def _mean(tasks: Sequence[str], values: Sequence[float]) -> tuple[float, float]:
     return (spread.mean, spread.error or 0.0) if spread else (0.0, 0.0)
 
 
-def summarise_evaluation(version: int, runs: Mapping[str, Run], below: Path) -> Measured:
+def summarise_evaluation(version: int, runs: Mapping[str, Run], below: Path, own: Collection[str] = ()) -> Measured:
     """The figures of one evaluation, over the held-out tasks of all environments and by environment.
 
-    Where several agents act, the scores are those of the seats that learn: the best version is chosen by them.
+    Where several agents act, the scores are those of the seats that learn: the best version is chosen by them. `own` are the
+    seats whose policies have weights of their own.
     """
     first = next(iter(runs.values()))
     summary = heldout_summary(runs)
@@ -268,11 +288,11 @@ def summarise_evaluation(version: int, runs: Mapping[str, Run], below: Path) -> 
         rollouts=summary.rollouts,
         failed=sum(summary.failed.values()),
         run=str(first.path.relative_to(below)),
-        environments={name: _environment_score(name, run, below) for name, run in runs.items()},
+        environments={name: _environment_score(name, run, below, own) for name, run in runs.items()},
     )
 
 
-def _environment_score(name: str, run: Run, below: Path) -> EnvironmentScore:
+def _environment_score(name: str, run: Run, below: Path, own: Collection[str]) -> EnvironmentScore:
     summary = heldout_summary({name: run})
     mean, low, high = _known(summary.score)
     return EnvironmentScore(
@@ -283,7 +303,14 @@ def _environment_score(name: str, run: Run, below: Path) -> EnvironmentScore:
         rollouts=summary.rollouts,
         failed=sum(summary.failed.values()),
         run=str(run.path.relative_to(below)),
+        seats={seat: _seat_score(name, run, seat, seat if seat in own else SHARED) for seat in learning_seats(run)},
     )
+
+
+def _seat_score(name: str, run: Run, seat: str, policy: str) -> SeatScore:
+    summary = heldout_summary({name: run}, seat)
+    mean, low, high = _known(summary.score)
+    return SeatScore(mean=mean, low=low, high=high, passed=_known(summary.pass_rate)[0], policy=policy)
 
 
 def _known(interval: Interval) -> tuple[float, float, float]:

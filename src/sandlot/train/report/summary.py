@@ -12,8 +12,9 @@ from sandlot.run.compare import RunComparison
 from sandlot.run.results import Run
 from sandlot.run.summary import Summary
 from sandlot.train.checkpoint import ADAPTER, MODEL
+from sandlot.train.own_policy import policy_folder
 from sandlot.train.recipe import Recipe
-from sandlot.train.report.heldout import heldout_comparison, heldout_summary
+from sandlot.train.report.heldout import heldout_comparison, heldout_summary, learning_seats
 from sandlot.train.report.progress import TrainingProgress
 
 FILE = "summary.json"
@@ -70,6 +71,30 @@ class Robustness(msgspec.Struct, frozen=True, kw_only=True):
     p_value: float | None
 
 
+class SeatOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What a training came to for one of the seats that learn, by the seat's own score."""
+
+    model: str
+    """The model that it began with."""
+    own: bool
+    """True if it has a policy with weights of its own."""
+    heldout_before: Heldout | None
+    heldout_after: Heldout | None
+    paired: Paired | None
+    reward: float | None
+    """Its mean training reward in the last step."""
+    best_version: int | None = None
+    """The version in which it scored best, if it has weights of its own."""
+    best_weights: str | None = None
+    """Its model folder in that version, relative to the run directory."""
+    best_adapter: str | None = None
+    """The folder of its best adapter in PEFT's format; None without adapters."""
+    last_weights: str | None = None
+    """Its model folder after the last step; None with adapters, of which only the best version is merged."""
+    last_adapter: str | None = None
+    """The folder of its last adapter; None without adapters."""
+
+
 class EnvironmentOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What a training came to in one of its environments."""
 
@@ -88,6 +113,8 @@ class EnvironmentOutcome(msgspec.Struct, frozen=True, kw_only=True):
     heldout_before: Heldout | None
     heldout_after: Heldout | None
     paired: Paired | None
+    seats: dict[str, SeatOutcome] = {}
+    """Where several agents act: the same for each seat that learns."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,11 +177,11 @@ def outcome_of(progress: TrainingProgress, recipe: Recipe, sandbox: str) -> Outc
     best = progress.best
     steps = progress.steps[-1].version if progress.steps else 0
     done = steps >= recipe.steps and not progress.stopped
-    kept = Path("checkpoints") / f"{best.version:06d}" if best else None
+    kept = _checkpoint(best.version) if best else None
     return Outcome(
         name=recipe.name,
         environment=", ".join(run.environments),
-        model=recipe.model,
+        model=_models(recipe, run),
         algorithm=type(recipe.algorithm).__name__,
         seed=recipe.seed,
         verdict="stopped" if progress.tripped else "complete" if done else "incomplete",
@@ -168,7 +195,7 @@ def outcome_of(progress: TrainingProgress, recipe: Recipe, sandbox: str) -> Outc
         failed=sum(step.failed for step in progress.steps) + sum(line.failed for line in progress.evaluations),
         heldout_before=before,
         heldout_after=after,
-        paired=_paired(heldout_comparison(*runs)) if compared else None,
+        paired=_paired(heldout_comparison(runs[0], runs[1])) if compared else None,
         best_version=best.version if best else None,
         best_weights=_below(path, kept, MODEL),
         best_adapter=_below(path, kept, ADAPTER),
@@ -180,7 +207,7 @@ def outcome_of(progress: TrainingProgress, recipe: Recipe, sandbox: str) -> Outc
         robustness=dict(_robustness(recipe, *runs)) if runs else {},
         diversity_before=progress.steps[0].diversity if progress.steps else None,
         diversity_after=progress.steps[-1].diversity if progress.steps else None,
-        environments={name: _environment(name, each, progress) for name, each in run.environments.items()},
+        environments={name: _environment(name, each, progress, recipe) for name, each in run.environments.items()},
     )
 
 
@@ -192,7 +219,45 @@ def evaluation_runs(path: Path, line: Measured) -> dict[str, Run]:
     return {name: Run(path / each.run) for name, each in line.environments.items()}
 
 
-def _environment(name: str, run: Run, progress: TrainingProgress) -> EnvironmentOutcome:
+def _models(recipe: Recipe, run: Run) -> str:
+    """The model that learns, or those that do."""
+    own = recipe.own_policies
+    shared = not own or any(seat not in own for seat in learning_seats(run))
+    return ", ".join([*([recipe.model] if shared else []), *(f"{recipe.for_policy(seat).model} as {seat}" for seat in own)])
+
+
+def _seat(seat: str, name: str, progress: TrainingProgress, recipe: Recipe) -> SeatOutcome:
+    """What came of one seat in an environment."""
+    lines, path = progress.evaluations, progress.path
+    ends = [(line, {name: evaluation_runs(path, line)[name]}) for line in (lines[0], lines[-1])] if lines else []
+    before, after = (_heldout(line, heldout_summary(runs, seat)) for line, runs in ends) if lines else (None, None)
+    rewards = [env.seats[seat] for step in progress.steps if (env := step.environments.get(name)) and seat in env.seats]
+    own = seat in recipe.own_policies
+    best = progress.best_of(seat) if own else None
+    kept, last = (
+        policy_folder(_checkpoint(version), seat) if own and version is not None else None
+        for version in (best.version if best else None, progress.steps[-1].version if progress.steps else None)
+    )
+    return SeatOutcome(
+        model=recipe.for_policy(seat).model,
+        own=own,
+        heldout_before=before,
+        heldout_after=after,
+        paired=_paired(heldout_comparison(ends[0][1], ends[1][1], seat)) if len(lines) > 1 else None,
+        reward=rewards[-1] if rewards else None,
+        best_version=best.version if best else None,
+        best_weights=_below(path, kept, MODEL),
+        best_adapter=_below(path, kept, ADAPTER),
+        last_weights=_below(path, last, MODEL),
+        last_adapter=_below(path, last, ADAPTER),
+    )
+
+
+def _checkpoint(version: int) -> Path:
+    return Path("checkpoints") / f"{version:06d}"
+
+
+def _environment(name: str, run: Run, progress: TrainingProgress, recipe: Recipe) -> EnvironmentOutcome:
     lines = progress.evaluations
     steps = [step.environments[name] for step in progress.steps if name in step.environments]
     learned = [step for step in steps if step.groups]
@@ -213,6 +278,7 @@ def _environment(name: str, run: Run, progress: TrainingProgress) -> Environment
         heldout_before=before,
         heldout_after=after,
         paired=_paired(heldout_comparison({name: runs[0]}, {name: runs[1]})) if len(lines) > 1 else None,
+        seats={seat: _seat(seat, name, progress, recipe) for seat in learning_seats(run)},
     )
 
 

@@ -75,7 +75,8 @@ def training_page(asked: Asked) -> dict[str, Any]:
         "teaching": last.informative / max(1, last.groups) if last else None,
         "first_score": evaluations[0] if evaluations else None,
         "last_score": evaluations[-1] if evaluations else None,
-        "best": max(evaluations, key=lambda line: (line.mean, -line.version), default=None),
+        "best": _best(evaluations, ""),
+        "seats": _seats(evaluations),
         "rollouts": sum(step.rollouts for step in steps),
         "failed": sum(step.failed for step in steps),
         "seconds": sum(step.seconds for step in steps),
@@ -88,12 +89,38 @@ def training_page(asked: Asked) -> dict[str, Any]:
     }
 
 
+def _best(evaluations: Sequence[Measured], policy: str) -> Measured | None:
+    """The evaluation with the best score of a policy; the earliest of equals."""
+    known = [line for line in evaluations if line.has_score_of(policy)]
+    return max(known, key=lambda line: (line.score_of(policy), -line.version), default=None)
+
+
+def _seats(evaluations: Sequence[Measured]) -> list[dict[str, Any]]:
+    """Where several agents of one environment learn: each one's own scores, and its best version if it has weights of its own."""
+    known = [next(iter(line.environments.values())).seats if len(line.environments) == 1 else {} for line in evaluations]
+    return [
+        {
+            "name": seat,
+            "scores": [each[seat].mean if seat in each else None for each in known],
+            "first": known[0][seat].mean if seat in known[0] else None,
+            "last": last.mean,
+            "low": last.low,
+            "high": last.high,
+            "best": best.version if last.policy and (best := _best(evaluations, last.policy)) else None,
+        }
+        for seat, last in (known[-1].items() if known else ())
+    ]
+
+
 def _rollouts_of(training: StoredTraining, version: int) -> Cells:
     """The groups that one step learned from; with several environments, those of the first, which has this directory."""
     name = training.run.manifest.environment
 
     def count(step: Learned) -> int:
-        return step.environments[name].groups if name in step.environments else step.groups
+        own = step.environments.get(name)
+        if own is None:
+            return step.groups
+        return own.groups // max(1, len(own.seats))  # every seat that learns has a group of its own
 
     before = sum(count(step) for step in training.steps if step.version < version)
     step = next((step for step in training.steps if step.version == version), None)
@@ -186,6 +213,8 @@ def _charts(training: StoredTraining) -> Iterator[Chart]:
     yield _reward(steps)
     if len(training.run.environments) > 1:
         yield from _by_environment(training)
+    for name in training.run.environments:
+        yield from _by_seat(name, training)
     yield Chart(
         title="Groups that teach",
         note="Share of the groups of a step whose rewards differ, and of rollouts that failed.",
@@ -251,6 +280,47 @@ def _by_environment(training: StoredTraining) -> Iterator[Chart]:
             _over(steps, name, lambda step, name=name: step.environments[name].groups / max(1, step.groups)) for name in names
         ],
     )
+
+
+def _by_seat(name: str, training: StoredTraining) -> Iterator[Chart]:
+    """The curves of each seat that learns, in an environment where several agents act."""
+    measured = [(line.version, line.environments[name].seats) for line in training.evaluations if name in line.environments]
+    seats = list(dict.fromkeys(seat for _, each in measured for seat in each))
+    if not seats:
+        return
+    where = f": {name}" if len(training.run.environments) > 1 else ""
+    yield Chart(
+        title=f"Held-out score by seat{where}",
+        note="Each seat's own score, on tasks that are never trained on, with the 95 % interval over tasks.",
+        x="version",
+        range=_unit([score.mean for _, each in measured for score in each.values()]),
+        series=[
+            line_of(
+                seat,
+                [(version, each[seat].mean) for version, each in measured],
+                [(each[seat].low, each[seat].high) for _, each in measured],
+            )
+            for seat in seats
+        ],
+    )
+    steps = [step for step in training.steps if name in step.environments]
+    yield Chart(
+        title=f"Training reward by seat{where}",
+        note="Means over the rollouts of a step.",
+        x="step",
+        series=[_over(steps, seat, lambda step, seat=seat: step.environments[name].seats.get(seat)) for seat in seats],
+    )
+    own = [policy for policy in (steps[-1].policies if steps else ()) if policy]
+    if own:
+        yield Chart(
+            title="Entropy by seat",
+            note="Of each policy with weights of its own, in nats per token.",
+            x="step",
+            series=[
+                _over(steps, seat, lambda step, seat=seat: step.policies[seat].entropy if seat in step.policies else None)
+                for seat in own
+            ],
+        )
 
 
 def _reward(steps: Sequence[Learned]) -> Chart:

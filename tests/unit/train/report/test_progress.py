@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandlot.analysis.training_log import FILE, read_lines
-from sandlot.observe.training_records import Learned, Measured, WentBack
+from sandlot.observe.training_records import Collapse, EnvironmentScore, Learned, Measured, SeatScore, WentBack
 from sandlot.train.report.progress import TrainingProgress
 
 
@@ -78,3 +78,55 @@ def test_a_figure_that_is_not_a_number_costs_no_line(tmp_path):
     assert math.isnan(again.evaluations[0].mean)
     assert again.evaluations[0].failed == 2
     assert again.rollbacks == [WentBack(version=1, best=0)]
+
+
+def of_seats(version: int, **means: float) -> Measured:
+    """An evaluation in which every seat but `shared...` has a policy of its own."""
+    seats = {
+        name: SeatScore(mean=mean, low=0.0, high=1.0, passed=0.0, policy="" if name.startswith("shared") else name)
+        for name, mean in means.items()
+    }
+    plain = {"mean": 0.5, "low": 0.4, "high": 0.6, "passed": 0.0, "rollouts": 4, "failed": 0, "run": "evaluations"}
+    return msgspec.structs.replace(measured(version), environments={"haggle": EnvironmentScore(**plain, seats=seats)})
+
+
+def test_every_policy_has_its_own_best_version(tmp_path):
+    lines = [of_seats(0, buyer=0.2, shared_a=0.6, shared_b=0.2), of_seats(1, buyer=0.7, shared_a=0.1, shared_b=0.3)]
+    progress = TrainingProgress(tmp_path)
+    for line in lines:
+        progress.add(line)
+    again = TrainingProgress.read(tmp_path)
+    assert again.evaluations == lines
+    assert (again.best_of("buyer"), again.best_of(""), again.best) == (lines[1], lines[0], lines[0])
+    assert lines[0].score_of("") == pytest.approx(0.4)
+    assert again.best_of("seller") is None
+
+
+def test_without_a_shared_model_there_is_no_best_version_of_it(tmp_path):
+    assert TrainingProgress(tmp_path, [of_seats(0, buyer=0.2, seller=0.1)]).best is None
+    assert TrainingProgress(tmp_path, [of_seats(0, shared_a=0.2, shared_b=0.1)]).best is not None
+
+
+def test_the_guard_judges_every_policy_by_itself(tmp_path):
+    calm = [step(version) for version in range(1, 30)]
+    wild = [step(version, kl=50.0 if version > 26 else 0.1, norm=100.0 if version > 26 else 1.0) for version in range(1, 30)]
+    both = [msgspec.structs.replace(one, policies={"buyer": one, "seller": other}) for one, other in zip(calm, wild, strict=True)]
+    progress = TrainingProgress(tmp_path, both)
+    assert progress.check_collapse(20, "buyer") is None
+    assert "KL 50" in (progress.check_collapse(20, "seller") or "")
+    progress.add(Collapse(version=29, why="KL", action="shrink", rate=0.5, policy="seller"))
+    assert progress.check_collapse(20, "seller") is None, "it was judged in this step"
+    assert (progress.rate_of("buyer"), progress.rate_of("seller")) == (1.0, 0.5)
+    assert "`seller` is about to collapse" in progress.collapses[-1].sentence
+    progress.add(WentBack(version=29, best=3, policy="buyer"))
+    assert (progress.went_back("buyer", 29), progress.went_back("seller", 29)) == (True, False)
+
+
+def test_what_is_no_number_is_read_back_also_where_it_is_of_one_policy(tmp_path):
+    progress = TrainingProgress(tmp_path)
+    progress.add(msgspec.structs.replace(step(1), policies={"buyer": step(1, loss=math.nan, kl=None)}))
+    progress.add(of_seats(1, buyer=math.nan))
+    again = TrainingProgress.read(tmp_path)
+    assert math.isnan(again.steps[0].policies["buyer"].loss)
+    assert again.steps[0].policies["buyer"].kl is None
+    assert math.isnan(again.evaluations[0].score_of("buyer"))
