@@ -26,10 +26,13 @@ from sandlot.model.policy.demonstrated import DemonstratedPolicies, TurnRenderer
 from sandlot.model.policy.tokens import token_policies
 from sandlot.model.render.open import open_renderer
 from sandlot.model.render.renderer import TokenRenderer
+from sandlot.model.wire.server_load import load_of
 from sandlot.observe.events import Sink
 from sandlot.observe.training_records import Measured
+from sandlot.run.admission_watch import AdmissionWatch, watch_admission
 from sandlot.run.collector import Collection, Collector
 from sandlot.run.results import Run
+from sandlot.run.slots import Room
 from sandlot.run.trained import training_record
 from sandlot.train.checkpoint import Checkpoints, TrainingState
 from sandlot.train.choices import TaskChoice
@@ -57,6 +60,8 @@ class Training:
     standing: TrainingState
     pairs: RenderedPairs | None
     """The pairs of the recipe's file, which is trained on instead of rollouts."""
+    watch: AdmissionWatch | None = None
+    """Finds out how many rollouts may be in flight; None if the recipe does not ask for that."""
     updating: bool = False
     """True while weights are changed: they then belong to no version, and are not written to disk."""
 
@@ -147,7 +152,8 @@ async def open_training(recipe: Recipe, path: Path, collection: Collection, sink
     async with (
         _open_learner(recipe, folder) as (trainer, sampled),
         open_publisher(recipe, sampled, path, folder, time_s) as publisher,
-        open_environments(prepared, collection, sink) as environments,
+        watch_admission(Room(recipe.at_once, adapt=recipe.adapt)) as watch,
+        open_environments(prepared, collection, sink, watch, load_of(publisher.model)) as environments,
     ):
         write_recipe(recipe, path)
         if pairs is not None:
@@ -164,6 +170,7 @@ async def open_training(recipe: Recipe, path: Path, collection: Collection, sink
             checkpoints=checkpoints,
             standing=standing,
             pairs=pairs,
+            watch=watch,
         )
         await training.publish(standing.version)
         if recipe.server is not None:
