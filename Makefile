@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: install demo gallery test test-system test-browser test-aarch64 test-vllm test-trl test-trackers test-gym test-clients test-interop test-ray test-chaos check format docs lock wheels bench clean
+.PHONY: install demo gallery test test-system test-browser test-aarch64 test-vllm test-trl test-trackers test-gym test-clients test-interop test-ray test-chaos test-chaos-ray check format docs lock wheels bench clean
 
 install: $(VENV)/installed
 
@@ -87,10 +87,15 @@ test-interop: install
 test-ray: install
 	@sh tests/foreign/ray.sh $(BIN)
 
-# Worker processes of runs killed at random for ten minutes each (CHAOS_S), and the books must balance. `make test-system` has a short one.
+# What runs and trainings need is killed at random: workers, sandboxes, joined workers, model servers, the command itself, ten minutes
+# for each kind (CHAOS_S), an hour in all; the books must balance. One kind only: KIND=joined. `make test-system` has a short one.
 CHAOS_S ?= 600
 test-chaos: install
-	@CHAOS_S=$(CHAOS_S) $(BIN)/pytest -m system -s --timeout 2400 tests/system/test_chaos.py
+	@CHAOS_S=$(CHAOS_S) $(BIN)/pytest -m system -s --timeout 3600 tests/system/test_chaos.py $(if $(KIND),-k $(KIND))
+
+# The same with Ray nodes that die and join, in the venv of `make test-ray`.
+test-chaos-ray: install
+	@CHAOS_S=$(CHAOS_S) sh tests/foreign/ray.sh $(BIN) -s -o timeout=3600 tests/foreign/ray_chaos.py
 
 # What a commit must pass besides the tests.
 check: install

@@ -14,11 +14,16 @@ import pytest
 from command_line import NOTES, environ
 from fake_endpoint import Answer, FakeEndpoint, Request, calls, says
 from sandlot import Run
+from sandlot.core.ports.model import Sampling
 from sandlot.observe.event_log import EventReader
 from sandlot.observe.events import AdmissionChanged, ModelRetried, RunEvent
 from sandlot.run.config import RunConfig, Selection
 from sandlot.run.run import run_config
+from sandlot.train.algorithms.algorithms import Imitate
+from sandlot.train.recipe import Evaluation, Recipe
+from sandlot.train.train import train_async
 from sandlot.wiring.config import ModelConfig
+from tiny_models import write_tiny
 
 MOST = 16
 
@@ -157,6 +162,7 @@ from sandlot.run.config import RunConfig
 from sandlot.run.prepare import prepare_run
 from sandlot.run.slots import Room, Slots
 from sandlot.wiring.config import ModelConfig
+from tiny_models import write_tiny
 
 
 def read_memory():
@@ -215,3 +221,37 @@ async def test_sandboxes_that_would_not_all_fit_in_memory_start_as_there_is_room
     changes = [event for event in EventReader(run.path) if isinstance(event, AdmissionChanged)]
     assert "memory" in {event.reason for event in changes}
     assert max(event.in_flight for event in changes) * FILLED_MIB < LIMIT_MIB
+
+
+@pytest.mark.timeout(120)
+async def test_a_training_lets_in_what_its_teacher_can_take(tmp_path):
+    """Rollouts of a training, its evaluations included, are in one room that adapts."""
+    events: list[RunEvent] = []
+    evaluation = Evaluation(every=2, tasks=2, group=2)
+    folder = write_tiny(tmp_path / "tiny")
+    async with FakeEndpoint(then=note_writer, latency_s=0.1, refuse_above=MOST) as endpoint:
+        recipe = Recipe(
+            name="notes",
+            env=NOTES,
+            model=f"hf:{folder}",
+            teacher=f"openai:m@{endpoint.url}",
+            algorithm=Imitate(),
+            steps=2,
+            tasks=6,
+            group=60,
+            resample=1,
+            sampling=Sampling(max_tokens=8),
+            evaluation=evaluation,
+            at_once=256,
+            adapt=True,
+            threads=1,
+        )
+        progress = await train_async(recipe, tmp_path / "run", events.append)
+    assert [step.version for step in progress.steps] == [1, 2]
+    run = Run(tmp_path / "run")
+    assert len(run) == len({trace.key for trace in run}) == 2 * 6 * 60
+    limits = limits_of(events)
+    assert max(limits) <= 4 * MOST, "it was not let to the ceiling"
+    record = run.sittings[-1].admission
+    assert record is not None
+    assert (record.lowest, record.highest) == (min(limits), max(limits))

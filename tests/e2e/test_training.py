@@ -27,6 +27,7 @@ from sandlot.model.nn.layout import weights_of
 from sandlot.model.nn.lora import load_adapter
 from sandlot.observe.event_log import EventReader
 from sandlot.observe.events import (
+    AdmissionChanged,
     AlarmRaised,
     EvaluationBegan,
     RolloutEnded,
@@ -79,6 +80,15 @@ def whole(folder, tmp_path_factory) -> TrainingProgress:
 def test_the_same_seed_gives_the_same_losses_and_another_seed_others(folder, whole, tmp_path):
     assert numbers(train(letters.recipe(folder), run=tmp_path / "elsewhere")) == numbers(whole)
     assert numbers(train(letters.recipe(folder, seed=1), run=tmp_path / "other")) != numbers(whole)
+
+
+def test_a_training_that_adapts_learns_the_same_and_says_how_many_were_in_flight(folder, whole, tmp_path):
+    events: list[RunEvent] = []
+    adapted = train(letters.recipe(folder, adapt=True), run=tmp_path / "run", sink=events.append)
+    assert numbers(adapted) == numbers(whole)
+    assert adapted.admission is not None
+    assert adapted.admission.highest <= 8
+    assert any(isinstance(event, AdmissionChanged) for event in events)
 
 
 @pytest.mark.system

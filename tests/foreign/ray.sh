@@ -18,6 +18,6 @@ THEIRS=$("$VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_paths()["p
 echo "import site; site.addsitedir('$OURS')" >"$THEIRS/zzz-ours.pth"
 export RAY_USAGE_STATS_ENABLED=0
 unset RAY_ADDRESS
-[ $# -gt 0 ] || set -- tests/contract/test_executor_contract.py tests/unit/run/executors tests/foreign/ray_cluster.py
+[ $# -gt 0 ] || set -- tests/contract/test_executor_contract.py tests/unit/run/executors tests/foreign/ray_cluster.py tests/foreign/ray_chaos.py
 # Its warnings are its own: ours are errors in our own tests.
 exec "$VENV/bin/python" -m pytest -p no:cacheprovider -o filterwarnings=default -o timeout=600 --disable-warnings "$@"

@@ -1,132 +1,188 @@
-"""Worker processes killed at random moments: no rollout is lost, none is stored twice, and none gets a score from it.
+"""What a run needs dies at random moments: no rollout is lost, none is stored twice, and none gets a score from it.
 
-A run with sandboxes goes on while someone kills its workers, and at times the run itself, which is then repeated. In the end
-the books must balance. `CHAOS_S` says how long the killing goes on (`make test-chaos`: ten minutes).
+Runs go on while someone kills their workers, their sandboxes, the servers of their model, and at times the run itself, which is
+then repeated. In the end the books must balance (`tests/chaos.py`). `CHAOS_S` says how long each kind of chaos goes on: one run
+after another until the time is up (`make test-chaos`: ten minutes each).
 """
 
-import os
-import signal
+import json
 import subprocess
 import sys
-import time
-from contextlib import suppress
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from command_line import ENVIRONMENTS, NOTES, environ
+from chaos import CHAOS_S, Command, JoinedWorkers, Mortal, OwnWorkers, Replicas, Sandboxes, books_balance, harass, nothing_is_left
+from command_line import NOTES, environ
+from executors import CHORES, free_port
 from sandlot import Run
-from sandlot.core.trace import Failed, Scored
-from sandlot.run.collector import LOST, MOST_LOST
+from sandlot.core.trace import Scored
+from sandlot.core.types import Role, Side
+from sandlot.env.module import load_module
+from sandlot.train.choices import FILE as CHOICES
+from sandlot.train.report.progress import TrainingProgress
+from tiny_models import write_tiny
 
-CHAOS_S = float(os.environ.get("CHAOS_S", "45"))
-pytestmark = [pytest.mark.system, pytest.mark.timeout(CHAOS_S + 600)]
-
-
-def workers_of(pid: int) -> list[int]:
-    """The worker processes of a run."""
-    found = []
-    for file in Path(f"/proc/{pid}/task").glob("*/children"):
-        with suppress(OSError):
-            found += map(int, file.read_text().split())
-    return [each for each in found if "executors.worker" in commanded(each)]
-
-
-def commanded(pid: int) -> str:
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_text()
-    return ""
+pytestmark = [pytest.mark.system, pytest.mark.timeout(3 * CHAOS_S + 900)]
+WORLDS = Path(__file__).parent.parent / "worlds"
+TALK = WORLDS / "talk.py"
+LONG_CHORES = [word for number in range(4) for word in ("--task", f"long-{number}")]
+MODEL = "scripted:mixed:0.7"
+START_S = 15
+"""A further run is worth its start only if more time is left."""
+Start = Callable[..., Command]
+"""Starts the run, with more words."""
 
 
-def below(marker: str) -> list[int]:
-    """Every process that was started for this run, its workers and their sandboxes included."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if marker.encode() in (path / "environ").read_bytes():
-                found.append(int(path.name))
-    return found
+def kill_workers(start: Start, folder: Path) -> tuple[Command, list[Mortal]]:
+    command = start("--model", MODEL, "--on", "processes:3")
+    return command, [OwnWorkers(command)]
 
 
-def kill(pid: int) -> bool:
-    with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
-        return True
-    return False
+def kill_sandboxes(start: Start, folder: Path) -> tuple[Command, list[Mortal]]:
+    command = start("--model", MODEL, "--on", "processes:2")
+    workers = OwnWorkers(command)
+    return command, [workers, Sandboxes(workers), Sandboxes(workers)]
 
 
-@dataclass
-class Killed:
-    workers: int = 0
-    runs: int = 0
+def kill_joined(start: Start, folder: Path) -> tuple[Command, list[Mortal]]:
+    port = free_port()
+    command = start("--model", MODEL, "--on", f"workers:{port}")
+    return command, [JoinedWorkers(command, port, 3)]
 
 
-def harass(command: list[str], tmp_path: Path) -> Killed:
-    """Start the command, kill its workers and at times itself, and repeat it until it has an end."""
-    random, killed, until = Random(4), Killed(), time.monotonic() + CHAOS_S
-    variables = environ(CHAOS=tmp_path.name)
-
-    def start() -> subprocess.Popen:
-        return subprocess.Popen(command, cwd=tmp_path, env=variables, stdout=subprocess.DEVNULL)
-
-    run = start()
-    while run.poll() is None and time.monotonic() < until:
-        time.sleep(random.uniform(1, 4))
-        workers = workers_of(run.pid)
-        if killed.runs < 3 and killed.workers > 4 * (killed.runs + 1) and random.random() < 0.3:
-            kill(run.pid)
-            run.wait()
-            killed.runs += 1
-            run = start()
-        elif workers:
-            killed.workers += kill(random.choice(workers))
-    while run.wait(timeout=500) == 3:  # a sitting that was interrupted; the same command continues
-        run = start()
-    return killed
+def kill_replicas(start: Start, folder: Path) -> tuple[Command, list[Mortal]]:
+    replicas = Replicas(folder, 2)
+    replicas.wait()
+    none_answers = 2  # the command says so at its start; who started it tries again
+    return start("--model", replicas.model, again=frozenset({none_answers, 3})), [replicas]
 
 
-def command_of(env: Path, group: int, place: Path, *more: str) -> list[str]:
-    words = ["run", env, "--model", "scripted:mixed:0.7", "--group", group, "--seed", 1, "--at-once", 16, "--run", place, *more]
-    return [sys.executable, "-m", "sandlot", *map(str, words), "--json"]
+@dataclass(frozen=True, kw_only=True)
+class Scene:
+    """A run, and who dies."""
+
+    env: Path
+    words: Sequence[object]
+    begin: Callable[[Start, Path], tuple[Command, list[Mortal]]]
+    sides: Mapping[Side, frozenset[str]] = field(default_factory=dict)
+
+    @property
+    def command(self) -> list[object]:
+        return ["run", self.env, *self.words, "--seed", 1, "--at-once", 16, "--json"]
 
 
-@pytest.mark.parametrize(("env", "group"), [(NOTES, 1000), (ENVIRONMENTS / "drill", 2)], ids=["memory", "sandboxes"])
-def test_the_books_balance_whoever_is_killed(env, group, tmp_path):
-    killed = harass(command_of(env, group, tmp_path / "run", "--on", "processes:3"), tmp_path)
-    assert killed.workers >= 3, "it was over before anyone was killed"
-    stored = Run(tmp_path / "run")
-    traces = list(stored)
-    assert stored.verdict == "complete"
-    assert len(traces) == len({trace.key for trace in traces}) == stored.manifest.num_rollouts, "lost or doubled"
-    for trace in traces:
-        lost = [attempt.outcome for attempt in trace.attempts if attempt.outcome.kind == LOST]
-        assert all(outcome.side == "harness" for outcome in lost)
-        if isinstance(trace.outcome, Failed):
-            assert (trace.outcome.side, trace.outcome.kind, len(lost)) == ("harness", LOST, MOST_LOST - 1), trace.outcome
+SCENES = {
+    "workers": Scene(env=NOTES, words=("--group", 400), begin=kill_workers),
+    "sandboxes": Scene(
+        env=CHORES,
+        words=(*LONG_CHORES, "--group", 60, "--image", "host"),
+        begin=kill_sandboxes,
+        sides={Side.SANDBOX: frozenset({"crash", "died"})},
+    ),
+    "joined": Scene(env=CHORES, words=(*LONG_CHORES, "--group", 80), begin=kill_joined),
+    "replicas": Scene(env=TALK, words=("--group", 12, "--max-tokens", 12), begin=kill_replicas),
+}
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_the_books_balance_whatever_dies(name, tmp_path):
+    scene, random, left = SCENES[name], Random(4), CHAOS_S
+    done: Counter[str] = Counter()
+    quiet = {} if scene.env == TALK else scores_of_a_quiet_run(scene, tmp_path)
+    number = 0
+    while number == 0 or left > START_S:
+        number += 1
+        folder = tmp_path / f"round-{number}"
+        folder.mkdir()
+        place = folder / "run"
+        command, others = scene.begin(lambda *more, place=place, **how: Command([*scene.command, *more], place, **how), folder)
+        harm = harass(command, others, random, left)
+        assert command.process.returncode in {0, 1}, "1 if a rollout failed"
+        stored = Run(place)
+        line = books_balance(stored, num_killed=command.num_killed, sides=scene.sides)
+        sys.stdout.write(f"{name} {number}: {line}; {dict(harm.done)}\n")
+        if quiet:
+            assert all(row.score in {None, quiet[row.task, row.rollout]} for row in stored.rows)
         else:
-            assert isinstance(trace.outcome, Scored)
-        for file in trace.evidence.files.values() if trace.evidence else ():
-            assert len(stored.reader.blobs.read(file.blob)) == file.size
-    failed, lost = (sum(each) for each in zip(*((isinstance(t.outcome, Failed), len(t.attempts)) for t in traces), strict=True))
-    sys.stdout.write(f"{env.stem}: {len(traces):,} rollouts, {killed}, {lost} attempts lost, {failed} rollouts failed\n")
-    scores_are_those_of_a_quiet_run(stored, env, group, tmp_path)
-    nothing_is_left(f"CHAOS={tmp_path.name}")
+            scores_are_what_was_heard(stored)
+        nothing_is_left(command)
+        done += harm.done
+        left -= max(1.0, harm.seconds)
+    assert done, "it was over before anything was done"
 
 
-def scores_are_those_of_a_quiet_run(stored: Run, env: Path, group: int, tmp_path: Path) -> None:
+def scores_of_a_quiet_run(scene: Scene, tmp_path: Path) -> dict[tuple[str, int], float | None]:
     """The same seed draws the same, so a kill can only cost a score, never change one."""
-    command = command_of(env, group, tmp_path / "quiet")
+    words = (*scene.command, "--model", MODEL, "--run", tmp_path / "quiet")
+    command = [sys.executable, "-m", "sandlot", *map(str, words)]
     subprocess.run(command, cwd=tmp_path, env=environ(), check=True, capture_output=True, timeout=500)
-    quiet = {(row.task, row.rollout): row.score for row in Run(tmp_path / "quiet").rows}
-    assert len(quiet) == len(stored)
-    assert all(row.score in {None, quiet[row.task, row.rollout]} for row in stored.rows)
+    return {(row.task, row.rollout): row.score for row in Run(tmp_path / "quiet").rows}
 
 
-def nothing_is_left(marker: str) -> None:
-    """No worker and no sandbox outlives its run."""
-    patience = time.monotonic() + 60
-    while below(marker) and time.monotonic() < patience:
-        time.sleep(0.2)
-    assert not below(marker)
+def scores_are_what_was_heard(stored: Run) -> None:
+    """What the model says is drawn anew when another server takes the turn; the check counts what the user said."""
+    most = load_module(TALK).TURNS - 1
+    for trace in stored:
+        replies = sum(node.message.role is Role.USER for node in trace.nodes) - 1
+        assert trace.reward in {None, float(replies >= most)}
+
+
+STALENESS, STEPS, TASKS, GROUP = 2, 16, 2, 4
+RECIPE = f"""
+from pathlib import Path
+from sandlot.env.module import load_module
+from sandlot.train import Clip, PolicyGradient
+
+def recipe():
+    algorithm = PolicyGradient(baseline="dr_grpo", loss=Clip(0.2, 0.28, against="behaviour"))
+    letters = load_module(Path({str(WORLDS / "letters.py")!r}))
+    return letters.recipe(steps={STEPS}, tasks={TASKS}, group={GROUP}, staleness={STALENESS}, algorithm=algorithm)
+"""
+
+
+def test_a_training_that_is_killed_again_and_again_is_whole_and_never_too_stale(tmp_path):
+    model = write_tiny(tmp_path / "tiny")
+    random, left, number, num_killed = Random(4), CHAOS_S, 0, 0
+    while number == 0 or left > START_S:
+        number += 1
+        folder = tmp_path / f"round-{number}"
+        folder.mkdir()
+        (folder / "recipe.py").write_text(RECIPE)
+        place = folder / "run"
+        command = Command(("train", folder / "recipe.py", "--seed", number, "--json"), place, most=2, TINY=str(model))
+        harm = harass(command, [], random, max(left, 60))  # it starts slowly, and dies twice at most
+        assert command.process.returncode == 0
+        staleness = staleness_of(place)
+        assert min(staleness) >= 0, "learned from weights that were not there yet"
+        assert max(staleness) <= STALENESS
+        progress = TrainingProgress.read(place)
+        assert [step.version for step in progress.steps] == [*range(1, STEPS + 1)]
+        assert max(step.staleness for step in progress.steps) <= STALENESS
+        assert sum(step.failed for step in progress.steps) == 0
+        nothing_is_left(command)
+        sys.stdout.write(f"training {number}: staleness of rollouts {dict(sorted(staleness.items()))}; {dict(harm.done)}\n")
+        num_killed += command.num_killed
+        left -= max(1.0, harm.seconds)
+    assert num_killed, "it was over before anything was done"
+
+
+def staleness_of(place: Path) -> Counter[int]:
+    """How many rollouts were so many versions behind the weights that learned from them, by what is stored alone."""
+    stored, seen, found = Run(place), Counter[str](), Counter[int]()
+    lines = [json.loads(line) for line in (place / CHOICES).read_text().splitlines()]
+    assert [line["group"] for line in lines] == [*range(STEPS * TASKS)]
+    for line in lines:
+        for member in range(GROUP):
+            trace = stored.trace(line["task"], seen[line["task"]] * GROUP + member)
+            assert isinstance(trace.outcome, Scored)
+            versions = [version for node in trace.turns() for _, version in node.tokens.versions]
+            found[line["group"] // TASKS - min(versions)] += 1
+            assert max(versions) <= line["group"] // TASKS
+        seen[line["task"]] += 1
+    assert found.total() == len(stored) == len({trace.key for trace in stored}), "lost, doubled, or never learned from"
+    return found

@@ -352,8 +352,9 @@ class Collector:
     async def open_beside(self, prepared: PreparedRun, path: Path, players: Players) -> AsyncGenerator["Collector"]:
         """A second run with the same sandboxes, harness and users: an evaluation of a training."""
         opened = (self.parts, self._with(players))
-        async with _open_directory(prepared, path, opened, Collection(), self.sink, self.slots.open_beside()) as collector:
-            yield collector
+        with self.slots.open_beside() as slots:
+            async with _open_directory(prepared, path, opened, Collection(), self.sink, slots) as collector:
+                yield collector
 
 
 @asynccontextmanager

@@ -7,7 +7,8 @@ room may adapt (`schedule/admission.py`): then fewer may be in flight than it ha
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from weakref import WeakSet
 
 import anyio
@@ -33,6 +34,10 @@ class Room:
     def join(self, slots: "Slots") -> None:
         """A run that takes its places here."""
         self._members.append(slots)
+
+    def leave(self, slots: "Slots") -> None:
+        """A run that has none in flight any more."""
+        self._members.remove(slots)
 
     @property
     def limit(self) -> int:
@@ -148,12 +153,22 @@ class Slots:
         for slots in self._beside:
             slots.resume()
 
-    def open_beside(self) -> "Slots":
-        """As many slots again, for a second run in the same process: it is paused and changed together with this one."""
-        slots = Slots(self.at_once)
+    @contextmanager
+    def open_beside(self) -> Generator["Slots"]:
+        """Places for a second run in the same process, during the block: it is paused and changed together with this one.
+
+        They are as many again, so that neither waits for the other; in a room that adapts they are places of that room: what is
+        short, such as the model, is so for both.
+        """
+        room = self._room if self._room.admission is not None else Room(self.at_once)
+        slots = Slots(self.at_once, room=room)
         slots.paused = self.paused
         self._beside.add(slots)
-        return slots
+        try:
+            yield slots
+        finally:
+            self._beside.discard(slots)
+            room.leave(slots)
 
     def share(self, *, most: int | None = None) -> "Slots":
         """Places in the same room for another run; it is paused together with this one."""

@@ -78,6 +78,7 @@ async def learn(recipe: Recipe, path: Path, sink: Sink, end: Callable[[TrainingP
                     await _require_learning(run, progress)
         await run.keep_unless_stored()  # after a stop in order, nothing is computed again
         progress.stopped, progress.tripped = collection.stopped, collection.tripped
+        progress.admission = run.watch.record() if run.watch is not None else None
         await off_loop("end", lambda: end(progress))
     return progress
 

@@ -5,7 +5,7 @@ Each has a run directory of its own. A training of one environment has just one 
 
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +20,9 @@ from sandlot.core.trace import Trace
 from sandlot.core.types import Split, derive_seed
 from sandlot.env.environment import Environment
 from sandlot.env.function import dialogue_of
-from sandlot.observe.events import Sink
+from sandlot.model.wire.server_load import LoadOf, load_of
+from sandlot.observe.events import Sink, fan_out
+from sandlot.run.admission_watch import AdmissionWatch
 from sandlot.run.collector import Collection, Collector, open_collector
 from sandlot.run.config import RunConfig, RunPlan, Selection, plan_run, seats_config
 from sandlot.run.curriculum import curriculum_tasks
@@ -176,26 +178,51 @@ def _require_seats(recipe: Recipe, settings: TrainingEnv, env: Environment) -> N
 
 @asynccontextmanager
 async def open_environments(
-    prepared: Sequence[PreparedEnvironment], collection: Collection, sink: Sink
+    prepared: Sequence[PreparedEnvironment],
+    collection: Collection,
+    sink: Sink,
+    watch: AdmissionWatch | None = None,
+    load: LoadOf | None = None,
 ) -> AsyncGenerator[dict[str, OpenEnvironment]]:
     """Open the environments of a training, by name, with one room for their rollouts in flight.
 
-    The events of all of them are in the log of the first, whose directory is the training's.
+    The events of all of them are in the log of the first, whose directory is the training's. With `watch`, the room is the one
+    that is watched; `load` asks the servers of the model in training how busy they are.
     """
     opened: dict[str, OpenEnvironment] = {}
     slots: Slots | None = None
+    room = watch.room if watch is not None else None
+    sink = fan_out(watch.receive, sink) if watch is not None else sink
     async with AsyncExitStack() as stack:
         for each in prepared:
             most = each.settings.at_once
-            slots, own = (slots, slots.share(most=most)) if slots else (first := Slots(each.recipe.at_once, most=most), first)
+            if slots is None:
+                slots = own = Slots(each.recipe.at_once, room=room, most=most)
+            else:
+                own = slots.share(most=most)
             teacher = await stack.enter_async_context(_open_teacher(each.recipe, each.env))
             collector = await stack.enter_async_context(
                 open_collector(each.run, each.path, collection=collection, sink=sink, slots=own)
             )
             kept = RunReader(each.path) if collector.store.done_keys() else None
             opened[each.env.name] = OpenEnvironment(each, collector, teacher, kept)
+            if watch is not None:
+                stack.enter_context(_in_watched_room(watch, opened[each.env.name], load))
             sink = next(iter(opened.values())).collector.sink
         yield opened
+
+
+def _in_watched_room(watch: AdmissionWatch, env: OpenEnvironment, load: LoadOf | None) -> AbstractContextManager[None]:
+    """Its rollouts are in the room: those of the teacher if there is one, else of the model in training."""
+    recipe = env.prepared.recipe
+    return watch.joined(
+        env.collector.name,
+        env.collector.sink,
+        sandboxed=env.prepared.env.image is not None,
+        here=True,
+        model=recipe.teacher or recipe.server or recipe.model,
+        load=load if env.teacher is None else load_of(env.teacher),
+    )
 
 
 @asynccontextmanager

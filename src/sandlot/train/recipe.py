@@ -143,6 +143,8 @@ class Recipe:
     """The sandbox backend: `native`, `docker` or `docker:SOCKET`."""
     at_once: int = 64
     """Rollouts in flight."""
+    adapt: bool = False
+    """Find out how many rollouts in flight the model's server, the judge and the machine can take, up to `at_once`."""
     threads: int | None = None
     """CPU threads for sampling and training; None leaves it to torch."""
     speculate: Speculate = "off"
@@ -279,7 +281,8 @@ def _require_staleness_correction(recipe: Recipe) -> None:
 
 
 FILE = "recipe.json"
-_PACE = ("steps", "at_once", "threads", "speculate", "device", "sandbox", "server", "tracker", "warn_idle", "stop_idle", "guard")
+_PACE = ("steps", "at_once", "adapt", "threads", "speculate", "device", "sandbox", "server", "tracker")
+_PACE += ("warn_idle", "stop_idle", "guard")
 """Fields that may change when a run is continued: they do not change the result of a step, and `guard` only those to come."""
 _ADDRESSES = ("server", "teacher", "user")
 """Fields whose URL may hold a password."""

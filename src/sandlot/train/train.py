@@ -62,6 +62,7 @@ async def train_async(recipe: Recipe, path: Path, sink: Sink = ignore_event) -> 
             cpu_s=cpu_seconds() - cpu_s,
             stopped=progress.stopped,
             tripped=progress.tripped,
+            admission=progress.admission,
         )
         note_sitting(path, sitting)
         write_report(progress, recipe)

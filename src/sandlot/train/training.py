@@ -21,9 +21,12 @@ from sandlot.model.engine.weights import model_folder
 from sandlot.model.nn.shape import read_shape
 from sandlot.model.render.open import open_renderer
 from sandlot.model.render.renderer import TokenRenderer
+from sandlot.model.wire.server_load import load_of
 from sandlot.observe.events import Sink
+from sandlot.run.admission_watch import AdmissionWatch, watch_admission
 from sandlot.run.collector import Collection, Collector
 from sandlot.run.results import Run
+from sandlot.run.slots import Room
 from sandlot.run.trained import training_record
 from sandlot.train.checkpoint import Checkpoints, TrainingState
 from sandlot.train.choices import TaskChoice
@@ -50,6 +53,8 @@ class Training:
     standing: TrainingState
     pairs: RenderedPairs | None
     """The pairs of the recipe's file, which is trained on instead of rollouts."""
+    watch: AdmissionWatch | None = None
+    """Finds out how many rollouts may be in flight; None if the recipe does not ask for that."""
     updating: bool = False
     """True while weights are changed: they then belong to no version, and are not written to disk."""
 
@@ -173,7 +178,9 @@ async def open_training(recipe: Recipe, path: Path, collection: Collection, sink
             name: await stack.enter_async_context(open_policy(own, folders[name], renderers[name], path, time_s))
             for name, own in recipes.items()
         }
-        environments = await stack.enter_async_context(open_environments(prepared, collection, sink))
+        watch = await stack.enter_async_context(watch_admission(Room(recipe.at_once, adapt=recipe.adapt)))
+        load = load_of(policies[SHARED].publisher.model) if SHARED in policies else None
+        environments = await stack.enter_async_context(open_environments(prepared, collection, sink, watch, load))
         write_recipe(recipe, path)
         if pairs is not None:
             require_same_pairs(pairs.used, path)
@@ -185,6 +192,7 @@ async def open_training(recipe: Recipe, path: Path, collection: Collection, sink
             checkpoints=checkpoints,
             standing=standing,
             pairs=pairs,
+            watch=watch,
         )
         await training.continue_from_checkpoint()
         await training.publish(standing.version)

@@ -71,14 +71,30 @@ async def test_who_is_cancelled_while_paused_leaves_room():
 async def test_slots_beside_are_their_own_and_follow_every_change():
     slots = Slots(1)
     slots.pause()
-    beside = slots.open_beside()
-    assert beside.paused
-    slots.resume()
-    async with held(slots), held(beside):
-        assert slots.in_flight == 2
-    slots.resize(7)
-    slots.pause()
-    assert (beside.at_once, beside.paused) == (7, True)
+    with slots.open_beside() as beside:
+        assert beside.paused
+        slots.resume()
+        async with held(slots), held(beside):
+            assert slots.in_flight == 2
+        slots.resize(7)
+        slots.pause()
+        assert (beside.at_once, beside.paused) == (7, True)
+
+
+async def test_slots_beside_a_run_that_adapts_are_in_the_same_room():
+    room = Room(8, adapt=True)
+    slots = Slots(8, room=room)
+    with slots.open_beside() as beside:
+        async with held(slots), held(beside):
+            assert room.in_flight == slots.in_flight == 2
+        with anyio.move_on_after(30) as scope:
+            while room.in_flight < room.limit:
+                await slots.enter()
+            with anyio.move_on_after(0.01) as waiting:
+                await beside.enter()
+        assert waiting.cancelled_caught
+        assert not scope.cancelled_caught
+    assert room.in_flight == room.limit
 
 
 @given(st.lists(st.sampled_from(["pause", "resume", "one", "three"]), max_size=12))

@@ -18,6 +18,9 @@ _RecipePath = Annotated[
         metavar="RECIPE", help="`path.py` or `path.py:function`: a function (default: `recipe`) that returns a `Recipe`."
     ),
 ]
+_Adapt = Annotated[
+    bool, _Option("--adapt", help="Find out how many rollouts in flight the model and the machine can take, up to `at_once`.")
+]
 
 
 @app.command("train")
@@ -38,6 +41,7 @@ def _train(
             help="Also send metrics to `tensorboard`, `mlflow`, `wandb` (offline) or an installed tracker.",
         ),
     ] = None,
+    adapt: _Adapt = False,
     audited: Annotated[
         bool, _Option("--require-audit", help="Train only if `sandlot audit` gave the environment, unchanged, the verdict SHIP.")
     ] = False,
@@ -60,7 +64,7 @@ def _train(
     from sandlot.train.recipe import load_recipe  # noqa: PLC0415 - as above
     from sandlot.train.train import train as follow  # noqa: PLC0415 - as above
 
-    changed = {"steps": steps, "seed": seed, "curriculum": curriculum, "tracker": tracker}
+    changed = {"steps": steps, "seed": seed, "curriculum": curriculum, "tracker": tracker, "adapt": adapt or None}
     made = load_recipe(recipe).but(**{name: value for name, value in changed.items() if value is not None})
     if audited:
         _require_audit(made, runs)

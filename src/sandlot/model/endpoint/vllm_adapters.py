@@ -23,6 +23,7 @@ from sandlot.model.endpoint.replicated import ReplicatedTokens, open_tokens
 from sandlot.model.endpoint.retry import Patience, call_with_retries
 from sandlot.model.endpoint.tokens import RemoteConfig, RemoteTokens
 from sandlot.model.wire.failure import is_unavailable
+from sandlot.model.wire.server_load import LoadOf
 
 _log = logging.getLogger(__name__)
 
@@ -91,6 +92,11 @@ class AdaptedTokens:
     def loaded(self) -> dict[str, Path]:
         """Names and folders of the loaded adapters, newest last. The server may read these folders again."""
         return {adapter.name: adapter.folder for adapter in self._adapters}
+
+    @property
+    def server_load(self) -> LoadOf:
+        """How to ask how busy the servers are."""
+        return self._tokens.server_load
 
     async def sample(self, ids: Sequence[int], sampling: Sampling, *, stop_ids: Sequence[int] = (), session: str = "") -> Sampled:
         """Continue exactly these ids with the newest version."""

@@ -26,6 +26,8 @@ class Rules:
     the cache does fill up, the last job in the order goes back to the queue, and its cache to the shared pool."""
     keeps_cache: bool = True
     """False if a job that is sent away loses its cache and is prefilled again."""
+    adapt: int | None = None
+    """The most rollouts in flight; how many of them there are is found out, as by `--adapt`. None: all are submitted at once."""
 
 
 def named_rules(workload: Workload) -> dict[str, Rules]:
@@ -41,5 +43,6 @@ def named_rules(workload: Workload) -> dict[str, Rules]:
         "seer-2048": Rules(policy=GroupContext(size), reserve=1.0),
         "verl": Rules(policy=Fifo(), pinned=True, reserve=0.0, keeps_cache=False),
         "least-loaded": Rules(policy=Fifo(), reserve=0.0, keeps_cache=False),
+        "admitted": Rules(policy=Fifo(), reserve=0.0, keeps_cache=False, adapt=len(lengths)),
         "foresight": Rules(policy=KnownLengths(lengths)),
     }

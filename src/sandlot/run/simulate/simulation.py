@@ -7,15 +7,18 @@ back to the same instance is free, to another one costs a move. (A fleet without
 
 import heapq
 import math
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
 from sandlot.core.errors import ConfigError
+from sandlot.run.schedule.admission import Admission
 from sandlot.run.schedule.job import RolloutJob, Waits
 from sandlot.run.schedule.lengths import LengthPrior, Lengths
 from sandlot.run.schedule.queue import WaitingQueue
 from sandlot.run.simulate.bound import lower_bound_s
+from sandlot.run.simulate.entrance import LOOK_S, Entrance, ServersSeen
 from sandlot.run.simulate.fleet import Fleet, Instance, Served
 from sandlot.run.simulate.result import SimulatedRun
 from sandlot.run.simulate.rules import Rules, named_rules
@@ -27,7 +30,7 @@ _STAY = 1.15
 """A job goes back to the instance that has its cache unless another one's load is this much lower."""
 _SMALL_FLEET = 64
 """In a larger fleet, a job that does not fit the least loaded instance goes to the one that has just made room, or waits."""
-_TOOL, _DOWN, _UP = -1, -2, -3
+_TOOL, _DOWN, _UP, _LOOK = -1, -2, -3, -4
 """Kinds of events that are not the end of a part."""
 
 
@@ -94,21 +97,30 @@ class _Simulation:
         self.freed: Instance | None = None
         """The instance that has just made room."""
         self.counts = _Counts()
+        self.entrance = Entrance(Admission(rules.adapt), deque(self.jobs)) if rules.adapt is not None else None
 
     def run(self) -> SimulatedRun:
         """From the submission of all rollouts to the end of the last."""
         for instance in self.instances:
             self._note_load(instance)
             self._plan_death(instance)
-        for job in self.jobs:
+        for job in self.jobs if self.entrance is None else ():
             self._queue(job)
+        if self.entrance is not None:
+            self._look(self.entrance)
         self._dispatch(range(len(self.queues)))
         while len(self.counts.ended) < len(self.jobs):
             time, what, number, stamp = heapq.heappop(self.events)
             if what == _TOOL:
                 self.now = time
                 self._queue(self.jobs[number])
+                if self.entrance is not None:
+                    self.entrance.note_asked(self.jobs[number], time)
                 self._dispatch([self._queue_of(self.jobs[number])])
+            elif what == _LOOK and self.entrance is not None:
+                self.now = time
+                self._look(self.entrance)
+                self._dispatch(range(len(self.queues)))
             elif what in (_DOWN, _UP):
                 self.now = time
                 self._change_state(self.instances[number], dies=what == _DOWN)
@@ -125,6 +137,18 @@ class _Simulation:
     def _queue(self, job: RolloutJob) -> None:
         """A job waits for its turn."""
         self.queues[self._queue_of(job)].put(job)
+
+    def _look(self, entrance: Entrance) -> None:
+        """Find out how many may be in flight, let them in, and look again a moment later."""
+        held = sum(instance.kv for instance in self.instances)  # as at the last event of each
+        queued = sum(len(queue) for queue in self.queues)
+        entrance.look(self.now, ServersSeen(queued, held, self.fleet.cache_tokens * len(self.instances)))
+        self._let_in(entrance)
+        heapq.heappush(self.events, (self.now + LOOK_S, _LOOK, 0, 0))
+
+    def _let_in(self, entrance: Entrance) -> None:
+        for job in entrance.let_in(self.now):
+            self._queue(job)
 
     def _learn(self, job: RolloutJob) -> None:
         """A rollout has ended: those that wait may get another place."""
@@ -250,11 +274,16 @@ class _Simulation:
             return
         turns = self.workload.rollouts[job.index].turns
         turn = turns[job.turn]
+        if self.entrance is not None:
+            self.entrance.note_turn(job, turn.tokens, self.now)
         job.turn += 1
         if job.turn == len(turns):
             job.waits = None
             self.counts.ended.append(self.now)
             self._learn(job)
+            if self.entrance is not None:
+                self.entrance.note_ended(job)
+                self._let_in(self.entrance)
             return
         job.observed += turn.observation
         self.left[job.index] = turns[job.turn].tokens

@@ -16,7 +16,7 @@ from sandlot.core.groups import group_by_key
 from sandlot.core.stats.intervals import Interval, Sums, spread_of
 from sandlot.core.trace import Scored, Trace
 from sandlot.observe.training_records import Collapse, EnvironmentScore, EnvironmentStep, Learned, Measured, SeatScore, WentBack
-from sandlot.run.results import Run
+from sandlot.run.results import AdmissionRecord, Run
 from sandlot.train.algorithms.algorithms import Imitate, teaches
 from sandlot.train.guard import find_collapse
 from sandlot.train.own_policy import SHARED
@@ -42,6 +42,8 @@ class TrainingProgress:
         """Why it ended before its last step; None if it did not."""
         self.tripped = False
         """True if it was judged bad and stopped, false if it was interrupted."""
+        self.admission: AdmissionRecord | None = None
+        """How many rollouts could be in flight in this sitting, if that was found out."""
         self._resumed = len(self.steps)
         """Number of steps of earlier sittings."""
 

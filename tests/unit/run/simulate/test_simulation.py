@@ -98,6 +98,21 @@ def test_divided_rollouts_beat_pinned_groups_where_lengths_differ():
     assert found["adaptive"].makespan_s < found["chunked-fifo"].makespan_s < found["verl"].makespan_s
 
 
+def test_admission_keeps_a_cache_from_filling_up():
+    made = make_workload("turns", replace(SMALL, groups=60, turns=20, tool_s=1.0))
+    found = compare_rules(made, FLEET, ["admitted", "least-loaded"])
+    assert found["admitted"].rollouts == found["least-loaded"].rollouts == 240
+    assert found["admitted"].sent_away < found["least-loaded"].sent_away
+    assert found["admitted"].prefilled_tokens < found["least-loaded"].prefilled_tokens
+
+
+def test_no_more_are_in_flight_than_the_ceiling_says():
+    one_by_one = Rules(policy=Fifo(), reserve=0.0, adapt=1)
+    run = simulate(workload(100, 200, 300), replace(FLEET, instances=1), one_by_one)
+    alone = [simulate(workload(each), replace(FLEET, instances=1), one_by_one).makespan_s for each in (100, 200, 300)]
+    assert run.makespan_s == pytest.approx(sum(alone))
+
+
 def test_the_bound_of_one_rollout_is_its_own_decoding_and_its_tools():
     turns = (PlannedTurn(100, 50, 2.0), PlannedTurn(200))
     one = Workload("one", (PlannedRollout(0, 10, turns),), 1)
