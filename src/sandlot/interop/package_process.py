@@ -13,9 +13,11 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Sequence
+import uuid
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotAnswered
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
@@ -145,6 +147,42 @@ class PackageProcess:
         assert self._process.stdout is not None
         self._process.stdout.close()
         self._log.close()
+
+
+class PackageProcesses:
+    """Running programs by what they serve: started the first time, and again after they end. A forked process has its own."""
+
+    def __init__(self) -> None:
+        self._running: dict[bytes, PackageProcess] = {}
+        self._starting = threading.Lock()
+
+    def running(self, source: object, start: Callable[[], PackageProcess]) -> PackageProcess:
+        """The program that serves this source."""
+        key = msgspec.json.encode((os.getpid(), source))
+        with self._starting:
+            process = self._running.get(key)
+            if process is None or not process.alive:
+                process = self._running[key] = start()
+            return process
+
+
+@dataclass(slots=True)
+class ServedRollout:
+    """A rollout that a program serves."""
+
+    process: PackageProcess
+    within_s: float
+    """Maximum time for an answer."""
+    name: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    def ask(self, do: str, **arguments: object) -> Json:
+        """Ask for something in this rollout."""
+        return self.process.ask(do, within_s=self.within_s, rollout=self.name, **arguments)
+
+    def drop(self) -> None:
+        """Let the program forget it."""
+        with contextlib.suppress(AuthorError):  # the program has ended, and the rollout with it
+            self.ask("drop")
 
 
 def _next_line(stream: IO[bytes] | None) -> bytes:
