@@ -24,7 +24,7 @@ from sandlot.core.ports.grading import Evidence
 from sandlot.core.ports.world import ShowsTurns, Tool, ToolSpec, World
 from sandlot.core.trace import Message, ToolCall, ToolResult
 from sandlot.core.types import Json
-from sandlot.interop.package_process import PackageProcess, PackageProcesses, ServedRollout, package_version_of
+from sandlot.interop.package_process import PackageProcess, RunningPrograms, ServedRollout, package_version_of
 from sandlot.interop.untrusted import source_digest
 from sandlot.tools.arguments import checked_arguments, clean
 
@@ -65,7 +65,7 @@ def start_server(source: ResourcesSource) -> tuple[PackageProcess, Json]:
     return process, facts
 
 
-_processes = PackageProcesses()
+_processes = RunningPrograms[PackageProcess]()
 
 
 def _server(source: ResourcesSource, requires: str, digest: str) -> PackageProcess:

@@ -20,7 +20,7 @@ from sandlot.core.ports.grading import Evidence
 from sandlot.core.ports.world import ShowsTurns, Tool, ToolSpec, World
 from sandlot.core.trace import ToolCall, ToolResult
 from sandlot.core.types import End, Json
-from sandlot.interop.package_process import PackageProcess, PackageProcesses, ServedRollout
+from sandlot.interop.package_process import PackageProcess, RunningPrograms, ServedRollout
 from sandlot.interop.tau_bench.source import TauBenchSource
 from sandlot.interop.untrusted import source_digest
 from sandlot.tools.arguments import checked_arguments, clean
@@ -56,7 +56,7 @@ def start_domain(source: TauBenchSource) -> tuple[PackageProcess, Json]:
     return process, facts
 
 
-_processes = PackageProcesses()
+_processes = RunningPrograms[PackageProcess]()
 
 
 def _domain(source: TauBenchSource, digest: str) -> PackageProcess:

@@ -24,7 +24,7 @@ from sandlot.core.ports.grading import Evidence
 from sandlot.core.ports.world import ShowsTurns, Tool, ToolSpec, World
 from sandlot.core.trace import Message, Reasoning, ToolCall, ToolResult
 from sandlot.core.types import Json, digest
-from sandlot.interop.package_process import PackageProcess, PackageProcesses, ServedRollout, package_version_of
+from sandlot.interop.package_process import PackageProcess, RunningPrograms, ServedRollout, package_version_of
 from sandlot.interop.verifiers.source import VerifiersSource
 from sandlot.tools.arguments import clean
 
@@ -103,7 +103,7 @@ def start_environment(source: VerifiersSource) -> tuple[PackageProcess, Json]:
     return process, facts
 
 
-_processes = PackageProcesses()
+_processes = RunningPrograms[PackageProcess]()
 
 
 @functools.lru_cache(maxsize=8)
