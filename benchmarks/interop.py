@@ -60,7 +60,7 @@ class Kind:
         return f"{self.name} {self.shown or self.source}"
 
 
-INSPECT = ("inspect-ai==0.3.285", "inspect-evals==0.26.0", "inspect-cyber")
+INSPECT = ("inspect-ai==0.3.285", "inspect-evals==0.26.0", "inspect-cyber", "pydantic[email]")
 GYM = ("gymnasium==1.4.0", "pettingzoo[classic]==1.27.0")
 VERIFIERS = Peer("interop-verifiers-alone", ("verifiers==0.3.1", "math-verify", "reasoning-gym==0.1.25"))
 """Without Sandlot: they do not fit into one environment."""
@@ -79,6 +79,15 @@ KINDS = (
     Kind("inspect", "inspect_evals/agent_threat_bench_memory_poison", INSPECT),
     Kind("inspect", "inspect_evals/agent_threat_bench_autonomy_hijack", INSPECT),
     Kind("inspect", "inspect_evals/agent_threat_bench_data_exfil", INSPECT),
+    Kind("inspect", "inspect_evals/agentdojo", INSPECT, limit=20),
+    # These cannot be imported here: their rows say why.
+    Kind("inspect", "inspect_evals/theagentcompany", INSPECT),
+    Kind("inspect", "inspect_evals/agent_bench_os", INSPECT),
+    Kind("inspect", "inspect_evals/tau2_airline", INSPECT),
+    Kind("inspect", "inspect_evals/tau2_retail", INSPECT),
+    Kind("inspect", "inspect_evals/tau2_telecom", INSPECT),
+    Kind("inspect", "inspect_evals/tau2_banking", INSPECT),
+    Kind("inspect", "inspect_evals/bfcl", INSPECT),
 )
 
 

@@ -192,6 +192,8 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Words that the checks require and the agent has to discover."""
     guessable: bool = False
     """True if only few answers are possible, on purpose."""
+    material: tuple[str, ...] = ()
+    """Folders that hold what tasks are about, such as repositories to repair: code of others, which nothing here imports."""
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True):
@@ -224,6 +226,8 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     """The author's controls, which must get full marks."""
     sources: dict[str, str] = {}
     """The author's source text by path relative to the environment, without tests and documentation."""
+    material: dict[str, str] = {}
+    """The text of files in folders that are declared as material (`Declared.material`): nothing of it is the author's code."""
     declared: Declared = Declared()
     needs_judge: bool = False
     inapplicable: dict[Layer, str] = {}

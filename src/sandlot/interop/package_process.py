@@ -13,11 +13,13 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Sequence
+import uuid
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotAnswered
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Generic, Protocol, TypeVar
 
 import msgspec
 from packaging.version import InvalidVersion, Version
@@ -27,9 +29,12 @@ from sandlot.core.types import Json
 
 _MAX_ANSWER_BYTES = 64 * 2**20
 _SHOWN_CHARS = 1_000
-_MAX_VERSION_BYTES = 200
-_VERSION_S = 60.0
+_MAX_PRINTED_BYTES = 4096
+_MAX_VERSION_CHARS = 200
+_PRINT_S = 60.0
 _VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "HF_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "LD_LIBRARY_PATH")
+
+_P = TypeVar("_P", bound="RunningProgram")
 
 
 class _Answer(msgspec.Struct, frozen=True):
@@ -94,7 +99,7 @@ class PackageProcess:
                 self._process.stdin.flush()
             except (OSError, ValueError):
                 self._waiting.pop(number, None)
-                raise AuthorError(f"the foreign program has ended{self._last_words()}") from None
+                raise AuthorError(f"the foreign program has ended{self.last_words()}") from None
         try:
             return future.result(within_s)
         except NotAnswered:
@@ -119,11 +124,12 @@ class PackageProcess:
         self._kill()
         with self._lock:
             waiting, self._waiting = self._waiting, {}
-        words = self._last_words()
+        words = self.last_words()
         for future in waiting.values():
             future.set_exception(AuthorError(f"the foreign program {reason}{words}"))
 
-    def _last_words(self) -> str:
+    def last_words(self) -> str:
+        """The end of what it wrote to its standard error."""
         if self._log.closed:
             return ""
         size = os.fstat(self._log.fileno()).st_size
@@ -147,6 +153,51 @@ class PackageProcess:
         self._log.close()
 
 
+class RunningProgram(Protocol):
+    """A program that may have ended."""
+
+    @property
+    def alive(self) -> bool:
+        """True while it answers."""
+        ...
+
+
+class RunningPrograms(Generic[_P]):
+    """Running programs by what they serve: started the first time, and again after they end. A forked process has its own."""
+
+    def __init__(self) -> None:
+        self._running: dict[bytes, _P] = {}
+        self._starting = threading.Lock()
+
+    def running(self, source: object, start: Callable[[], _P]) -> _P:
+        """The program that serves this source."""
+        key = msgspec.json.encode((os.getpid(), source))
+        with self._starting:
+            program = self._running.get(key)
+            if program is None or not program.alive:
+                program = self._running[key] = start()
+            return program
+
+
+@dataclass(slots=True)
+class ServedRollout:
+    """A rollout that a program serves."""
+
+    process: PackageProcess
+    within_s: float
+    """Maximum time for an answer."""
+    name: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    def ask(self, do: str, **arguments: object) -> Json:
+        """Ask for something in this rollout."""
+        return self.process.ask(do, within_s=self.within_s, rollout=self.name, **arguments)
+
+    def drop(self) -> None:
+        """Let the program forget it."""
+        with contextlib.suppress(AuthorError):  # the program has ended, and the rollout with it
+            self.ask("drop")
+
+
 def _next_line(stream: IO[bytes] | None) -> bytes:
     assert stream is not None
     line = stream.readline(_MAX_ANSWER_BYTES + 1)
@@ -157,10 +208,33 @@ def _next_line(stream: IO[bytes] | None) -> bytes:
 
 def package_version_of(python: str, package: str) -> str:
     """The version of a package in another Python; `ConfigError` with the command that installs it."""
-    code = "import importlib.metadata, sys; print(importlib.metadata.version(sys.argv[1]))"
+    version = _printed(python, "import importlib.metadata, sys; print(importlib.metadata.version(sys.argv[1]))", package)
+    if version is None:
+        raise ConfigError(f"the package `{package}` is not installed for `{python}`; `{python} -m pip install {package}`")
+    try:
+        known = Version(version)  # an importer writes it into files: it must be nothing but a version
+    except InvalidVersion:
+        known = None
+    if known is None or len(version) > _MAX_VERSION_CHARS:
+        raise ConfigError(f"`{python}` gives {version[:40]!r} as the version of `{package}`, which is none")
+    return version
+
+
+def package_folder_of(python: str, module: str) -> Path:
+    """The folder of a package that is installed in another Python, found without importing it."""
+    place = _printed(python, "import importlib.util, sys; print(importlib.util.find_spec(sys.argv[1]).origin)", module)
+    if place is None or not place.endswith("__init__.py"):
+        raise ConfigError(
+            f"`{python}` has no package `{module}`; name a folder as `./{module}`, or another Python with `?python=`"
+        )
+    return Path(place).parent
+
+
+def _printed(python: str, code: str, argument: str) -> str | None:
+    """What a line of Python prints there; None if it fails."""
     try:
         process = subprocess.Popen(  # noqa: S603 - the interpreter that the user named
-            [python, "-I", "-c", code, package],
+            [python, "-I", "-c", code, argument],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -169,13 +243,13 @@ def package_version_of(python: str, package: str) -> str:
         )
     except OSError as error:
         raise ConfigError(f"`{python}` cannot be run: {error.strerror or error}") from error
-    late = threading.Timer(_VERSION_S, _kill_group, [process.pid])
+    late = threading.Timer(_PRINT_S, _kill_group, [process.pid])
     late.start()
     assert process.stdout is not None
     try:
-        said = process.stdout.read(_MAX_VERSION_BYTES + 1)
-        if len(said) > _MAX_VERSION_BYTES:
-            raise ConfigError(f"`{python}` gives {said[:40]!r}... as the version of `{package}`, which is none")
+        said = process.stdout.read(_MAX_PRINTED_BYTES + 1)
+        if len(said) > _MAX_PRINTED_BYTES:
+            raise ConfigError(f"`{python}` prints more than {_MAX_PRINTED_BYTES:,} bytes when it is asked about `{argument}`")
         status = process.wait()
     finally:
         late.cancel()
@@ -183,15 +257,8 @@ def package_version_of(python: str, package: str) -> str:
         process.wait()
         process.stdout.close()
     if status == -signal.SIGKILL:
-        raise ConfigError(f"`{python}` cannot be run: it did not end within {_VERSION_S:g} s")
-    if status != 0:
-        raise ConfigError(f"the package `{package}` is not installed for `{python}`; `{python} -m pip install {package}`")
-    version = said.decode(errors="replace").strip()
-    try:
-        Version(version)  # an importer writes it into files: it must be nothing but a version
-    except InvalidVersion as error:
-        raise ConfigError(f"`{python}` gives {version[:40]!r} as the version of `{package}`, which is none") from error
-    return version
+        raise ConfigError(f"`{python}` cannot be run: it did not end within {_PRINT_S:g} s")
+    return said.decode(errors="replace").strip() if status == 0 else None
 
 
 def _kill_group(leader: int) -> None:

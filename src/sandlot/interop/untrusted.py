@@ -11,7 +11,7 @@ import stat
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
@@ -31,6 +31,7 @@ _MAX_DEPTH = 40
 _MAX_ROW_BYTES = 64 * 2**20
 _MAX_ROWS = 1_000_000
 _PIECE = 1 << 20
+_NOT_CODE = frozenset({".git", ".venv", "venv", "__pycache__", ".pytest_cache", ".ruff_cache", ".mypy_cache"})
 _PICKLES = (".pkl", ".pickle", ".p", ".pt", ".pth", ".joblib", ".dill", ".npy", ".npz")
 _PICKLE_STARTS = tuple(bytes((0x80, protocol)) for protocol in range(2, 6))
 
@@ -155,36 +156,65 @@ def copy_tree(source: Path, target: Path) -> None:
 
     Links, devices, pipes and sockets are refused, as are trees of absurd size or depth. Only the executable bit of modes is kept.
     """
-    budget = _Budget(f"folder `{source}`")
-    if source.is_symlink() or not source.is_dir():
+    if source.is_symlink():
         raise ConfigError(f"`{source}` is not a folder")
+    files = regular_files(source)
     target.mkdir(parents=True)
-    for path in _walk(source, source):
-        name = path.relative_to(source).as_posix()
-        about = path.lstat()
+    for name, about in files:
         if stat.S_ISDIR(about.st_mode):
             (target / name).mkdir()
             continue
-        if not stat.S_ISREG(about.st_mode):
-            raise ConfigError(f"`{path}` is {_kind(about.st_mode)}; a task may hold only files and folders")
-        budget.take_file(name)
-        budget.take_bytes(name, about.st_size)
-        data = read_bytes(path)
+        data = read_bytes(source / name)
         (target / name).write_bytes(data)
         (target / name).chmod(0o755 if about.st_mode & stat.S_IXUSR else 0o644)
 
 
-def _walk(folder: Path, top: Path) -> Iterator[Path]:
+def code_digest(folder: Path) -> str:
+    """A hash of the files of a folder of code, without `.git`, environments of Python and what Python and tools write there.
+
+    Links and devices are refused: what they lead to would not be in the hash.
+    """
+    whole = hashlib.sha256()
+    for name, about in regular_files(folder, without=_NOT_CODE):
+        if stat.S_ISREG(about.st_mode):
+            whole.update(os.fsencode(name) + b"\0" + hashlib.sha256(read_bytes(folder / name)).digest())
+    return f"sha256:{whole.hexdigest()}"
+
+
+def regular_files(folder: Path, *, without: Container[str] = ()) -> Iterator[tuple[str, os.stat_result]]:
+    """The names of the files and folders below a folder in a stable order. Whatever has a name of `without` is passed over.
+
+    `ConfigError` for links, devices, pipes and sockets, and for trees of absurd size or depth.
+    """
+    if not folder.is_dir():
+        raise ConfigError(f"`{folder}` is not a folder")
+    return _regular_files(folder, without)
+
+
+def _regular_files(folder: Path, without: Container[str]) -> Iterator[tuple[str, os.stat_result]]:
+    budget = _Budget(f"folder `{folder}`")
+    for path in _walk(folder, folder, without):
+        name = path.relative_to(folder).as_posix()
+        about = path.lstat()
+        if not stat.S_ISDIR(about.st_mode):
+            if not stat.S_ISREG(about.st_mode):
+                raise ConfigError(f"`{path}` is {_kind(about.st_mode)}; it may hold only files and folders")
+            budget.take_file(name)
+            budget.take_bytes(name, about.st_size)
+        yield name, about
+
+
+def _walk(folder: Path, top: Path, without: Container[str]) -> Iterator[Path]:
     if len(folder.relative_to(top).parts) > _MAX_DEPTH:
         raise ConfigError(f"`{folder}` is more than {_MAX_DEPTH} folders deep")
     with os.scandir(folder) as entries:
-        inside = sorted(entries, key=lambda entry: os.fsencode(entry.name))
+        inside = sorted((entry for entry in entries if entry.name not in without), key=lambda entry: os.fsencode(entry.name))
     for entry in inside:
         if not entry.name.isprintable():
             raise ConfigError(f"`{folder}` holds a file with the unusual name {entry.name!r}")
         yield folder / entry.name
         if entry.is_dir(follow_symlinks=False):
-            yield from _walk(folder / entry.name, top)
+            yield from _walk(folder / entry.name, top, without)
 
 
 def _kind(mode: int) -> str:

@@ -4,6 +4,7 @@ import json
 import os
 import socket
 import subprocess
+import sys
 import time
 import urllib.request
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from sandlot.interop.openenv.world import score_of_episode
 
 THEIRS = os.environ["OPENENV_PYTHON"]
 HERE = Path(__file__).parent
+SAMPLES = str(HERE / "openenv_samples.py")
 PLAY = """
 import asyncio, json, sys
 from openenv.core.generic_client import GenericEnvClient
@@ -42,11 +44,12 @@ asyncio.run(main(sys.argv[1], json.loads(sys.argv[2])))
 
 
 @contextmanager
-def served(name):
+def served(*command, cwd=None):
+    """The address of a server that a command of their Python starts; the port is its last word."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    server = subprocess.Popen([THEIRS, str(HERE / "openenv_samples.py"), name, str(port)])
+    server = subprocess.Popen([THEIRS, *command, str(port)], cwd=cwd)
     try:
         url = f"http://127.0.0.1:{port}"
         for _ in range(600):
@@ -88,7 +91,7 @@ def score(state, low, high):
 
 
 def test_the_rewards_are_equal_on_the_same_actions(tmp_path):
-    with served("guessing") as url:
+    with served(SAMPLES, "guessing") as url:
         import_environment("openenv", f"{url}?seeds=3&score=0..4", tmp_path / "env")
         env = sandlot.load(tmp_path / "env")
         games = [(seed, guesses) for seed in range(3) for guesses in GUESSES]
@@ -101,7 +104,7 @@ def test_the_rewards_are_equal_on_the_same_actions(tmp_path):
 
 
 def test_mcp_tools_are_tools(tmp_path):
-    with served("counter") as url:
+    with served(SAMPLES, "counter") as url:
         import_environment("openenv", f"{url}?seeds=1", tmp_path / "env")
         env = sandlot.load(tmp_path / "env")
         calls = [("add", {"amount": 3}), ("add", {"amount": 4}), ("finish", {})]
@@ -112,7 +115,7 @@ def test_mcp_tools_are_tools(tmp_path):
 
 
 def test_what_breaks_there_has_no_reward(tmp_path):
-    with served("guessing") as url:
+    with served(SAMPLES, "guessing") as url:
         import_environment("openenv", f"{url}?seeds=1&score=0..2", tmp_path / "env")
         env = sandlot.load(tmp_path / "env")
         with pytest.raises(AuthorError, match="99 breaks it"):
@@ -122,7 +125,46 @@ def test_what_breaks_there_has_no_reward(tmp_path):
 
 
 def test_rollouts_wait_for_a_server_with_one_session(tmp_path):
-    with served("single") as url:
+    with served(SAMPLES, "single") as url:
         import_environment("openenv", f"{url}?seeds=4&score=0..2", tmp_path / "env")
         run = sandlot.run(str(tmp_path / "env"), "scripted:noop", runs=tmp_path / "runs")
         assert [row.outcome for row in run.rows] == ["scored"] * 4
+
+
+@pytest.fixture
+def echo(tmp_path):
+    """The environment that `openenv init` writes: it echoes, and a longer message earns more."""
+    subprocess.run([Path(THEIRS).with_name("openenv"), "init", "echo_env"], cwd=tmp_path, check=True, capture_output=True)
+    return tmp_path / "echo_env"
+
+
+MESSAGES = (["Hello", "", "Hello, World!"], ["x"], ["\u00e9t\u00e9", "two words"])
+
+
+@pytest.mark.parametrize("form", ["folder", "package"])
+def test_a_folder_or_a_package_is_served_by_us_with_the_same_rewards(tmp_path, echo, form):
+    games = [(0, [{"message": message} for message in messages]) for messages in MESSAGES]
+    with served("-m", "uvicorn", "server.app:app", "--log-level", "warning", "--port", cwd=echo) as url:
+        results = theirs(url, games)
+    python, name = THEIRS, str(echo)
+    if form == "package":  # a Python of its own, which has the package beside what theirs has
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+        (packages,) = (tmp_path / "venv").glob("lib/python3*/site-packages")
+        asked = [THEIRS, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])"]
+        (packages / "theirs.pth").write_text(subprocess.run(asked, capture_output=True, text=True, check=True).stdout)
+        echo.rename(packages / "echo_env")
+        python, name = str(tmp_path / "venv" / "bin" / "python"), "echo_env"
+    import_environment("openenv", f"{name}?python={python}&seeds=1&score=0..10", tmp_path / "env")
+    env = sandlot.load(tmp_path / "env")
+    for (_, actions), (rewards, done) in zip(games, results, strict=True):
+        state = ours(env, "seed-0", [("act", action) for action in actions])
+        assert (state["rewards"], state["done"]) == (rewards, done)
+
+
+def test_a_source_without_a_copy_is_run_and_audited(tmp_path, echo):
+    source = f"openenv:{echo}?python={THEIRS}&seeds=2&steps=1&score=0..100"
+    run = sandlot.run(source, "scripted:random", runs=tmp_path / "runs")
+    assert [row.outcome for row in run.rows] == ["scored"] * 2
+    audit = [Path(sys.executable).with_name("sandlot"), "audit", source, "--layer", "static", "--json"]
+    found = json.loads(subprocess.run(audit, capture_output=True, text=True, cwd=tmp_path, check=False).stdout.splitlines()[-1])
+    assert found["tasks"] == 2

@@ -107,7 +107,7 @@ def test_output_without_end_is_not_read_to_its_end(tmp_path):
     python = tmp_path / "python"
     python.write_text(f"#!{sys.executable}\nwhile True: print(1)")
     python.chmod(0o755)
-    with pytest.raises(ConfigError, match="which is none"):
+    with pytest.raises(ConfigError, match="more than 4,096 bytes"):
         package_version_of(str(python), "nemo-gym")
 
 

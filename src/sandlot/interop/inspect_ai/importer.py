@@ -26,6 +26,9 @@ from sandlot.interop.inspect_ai.scores import rubric_score
 from sandlot.interop.inspect_ai.world import PYTHON, InspectJob, InspectServer, opening_of, server_of
 
 _TURNS = 100
+_ROLE = "role"
+_ALIKE = 3
+"""Samples that ask for a model in a role, after which a task is refused: to begin each of hundreds takes long."""
 _WORLD = '''\
 """A sample of an Inspect task."""
 
@@ -97,6 +100,8 @@ class InspectImporter:
                 job, task = _begin(server, sample)
             except (ConfigError, AuthorError) as error:
                 left_out.append(LeftOut(what=str(sample["id"]), why=str(error)[:500]))
+                if not tasks and error.kind == _ROLE and len(left_out) == _ALIKE:
+                    raise ConfigError(f"`{name}`: none of its first {_ALIKE} samples can be played: {error}") from error
                 continue
             if not tasks:
                 golden = _score_of_answer(job, task.key["target"], scale)
@@ -206,7 +211,7 @@ def _score_of_answer(job: InspectJob, answer: str, scale: str) -> float | None:
 
 def _require_no_role(seen: Json) -> None:
     if seen.get("roles"):
-        raise ConfigError(f"it asks a model in the role `{seen['roles'][0]}`, and there is none")
+        raise ConfigError(f"it asks a model in the role `{seen['roles'][0]}`, and there is none", kind=_ROLE)
 
 
 def _with_system(tasks: list[Task], left_out: list[LeftOut]) -> tuple[list[Task], str]:

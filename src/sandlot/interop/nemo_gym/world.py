@@ -8,9 +8,6 @@ reward.
 import functools
 import json
 import math
-import os
-import threading
-import uuid
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
@@ -27,12 +24,12 @@ from sandlot.core.ports.grading import Evidence
 from sandlot.core.ports.world import ShowsTurns, Tool, ToolSpec, World
 from sandlot.core.trace import Message, ToolCall, ToolResult
 from sandlot.core.types import Json
-from sandlot.interop.package_process import PackageProcess, package_version_of
+from sandlot.interop.package_process import PackageProcess, RunningPrograms, ServedRollout, package_version_of
 from sandlot.interop.untrusted import source_digest
 from sandlot.tools.arguments import checked_arguments, clean
 
 PACKAGE = "nemo-gym"
-PROGRAM = Path(__file__).parent / "inside" / "serve_resources.py"
+PROGRAM = Path(__file__).parents[1] / "inside" / "serve_nemo_gym.py"
 LOAD_S = 300.0
 """Maximum time to import the package and to make the server."""
 CALL_S = 120.0
@@ -68,25 +65,23 @@ def start_server(source: ResourcesSource) -> tuple[PackageProcess, Json]:
     return process, facts
 
 
-_running: dict[bytes, PackageProcess] = {}
-_starting = threading.Lock()
+_processes = RunningPrograms[PackageProcess]()
 
 
 def _server(source: ResourcesSource, requires: str, digest: str) -> PackageProcess:
-    """The process of a server, started the first time and again after it has ended. A forked process has its own."""
-    key = msgspec.json.encode((os.getpid(), source))
-    with _starting:
-        process = _running.get(key)
-        if process is None or not process.alive:
-            found = package_version_of(source.python, PACKAGE)
-            if f"{PACKAGE}=={found}" != requires:
-                raise ConfigError(
-                    f"this environment was imported with {requires}, and `{source.python}` has {found}; import it again"
-                )
-            if source_digest(source.folder) != digest:
-                raise ConfigError(f"the files in `{source.folder}` have changed since the server was imported; import it again")
-            process = _running[key] = start_server(source)[0]
-        return process
+    """The process of a server."""
+
+    def start() -> PackageProcess:
+        found = package_version_of(source.python, PACKAGE)
+        if f"{PACKAGE}=={found}" != requires:
+            raise ConfigError(
+                f"this environment was imported with {requires}, and `{source.python}` has {found}; import it again"
+            )
+        if source_digest(source.folder) != digest:
+            raise ConfigError(f"the files in `{source.folder}` have changed since the server was imported; import it again")
+        return start_server(source)[0]
+
+    return _processes.running(source, start)
 
 
 @functools.lru_cache(maxsize=8)
@@ -115,14 +110,10 @@ class ResourcesWorld:
 class _Session:
     """A rollout in progress."""
 
-    process: PackageProcess
-    name: str
+    served: ServedRollout
     row: Json
     results: dict[tuple[int, int], str] = field(default_factory=dict[tuple[int, int], str])
     """What calls returned, by the agent's message and the place in it: the ids of calls may repeat."""
-
-    def ask(self, do: str, **arguments: object) -> Json:
-        return self.process.ask(do, within_s=CALL_S, rollout=self.name, **arguments)
 
 
 _sessions: dict[int, _Session] = {}
@@ -135,23 +126,16 @@ async def _opened(source: ResourcesWorld, world: World) -> AsyncGenerator[Sequen
     number: int = world.task.data["row"]
     row: Json = msgspec.json.decode(_rows(source.rows, source.rows.stat().st_mtime)[number])
     with boundary(AuthorError, "starting NeMo Gym's server"):
-        session = _Session(await author.call(_server, named, source.requires, source.digest), uuid.uuid4().hex, row)
+        session = _Session(ServedRollout(await author.call(_server, named, source.requires, source.digest), CALL_S), row)
     try:
         with boundary(AuthorError, f"opening a session for row {number}"):
-            await author.call(session.ask, "begin", row=row)
+            await author.call(session.served.ask, "begin", row=row)
         _sessions[id(world)] = session
         yield [_ResourcesTool(spec, session) for spec in tools_of(row)]
     finally:
         _sessions.pop(id(world), None)
         with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(_forget, session)
-
-
-def _forget(session: _Session) -> None:
-    try:
-        session.ask("drop")
-    except AuthorError:
-        return  # it has ended, and the session with it
+            await anyio.to_thread.run_sync(session.served.drop)
 
 
 def tools_of(row: Json) -> list[ToolSpec]:
@@ -183,7 +167,7 @@ class _ResourcesTool:
             self.session.results[place] = str(error)
             return ToolResult(call=call.id, text=str(error), error=True)
         with boundary(AuthorError, f"the tool `{self.spec.name}`"):
-            given = await author.call(self.session.ask, "call", name=self.spec.name, arguments=arguments)
+            given = await author.call(self.session.served.ask, "call", name=self.spec.name, arguments=arguments)
             called = msgspec.convert(given, _Called)
         self.session.results[place] = called.text
         return ToolResult(call=call.id, text=clean(called.text), error=called.refused)
@@ -240,7 +224,7 @@ async def record_reward(world: World) -> None:
     session = _sessions[id(world)]
     try:
         response = response_of(world.turns, session.results)
-        given = await author.call(session.ask, "verify", row=session.row, response=response)
+        given = await author.call(session.served.ask, "verify", row=session.row, response=response)
         world.state["verified"] = msgspec.to_builtins(msgspec.convert(given, _Verified))
     except (AuthorError, msgspec.ValidationError) as error:
         world.state["verified"] = {"failed": str(error)}

@@ -6,12 +6,14 @@ The server is not trusted: its messages are bounded and checked, and redirects a
 
 import math
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import aiohttp
 import anyio
+import anyio.to_thread
 import msgspec
 
 from sandlot.core.errors import AuthorError, ConfigError, ToolError
@@ -27,6 +29,26 @@ FULL_S = 120.0
 _RETRY_S = 0.5
 _SHOWN_CHARS = 500
 _T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenEnvAddress:
+    """Where a server listens."""
+
+    url: str
+    token_variable: str = ""
+    """The environment variable with the server's token."""
+    socket: str = ""
+    """The Unix socket of a server that we have started; empty for one at a port."""
+    last_words: Callable[[], str] = str
+    """What a server that we have started wrote last, as a part of a message."""
+    end: Callable[[], None] | None = None
+    """Ends a server that we have started."""
+
+    def http(self, *tracing: aiohttp.TraceConfig) -> aiohttp.ClientSession:
+        """A client for this address."""
+        connector = aiohttp.UnixConnector(self.socket) if self.socket else None
+        return aiohttp.ClientSession(headers=headers_of(self.token_variable), trace_configs=list(tracing), connector=connector)
 
 
 class OpenEnvStep(msgspec.Struct, frozen=True):
@@ -69,8 +91,9 @@ def headers_of(token_variable: str) -> dict[str, str]:
 class OpenEnvClient:
     """One session of a server."""
 
-    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse, address: OpenEnvAddress) -> None:
         self._socket = socket
+        self._address = address
         self._waiting = False
         """An answer is missing: the next one to come would be taken for that of another action."""
 
@@ -91,13 +114,14 @@ class OpenEnvClient:
                 await self._socket.send_str(msgspec.json.encode({"type": kind, "data": data}).decode())
                 message = await self._socket.receive()
         except TimeoutError:
+            if self._address.end is not None:  # it may compute without end, and have no session for others
+                await anyio.to_thread.run_sync(self._address.end)
             raise AuthorError(f"the OpenEnv server did not answer `{kind}` within {ANSWER_S:g} s", kind="timeout") from None
         except (aiohttp.ClientError, OSError) as error:
-            raise AuthorError(f"the connection to the OpenEnv server broke: {error}") from error
+            raise AuthorError(f"the connection to the OpenEnv server broke: {error}{self._address.last_words()}") from error
         if message.type is not aiohttp.WSMsgType.TEXT:
-            raise AuthorError(
-                f"the OpenEnv server closed the connection during `{kind}`, or sent more than {MAX_MESSAGE_BYTES:,} bytes"
-            )
+            what = f"closed the connection during `{kind}`, or sent more than {MAX_MESSAGE_BYTES:,} bytes"
+            raise AuthorError(f"the OpenEnv server {what}{self._address.last_words()}")
         self._waiting = False
         reply = _decoded(message.data, _Reply)
         if reply.type == "error":
@@ -128,10 +152,10 @@ def _problem(problem: _Problem, kind: str) -> Exception:
 
 
 @asynccontextmanager
-async def open_session(url: str, token_variable: str, seed: int | None) -> AsyncGenerator[tuple[OpenEnvClient, OpenEnvStep]]:
+async def open_session(address: OpenEnvAddress, seed: int | None) -> AsyncGenerator[tuple[OpenEnvClient, OpenEnvStep]]:
     """A session with an episode that has begun. It waits while all sessions of the server are taken."""
-    async with aiohttp.ClientSession(headers=headers_of(token_variable), trace_configs=[_without_redirects()]) as http:
-        socket, client, begun = await _begun(http, url, seed)
+    async with address.http(_without_redirects()) as http:
+        socket, client, begun = await _begun(http, address, seed)
         try:
             yield client, begun
         finally:
@@ -151,22 +175,26 @@ def _without_redirects() -> aiohttp.TraceConfig:
 
 
 async def _begun(
-    http: aiohttp.ClientSession, url: str, seed: int | None
+    http: aiohttp.ClientSession, address: OpenEnvAddress, seed: int | None
 ) -> tuple[aiohttp.ClientWebSocketResponse, OpenEnvClient, OpenEnvStep]:
     deadline = anyio.current_time() + FULL_S
     while True:
         try:
             with anyio.fail_after(_CONNECT_S):
-                socket = await http.ws_connect(f"{url}/ws", max_msg_size=MAX_MESSAGE_BYTES)
+                socket = await http.ws_connect(f"{address.url}/ws", max_msg_size=MAX_MESSAGE_BYTES)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise AuthorError(f"no OpenEnv server answers at `{url}`: {error or 'no answer'}") from error
-        client = OpenEnvClient(socket)
+            raise AuthorError(
+                f"no OpenEnv server answers at `{address.url}`: {error or 'no answer'}{address.last_words()}"
+            ) from error
+        client = OpenEnvClient(socket, address)
         try:
             return socket, client, await client.reset(seed)
         except _FullError as error:
             await socket.close()
             if anyio.current_time() > deadline:
-                raise AuthorError(f"all sessions of `{url}` were taken for {FULL_S:g} s: {error}", kind="timeout") from None
+                raise AuthorError(
+                    f"all sessions of `{address.url}` were taken for {FULL_S:g} s: {error}", kind="timeout"
+                ) from None
             await anyio.sleep(_RETRY_S)
         except BaseException:
             with anyio.move_on_after(2, shield=True):
@@ -174,14 +202,12 @@ async def _begun(
             raise
 
 
-async def read_page(url: str, token_variable: str, *, absent: Json | None = None) -> Json:
+async def read_page(address: OpenEnvAddress, page: str, *, absent: Json | None = None) -> Json:
     """A JSON object of the server, such as its `/schema`. `ConfigError` if there is none, unless `absent` is given for that."""
+    url = address.url + page
     try:
         with anyio.fail_after(_CONNECT_S):
-            async with (
-                aiohttp.ClientSession(headers=headers_of(token_variable)) as http,
-                http.get(url, allow_redirects=False) as response,
-            ):
+            async with address.http() as http, http.get(url, allow_redirects=False) as response:
                 if response.status == 404 and absent is not None:
                     return absent
                 if response.status != 200:

@@ -1,18 +1,20 @@
-"""Environments of a running OpenEnv server.
+"""Environments of OpenEnv: of a server that runs, of a folder, or of an installed package.
 
     openenv:http://127.0.0.1:8000                     20 tasks, each a seed; the sum of the rewards is from 0 to 1
-    openenv:URL?seeds=5&score=-1..1&steps=50          other numbers: what is worth nothing and what is full marks; maximum steps
-    openenv:URL?reward=last                           the last reward counts, and not the sum
+    openenv:echo_env?python=/venvs/echo/bin/python    an installed package; its server is started when it is needed
+    openenv:environments/echo_env?python=...          a folder with `openenv.yaml`, likewise
+    openenv:...?seeds=5&score=-1..1&steps=50          other numbers: what is worth nothing and what is full marks; maximum steps
+    openenv:...?reward=last                           the last reward counts, and not the sum
     openenv:URL?token_variable=NAME                   the environment variable with the server's token; it ends in `_TOKEN`
 
-The server runs where you started it, and Sandlot runs nothing of it: it only sends actions to that address.
+Of a server that runs, Sandlot runs nothing: it only sends actions to that address.
 """
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
 import anyio.from_thread
 import msgspec
@@ -25,27 +27,30 @@ from sandlot.core.task import Task
 from sandlot.core.text import one_line
 from sandlot.core.types import Json, digest
 from sandlot.interop.folder_writer import EnvironmentDraft, environment_name, write_environment
-from sandlot.interop.gyms.source import ScoreRange, read_score_range
-from sandlot.interop.openenv.client import ANSWER_S, FULL_S, OpenEnvStep, open_session, read_page
+from sandlot.interop.openenv.client import ANSWER_S, FULL_S, OpenEnvAddress, OpenEnvStep, open_session, read_page
+from sandlot.interop.openenv.servers import LOAD_S, OwnServer, OwnServerProcess, RunningServer
+from sandlot.interop.openenv.source import read_source
 from sandlot.interop.openenv.world import ACT, LOOK, shown
 
 _T = TypeVar("_T")
-_MAX_SEEDS = 100_000
-_MAX_STEPS = 10_000
 _SPARE_TURNS = 8
 """Turns besides the steps: to look, to correct an action, to say that it is done."""
 _MAX_TOOLS = 500
-_OPTIONS = ("seeds", "score", "steps", "reward", "token_variable")
 _WORLD = '''\
-"""An environment of an OpenEnv server. It must run at this address."""
+"""An environment of OpenEnv. {about}"""
 
 from pathlib import Path
 
+from sandlot.interop.openenv.servers import {kind}
 from sandlot.interop.openenv.world import OpenEnvWorld
 
+SERVER = {server!r}
 TOOLS = Path(__file__).with_name("tools.json")
-SOURCES = [OpenEnvWorld(url={url!r}, token_variable={token_variable!r}, tools=TOOLS, steps={steps})]
+SOURCES = [OpenEnvWorld(server=SERVER, tools=TOOLS, steps={steps})]
 '''
+_RUNNING = "Its server must run at this address."
+_OWN = "Its server is started in a process of its own, with its own Python."
+_REPEATED = "the same seed began with another observation the second time: this environment does not keep to its seed"
 _CHECKS = '''\
 """The environment's own rewards: {what} as a share of full marks."""
 
@@ -56,16 +61,6 @@ from sandlot.interop.openenv.world import score_of_episode
 def reward(evidence: Evidence, task: Task) -> tuple[float, str]:
     return score_of_episode(evidence, {low!r}, {high!r}, last={last!r})
 '''
-
-
-@dataclass(frozen=True, slots=True)
-class _Source:
-    url: str
-    seeds: int
-    steps: int
-    scale: ScoreRange
-    last: bool
-    token_variable: str
 
 
 class _ActionSchema(msgspec.Struct, frozen=True):
@@ -79,92 +74,78 @@ class _McpTool(msgspec.Struct, frozen=True):
 
 
 class OpenEnvImporter:
-    """`openenv:URL` (port `Importer`)."""
+    """`openenv:URL`, `openenv:FOLDER`, `openenv:PACKAGE` (port `Importer`)."""
 
     kind = "openenv"
 
     def digest(self, source: str) -> str:
-        """Changes with the schema of the environment's actions, its tools, and what it says of itself."""
-        named = _read_source(source)
-        facts = _asked(lambda: _read_facts(named))
-        return digest(msgspec.json.encode(facts, order="deterministic"))
+        """Changes with a folder's files, or with what a server says of itself: the schema of actions, its tools, its name."""
+        server = read_source(source).server
+        if isinstance(server, OwnServer):
+            return digest(msgspec.json.encode(server))
+        return digest(msgspec.json.encode(_asked(server, _read_facts), order="deterministic"))
 
     def write(self, source: str, folder: Path, *, limit: int | None) -> ImportReport:
         """Write the environment; `ConfigError` if no server answers, or it does not say which actions it takes."""
-        named = _read_source(source)
-        facts = _asked(lambda: _read_facts(named))
-        notes = _asked(lambda: _read_notes(named))
-        name = environment_name(f"openenv-{facts.name}")
+        named = read_source(source)
+        server = named.server
+        facts, notes = _asked(server, _read_all)
         tasks = [_task(facts, seed) for seed in range(named.seeds if limit is None else min(limit, named.seeds))]
         what = "the last one" if named.last else "their sum"
+        own = isinstance(server, OwnServer)
         draft = EnvironmentDraft(
-            name=name,
+            name=environment_name(f"openenv-{facts.name}"),
             settings={
-                "description": f"{facts.name}, played at an OpenEnv server.",
+                "description": f"{facts.name}, played at {'its own' if own else 'an'} OpenEnv server.",
                 "limits": {
                     "turns": named.steps + _SPARE_TURNS,
                     "tool_s": ANSWER_S + 30,  # the client's own limits come first: what is late is a failure of the environment
-                    "provision_s": FULL_S + 30,
+                    "provision_s": FULL_S + 30 + (LOAD_S if own else 0.0),
                 },
             },
             tasks=tasks,
             rubrics={"default": Rubric(checks=(PythonCheck(id="reward", ref="checks:reward"),))},
             code={
-                "world.py": _WORLD.format(url=named.url, token_variable=named.token_variable, steps=named.steps),
+                "world.py": _WORLD.format(
+                    about=_OWN if own else _RUNNING, kind=type(server).__name__, server=server, steps=named.steps
+                ),
                 "tools.json": msgspec.json.format(msgspec.json.encode(facts.tools), indent=1).decode() + "\n",
                 "checks.py": _CHECKS.format(what=what, low=named.scale.low, high=named.scale.high, last=named.last),
             },
         )
         write_environment(folder, draft)
+        place = server.folder if isinstance(server, OwnServer) else server.url
         return ImportReport(
             kind=self.kind,
             source=source,
-            package="openenv",
+            package=server.package or Path(server.folder).name if isinstance(server, OwnServer) else "openenv",
             version=facts.version,
-            tasks=tuple(ImportedTask(id=task.id, origin=f"{named.url} seed {task.data['seed']}") for task in tasks),
-            notes=notes,
+            tasks=tuple(ImportedTask(id=task.id, origin=f"{place} seed {task.data['seed']}") for task in tasks),
+            notes=(*notes, *_server_notes(server)),
         )
 
 
-def _read_source(source: str) -> _Source:
-    url, _, query = source.partition("?")
-    options = dict(parse_qsl(query, keep_blank_values=True))
-    if unknown := set(options) - set(_OPTIONS):
-        raise ConfigError(f"`{source}`: unknown `{min(unknown)}`; there are: {', '.join(_OPTIONS)}")
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ConfigError(f"`{url}` is no address of an OpenEnv server; write `http://HOST:PORT`. Start a folder's server first")
-    if parts.username is not None or parts.password is not None:
-        raise ConfigError("the address holds a password, which would be written into the environment; use `?token_variable=NAME`")
-    scale = read_score_range(options.get("score", "0..1"))
-    if scale is None:
-        raise ConfigError(f"`score={options['score']}` is no range; write `?score=LOW..HIGH`, such as `?score=-1..1`")
-    if options.get("reward", "sum") not in {"sum", "last"}:
-        raise ConfigError(f"`reward={options['reward']}`: it is `sum` or `last`")
-    return _Source(
-        url=url.rstrip("/"),
-        seeds=_number(options, "seeds", 20, _MAX_SEEDS),
-        steps=_number(options, "steps", 100, _MAX_STEPS),
-        scale=scale,
-        last=options.get("reward") == "last",
-        token_variable=options.get("token_variable", ""),
+def _server_notes(server: RunningServer | OwnServer) -> tuple[str, ...]:
+    if isinstance(server, RunningServer):
+        return ("the server must run while the environment is used",)
+    return (
+        f"its server runs on this machine, in a process of its own, with {server.requires} of `{server.python}`",
+        "a server that does not answer in time is ended: the rollouts that it has fail, and the next one starts it again",
     )
 
 
-def _number(options: dict[str, str], name: str, default: int, most: int) -> int:
-    text = options.get(name, str(default))
-    if not text.isdecimal() or not 1 <= int(text[:9]) <= most or len(text) > 9:
-        raise ConfigError(f"`{name}={text[:40]}` is no number from 1 to {most:,}")
-    return int(text)
-
-
-def _asked(ask: Callable[[], Awaitable[_T]]) -> _T:
-    """Ask the server from a thread of its own, so that importing works inside of an event loop too."""
+def _asked(server: RunningServer | OwnServer, ask: Callable[[OpenEnvAddress], Awaitable[_T]]) -> _T:
+    """Ask the server from a thread of its own, so that importing works inside of an event loop too. One of ours ends then."""
+    started = None
     try:
+        started = OwnServerProcess(server) if isinstance(server, OwnServer) else None
         with anyio.from_thread.start_blocking_portal() as portal:
-            return portal.call(ask)
+            return portal.call(ask, started.address if started else portal.call(server.address))
     except (AuthorError, ToolError) as error:
         raise ConfigError(str(error)) from error
+    finally:
+        if started is not None:
+            started.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,33 +159,30 @@ class _Facts:
     tools: list[Json]
 
 
-async def _read_facts(named: _Source) -> _Facts:
-    schema = await read_page(f"{named.url}/schema", named.token_variable)
-    page = await read_page(f"{named.url}/metadata", named.token_variable, absent={})  # not all servers have one
-    tools = await _read_tools(named) if _takes_mcp(schema) else [_act(schema)]
+async def _read_facts(address: OpenEnvAddress) -> _Facts:
+    schema = await read_page(address, "/schema")
+    page = await read_page(address, "/metadata", absent={})  # not all servers have one
+    tools = await _read_tools(address) if _takes_mcp(schema) else [_act(schema)]
     return _Facts(
         schema=schema,
-        name=one_line(str(page.get("name") or urlsplit(named.url).hostname), 80),
+        name=one_line(str(page.get("name") or urlsplit(address.url).hostname), 80),
         version=one_line(str(page.get("version") or ""), 40),
         about=one_line(str(page.get("description") or ""), 2_000),
         tools=tools,
     )
 
 
-async def _read_tools(named: _Source) -> list[Json]:
-    async with open_session(named.url, named.token_variable, 0) as (client, _):
+async def _read_tools(address: OpenEnvAddress) -> list[Json]:
+    async with open_session(address, 0) as (client, _):
         return _mcp_tools(await client.step({"type": "list_tools"}))
 
 
-async def _read_notes(named: _Source) -> tuple[str, ...]:
-    begun: list[str] = []
+async def _read_all(address: OpenEnvAddress) -> tuple[_Facts, list[str]]:
+    facts, begun = await _read_facts(address), list[str]()
     for _ in range(2):
-        async with open_session(named.url, named.token_variable, 0) as (_, first):
+        async with open_session(address, 0) as (_, first):
             begun.append(shown(first))
-    notes = ["no golden solutions: OpenEnv has none", "the server must run while the environment is used"]
-    if begun[0] != begun[1]:
-        notes.append("the same seed began with another observation the second time: this environment does not keep to its seed")
-    return tuple(notes)
+    return facts, ["no golden solutions: OpenEnv has none", *([_REPEATED] if begun[0] != begun[1] else [])]
 
 
 def _takes_mcp(schema: Json) -> bool:

@@ -1,4 +1,4 @@
-"""An environment of an OpenEnv server as a world of ours: `look` shows its last observation, and its actions are tools.
+"""An environment of OpenEnv as a world of ours: `look` shows its last observation, and its actions are tools.
 
 A server with MCP tools offers those. Any other has one kind of action, which is the tool `act`. Every reward is recorded.
 """
@@ -19,6 +19,7 @@ from sandlot.core.trace import ToolCall, ToolResult
 from sandlot.core.types import Json
 from sandlot.interop.gyms.source import ScoreRange
 from sandlot.interop.openenv.client import OpenEnvClient, OpenEnvStep, open_session
+from sandlot.interop.openenv.servers import OwnServer, RunningServer
 from sandlot.tools.arguments import checked_arguments, clean
 
 ACT = "act"
@@ -30,8 +31,7 @@ _HIDDEN = frozenset({"reward", "done"})
 class OpenEnvWorld:
     """The episode of the task (a source of tools)."""
 
-    url: str
-    token_variable: str = ""
+    server: RunningServer | OwnServer
     tools: Path
     """The file with its MCP tools, or with `act` alone."""
     steps: int = 100
@@ -44,7 +44,7 @@ class OpenEnvWorld:
     @asynccontextmanager
     async def _opened(self, world: World) -> AsyncGenerator[Sequence[Tool]]:
         tools = msgspec.json.decode(self.tools.read_bytes(), type=list[ToolSpec])
-        async with open_session(self.url, self.token_variable, world.task.data["seed"]) as (client, begun):
+        async with open_session(await self.server.address(), world.task.data["seed"]) as (client, begun):
             episode = _Episode(client, begun)
             world.state.update({"steps": 0, "limit": self.steps, "refused": 0, "rewards": [], "done": begun.done})
             look = ToolSpec(name=LOOK, description="Show the last observation.", parameters=_schema({}))

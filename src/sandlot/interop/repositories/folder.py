@@ -13,6 +13,10 @@ from sandlot.interop.repositories.suite import PROGRAM, RepositoryLayout
 TEMPLATE = Path(__file__).parent / "template"
 _CODE = ("trees.py", "world.py", "checks.py", "solution.py")
 _SYSTEM = "You repair Python repositories with `bash`. Change what is needed in the package, and nothing that works."
+_DECLARED = """\
+[declared]
+material = ["repositories"]  # the code to repair: an audit reads it as data and not as this environment's own code
+"""
 _LIMITS = {"turns": 40, "tool_s": 120.0, "grade_s": 300.0}
 
 
@@ -41,4 +45,5 @@ def write_repair_environment(folder: Path, name: str, description: str, tasks: S
     rubric = msgspec.json.decode((TEMPLATE / "rubrics" / "default.json").read_bytes(), type=Rubric)
     code = {file: (TEMPLATE / f"{file}.txt").read_text(encoding="utf-8") for file in _CODE}
     code["run_tests.py"] = PROGRAM.read_text(encoding="utf-8")
+    code["audit.toml"] = _DECLARED
     write_environment(folder, EnvironmentDraft(name=name, settings=settings, tasks=tasks, rubrics={"default": rubric}, code=code))

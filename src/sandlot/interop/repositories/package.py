@@ -29,7 +29,7 @@ from sandlot.interop.repositories.index import fetch_source, normalized
 from sandlot.interop.repositories.issue_text import issue_of
 from sandlot.interop.repositories.patches import patch_between
 from sandlot.interop.repositories.planting import PlantedBug, guardable_tests, plant
-from sandlot.interop.repositories.site_folder import PYTEST, TOOLS, install, require_apart
+from sandlot.interop.repositories.site_folder import INSTALL_ROUNDS, PYTEST, TOOLS, distributions_of, install, require_apart
 from sandlot.interop.repositories.sources import SourceTree, read_tree
 from sandlot.interop.repositories.suite import GRADED_WALL_S, RepositoryLayout, Suite, open_suite, python_version
 from sandlot.interop.untrusted import source_digest, unpack
@@ -43,18 +43,8 @@ In /work/repo there is the source of the Python package `{name}` {version}. Some
 Find the cause and fix it in the package. Hidden tests decide: they check this behaviour and that everything else still works. \
 Only changes below {places} are taken over. You can run the tests that are there with `{command}` in /work/repo."""
 _HELDOUT_SHARE = 0.2
-_DISTRIBUTIONS = {
-    "yaml": "PyYAML",
-    "dateutil": "python-dateutil",
-    "attr": "attrs",
-    "bs4": "beautifulsoup4",
-    "docutils": "docutils",
-}
-"""Names of distributions that differ from the module's."""
 DEFAULT_TASKS = 100
 _MAX_SUITES = 8
-_INSTALL_ROUNDS = 2
-"""A `conftest.py` that cannot be imported hides what the other files miss."""
 _Result = TypeVar("_Result")
 
 
@@ -159,18 +149,17 @@ async def _usable_baseline(
     Each measurement has a sandbox of its own: one that is open does not see whole what pip puts in place of its libraries.
     """
     texts, site = _texts(tree, files), sites[0]
-    own = {module.rpartition("/")[2].removesuffix(".py") for module in tree.modules}
+    own = {module.rpartition("/")[2].removesuffix(".py") for module in tree.modules} | {"tests", "test"}
     missing: list[str] = []
     needed: set[str] = set()
     for rounds in itertools.count():
         async with open_backend() as backend, open_suite(backend, files, sites, layout) as suite:
             first = await run_all(suite, tree.modules)
-            new = missing_modules(first) - own - {"tests", "test"} - needed
-            if not new or rounds == _INSTALL_ROUNDS:
+            new = missing_modules(first) - own - needed
+            if not new or rounds == INSTALL_ROUNDS:
                 return await measure_baseline(suite, first, texts), missing
         needed |= new
-        names = [_DISTRIBUTIONS.get(name, name) for name in sorted(new)]
-        missing += install((*PYTEST, *names), site, python, without=tree.name)
+        missing += install((*PYTEST, *distributions_of(new)), site, python, without=tree.name)
         write_metadata(tree, site)
     raise AssertionError("unreachable")
 

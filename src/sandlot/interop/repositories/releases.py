@@ -17,7 +17,7 @@ from sandlot.interop.repositories.patches import patch_between
 from sandlot.interop.repositories.site_folder import PYTEST, install, require_apart
 from sandlot.interop.repositories.sources import SourceTree
 from sandlot.interop.repositories.suite import RepositoryLayout, open_suite, python_version
-from sandlot.interop.repositories.verified import find_tests
+from sandlot.interop.repositories.verified import LibraryFolder, find_tests, install_missing
 from sandlot.wiring.parts import open_backend
 
 PROMPT = """\
@@ -112,6 +112,8 @@ async def _import_pair(backend: Backend, name: str, old: str, new: str, folder: 
     given = {path: content for path, content in before.items() if older.is_source(path)}
     layout = RepositoryLayout(paths=newer.paths, modules=newer.modules, tests=newer.tests, options=newer.options, site=target)
     texts = {path: content.decode(errors="replace") for path, content in hidden.items() if path.endswith(".py")}
+    whole = hidden | {path: content for path, content in after.items() if newer.is_source(path)}
+    await install_missing(LibraryFolder(site, python, newer), backend, whole, layout, newer.tests)
     async with open_suite(backend, hidden | given, (site,), layout) as suite:
         tests = await find_tests(suite, change, texts, _MAX_FAILING, _MAX_PASSING)
     write_repository(folder, label, before, layout)

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -27,6 +28,23 @@ _UNWANTED = re.compile(
 )
 """Requirements of tests that only format, measure or publish."""
 _TIMEOUT_S = 600
+
+
+_DISTRIBUTIONS = {
+    "yaml": "PyYAML",
+    "dateutil": "python-dateutil",
+    "attr": "attrs",
+    "bs4": "beautifulsoup4",
+    "docutils": "docutils",
+}
+"""Names of distributions that differ from the module's."""
+INSTALL_ROUNDS = 2
+"""A `conftest.py` that cannot be imported hides what the other files miss."""
+
+
+def distributions_of(modules: Iterable[str]) -> list[str]:
+    """What has to be installed for these modules."""
+    return [_DISTRIBUTIONS.get(name, name) for name in sorted(modules)]
 
 
 def require_apart(name: str) -> None:

@@ -3,7 +3,6 @@
 import re
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from sandlot.interop.repositories.patches import patch_between, patched
 from sandlot.interop.repositories.site_folder import PYTEST, install, require_apart
 from sandlot.interop.repositories.sources import SourceTree, named, read_tree
 from sandlot.interop.repositories.suite import RepositoryLayout, open_suite, python_version
-from sandlot.interop.repositories.verified import RepairTests, confirm_tests
+from sandlot.interop.repositories.verified import LibraryFolder, RepairTests, confirm_tests, install_missing
 from sandlot.interop.untrusted import read_rows, refuse_pickle, source_digest
 from sandlot.wiring.parts import open_backend
 
@@ -176,9 +175,10 @@ async def _import_row(
         layout = RepositoryLayout(paths=tree.paths, modules=tree.modules, tests=tree.tests, options=tree.options, site=name)
     change = {path: golden[path].decode() if path in golden else None for path in changed if tree.is_source(path)}
     texts = {path: hidden[path].decode(errors="replace") for path in kept if path.endswith(".py") and tree.is_test(path)}
-    async with AsyncExitStack() as stack:
-        files = {path: content for path, content in hidden.items() if path in kept}
-        suite = await stack.enter_async_context(open_suite(backend, files, (site,), layout))
+    files = {path: content for path, content in hidden.items() if path in kept}
+    places = {test.partition("::")[0] for test in (*row.FAIL_TO_PASS, *row.PASS_TO_PASS)}
+    await install_missing(LibraryFolder(site, python, tree), backend, files | _written(change), layout, sorted(places))
+    async with open_suite(backend, files, (site,), layout) as suite:
         tests = await confirm_tests(suite, change, texts, row.FAIL_TO_PASS, row.PASS_TO_PASS)
     write_repository(folder, name, {path: content for path, content in broken.items() if path in kept or path in base}, layout)
     write_repository(folder, f"{name}.hidden", files, layout)
@@ -206,6 +206,10 @@ def _repository_name(row: SweBenchRow) -> str:
 
 def _commit(row: SweBenchRow) -> str:
     return row.base_commit or (row.repo.rpartition(".")[2] if row.makes_the_bug else "")
+
+
+def _written(change: Mapping[str, str | None]) -> dict[str, bytes]:
+    return {path: text.encode() for path, text in change.items() if text is not None}
 
 
 def _only(files: Mapping[str, bytes], paths: Mapping[str, Any]) -> dict[str, bytes]:

@@ -2,12 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from sandlot.core.errors import ConfigError
-from sandlot.interop.repositories.baseline import unsteady_functions
+from sandlot.core.ports.sandbox import Backend
+from sandlot.interop.repositories.baseline import missing_modules, unsteady_functions
 from sandlot.interop.repositories.planting import follows, graded_tests, guardable_tests
-from sandlot.interop.repositories.suite import GRADED_WALL_S, JobResult, Suite, TestJob
+from sandlot.interop.repositories.site_folder import INSTALL_ROUNDS, PYTEST, distributions_of, install
+from sandlot.interop.repositories.sources import SourceTree
+from sandlot.interop.repositories.suite import GRADED_WALL_S, JobResult, RepositoryLayout, Suite, TestJob, open_suite
 
 _WALL_S = 420.0
 _SLOW_S = 5.0
@@ -28,6 +32,35 @@ class RepairTests:
         """The part of a task's key that says what is run."""
         names = {"fail_to_pass": self.fail_to_pass, "pass_to_pass": self.pass_to_pass, "unguarded": self.unguarded}
         return {**{name: list(tests) for name, tests in names.items()}, "wall_s": GRADED_WALL_S}
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryFolder:
+    """The folder of what the tests of a package need."""
+
+    site: Path
+    python: str
+    tree: SourceTree
+
+
+async def install_missing(
+    libraries: LibraryFolder, backend: Backend, files: Mapping[str, bytes], layout: RepositoryLayout, places: Sequence[str]
+) -> None:
+    """Install the modules that test files miss after the change: a `setup.py`, which is not run, may require them.
+
+    No test runs: names that are not there make pytest collect the files, and nothing of them is wanted.
+    """
+    tree = libraries.tree
+    job = TestJob(tests=[(f"{place}::none", None) for place in places], wall_s=_WALL_S)
+    known = {module.rpartition("/")[2].removesuffix(".py") for module in tree.modules} | {"tests", "test"}
+    for _ in range(INSTALL_ROUNDS):
+        async with open_suite(backend, files, (libraries.site,), layout) as suite:
+            [done] = await suite.run(job)
+        new = missing_modules(done) - known
+        if not new:
+            return
+        known |= new
+        install((*PYTEST, *distributions_of(new)), libraries.site, libraries.python, without=tree.name)
 
 
 async def find_tests(

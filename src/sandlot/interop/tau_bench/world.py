@@ -5,9 +5,6 @@ own `calculate_reward` compares the database with the one that the task's action
 the agent said. As in tau-bench, a conversation that neither the user nor a transfer to a person has ended scores 0.
 """
 
-import os
-import threading
-import uuid
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -23,12 +20,12 @@ from sandlot.core.ports.grading import Evidence
 from sandlot.core.ports.world import ShowsTurns, Tool, ToolSpec, World
 from sandlot.core.trace import ToolCall, ToolResult
 from sandlot.core.types import End, Json
-from sandlot.interop.package_process import PackageProcess
+from sandlot.interop.package_process import PackageProcess, RunningPrograms, ServedRollout
 from sandlot.interop.tau_bench.source import TauBenchSource
 from sandlot.interop.untrusted import source_digest
 from sandlot.tools.arguments import checked_arguments, clean
 
-PROGRAM = Path(__file__).parent / "inside" / "serve_domain.py"
+PROGRAM = Path(__file__).parents[1] / "inside" / "serve_tau_bench.py"
 LOAD_S = 120.0
 """Maximum time to import a domain and its data."""
 CALL_S = 150.0
@@ -59,20 +56,18 @@ def start_domain(source: TauBenchSource) -> tuple[PackageProcess, Json]:
     return process, facts
 
 
-_running: dict[bytes, PackageProcess] = {}
-_starting = threading.Lock()
+_processes = RunningPrograms[PackageProcess]()
 
 
 def _domain(source: TauBenchSource, digest: str) -> PackageProcess:
-    """The process of a domain, started the first time and again after it has ended. A forked process has its own."""
-    key = msgspec.json.encode((os.getpid(), source))
-    with _starting:
-        process = _running.get(key)
-        if process is None or not process.alive:
-            if source_digest(Path(source.folder) / "tau_bench") != digest:
-                raise ConfigError(f"the files in `{source.folder}` have changed since they were imported; import them again")
-            process = _running[key] = start_domain(source)[0]
-        return process
+    """The process of a domain."""
+
+    def start() -> PackageProcess:
+        if source_digest(Path(source.folder) / "tau_bench") != digest:
+            raise ConfigError(f"the files in `{source.folder}` have changed since they were imported; import them again")
+        return start_domain(source)[0]
+
+    return _processes.running(source, start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +90,9 @@ class TauBenchWorld:
 class _Played:
     """A rollout in progress."""
 
-    process: PackageProcess
-    name: str
+    served: ServedRollout
     over_after: int | None = None
     """The number of the agent's messages when it transferred the user to a person."""
-
-    def ask(self, do: str, **arguments: object) -> Json:
-        return self.process.ask(do, within_s=CALL_S, rollout=self.name, **arguments)
 
 
 _played: dict[int, _Played] = {}
@@ -112,24 +103,17 @@ _played: dict[int, _Played] = {}
 async def _opened(source: TauBenchWorld, world: World) -> AsyncGenerator[Sequence[Tool]]:
     named = msgspec.convert(source.source, TauBenchSource)
     with boundary(AuthorError, "starting tau-bench"):
-        played = _Played(await author.call(_domain, named, source.digest), uuid.uuid4().hex)
+        played = _Played(ServedRollout(await author.call(_domain, named, source.digest), CALL_S))
     try:
         with boundary(AuthorError, f"beginning task {world.task.data['index']}"):
-            await author.call(played.ask, "begin", index=world.task.data["index"])
+            await author.call(played.served.ask, "begin", index=world.task.data["index"])
         _played[id(world)] = played
         specs = msgspec.json.decode(source.tools.read_bytes(), type=list[ToolSpec])
         yield [_DomainTool(spec, played) for spec in specs]
     finally:
         _played.pop(id(world), None)
         with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(_forget, played)
-
-
-def _forget(played: _Played) -> None:
-    try:
-        played.ask("drop")
-    except AuthorError:
-        return  # it has ended, and the rollout with it
+            await anyio.to_thread.run_sync(played.served.drop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +133,7 @@ class _DomainTool:
         except ToolError as error:
             return ToolResult(call=call.id, text=str(error), error=True)
         with boundary(AuthorError, f"the tool `{self.spec.name}`"):
-            given = await author.call(self.played.ask, "call", said=_said(world), name=self.spec.name, arguments=arguments)
+            given = await author.call(self.played.served.ask, "call", said=_said(world), name=self.spec.name, arguments=arguments)
             answer = msgspec.convert(given, _Answer)
         if answer.over:
             self.played.over_after = _num_turns(world)
@@ -171,7 +155,7 @@ async def record_reward(world: World) -> None:
     """Let tau-bench compute the reward, and record it."""
     played = _played[id(world)]
     try:
-        given = await author.call(played.ask, "finish", said=_said(world, played.over_after))
+        given = await author.call(played.served.ask, "finish", said=_said(world, played.over_after))
         verdict = msgspec.to_builtins(msgspec.convert(given, _Verdict))
     except (AuthorError, msgspec.ValidationError) as error:
         verdict = {"failed": str(error)}

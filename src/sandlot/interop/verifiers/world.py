@@ -9,9 +9,6 @@ there is no reward: `verifiers` itself would give 0.
 import functools
 import json
 import math
-import os
-import threading
-import uuid
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
@@ -27,12 +24,12 @@ from sandlot.core.ports.grading import Evidence
 from sandlot.core.ports.world import ShowsTurns, Tool, ToolSpec, World
 from sandlot.core.trace import Message, Reasoning, ToolCall, ToolResult
 from sandlot.core.types import Json, digest
-from sandlot.interop.package_process import PackageProcess, package_version_of
+from sandlot.interop.package_process import PackageProcess, RunningPrograms, ServedRollout, package_version_of
 from sandlot.interop.verifiers.source import VerifiersSource
 from sandlot.tools.arguments import clean
 
 PACKAGE = "verifiers"
-PROGRAM = Path(__file__).parent / "inside" / "serve_environment.py"
+PROGRAM = Path(__file__).parents[1] / "inside" / "serve_verifiers.py"
 LOAD_S = 600.0
 """Maximum time to import the package and to load an environment with its data."""
 _MOVE_S = 120.0
@@ -106,18 +103,7 @@ def start_environment(source: VerifiersSource) -> tuple[PackageProcess, Json]:
     return process, facts
 
 
-_running: dict[bytes, PackageProcess] = {}
-_starting = threading.Lock()
-
-
-def _environment(source: VerifiersSource) -> PackageProcess:
-    """The process of an environment, started the first time and again after it has ended. A forked process has its own."""
-    key = msgspec.json.encode((os.getpid(), source))
-    with _starting:
-        process = _running.get(key)
-        if process is None or not process.alive:
-            process = _running[key] = start_environment(source)[0]
-        return process
+_processes = RunningPrograms[PackageProcess]()
 
 
 @functools.lru_cache(maxsize=8)
@@ -148,8 +134,7 @@ class VerifiersWorld:
 class _Played:
     """A rollout in progress, and how much of it the environment has seen."""
 
-    process: PackageProcess
-    name: str
+    served: ServedRollout
     num_sent: int = 0
     over: bool = False
     reply: _Reply | None = None
@@ -171,12 +156,12 @@ class _Played:
         calls = [{"id": call.id, "name": call.name, "arguments": _raw(call)} for call in message.calls[:_MAX_CALLS]]
         thoughts = "\n".join(part.text for part in message.parts if isinstance(part, Reasoning))
         sent = {"text": clean(message.text), "reasoning": clean(thoughts), "calls": calls}
-        return msgspec.convert(self.process.ask("move", within_s=_MOVE_S, rollout=self.name, message=sent), _Reply)
+        return msgspec.convert(self.served.ask("move", message=sent), _Reply)
 
     async def score(self) -> Json:
         """The rubric's reward, or why there is none."""
         try:
-            answer = await author.call(self.process.ask, "finish", within_s=_SCORE_S, rollout=self.name)
+            answer = await author.call(self.served.process.ask, "finish", within_s=_SCORE_S, rollout=self.served.name)
             return msgspec.to_builtins(msgspec.convert(answer, RubricReward))
         except (AuthorError, msgspec.ValidationError) as error:
             return {"failed": str(error)}
@@ -199,7 +184,7 @@ async def _opened(source: VerifiersWorld, world: World) -> AsyncGenerator[Sequen
     try:
         with boundary(AuthorError, f"the rollout of row {row}"):
             content = await author.call(_row, Path(source.rows), row)
-            answer = await author.call(played.process.ask, "begin", within_s=_MOVE_S, rollout=played.name, row=content)
+            answer = await author.call(played.served.ask, "begin", row=content)
             opening = msgspec.convert(answer, RolloutOpening)
         if opening.stamp != world.task.data["opening"]:
             raise AuthorError(
@@ -211,7 +196,7 @@ async def _opened(source: VerifiersWorld, world: World) -> AsyncGenerator[Sequen
     finally:
         _played.pop(id(world), None)
         with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(_forget, played)
+            await anyio.to_thread.run_sync(played.served.drop)
 
 
 def _begin(source: VerifiersWorld, named: VerifiersSource) -> _Played:
@@ -220,19 +205,12 @@ def _begin(source: VerifiersWorld, named: VerifiersSource) -> _Played:
         raise ConfigError(
             f"this environment was imported with {source.requires}, and `{named.python}` has {found}; import it again"
         )
-    return _Played(_environment(named), uuid.uuid4().hex)
+    return _Played(ServedRollout(_processes.running(named, lambda: start_environment(named)[0]), _MOVE_S))
 
 
 @functools.cache
 def _version(python: str) -> str:
     return package_version_of(python, PACKAGE)
-
-
-def _forget(played: _Played) -> None:
-    try:
-        played.process.ask("drop", within_s=_MOVE_S, rollout=played.name)
-    except AuthorError:
-        return  # it has ended, and the rollout with it
 
 
 def _spec(tool: ShownTool) -> ToolSpec:

@@ -318,7 +318,6 @@ def test_the_token_is_in_a_variable_and_not_in_the_folder(tmp_path, monkeypatch)
 @pytest.mark.parametrize(
     ("source", "told"),
     [
-        ("some/folder", "no address"),
         ("file:///etc/passwd", "no address"),
         ("http://x:secret@127.0.0.1:1", "holds a password"),
         ("http://127.0.0.1:1?seeds=0", "no number from 1"),

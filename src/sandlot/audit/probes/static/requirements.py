@@ -103,7 +103,7 @@ def _declared(words: str, said: Description) -> bool:
 def _known_to_agents(said: Description, code: Code) -> str:
     """All text that an agent can read in any task."""
     tools = msgspec.json.encode([[tool.name, tool.description, tool.parameters] for tool in said.tools]).decode()
-    shown = [said.system, tools]
+    shown = [said.system, tools, *said.material.values()]
     working = {function.module.path for function in code.functions if function.parts}
     shown += [text for path, text in said.sources.items() if path not in working and not path.startswith(("rubrics/", "tasks/"))]
     for function in code.working_in(Part.TOOL, Part.SETUP, Part.USER):

@@ -25,6 +25,8 @@ def describe(env: Environment) -> Description:
     """The description of a loaded environment."""
     tasks = [_with_prompt(env, task) for task in tasks_of(env)]
     names = dict.fromkeys(task.rubric for task in tasks)
+    declared = _read_declared(env.source)
+    sources, material = _sources(env, declared)
     return Description(
         name=env.name,
         kind="environment",
@@ -41,8 +43,9 @@ def describe(env: Environment) -> Description:
         needs_user=env.marked.needs_player,
         adversaries=tuple(env.marked.adversaries),
         controls=tuple(env.marked.controls),
-        sources=_sources(env),
-        declared=_read_declared(env.source),
+        sources=sources,
+        material=material,
+        declared=declared,
         needs_judge=needs_judge(env, tasks),
     )
 
@@ -57,19 +60,27 @@ def _with_prompt(env: Environment, task: Task) -> Task:
     return msgspec.structs.replace(task, prompt=prompt, key={} if golden is None else {"golden": golden})
 
 
-def _sources(env: Environment) -> dict[str, str]:
-    """The text files of the author. In folders of the image, such as libraries, only those that the environment imports."""
-    found: dict[str, str] = {}
-    image, modules = _image_folders(env), {path.resolve() for path in modules_of(env)}
+def _sources(env: Environment, declared: Declared) -> tuple[dict[str, str], dict[str, str]]:
+    """The text files of the author, and those of material. What the environment imports is the author's, wherever it is.
+
+    Files of the image, such as libraries, are neither.
+    """
+    sources: dict[str, str] = {}
+    material: dict[str, str] = {}
+    image, others = _image_folders(env), _material_folders(env, declared)
+    modules = {path.resolve() for path in modules_of(env)}
     for name, path in files_of(env):
-        if path.resolve() not in modules and any(path.resolve().is_relative_to(folder) for folder in image):
+        place = path.resolve()
+        imported = place in modules
+        if not imported and any(place.is_relative_to(folder) for folder in image):
             continue
         if path.stat().st_size <= _SOURCE_BYTES:
+            found = sources if imported or not any(place.is_relative_to(folder) for folder in others) else material
             try:
                 found[name] = path.read_text()
             except UnicodeDecodeError:
                 continue
-    return found
+    return sources, material
 
 
 def _image_folders(env: Environment) -> list[Path]:
@@ -79,6 +90,18 @@ def _image_folders(env: Environment) -> list[Path]:
         return []
     base = env.source if env.source.is_dir() else env.source.parent
     return [place for folder in folders if base.resolve() in (place := (base / folder).resolve()).parents]
+
+
+def _material_folders(env: Environment, declared: Declared) -> list[Path]:
+    """The folders that are declared as material; `ConfigError` for one that is not below the environment's own."""
+    if env.source is None:
+        return []
+    base = (env.source if env.source.is_dir() else env.source.parent).resolve()
+    places = {folder: (base / folder).resolve() for folder in declared.material}
+    wrong = [folder for folder, place in places.items() if base not in place.parents or not place.is_dir()]
+    if wrong:
+        raise ConfigError(f"{declarations_of(env.source)}: `material` names `{wrong[0]}`, which is no folder of the environment")
+    return list(places.values())
 
 
 def declarations_of(source: Path) -> Path:

@@ -9,6 +9,7 @@ that holds or does not. A test whose outcome does not follow the bits was not ru
 import ast
 import contextlib
 import importlib
+import io
 import itertools
 import json
 import os
@@ -127,6 +128,7 @@ class Recorder:
 
     def __init__(self, job, out, coverage):
         self.job, self.out, self.coverage, self.phases, self.places = job, out, coverage, {}, {}
+        self.started = False
 
     def tell(self, *line):
         data = json.dumps(line).encode() + b"\n"
@@ -178,8 +180,19 @@ class Recorder:
             outcome, seconds, said = self.phases.pop(report.nodeid)
             self.tell("test", report.nodeid, outcome, round(seconds, 4), said)
 
-    def pytest_sessionfinish(self):
-        self.tell("finished")
+    def pytest_sessionstart(self):
+        self.started = True
+
+
+class Tail(io.TextIOBase):
+    """The end of what is written: pytest says there why it cannot start."""
+
+    def __init__(self):
+        self.text = ""
+
+    def write(self, text):
+        self.text = (self.text + text)[-SAID_CHARS:]
+        return len(text)
 
 
 def said_of(report):
@@ -246,13 +259,16 @@ def run_job(given, job, out):
     names = sorted({test for test, _ in job["tests"]}) or given["test_paths"]
     if len(names) > 500:  # whole files: thousands of names make a slow start
         names = sorted({name.partition("::")[0] for name in names})
-    recorder, said = Recorder(job, out, coverage), os.memfd_create("said")
-    if not job["tests"]:
-        os.dup2(said, 2)
+    recorder, sys.stderr = Recorder(job, out, coverage), Tail()
     code = pytest.main([*options, *names], plugins=[recorder, time_limited(given["test_s"])])
+    if code == pytest.ExitCode.USAGE_ERROR and job["tests"] and recorder.started:
+        # One name that is not there ends pytest before any test: so it is when a file cannot be imported. Files always are there.
+        names = sorted({name.partition("::")[0] for name in names})
+        code = pytest.main([*options, *names], plugins=[recorder, time_limited(given["test_s"])])
     if code == pytest.ExitCode.USAGE_ERROR:  # a `conftest.py` that cannot be imported is no collected file
-        os.lseek(said, max(os.fstat(said).st_size - SAID_CHARS, 0), os.SEEK_SET)
-        recorder.tell("collect", "conftest.py", {"message": os.read(said, SAID_CHARS).decode(errors="replace")})
+        recorder.tell("collect", "conftest.py", {"message": sys.stderr.text})
+    else:
+        recorder.tell("finished")
     if coverage is not None:
         coverage.stop()
         tell_lines(coverage.get_data(), given["root"], out)

@@ -67,8 +67,53 @@ async def test_libraries_of_the_image_are_not_sources_of_the_author(tmp_path):
     folder = write_repair(tmp_path)
     assert (folder / "site" / "pytest" / "__init__.py").is_file()
     sources = (await EnvironmentSubject(str(folder)).describe()).sources
-    assert {"checks.py", "repositories/ledger-1.2/src/ledger/sums.py"} <= sources.keys()
+    assert "checks.py" in sources
     assert not [path for path in sources if path.startswith("site/")]
+
+
+async def test_repositories_to_repair_are_material_and_no_code_of_the_author(tmp_path):
+    about = await EnvironmentSubject(str(write_repair(tmp_path))).describe()
+    assert "repositories/ledger-1.2/src/ledger/sums.py" in about.material
+    assert not [path for path in about.sources if path.startswith("repositories/")]
+
+
+SWALLOWS = """
+def total(evidence, task):
+    try:
+        return evidence.state["x"]
+    except Exception:
+        return True
+"""
+
+
+@pytest.mark.parametrize(("declared", "found"), [('material = ["theirs"]', 0), ("", 1)])
+async def test_nothing_is_found_in_material(tmp_path, declared, found):
+    (tmp_path / "env" / "theirs").mkdir(parents=True)
+    (tmp_path / "env" / "theirs" / "sums.py").write_text(HEAD + "@env.check" + SWALLOWS)
+    (tmp_path / "env" / "environment.py").write_text(HEAD + CHECK.format(body="pass"))
+    (tmp_path / "env" / "audit.toml").write_text(f"[declared]\n{declared}\n")
+    async with EnvironmentSubject(str(tmp_path / "env")) as subject:
+        audit = await audit_subject(subject, AuditPlan(subject="x", wanted=AuditSelection(layers=frozenset({Layer.STATIC}))))
+    assert len([each for each in audit.findings if each.code == "D04.swallowed"]) == found
+
+
+async def test_what_the_environment_imports_is_its_code_wherever_it_is(tmp_path):
+    (tmp_path / "env" / "lib").mkdir(parents=True)
+    (tmp_path / "env" / "lib" / "__init__.py").write_text("")
+    (tmp_path / "env" / "lib" / "words.py").write_text("WORD = '1'")
+    (tmp_path / "env" / "audit.toml").write_text('[declared]\nmaterial = ["lib"]\n')
+    (tmp_path / "env" / "environment.py").write_text("from .lib import words\n" + HEAD + CHECK.format(body="pass"))
+    about = await EnvironmentSubject(str(tmp_path / "env")).describe()
+    assert {"environment.py", "lib/words.py"} <= about.sources.keys()
+
+
+@pytest.mark.parametrize("folder", [".", "..", "/", "none", "environment.py"])
+async def test_material_that_is_no_folder_of_the_environment_is_refused(tmp_path, folder):
+    (tmp_path / "env").mkdir()
+    (tmp_path / "env" / "audit.toml").write_text(f'[declared]\nmaterial = ["{folder}"]\n')
+    (tmp_path / "env" / "environment.py").write_text(HEAD + CHECK.format(body="pass"))
+    with pytest.raises(ConfigError, match="no folder of the environment"):
+        await EnvironmentSubject(str(tmp_path / "env")).describe()
 
 
 @pytest.mark.parametrize("image", ["host:.", "host:..", "host:lib:site"])

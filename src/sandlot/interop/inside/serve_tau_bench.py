@@ -18,8 +18,8 @@ import sys
 import time
 import types
 
-OUT = os.dup(1)
-os.dup2(2, 1)  # what the domain prints is no answer
+from request_loop import OUT, answer_line, write
+
 CALL_S = 120.0
 """Maximum time for a request to a rollout, also on a machine that is busy with many."""
 CPU_S = 30
@@ -103,20 +103,9 @@ class Domain:
 def answered(number, function, arguments):
     """The line that answers a request."""
     try:
-        reply = {"id": number, "result": function(**arguments)}
+        return answer_line(number, function(**arguments))
     except Exception as error:  # noqa: BLE001 - foreign code: whatever it raises is the answer
-        reply = {"id": number, "failed": f"{type(error).__name__}: {error}"}
-    try:
-        return json.dumps(reply, allow_nan=False).encode() + b"\n"
-    except (TypeError, ValueError) as error:
-        return json.dumps({"id": number, "failed": f"its answer has no JSON form: {error}"}).encode() + b"\n"
-
-
-def write(descriptor, data):
-    """Write all of it."""
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
+        return answer_line(number, error)
 
 
 def play(domain, asked, answers):

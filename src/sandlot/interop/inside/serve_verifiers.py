@@ -12,14 +12,11 @@ import contextvars
 import importlib.metadata
 import json
 import logging
-import os
 import re
 import sys
-import threading
 import time
 
-OUT = os.dup(1)
-os.dup2(2, 1)  # what the environment prints is no answer
+from request_loop import answer_requests
 
 FAILURES = contextvars.ContextVar("failures", default=None)
 """What went wrong while the current rollout is scored."""
@@ -272,39 +269,6 @@ def thinks_inline(env):
     return isinstance(parser, VF.ThinkParser) or (isinstance(parser, VF.XMLParser) and "think" in parser.get_fields())
 
 
-async def answer(service, request):
-    """Answer one request."""
-    number, do = request.pop("id"), request.pop("do")
-    try:
-        reply = {"id": number, "result": await getattr(service, do)(**request)}
-    except Exception as error:  # noqa: BLE001 - foreign code: whatever it raises is the answer
-        reply = {"id": number, "failed": f"{type(error).__name__}: {error}"}
-    try:
-        line = json.dumps(reply, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        line = json.dumps({"id": number, "failed": f"its answer has no JSON form: {error}"})
-    data = memoryview(line.encode() + b"\n")
-    while data:
-        data = data[os.write(OUT, data) :]
-
-
-async def main():
-    """Answer requests, many at a time, until standard input ends."""
-    service, loop, lines = Service(), asyncio.get_running_loop(), asyncio.Queue()
-
-    def read():
-        for line in sys.stdin.buffer:
-            loop.call_soon_threadsafe(lines.put_nowait, line)
-        os._exit(0)
-
-    threading.Thread(target=read, daemon=True).start()
-    running = set()
-    while True:
-        task = loop.create_task(answer(service, json.loads(await lines.get())))
-        running.add(task)
-        task.add_done_callback(running.discard)
-
-
 def make_client():
     """A client of the package that asks Sandlot."""
 
@@ -361,4 +325,4 @@ if __name__ == "__main__":
     from verifiers.utils.message_utils import maybe_normalize_messages as NORMALIZE  # noqa: N812
 
     CLIENT = make_client()
-    asyncio.run(main())
+    asyncio.run(answer_requests(Service()))

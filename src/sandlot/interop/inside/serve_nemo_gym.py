@@ -10,14 +10,11 @@ import asyncio
 import contextvars
 import importlib.util
 import inspect
-import json
-import os
 import sys
-import threading
 from pathlib import Path
 
-OUT = os.dup(1)
-os.dup2(2, 1)  # what the server prints is no answer
+from request_loop import answer_requests
+
 MAX_BYTES = 16 * 2**20
 ASKED = contextvars.ContextVar("asked")
 """The names of the servers that the server has asked, in the session whose request runs."""
@@ -133,39 +130,10 @@ class ResourcesService:
         return {}
 
 
-async def answer(service, request):
-    """Answer one request."""
-    number, do = request.pop("id"), request.pop("do")
-    try:
-        line = json.dumps({"id": number, "result": await getattr(service, do)(**request)}, allow_nan=False)
-    except Exception as error:  # noqa: BLE001 - foreign code: whatever it raises is the answer
-        line = json.dumps({"id": number, "failed": f"{type(error).__name__}: {error}"})
-    data = memoryview(line.encode() + b"\n")
-    while data:
-        data = data[os.write(OUT, data) :]
-
-
-async def main():
-    """Answer requests, many at a time, until standard input ends."""
-    service, loop, lines = ResourcesService(), asyncio.get_running_loop(), asyncio.Queue()
-
-    def read():
-        for line in sys.stdin.buffer:
-            loop.call_soon_threadsafe(lines.put_nowait, line)
-        os._exit(0)
-
-    threading.Thread(target=read, daemon=True).start()
-    running = set()
-    while True:
-        task = loop.create_task(answer(service, json.loads(await lines.get())))
-        running.add(task)
-        task.add_done_callback(running.discard)
-
-
 if __name__ == "__main__":
     import httpx
     from nemo_gym.base_resources_server import SimpleResourcesServer
     from nemo_gym.server_utils import BaseServerConfig, ServerClient
     from omegaconf import OmegaConf
 
-    asyncio.run(main())
+    asyncio.run(answer_requests(ResourcesService()))
