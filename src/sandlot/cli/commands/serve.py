@@ -43,6 +43,23 @@ _Speculate = Annotated[
 _MaxBatch = Annotated[
     int | None, _Option("--max-batch", help="Maximum requests a model runs at once; others wait. [default: 32]")
 ]
+_Adapter = Annotated[
+    list[str] | None,
+    _Option(
+        "--adapter",
+        metavar="NAME=FOLDER",
+        help="A LoRA adapter (PEFT's format) of the model; requests name it as `model`. May be repeated.",
+    ),
+]
+_AdaptersFrom = Annotated[
+    Path | None,
+    _Option("--adapters-from", metavar="FOLDER", help="Let clients load and remove adapters below FOLDER, by vLLM's routes."),
+]
+_MaxAdapters = Annotated[
+    int | None,
+    _Option("--max-adapters", help="Maximum adapters in memory, with old versions that requests still use. [default: 8]"),
+]
+_MaxAdapterRank = Annotated[int | None, _Option("--max-adapter-rank", help="Maximum rank of an adapter. [default: 64]")]
 _Number = TypeVar("_Number", int, float)
 
 
@@ -64,6 +81,10 @@ def _serve(
     speculate: _Speculate = None,
     dtype: NumberType = None,
     max_batch: _MaxBatch = None,
+    adapter: _Adapter = None,
+    adapters_from: _AdaptersFrom = None,
+    max_adapters: _MaxAdapters = None,
+    max_adapter_rank: _MaxAdapterRank = None,
     drain_s: Annotated[float, _Option("--drain-s", help="Seconds that running requests may take after SIGTERM.")] = 30.0,
     until_eof: Annotated[bool, _Option("--until-eof", help="Also stop when standard input ends.")] = False,
     judge: Judge = None,
@@ -82,6 +103,8 @@ def _serve(
     of_environments = {"ENV": env, **served_as, "--task": task, "--judge": judge, "--rubric": rubric, "--token": token}
     of_models = {"--unix": unix, "--kv-gib": kv_gib, "--evict": evict, "--speculate": speculate, "--dtype": dtype}
     of_models |= {"--max-batch": max_batch, "--until-eof": until_eof or None}
+    of_models |= {"--adapter": adapter, "--adapters-from": adapters_from}
+    of_models |= {"--max-adapters": max_adapters, "--max-adapter-rank": max_adapter_rank}
     if model is not None:
         from sandlot.serve.model.serve import ModelPlace, ModelShare, serve_model  # noqa: PLC0415 - help does not need it
 
@@ -93,6 +116,10 @@ def _serve(
             max_batch=_or(max_batch, 32),
             speculate=speculate or "off",
             dtype=dtype,
+            adapters=tuple(map(_adapter_of, adapter or ())),
+            adapters_from=adapters_from,
+            max_adapters=_or(max_adapters, 8),
+            max_adapter_rank=_or(max_adapter_rank, 64),
         )
         if not until_eof:  # a program that started this server waits for the line on stdout
             typer.echo(f"loading {model} ...", err=True)
@@ -106,6 +133,13 @@ def _serve(
         return _serve_openenv(env, {**where, "task": task, "judge": judge, "token": token})
     _require_unset({"--token": token}, "an environment for MCP clients")
     return _serve_mcp(env, task, {**where, "transport": transport, "judge": judge, "rubric": rubric})
+
+
+def _adapter_of(given: str) -> tuple[str, Path]:
+    name, mark, folder = given.partition("=")
+    if not (name and mark and folder):
+        raise ConfigError(f"--adapter {given}: write `--adapter NAME=FOLDER`")
+    return name, Path(folder).expanduser()
 
 
 def _token_of_variable() -> str | None:
