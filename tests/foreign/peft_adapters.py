@@ -1,4 +1,4 @@
-"""PEFT as the judge: an adapter that PEFT writes, in our engine beside others, against PEFT's own logits. `tests/foreign/peft.sh`."""
+"""PEFT as the judge: adapters that PEFT writes, mixed in our engine, against PEFT's own logits (`make test-peft`)."""
 
 from pathlib import Path
 
