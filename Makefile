@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: install demo gallery test test-system test-browser test-aarch64 test-vllm test-trl test-trackers test-gym test-clients test-interop test-ray test-chaos test-chaos-ray check format docs lock wheels bench clean
+.PHONY: install demo gallery test test-system test-browser test-aarch64 test-vllm test-trl test-peft test-trackers test-gym test-clients test-interop test-ray test-chaos test-chaos-ray check format docs lock wheels bench clean
 
 install: $(VENV)/installed
 
@@ -66,6 +66,10 @@ gallery: install
 # TRL and verl on our exports, and TRL's GRPO on our environments, each in a venv of its own: 10 GB and minutes the first time.
 test-trl: install
 	@sh tests/foreign/trl.sh $(BIN)
+
+# PEFT itself on adapters that it writes and our engine mixes: a few MB the first time.
+test-peft: install
+	@sh tests/foreign/peft.sh $(BIN)
 
 # The trackers that are too large for our own tests, MLflow and wandb offline, in a venv of its own: 400 MB the first time.
 test-trackers: install

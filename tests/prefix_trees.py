@@ -3,7 +3,7 @@
 import numpy as np
 
 from sandlot.model.engine.blocks import Blocks
-from sandlot.model.engine.tree import PrefixTree
+from sandlot.model.engine.tree import BASE, PrefixTree
 
 
 def spelled(ids) -> bytes:
@@ -18,9 +18,9 @@ class TreeWriter:
         self.blocks = Blocks(blocks)
         self.tree = PrefixTree(self.blocks, size, eviction)
 
-    def write(self, ids: list[int]) -> int:
+    def write(self, ids: list[int], root: int = BASE) -> int:
         """How many of its tokens had to be computed."""
-        match = self.tree.match(spelled(ids))
+        match = self.tree.match(spelled(ids), root)
         held, node = list(match.blocks), match.node
         for block in held:
             self.blocks.hold(block)

@@ -4,7 +4,7 @@ import functools
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -50,7 +50,23 @@ _KvEvents = Annotated[
         help="Let clients read which token ids a model's cache holds, to route requests. [default: at loopback and sockets]",
     ),
 ]
-_Number = TypeVar("_Number", int, float)
+_Adapter = Annotated[
+    list[str] | None,
+    _Option(
+        "--adapter",
+        metavar="NAME=FOLDER",
+        help="A LoRA adapter (PEFT's format) of the model; requests name it as `model`. May be repeated.",
+    ),
+]
+_AdaptersFrom = Annotated[
+    Path | None,
+    _Option("--adapters-from", metavar="FOLDER", help="Let clients load and remove adapters below FOLDER, by vLLM's routes."),
+]
+_MaxAdapters = Annotated[
+    int | None,
+    _Option("--max-adapters", help="Maximum adapters in memory, with old versions that requests still use. [default: 8]"),
+]
+_MaxAdapterRank = Annotated[int | None, _Option("--max-adapter-rank", help="Maximum rank of an adapter. [default: 64]")]
 
 
 @app.command("serve")
@@ -71,6 +87,10 @@ def _serve(
     speculate: _Speculate = None,
     dtype: NumberType = None,
     max_batch: _MaxBatch = None,
+    adapter: _Adapter = None,
+    adapters_from: _AdaptersFrom = None,
+    max_adapters: _MaxAdapters = None,
+    max_adapter_rank: _MaxAdapterRank = None,
     drain_s: Annotated[float, _Option("--drain-s", help="Seconds that running requests may take after SIGTERM.")] = 30.0,
     until_eof: Annotated[bool, _Option("--until-eof", help="Also stop when standard input ends.")] = False,
     kv_events: _KvEvents = None,
@@ -83,28 +103,20 @@ def _serve(
     the reward with its last step; its rollouts are stored in `runs/openenv-ENV`. A model is served
     until SIGTERM or Ctrl-C; then running requests have `--drain-s` seconds to finish.
     """
-    from sandlot.core.concurrency.blocking import run_interruptible  # noqa: PLC0415 - help does not need it
-
     hosts = tuple(allow_host or ())
     served_as = {"--mcp": mcp or None, "--openenv": openenv or None}
     of_environments = {"ENV": env, **served_as, "--task": task, "--judge": judge, "--rubric": rubric, "--token": token}
     of_models = {"--unix": unix, "--kv-gib": kv_gib, "--evict": evict, "--speculate": speculate, "--dtype": dtype}
     of_models |= {"--max-batch": max_batch, "--until-eof": until_eof or None, "--kv-events": kv_events}
+    of_models |= {"--adapter": adapter, "--adapters-from": adapters_from}
+    of_models |= {"--max-adapters": max_adapters, "--max-adapter-rank": max_adapter_rank}
     if model is not None:
-        from sandlot.serve.model.serve import ModelPlace, ModelShare, serve_model  # noqa: PLC0415 - help does not need it
-
         _require_unset(of_environments, "a model")
-        place = ModelPlace(host, port, unix, hosts, drain_s, until_eof=until_eof, kv_events=kv_events)
-        share = ModelShare(
-            kv_gib=_or(kv_gib, 1.0),
-            eviction=evict or "turns",
-            max_batch=_or(max_batch, 32),
-            speculate=speculate or "off",
-            dtype=dtype,
-        )
-        if not until_eof:  # a program that started this server waits for the line on stdout
-            typer.echo(f"loading {model} ...", err=True)
-        return run_interruptible(functools.partial(serve_model, model, place, share, ready=typer.echo))
+        place = {"host": host, "port": port, "unix": unix, "allow_hosts": hosts, "drain_s": drain_s, "until_eof": until_eof}
+        place["kv_events"] = kv_events
+        share = {"kv_gib": kv_gib, "eviction": evict, "max_batch": max_batch, "speculate": speculate, "dtype": dtype}
+        share |= {"adapters": tuple(map(_adapter_of, adapter or ())), "adapters_from": adapters_from}
+        return _serve_model(model, place, share | {"max_adapters": max_adapters, "max_adapter_rank": max_adapter_rank})
     _require_unset(of_models, "an environment")
     if env is None or mcp is openenv:
         raise ConfigError("give what to serve: `sandlot serve ENV --mcp` or `--openenv`, or `sandlot serve --model MODEL`")
@@ -114,6 +126,24 @@ def _serve(
         return _serve_openenv(env, {**where, "task": task, "judge": judge, "token": token})
     _require_unset({"--token": token}, "an environment for MCP clients")
     return _serve_mcp(env, task, {**where, "transport": transport, "judge": judge, "rubric": rubric})
+
+
+def _serve_model(model: str, place: Mapping[str, Any], share: Mapping[str, Any]) -> None:
+    """Serve a model; options of its share that are not given have their defaults."""
+    from sandlot.core.concurrency.blocking import run_interruptible  # noqa: PLC0415 - help does not need it
+    from sandlot.serve.model.serve import ModelPlace, ModelShare, serve_model  # noqa: PLC0415 - as above
+
+    given = ModelShare(**{name: value for name, value in share.items() if value is not None})
+    if not place["until_eof"]:  # a program that started this server waits for the line on stdout
+        typer.echo(f"loading {model} ...", err=True)
+    run_interruptible(functools.partial(serve_model, model, ModelPlace(**place), given, ready=typer.echo))
+
+
+def _adapter_of(given: str) -> tuple[str, Path]:
+    name, mark, folder = given.partition("=")
+    if not (name and mark and folder):
+        raise ConfigError(f"--adapter {given}: write `--adapter NAME=FOLDER`")
+    return name, Path(folder).expanduser()
 
 
 def _token_of_variable() -> str | None:
@@ -146,7 +176,3 @@ def _require_unset(options: Mapping[str, object], served: str) -> None:
     for option, value in options.items():
         if value is not None:
             raise ConfigError(f"`{option}` cannot be used when {served} is served; leave it out")
-
-
-def _or(given: _Number | None, default: _Number) -> _Number:
-    return default if given is None else given

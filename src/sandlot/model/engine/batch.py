@@ -10,6 +10,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from sandlot.model.nn.mixed import AdapterWeights
 from sandlot.model.nn.shape import Shape
 
 
@@ -33,6 +34,8 @@ class Batch:
     """`[W]` int64: indices of the tokens whose logits are needed."""
     longest: int
     """The maximum tokens of one sequence in this pass; 1 if all are decoding."""
+    adapters: tuple[AdapterWeights | None, ...] = ()
+    """The adapter of each sequence, None for the base model; empty if none has one."""
 
 
 class KVCache:
@@ -63,6 +66,8 @@ class Runner(Protocol):
     ahead: bool
     """Whether `forward` returns before the device is done, so that the next step can be launched before this one's tokens are
     known."""
+    adapts: bool
+    """Whether its batches may have adapters."""
 
     def forward(self, batch: Batch, ids: Tensor | None = None) -> Tensor:
         """Compute logits `[W, vocabulary]` of the wanted tokens in fp32 on the runner's device, and write all KV.

@@ -25,6 +25,7 @@ class CudaRunner:
     """`Runner` on one CUDA device."""
 
     ahead = True
+    adapts = False
 
     def __init__(
         self, decoder: Decoder, *, blocks: int, block_size: int = 64, max_batch: int = 256, max_context: int | None = None
@@ -43,6 +44,7 @@ class CudaRunner:
     @torch.inference_mode()
     def forward(self, batch: Batch, ids: Tensor | None = None) -> Tensor:
         """Logits of the wanted tokens; the KV of all tokens is written."""
+        assert not batch.adapters, "the engine refuses adapters where a runner does not adapt"
         if batch.longest == 1 and len(batch.lengths) <= self.max_batch:
             return self._decode(batch, ids)
         assert ids is None, "tokens that are only on the device are decoded"

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from sandlot.model.engine.adapters import AdapterError, Adapters
 from sandlot.model.engine.batch import Runner
 from sandlot.model.engine.blocks import Blocks
 from sandlot.model.engine.eviction import Eviction, eviction_named
@@ -28,6 +29,7 @@ from sandlot.model.engine.seats import Rows, Seats
 from sandlot.model.engine.siblings import Speculate
 from sandlot.model.engine.speculation import Speculation
 from sandlot.model.engine.tree import PrefixTree
+from sandlot.model.nn.mixed import AdapterWeights
 
 OldKv = Literal["recompute", "keep"]
 """What running requests do when weights change. `recompute`: their KV is computed again with the new weights before the next
@@ -70,6 +72,7 @@ class Engine:
         old_kv: OldKv = "recompute",
         speculate: Speculate = "off",
         decode: Decode | None = None,
+        max_adapters: int = 8,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Use `blocks` of the runner's cache, at most `context` tokens per request and `chunk` tokens per step.
@@ -100,6 +103,7 @@ class Engine:
         self._sequences: dict[int, Sequence] = {}
         self._deadlines: list[tuple[float, int]] = []
         self._ended: list[Sequence] = []
+        self._adapters = Adapters(max_adapters)
         self._seeds = np.random.default_rng()
         self._num_submitted = 0
         self._ahead: _Launched | None = None
@@ -139,9 +143,10 @@ class Engine:
             raise ValueError("a stop text is empty; remove it")
         if request.stop and self._decode is None:
             raise ValueError("stop texts need a tokenizer, and this engine has none; use stop_ids")
+        adapter = self._adapters.take(request.adapter) if request.adapter else None
         seed = int(self._seeds.integers(2**63)) if request.seed is None else request.seed
         self._num_submitted += 1
-        sequence = Sequence(self._num_submitted, request, seed, self._clock())
+        sequence = Sequence(self._num_submitted, request, seed, self._clock(), adapter)
         self._sequences[sequence.id] = sequence
         self._scheduler.waiting.append(sequence)
         if request.deadline < float("inf"):
@@ -154,6 +159,7 @@ class Engine:
         if sequence is None:
             return False
         self._withdraw(sequence)
+        self._give_back_adapter(sequence)
         return True
 
     def release(self, session: str) -> None:
@@ -163,8 +169,14 @@ class Engine:
     def update(self, version: int, put: Callable[[], None]) -> None:
         """Call `put`, which writes new weights in place, and sample with them as `version` from the next token on.
 
-        The prefix tree is cleared, so it never holds KV of older weights. Running requests follow `OldKv`.
+        The prefix tree is cleared, so it never holds KV of older weights. Running requests follow `OldKv`. `AdapterError` if
+        there are adapters: they were trained for the weights there are, and their versions say nothing of others.
         """
+        if len(self._adapters):
+            raise AdapterError(
+                f"weights of version {version} cannot be taken while {len(self._adapters)} adapters of the present ones are in "
+                "memory; remove the adapters, and let their requests finish"
+            )
         self._collect_ahead()
         put()
         self._scheduler.version = version
@@ -176,6 +188,40 @@ class Engine:
             in_prompt = total == sequence.num_prompt or total - seats.lengths[sequence.seat] > 1
             if self._old_kv == "recompute" or in_prompt:
                 self._scheduler.preempt(sequence)
+
+    @property
+    def adapters(self) -> dict[str, int]:
+        """The loaded adapters by name, with their versions."""
+        return self._adapters.versions
+
+    def load_adapter(self, name: str, weights: AdapterWeights, *, replace: bool = False) -> int:
+        """Load an adapter for requests from now on, and return its version; `AdapterError` if it cannot be.
+
+        With `replace`, the name may be in use: its running and waiting requests finish on what they began with.
+        """
+        if not self._runner.adapts:
+            raise AdapterError(
+                "this engine runs on a GPU, whose graphs hold one set of weights; adapters are for the CPU: serve the merged "
+                "weights instead (`model/` of a checkpoint), or use vLLM"
+            )
+        adapter, before = self._adapters.load(name, weights, replace=replace)
+        if before is not None and before.is_over:
+            self._scheduler.tree.forget(before.version)
+        return adapter.version
+
+    def remove_adapter(self, name: str) -> None:
+        """Refuse requests for an adapter from now on; those that use it finish. `AdapterError` if there is none."""
+        adapter = self._adapters.remove(name)
+        if adapter.is_over:
+            self._scheduler.tree.forget(adapter.version)
+
+    def _give_back_adapter(self, sequence: Sequence) -> None:
+        """A request has ended; nothing can match the prefixes of an adapter that is over."""
+        if sequence.adapter is None:
+            return
+        self._adapters.give_back(sequence.adapter)
+        if sequence.adapter.is_over:
+            self._scheduler.tree.forget(sequence.adapter.version)
 
     def step(self) -> list[Completion]:
         """Advance every running sequence by a token, right guesses, or a chunk of its prompt; return what finished since then."""
@@ -319,6 +365,7 @@ class Engine:
         completions: list[Completion] = []
         for sequence in ended:
             if self._sequences.pop(sequence.id, None):
+                self._give_back_adapter(sequence)
                 completions.append(sequence.completion(now))
                 self.gauges.count_completion(completions[-1])
         return completions
@@ -342,6 +389,7 @@ class Engine:
             "waiting": len(scheduler.waiting),
             "running": int(self._seats.taken.sum()),
             "occupancy": float(self._seats.taken.mean()),
+            "adapters": len(self._adapters),
             **self.gauges.metrics(),
         }
 

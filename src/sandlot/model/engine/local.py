@@ -3,6 +3,7 @@
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from sandlot.model.engine.siblings import Speculate
 from sandlot.model.engine.worker import EngineWorker
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.folder import load_folder, stored_dtype
+from sandlot.model.nn.lora import read_adapter
 from sandlot.model.nn.packed import pack_linears
 from sandlot.model.nn.shape import Shape
 
@@ -60,6 +62,9 @@ class LocalConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Whether tokens are guessed from what siblings have written (`speculation.py`); on the CPU only."""
     dtype: Dtype | None = None
     """The data type to compute in; None: chosen for the processor (`precision.py`)."""
+    max_adapters: int = 8
+    """Adapters in memory, also old versions that requests still use."""
+    max_adapter_rank: int = 64
 
 
 def plain_runner(decoder: Decoder, blocks: int, block_size: int) -> Runner:
@@ -111,6 +116,9 @@ class LocalModel:
         self.prefix_log = engine.prefix_log
         """What its prefix cache stores and drops; any thread may read it."""
         self._worker = EngineWorker(engine)
+        self._loading = anyio.Lock()
+        self.adapters: dict[str, int] = {}
+        """The loaded adapters by name, with their versions."""
 
     @property
     def cache_tokens(self) -> int:
@@ -123,8 +131,16 @@ class LocalModel:
         """The data type it computes in."""
         return _dtype_name(self._decoder.embedding.weight.dtype)
 
-    async def sample(self, ids: Sequence[int], sampling: Sampling, *, stop_ids: Sequence[int] = (), session: str = "") -> Sampled:
-        """Continue exactly these ids; cancelling frees the request's blocks."""
+    async def sample(
+        self,
+        ids: Sequence[int],
+        sampling: Sampling,
+        *,
+        stop_ids: Sequence[int] = (),
+        session: str = "",
+        adapter: str = "",
+    ) -> Sampled:
+        """Continue exactly these ids, with an adapter if one is named; cancelling frees the request's blocks."""
         self._check(ids, stop_ids)
         room = self.context - len(ids)
         request = Request(
@@ -138,6 +154,7 @@ class LocalModel:
             stop=sampling.stop,
             session=session,
             deadline=time.monotonic() + self._config.patience_s,
+            adapter=adapter,
         )
         return self._sampled(await self._worker.ask(request))
 
@@ -160,6 +177,43 @@ class LocalModel:
                     tensor.copy_(weights[name])
 
         await self._worker.between_steps(lambda engine: engine.update(version, put))
+
+    async def load_adapter(self, name: str, folder: Path, *, replace: bool = False) -> int:
+        """Load an adapter folder in PEFT's format, and return its version; requests with `adapter=name` use it from now on.
+
+        With `replace`, the name may be in use: its requests finish on what they began with. One load at a time, so that folders
+        that are refused do not fill the memory.
+        """
+        shape, dtype = self._decoder.shape, self._decoder.embedding.weight.dtype
+        async with self._loading:
+            try:
+                weights = await off_loop(
+                    "read_adapter",
+                    lambda: read_adapter(folder, shape, dtype=dtype, max_rank=self._config.max_adapter_rank),
+                )
+            except (ValueError, OSError) as error:
+                raise ModelError(f"the adapter `{name}` cannot be loaded: {error}", kind="request") from error
+            await self._change_adapters(lambda engine: engine.load_adapter(name, weights, replace=replace))
+            return self.adapters[name]
+
+    async def remove_adapter(self, name: str) -> None:
+        """Refuse requests for an adapter from now on; those that use it finish."""
+        async with self._loading:
+            await self._change_adapters(lambda engine: engine.remove_adapter(name))
+
+    async def _change_adapters(self, change: Callable[[Engine], object]) -> None:
+        found: dict[str, int] = {}
+
+        def order(engine: Engine) -> None:
+            change(engine)
+            found.update(engine.adapters)
+
+        await self._worker.between_steps(order)
+        self.adapters = found
+
+    def with_adapter(self, name: str) -> "AdaptedModel":
+        """The same model with an adapter."""
+        return AdaptedModel(self, name)
 
     def metrics(self) -> dict[str, float]:
         """Recent metrics: KV use, hit rate, occupancy, queue times, rates, version."""
@@ -192,6 +246,27 @@ class LocalModel:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class AdaptedModel:
+    """`ports.TokenModel` of an engine with one of its adapters."""
+
+    base: LocalModel
+    name: str
+
+    @property
+    def context(self) -> int:
+        """As the base model's."""
+        return self.base.context
+
+    async def sample(self, ids: Sequence[int], sampling: Sampling, *, stop_ids: Sequence[int] = (), session: str = "") -> Sampled:
+        """Continue exactly these ids with what the name means now."""
+        return await self.base.sample(ids, sampling, stop_ids=stop_ids, session=session, adapter=self.name)
+
+    async def release(self, session: str) -> None:
+        """End a session."""
+        await self.base.release(session)
+
+
 def _attention_cost(shape: Shape) -> float:
     """The cost of attending to one earlier token, relative to the cost of a token's matrices."""
     per_layer = shape.hidden * (shape.heads + shape.kv_heads) * 2 * shape.head + 3 * shape.hidden * shape.mlp
@@ -216,6 +291,7 @@ def _build_engine(decoder: Decoder, config: LocalConfig, runner: MakeRunner, pic
         old_kv=config.old_kv,
         speculate=config.speculate,
         decode=decode,
+        max_adapters=config.max_adapters,
     )
 
 

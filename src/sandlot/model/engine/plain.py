@@ -6,6 +6,7 @@ attend together, also those with guesses, prompts in groups of equal size.
 """
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import cast
 
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 
 from sandlot.model.engine.batch import Batch, KVCache
 from sandlot.model.nn.decoder import Attend, Decoder
+from sandlot.model.nn.mixed import AdapterWeights, Share, adapters_applied
 from sandlot.model.nn.packed import PackedLinear, can_add_in_fp32
 
 Part = Callable[[Tensor, Tensor, Tensor, Tensor], None]
@@ -30,6 +32,7 @@ class PlainRunner:
     """Runs batches on the device of the decoder's weights."""
 
     ahead = False
+    adapts = True
 
     def __init__(self, decoder: Decoder, *, blocks: int, block_size: int = 16) -> None:
         weight = decoder.embedding.weight
@@ -41,7 +44,8 @@ class PlainRunner:
     @torch.inference_mode()
     def forward(self, batch: Batch, ids: Tensor | None = None) -> Tensor:
         """Logits of the wanted tokens, in fp32 or fp64."""
-        hidden = self._decoder(batch.ids if ids is None else ids, batch.positions, self._attend(batch))
+        with adapters_applied(self._decoder, _shares(batch)) if batch.adapters else nullcontext():
+            hidden = self._decoder(batch.ids if ids is None else ids, batch.positions, self._attend(batch))
         return self._logits(hidden[batch.wanted])
 
     def _logits(self, hidden: Tensor) -> Tensor:
@@ -165,6 +169,16 @@ class PlainRunner:
             return blocks.view(len(tables), heads, -1, width)[:, :, :length]
 
         return gather
+
+
+def _shares(batch: Batch) -> list[Share]:
+    """The tokens of each adapter in a batch."""
+    starts = cast("list[int]", batch.starts.tolist())
+    tokens: dict[AdapterWeights, list[int]] = {}
+    for adapter, begin, end in zip(batch.adapters, starts[:-1], starts[1:], strict=True):
+        if adapter is not None:
+            tokens.setdefault(adapter, []).extend(range(begin, end))
+    return list(tokens.items())
 
 
 def _num_wanted(batch: Batch) -> list[int]:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from sandlot.model.engine.tree import PrefixBlock
+from sandlot.model.engine.adapters import Adapter
+from sandlot.model.engine.tree import BASE, PrefixBlock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,8 @@ class Request:
     """Its rollout; the prefix is preferred in the cache until `Engine.release`."""
     deadline: float = float("inf")
     """Time on the engine's clock."""
+    adapter: str = ""
+    """The name of a loaded adapter; empty for the base model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +44,7 @@ class Completion:
     logprobs: NDArray[np.float64]
     """Log-probabilities under the distribution each id was sampled from."""
     versions: NDArray[np.int32]
-    """The weight version that sampled each id."""
+    """The weight version that sampled each id: the base model's, or its adapter's."""
     stop: str
     """`stop`, `length`, `deadline`, or `failed`."""
     cached: int
@@ -62,6 +65,7 @@ class Sequence:
     request: Request
     seed: int
     submitted: float
+    adapter: Adapter | None = None
     admitted: float | None = None
     num_prompt: int = field(init=False)
     ids: NDArray[np.int32] = field(init=False)
@@ -88,6 +92,11 @@ class Sequence:
         self.num_prompt = len(self.request.ids)
         self.ids = np.asarray(self.request.ids, np.int32)
         self.spelled = self.ids.tobytes()
+
+    @property
+    def root(self) -> int:
+        """The root of its prefixes in the tree: KV of one adapter is never that of another, or of the base model."""
+        return BASE if self.adapter is None else self.adapter.version
 
     def completion(self, now: float) -> Completion:
         """The result."""

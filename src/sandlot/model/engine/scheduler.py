@@ -183,7 +183,7 @@ class Scheduler:
 
     def _match(self, sequence: Sequence) -> Match:
         # The last token is always computed: the next one is sampled from its logits.
-        return self.tree.match(sequence.spelled[:-ID_BYTES] if self._share else b"")
+        return self.tree.match(sequence.spelled[:-ID_BYTES] if self._share else b"", sequence.root)
 
     def _seat(self, sequence: Sequence, match: Match, now: float) -> bool:
         """Give it a row and blocks for all of its tokens; False if there are too few blocks."""
@@ -208,7 +208,8 @@ class Scheduler:
         blocks += [self._take() for _ in range(needed)]
         self.tree.touch(match.node)
         self._num_seated += 1
-        sequence.order, sequence.node, sequence.kv_version = self._num_seated, match.node if self._share else None, self.version
+        sequence.order, sequence.node = self._num_seated, match.node if self._share else None
+        sequence.kv_version = self.version if sequence.adapter is None else sequence.adapter.version
         self.seats.seat(sequence, blocks, cached)
         if sequence.admitted is None:
             sequence.admitted, sequence.cached = now, cached

@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 from sandlot.model.engine.batch import Batch
 from sandlot.model.engine.request import Sequence
 from sandlot.model.engine.sampler import Settings
+from sandlot.model.nn.mixed import AdapterWeights
 
 Rows = NDArray[np.int64]
 """Row numbers."""
 
 _NO_ID = -1
+_NO_ADAPTER = -1
 
 
 class Seats:
@@ -41,6 +43,7 @@ class Seats:
         self.versions = np.zeros((count, context), np.int32)
         self.stop_ids = np.full((count, 1), _NO_ID, np.int32)
         self.has_stop_text = np.zeros(count, bool)
+        self.adapter_versions = np.full(count, _NO_ADAPTER)
         self._settings = Settings.empty(count)
         self._sequences: list[Sequence | None] = [None] * count
         self._free = list(range(count - 1, -1, -1))
@@ -75,6 +78,7 @@ class Seats:
         self.versions[row, sequence.num_prompt : total] = sequence.versions
         self._put_stop_ids(row, request.stop_ids)
         self.has_stop_text[row] = bool(request.stop)
+        self.adapter_versions[row] = _NO_ADAPTER if sequence.adapter is None else sequence.adapter.version
         self._settings.put(row, request.temperature, request.top_p, request.top_k, sequence.seed)
 
     def unseat(self, sequence: Sequence) -> None:
@@ -130,6 +134,7 @@ class Seats:
             tables=torch.from_numpy(self.tables[rows, :widest]),
             wanted=torch.from_numpy(np.flatnonzero(positions >= self.totals[owners] + ahead - 1)),
             longest=int(counts.max()),
+            adapters=self._adapters(rows),
         )
 
     def settings(self, rows: Rows, *, ahead: int | Rows = 0) -> Settings:
@@ -137,12 +142,18 @@ class Seats:
         return self._settings.of(rows, self.totals[rows] + ahead)
 
     def append(self, rows: Rows, ids: NDArray[np.int64], logprobs: NDArray[np.float64], version: int) -> None:
-        """Append one sampled token to each row."""
-        at = self.totals[rows]
+        """Append one sampled token to each row; `version` is that of the base model."""
+        at, adapted = self.totals[rows], self.adapter_versions[rows]
         self.ids[rows, at] = ids
         self.logprobs[rows, at] = logprobs
-        self.versions[rows, at] = version
+        self.versions[rows, at] = np.where(adapted == _NO_ADAPTER, version, adapted)
         self.totals[rows] += 1
+
+    def _adapters(self, rows: Rows) -> tuple[AdapterWeights | None, ...]:
+        if (self.adapter_versions[rows] == _NO_ADAPTER).all():
+            return ()
+        adapters = (self[row].adapter for row in rows.tolist())
+        return tuple(None if adapter is None else adapter.weights for adapter in adapters)
 
     def _put_stop_ids(self, row: int, stop_ids: tuple[int, ...]) -> None:
         short = len(stop_ids) - self.stop_ids.shape[1]

@@ -1,8 +1,9 @@
 """The prefix tree: maps token ids to the KV blocks that were computed for them.
 
 Each node is a `PrefixBlock`; only leaves may have fewer tokens than a block. A path from the root is a prefix. Running sequences
-hold the blocks of their path, so those are never evicted; idle leaves are, cheapest first. All blocks are of one weight version:
-an update clears the tree.
+hold the blocks of their path, so those are never evicted; idle leaves are, cheapest first. The base model and every adapter have
+a root of their own, so no prefix is shared between them. All blocks below a root are of one weight version: an update clears the
+tree.
 """
 
 import heapq
@@ -16,6 +17,9 @@ from sandlot.model.engine.prefix_log import PrefixLog
 
 ID_BYTES = 4
 """Tokens are stored as little-endian int32."""
+
+BASE = 0
+"""The root of the base model; that of an adapter is its version, which is above."""
 
 _MAX_SCANNED = 32
 """Maximum siblings with the same first token that are compared for a partial match."""
@@ -81,7 +85,7 @@ class PrefixTree:
         self._blocks = blocks
         self._stride = block_size * ID_BYTES
         self._eviction = eviction
-        self._root = PrefixBlock(None, b"", -1)
+        self._roots: dict[int, PrefixBlock] = {}
         self._owners: dict[int, PrefixBlock] = {}
         self._cheapest: list[tuple[float, int, PrefixBlock]] = []
         self._ticket = count()
@@ -94,9 +98,11 @@ class PrefixTree:
     def __len__(self) -> int:
         return len(self._owners)
 
-    def match(self, ids: bytes) -> Match:
-        """The longest cached prefix: full blocks and a part of one more. It does not hold the blocks."""
-        node, blocks, at = self._root, list[int](), 0
+    def match(self, ids: bytes, root: int = BASE) -> Match:
+        """The longest prefix cached below a root: full blocks and a part of one more. It does not hold the blocks."""
+        if root not in self._roots:
+            self._roots[root] = PrefixBlock(None, b"", -1)
+        node, blocks, at = self._roots[root], list[int](), 0
         while (child := _child(node, ids[at : at + self._stride])) and len(child.tokens) == self._stride:
             node, at = child, at + self._stride
             blocks.append(node.block)
@@ -123,7 +129,7 @@ class PrefixTree:
         node.children.setdefault(tokens[:ID_BYTES], {})[tokens] = child
         self._owners[block] = child
         self._blocks.adopt(block)
-        self.log.store(block, None if node is self._root else node.block, tokens)
+        self.log.store(block, None if node.parent is None else node.block, tokens)
         self._price(child, self._eviction.mark())
         return child
 
@@ -136,7 +142,7 @@ class PrefixTree:
     def pin(self, session: str, node: PrefixBlock) -> None:
         """Raise the price of the path that a session ends with, until `unpin`."""
         self.unpin(session)
-        if node is self._root:
+        if node.parent is None:
             return
         if len(self._sessions) >= self._blocks.total:  # more sessions than blocks: drop the oldest
             self.unpin(next(iter(self._sessions)))
@@ -183,13 +189,23 @@ class PrefixTree:
                 return True
         return False
 
+    def forget(self, root: int) -> None:
+        """Remove a root with its blocks and pins: nothing can match it again. No running sequence may be below it."""
+        top = self._roots.pop(root, None)
+        for node in reversed(list(_below(top)) if top is not None else []):  # the log wants children before their parents
+            for session in list(node.sessions):
+                self.unpin(session)
+            del self._owners[node.block]
+            self._blocks.disown(node.block)
+            self.log.remove(node.block)
+
     def clear(self) -> None:
         """Remove all blocks and pins, after a weight update. Running sequences keep the blocks they hold."""
         for session in list(self._sessions):
             self.unpin(session)
         for block in self._owners:
             self._blocks.disown(block)
-        self._root = PrefixBlock(None, b"", -1)
+        self._roots.clear()
         self._owners.clear()
         self._cheapest.clear()
         self._blocks.idled.clear()
@@ -228,12 +244,21 @@ class PrefixTree:
         for session in list(node.sessions):
             self._sessions[session] = parent
             parent.sessions.add(session)
-        if parent is self._root:
+        if parent.parent is None:
             for session in parent.sessions:
                 del self._sessions[session]
             parent.sessions.clear()
         else:
             self._offer(parent)
+
+
+def _below(top: PrefixBlock) -> Iterator[PrefixBlock]:
+    """All blocks below one, parents before children."""
+    pending = [top]
+    while pending:
+        children = [child for siblings in pending.pop().children.values() for child in siblings.values()]
+        yield from children
+        pending += children
 
 
 def _child(node: PrefixBlock, tokens: bytes) -> PrefixBlock | None:

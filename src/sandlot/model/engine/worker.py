@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import anyio
 
 from sandlot.core.errors import ModelError
+from sandlot.model.engine.adapters import AdapterError
 from sandlot.model.engine.engine import Engine
 from sandlot.model.engine.request import Completion, Request
 
@@ -62,7 +63,8 @@ class EngineWorker:
             try:
                 ticket.number = self._engine.submit(request)
             except ValueError as error:
-                self._refuse(ticket, ModelError(str(error), kind="request"))
+                kind = "not_found" if isinstance(error, AdapterError) else "request"
+                self._refuse(ticket, ModelError(str(error), kind=kind))
             else:
                 self._tickets[ticket.number] = ticket
 
@@ -79,11 +81,18 @@ class EngineWorker:
         return ticket.completion
 
     async def between_steps(self, order: Callable[[Engine], None]) -> None:
-        """Run `order` on the engine between two steps and wait for it. If it raises, the engine is dead."""
+        """Run `order` on the engine between two steps and wait for it.
+
+        `AdapterError` comes back as `ModelError`: nothing has changed. If it raises another error, the engine is dead.
+        """
 
         def run(ticket: _Ticket) -> None:
-            order(self._engine)
-            self._answers.append(ticket)
+            try:
+                order(self._engine)
+            except AdapterError as error:
+                self._refuse(ticket, ModelError(str(error), kind="request"))
+            else:
+                self._answers.append(ticket)
 
         ticket = _Ticket(run)
         self._put(ticket)

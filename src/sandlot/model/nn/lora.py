@@ -1,29 +1,33 @@
 """LoRA on every linear layer of every block (not embedding, not head), stored in PEFT's format.
 
 After `add_adapters` only the adapters are trained. `weights_of`, `merged_state` and `save_folder` give the merged weights.
-`save_adapter` and `load_adapter` write and read adapter folders that PEFT and vLLM understand.
+`save_adapter` and `load_adapter` write and read adapter folders that PEFT and vLLM understand; `read_adapter` reads one beside a
+decoder, for a pass that mixes several (`mixed.py`).
 """
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F  # noqa: N812 - the name everyone knows
 from torch import Tensor, nn
 
 from sandlot.core.disk import replace_folder
 from sandlot.model.nn.adapter import AdaptedLinear, adapted_linears
 from sandlot.model.nn.decoder import Decoder
-from sandlot.model.nn.layout import projections
+from sandlot.model.nn.layout import Projection, projections
+from sandlot.model.nn.mixed import AdapterWeights
 from sandlot.model.nn.packed import PackedLinear
-from sandlot.model.nn.shape import ORIGIN, read_json
+from sandlot.model.nn.shape import ORIGIN, Shape, read_json
 from sandlot.model.nn.stored import Origin, StoredTensor, open_tensors, write_tensors
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+_PICKLE = "adapter_model.bin"
 _PREFIX = "base_model.model."
 _OFF: dict[str, Any] = {
     "use_dora": False, "use_rslora": False, "fan_in_fan_out": False, "bias": "none", "modules_to_save": None,
@@ -64,8 +68,8 @@ def _named(decoder: Decoder) -> Iterator[tuple[str, Tensor]]:
     linears = dict(adapted_linears(decoder))
     for name, joined in groupby(projections(decoder.shape), key=lambda projection: projection.linear):
         for projection, (a, b) in zip(joined, linears[name].parts(), strict=True):
-            yield f"{_PREFIX}{projection.name}.lora_A.weight", a
-            yield f"{_PREFIX}{projection.name}.lora_B.weight", b
+            yield _stored_name(projection, "A"), a
+            yield _stored_name(projection, "B"), b
 
 
 def save_adapter(
@@ -105,7 +109,7 @@ def load_adapter(decoder: Decoder, path: Path | str) -> Decoder:
     path = Path(path)
     rank, alpha = _read_config(path / CONFIG)
     with ExitStack() as opened:
-        stored = _open_checked(path / WEIGHTS, decoder, rank, opened)
+        stored = _open_checked(path / WEIGHTS, decoder.shape, rank, opened)
         _fill(add_adapters(decoder, rank, alpha), stored)
     return decoder
 
@@ -119,16 +123,64 @@ def put_adapter(decoder: Decoder, path: Path | str) -> None:
         found = ", ".join(f"rank {own} and alpha {scale * own:g}" for own, scale in has) or "no adapters"
         raise ValueError(f"{path}: adapters of rank {rank} and alpha {alpha:g}; the decoder has {found}")
     with ExitStack() as opened:
-        _fill(decoder, _open_checked(path / WEIGHTS, decoder, rank, opened))
+        _fill(decoder, _open_checked(path / WEIGHTS, decoder.shape, rank, opened))
 
 
-def _open_checked(path: Path, decoder: Decoder, rank: int, opened: ExitStack) -> dict[str, StoredTensor]:
-    """Open the tensors of a file after checking that all of them match the decoder."""
+def read_adapter(path: Path | str, shape: Shape, *, dtype: torch.dtype = torch.float32, max_rank: int = 4096) -> AdapterWeights:
+    """Read a folder's adapter for decoders of this shape. `dtype` is that of the base; the adapter has at least fp32.
+
+    The folder is not trusted: shapes and rank are checked before weights are read, nothing is unpickled, and `ValueError` names
+    what is wrong: also a value that is not finite, and a half of a pair, which would add nothing without a word.
+    """
+    path = Path(path)
+    rank, alpha = _read_config(path / CONFIG)
+    if rank > max_rank:
+        raise ValueError(f"{path}: the adapter's rank is {rank}; the maximum is {max_rank}")
+    if not (path / WEIGHTS).is_file() and (path / _PICKLE).exists():
+        raise ValueError(f"{path}: {_PICKLE} is a pickle, which can run code when it is read; save the adapter with safetensors")
+    dtype, linears = torch.promote_types(dtype, torch.float32), dict[str, tuple[Tensor, Tensor]]()
+    with ExitStack() as opened:
+        stored = _open_checked(path / WEIGHTS, shape, rank, opened)
+        if not stored:
+            raise ValueError(f"{path / WEIGHTS}: there are no tensors")
+        for name, joined in groupby(projections(shape), key=lambda projection: projection.linear):
+            whole = list(joined)
+            if parts := [projection for projection in whole if _has_pair(projection, stored)]:
+                a, b = _read_joined(parts, whole[-1].start + whole[-1].rows, stored, alpha / rank, dtype)
+                if not (a.isfinite().all() and b.isfinite().all()):
+                    raise ValueError(f"{path / WEIGHTS}: a value of `{name}` ({parts[0].name}, ...) is not finite")
+                linears[name] = a, b
+    return AdapterWeights(rank, linears)
+
+
+def _has_pair(projection: Projection, stored: Mapping[str, StoredTensor]) -> bool:
+    found = [name for letter in "AB" if (name := _stored_name(projection, letter)) in stored]
+    if len(found) == 1:
+        raise ValueError(f"{stored[found[0]].file}: `{found[0]}` is there without its other half")
+    return bool(found)
+
+
+def _read_joined(
+    parts: Sequence[Projection], width: int, stored: Mapping[str, StoredTensor], scale: float, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """A and B of the projections in one layer, as `AdapterWeights` has them."""
+    a = [stored[_stored_name(part, "A")].read().to(dtype) for part in parts]
+    b = [stored[_stored_name(part, "B")].read().to(dtype).T for part in parts]
+    padded = [F.pad(own, (part.start, width - part.start - part.rows)) for part, own in zip(parts, b, strict=True)]
+    return torch.cat(a), torch.cat(padded) * scale
+
+
+def _stored_name(projection: Projection, letter: str) -> str:
+    return f"{_PREFIX}{projection.name}.lora_{letter}.weight"
+
+
+def _open_checked(path: Path, shape: Shape, rank: int, opened: ExitStack) -> dict[str, StoredTensor]:
+    """Open the tensors of a file after checking that all of them match the shape."""
     stored = open_tensors(path, opened)
     wanted: dict[str, tuple[int, ...]] = {}
-    for projection in projections(decoder.shape):
-        wanted[f"{_PREFIX}{projection.name}.lora_A.weight"] = (rank, projection.columns)
-        wanted[f"{_PREFIX}{projection.name}.lora_B.weight"] = (projection.rows, rank)
+    for projection in projections(shape):
+        wanted[_stored_name(projection, "A")] = (rank, projection.columns)
+        wanted[_stored_name(projection, "B")] = (projection.rows, rank)
     for name, tensor in stored.items():
         if tensor.size != wanted.get(name):
             needed = f"the model needs {list(wanted[name])}" if name in wanted else "the model has no such projection"

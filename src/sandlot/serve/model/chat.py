@@ -35,11 +35,13 @@ async def chat_completions(request: Request) -> Response:
 
 
 def _render(server: ModelServer, wanted: ChatRequest, asked: TurnRequest, session: str) -> SamplingJob:
+    model = server.model_named(wanted.model)
     sampling = sampling_of(wanted, wanted.max_completion_tokens or wanted.max_tokens)
     prompt = server.renderer.render(asked.messages, asked.tools)
     server.require_ids(prompt, "messages")
     return SamplingJob(
         server=server,
+        model=model,
         wanted=wanted,
         prompts=[prompt],
         sampling=sampling,

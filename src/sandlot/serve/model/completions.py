@@ -59,6 +59,7 @@ def _check_request(server: ModelServer, request: Request, wanted: _CompletionReq
     }.items():
         if value:
             raise bad_field(name, "is not supported")
+    model = server.model_named(wanted.model)
     prompts = _prompts(server, wanted.prompt)
     for place, prompt in enumerate(prompts):
         server.require_ids(prompt, "prompt" if len(prompts) == 1 else f"prompt[{place}]")
@@ -68,6 +69,7 @@ def _check_request(server: ModelServer, request: Request, wanted: _CompletionReq
     stop_ids = tuple(dict.fromkeys([*own, *(wanted.stop_token_ids or ())]))
     return SamplingJob(
         server=server,
+        model=model,
         wanted=wanted,
         prompts=prompts,
         session=session_of(request, wanted),

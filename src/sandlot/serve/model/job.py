@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sandlot.core.errors import SandlotError
-from sandlot.core.ports.model import Sampled, Sampling
+from sandlot.core.ports.model import Sampled, Sampling, TokenModel
 from sandlot.core.trace import Usage
 from sandlot.core.types import Json
 from sandlot.model.wire.http import LAST_EVENT, EventStream, json_response, run_while_connected, sse_event
@@ -22,6 +22,8 @@ class SamplingJob:
     """Prompts as ids, sampling settings, and how this route writes its reply."""
 
     server: ModelServer
+    model: TokenModel
+    """The model or adapter that the request names."""
     wanted: SamplingRequest
     prompts: list[list[int]]
     sampling: Sampling
@@ -47,16 +49,18 @@ class SamplingJob:
 
     async def _sample(self) -> list[Sampled]:
         async with self.server.admit(len(self.prompts) * (self.wanted.n or 1)):
-            return await self.server.sample_all(self.prompts, self.wanted, self.sampling, self.stop_ids, self.session)
+            return await self.server.sample_all(
+                self.model, self.prompts, self.wanted.n or 1, self.sampling, self.stop_ids, self.session
+            )
 
     async def _body(self) -> Json:
         sampled = await self._sample()
         choices = [self.choice(place, each) for place, each in enumerate(sampled)]
-        return reply_head(self.kinds[0], self.server.model.name) | {"choices": choices, "usage": self._usage(sampled)} | self.more
+        return reply_head(self.kinds[0], self.model.name) | {"choices": choices, "usage": self._usage(sampled)} | self.more
 
     async def _stream(self) -> AsyncIterator[bytes]:
         """The events; a failure after the start is one too."""
-        top = reply_head(self.kinds[1], self.server.model.name)
+        top = reply_head(self.kinds[1], self.model.name)
         try:
             sampled = await self._sample()
         except (HTTPException, SandlotError) as error:

@@ -1,4 +1,4 @@
-"""The routes of a model server: completions, chat, models, sessions, cache events, health, metrics."""
+"""The routes of a model server: completions, chat, models, adapters, sessions, cache events, health, metrics."""
 
 from anyio import to_thread
 from starlette.applications import Starlette
@@ -9,14 +9,17 @@ from starlette.routing import Route
 
 from sandlot.core.errors import ModelError
 from sandlot.model.wire.failure import short_line
-from sandlot.model.wire.http import json_response
+from sandlot.model.wire.http import decode_body, json_response, read_body
 from sandlot.model.wire.kv_events import KV_EVENTS_PATH
 from sandlot.observe.metrics import CONTENT_TYPE
+from sandlot.serve.model.adapters import LoadRequest, ServedAdapters, UnloadRequest
 from sandlot.serve.model.chat import chat_completions
 from sandlot.serve.model.completions import completions
 from sandlot.serve.model.server import ModelServer, error_body, server_of
 
 _LONGEST_NUMBER = 15
+_SMALL_BODY = 2**16
+"""Limit of a request body that names a folder."""
 
 
 def model_app(server: ModelServer) -> Starlette:
@@ -26,6 +29,8 @@ def model_app(server: ModelServer) -> Starlette:
             Route("/v1/completions", completions, methods=["POST"]),
             Route("/v1/chat/completions", chat_completions, methods=["POST"]),
             Route("/v1/models", _models),
+            Route("/v1/load_lora_adapter", _load_adapter, methods=["POST"]),
+            Route("/v1/unload_lora_adapter", _unload_adapter, methods=["POST"]),
             Route("/v1/sessions/{session:path}", _release, methods=["DELETE"]),
             Route(KV_EVENTS_PATH, _kv_events),
             Route(KV_EVENTS_PATH + "/{stream}/{after}", _kv_events),
@@ -42,7 +47,26 @@ async def _models(request: Request) -> Response:
     server = server_of(request)
     model, cache = server.model, server.cache_tokens
     card = {"id": model.name, "object": "model", "owned_by": "sandlot", "max_model_len": model.context, "cache_tokens": cache}
-    return json_response({"object": "list", "data": [card]})
+    adapters = dict(server.adapters.versions) if server.adapters is not None else dict[str, int]()
+    more = [card | {"id": name, "parent": model.name, "version": version} for name, version in adapters.items()]
+    return json_response({"object": "list", "data": [card, *more]})
+
+
+async def _load_adapter(request: Request) -> Response:
+    wanted = decode_body(await read_body(request, _SMALL_BODY), LoadRequest)
+    return PlainTextResponse(await _adapters_of(request).load(wanted))
+
+
+async def _unload_adapter(request: Request) -> Response:
+    wanted = decode_body(await read_body(request, _SMALL_BODY), UnloadRequest)
+    return PlainTextResponse(await _adapters_of(request).unload(wanted))
+
+
+def _adapters_of(request: Request) -> ServedAdapters:
+    adapters = server_of(request).adapters
+    if adapters is None:
+        raise HTTPException(404, "this server has no adapters; start it with `--adapter NAME=FOLDER` or `--adapters-from FOLDER`")
+    return adapters
 
 
 async def _release(request: Request) -> Response:

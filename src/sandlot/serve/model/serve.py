@@ -11,7 +11,7 @@ import anyio
 import anyio.to_thread
 
 from sandlot.core.address import Address
-from sandlot.core.errors import ConfigError
+from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.types import Dtype
 from sandlot.model.engine.eviction import EvictionName
 from sandlot.model.engine.siblings import Speculate
@@ -20,6 +20,7 @@ from sandlot.model.nn.shape import read_shape
 from sandlot.model.render.open import open_renderer
 from sandlot.model.wire.listening import serve_app
 from sandlot.serve.guard import Guard
+from sandlot.serve.model.adapters import ADAPTER_NAME, ServedAdapters
 from sandlot.serve.model.routes import model_app
 from sandlot.serve.model.server import ModelServer
 
@@ -53,13 +54,21 @@ class ModelPlace:
 
 @dataclass(frozen=True, slots=True)
 class ModelShare:
-    """What a served model uses: GiB for the key-value cache and what it drops first, requests at once, guesses, number type."""
+    """What a served model uses: GiB for the key-value cache and what it drops first, requests at once, guesses, number type.
+
+    And its adapters: those it begins with (name and folder), the folder below which clients may load more, and how many of which
+    rank there may be.
+    """
 
     kv_gib: float = 1.0
     eviction: EvictionName = "turns"
     max_batch: int = 32
     speculate: Speculate = "off"
     dtype: Dtype | None = None
+    adapters: tuple[tuple[str, Path], ...] = ()
+    adapters_from: Path | None = None
+    max_adapters: int = 8
+    max_adapter_rank: int = 64
 
 
 async def serve_model(
@@ -73,6 +82,7 @@ async def serve_model(
         raise ConfigError(f"serving a model needs the torch extra ({error}); install it: pip install 'sandlot[torch]'") from error
     if share.kv_gib <= 0 or share.max_batch < 1:
         raise ConfigError(f"--kv-gib is {share.kv_gib:g} and --max-batch {share.max_batch}; both must be positive")
+    _require_adapters(spec, share)
     folder = await anyio.to_thread.run_sync(model_folder, spec)
     renderer = await anyio.to_thread.run_sync(open_renderer, folder)
     config = LocalConfig(
@@ -81,8 +91,16 @@ async def serve_model(
         eviction=share.eviction,
         speculate=share.speculate,
         dtype=share.dtype,
+        max_adapters=share.max_adapters,
+        max_adapter_rank=share.max_adapter_rank,
     )
     async with open_local(folder, name=spec, config=config) as model:
+        for adapter, place_of in share.adapters:
+            try:
+                await model.load_adapter(adapter, place_of)
+            except ModelError as error:
+                raise ConfigError(f"--adapter {adapter}={place_of}: {error}") from error
+        has_adapters = bool(share.adapters or share.adapters_from)
         server = ModelServer(
             model,
             renderer,
@@ -91,13 +109,29 @@ async def serve_model(
             at_once=_AT_ONCE,
             gauges=model.metrics,
             cache_tokens=model.cache_tokens,
-            prefix_log=model.prefix_log if place.shows_cache else None,
+            # Its events do not say whose blocks they are, so with adapters there are none.
+            prefix_log=model.prefix_log if place.shows_cache and not has_adapters else None,
+            adapters=ServedAdapters(model, share.adapters_from) if has_adapters else None,
         )
         app = model_app(server) if place.unix is not None else Guard(model_app(server), place.host, place.allow_hosts)
         opening = serve_app(app, host=place.host, port=place.port, unix=place.unix, drain_s=place.drain_s)
         async with opening as address:
             ready(f"{spec} in {model.dtype} at {address}")
             await _told_to_stop(until_eof=place.until_eof)
+
+
+def _require_adapters(spec: str, share: ModelShare) -> None:
+    if share.max_adapters < 1 or share.max_adapter_rank < 1:
+        raise ConfigError(
+            f"--max-adapters is {share.max_adapters} and --max-adapter-rank {share.max_adapter_rank}; both must be positive"
+        )
+    if share.adapters_from is not None and not share.adapters_from.is_dir():
+        raise ConfigError(f"--adapters-from {share.adapters_from}: there is no such folder")
+    for name, _ in share.adapters:
+        if not ADAPTER_NAME.fullmatch(name) or name == spec:
+            raise ConfigError(
+                f"--adapter: {name!r} is not a name for an adapter; use letters, digits and `_.:/@-`, and not `{spec}`"
+            )
 
 
 async def _told_to_stop(*, until_eof: bool) -> None:

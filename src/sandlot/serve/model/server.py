@@ -22,6 +22,7 @@ from sandlot.model.render.tokenizer import Tokenizer
 from sandlot.model.wire.http import MAX_BODY_BYTES
 from sandlot.model.wire.openai import SamplingRequest
 from sandlot.model.wire.openai_server import refuse_unsupported
+from sandlot.serve.model.adapters import ServedAdapters
 from sandlot.serve.model.metrics import Metrics
 
 _AT_ONCE = 1024
@@ -35,7 +36,7 @@ _MAX_STOP_TOKENS = 1024
 _MAX_STOP_CHARS = 1024
 _BODY_BYTES_PER_TOKEN = 512
 """A body with more bytes per token of the context cannot hold a prompt that fits."""
-_STATUS = {"context": 400, "bad_request": 400, "request": 400, "rate_limit": 429, "timeout": 504}
+_STATUS = {"context": 400, "bad_request": 400, "request": 400, "not_found": 404, "rate_limit": 429, "timeout": 504}
 """HTTP status by kind of `ModelError`; 500 for others."""
 
 
@@ -53,6 +54,7 @@ class ModelServer:
         gauges: Callable[[], Mapping[str, float]] | None = None,
         cache_tokens: int | None = None,
         prefix_log: PrefixLog | None = None,
+        adapters: ServedAdapters | None = None,
     ) -> None:
         self.model = model
         self.renderer = renderer
@@ -66,7 +68,13 @@ class ModelServer:
         """Tokens that its prefix cache holds at most; routers read it. None if it is not known."""
         self.prefix_log = prefix_log
         """What its prefix cache stores and drops; routers read it. None if it is not known."""
+        self.adapters = adapters
+        """None if it serves the base model only, under whatever name a client uses."""
         self._at_once = at_once
+
+    def model_named(self, name: str) -> TokenModel:
+        """The model that a request names; HTTP 404 for a name that a server with adapters does not list."""
+        return self.model if self.adapters is None else self.adapters.model_named(name)
 
     @asynccontextmanager
     async def admit(self, num: int) -> AsyncGenerator[None]:
@@ -102,25 +110,32 @@ class ModelServer:
         if not 0 <= min(ids) <= max(ids) < self._vocabulary:
             raise HTTPException(400, f"`stop_token_ids`: a token id is outside 0..{self._vocabulary - 1}")
 
-    async def sample(self, ids: Sequence[int], sampling: Sampling, stop_ids: Sequence[int], session: str) -> Sampled:
-        """Sample one completion and count it."""
-        sampled = await self.model.sample(ids, sampling, stop_ids=stop_ids, session=session)
+    async def sample(
+        self, model: TokenModel, ids: Sequence[int], sampling: Sampling, stop_ids: Sequence[int], session: str
+    ) -> Sampled:
+        """Sample one completion of a model and count it."""
+        sampled = await model.sample(ids, sampling, stop_ids=stop_ids, session=session)
         self.metrics.prompt_tokens += len(ids)
         self.metrics.cached_tokens += sampled.cached
         self.metrics.sampled_tokens += len(sampled.ids) // 4
         return sampled
 
     async def sample_all(
-        self, prompts: Sequence[Sequence[int]], wanted: SamplingRequest, sampling: Sampling, stop_ids: Sequence[int], session: str
+        self,
+        model: TokenModel,
+        prompts: Sequence[Sequence[int]],
+        num: int,
+        sampling: Sampling,
+        stop_ids: Sequence[int],
+        session: str,
     ) -> list[Sampled]:
-        """Sample `n` completions of every prompt concurrently, in order, each with its own seed."""
-        num = wanted.n or 1
+        """Sample `num` completions of every prompt concurrently, in order, each with its own seed."""
         places = [(prompt, choice) for prompt in prompts for choice in range(num)]
         done: dict[int, Sampled] = {}
 
         async def one(place: int, prompt: Sequence[int], choice: int) -> None:
             seed = None if sampling.seed is None else sampling.seed + choice
-            done[place] = await self.sample(prompt, msgspec.structs.replace(sampling, seed=seed), stop_ids, session)
+            done[place] = await self.sample(model, prompt, msgspec.structs.replace(sampling, seed=seed), stop_ids, session)
 
         try:
             async with anyio.create_task_group() as group:

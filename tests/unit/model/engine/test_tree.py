@@ -42,6 +42,44 @@ def test_what_is_found_was_written_whatever_was_evicted(written, blocks, name):
     assert not len(writer.tree)
 
 
+orders = st.one_of(
+    st.tuples(st.just("write"), st.integers(0, 2), texts),
+    st.tuples(st.just("pin"), st.integers(0, 2), texts),
+    st.tuples(st.just("forget"), st.integers(0, 2), st.just([])),
+)
+
+
+@given(st.lists(orders, max_size=30), st.integers(4, 40))
+def test_roots_share_nothing_and_one_is_forgotten_alone(orders, blocks):
+    writer, prefixes = TreeWriter(blocks, ByCost()), {root: {()} for root in range(3)}
+    for order, root, ids in orders:
+        if order == "forget":
+            others = {node.block for node in writer.tree._owners.values() if top(node) is not writer.tree._roots.get(root)}
+            writer.tree.forget(root)
+            prefixes[root] = {()}
+            assert set(writer.tree._owners) == others
+        else:
+            match = writer.tree.match(spelled(ids), root)
+            assert tuple(ids[: match.num_tokens]) in prefixes[root]
+            writer.write(ids, root)
+            prefixes[root] |= {tuple(ids[:count]) for count in range(len(ids) + 1)}
+            if order == "pin":
+                writer.tree.pin(f"session {len(ids) % 2}", writer.tree.match(spelled(ids), root).node)
+        check_blocks(writer.blocks)
+        assert len(writer.tree) == writer.blocks.num_idle == blocks - writer.blocks.num_free
+        assert writer.tree.num_pinned == sum(node.pins > 0 for node in writer.tree._owners.values())
+        assert all(node.block in writer.tree._owners for node in writer.tree._sessions.values())
+    while writer.tree.evict():
+        pass
+    assert writer.blocks.num_free == blocks
+
+
+def top(node):
+    while node.parent is not None:
+        node = node.parent
+    return node
+
+
 @given(st.lists(st.tuples(texts, st.sampled_from("abc"), st.booleans()), max_size=25), st.integers(4, 9))
 @settings(max_examples=60)
 def test_pins_never_stop_progress_and_are_counted(orders, blocks):
