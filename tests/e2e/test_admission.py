@@ -162,7 +162,6 @@ from sandlot.run.config import RunConfig
 from sandlot.run.prepare import prepare_run
 from sandlot.run.slots import Room, Slots
 from sandlot.wiring.config import ModelConfig
-from tiny_models import write_tiny
 
 
 def read_memory():
