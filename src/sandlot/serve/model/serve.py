@@ -21,6 +21,7 @@ from sandlot.model.render.open import open_renderer
 from sandlot.model.wire.listening import serve_app
 from sandlot.serve.guard import Guard
 from sandlot.serve.model.adapters import ADAPTER_NAME, ServedAdapters
+from sandlot.serve.model.cache import ServedCache
 from sandlot.serve.model.routes import model_app
 from sandlot.serve.model.server import ModelServer
 
@@ -108,9 +109,8 @@ async def serve_model(
             vocabulary=read_shape(folder).vocabulary,
             at_once=_AT_ONCE,
             gauges=model.metrics,
-            cache_tokens=model.cache_tokens,
-            # Its events do not say whose blocks they are, so with adapters there are none.
-            prefix_log=model.prefix_log if place.shows_cache and not has_adapters else None,
+            # Events do not say whose blocks they are, so with adapters there are none.
+            cache=ServedCache(model.cache_tokens, model.prefix_log if place.shows_cache and not has_adapters else None),
             adapters=ServedAdapters(model, share.adapters_from) if has_adapters else None,
         )
         app = model_app(server) if place.unix is not None else Guard(model_app(server), place.host, place.allow_hosts)

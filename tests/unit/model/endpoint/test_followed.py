@@ -17,6 +17,7 @@ from sandlot.model.engine.eviction import eviction_named
 from sandlot.model.routing.prefixes import BLOCK_TOKENS, block_keys
 from sandlot.model.routing.router import RouterConfig
 from sandlot.model.wire.listening import serve_app
+from sandlot.serve.model.cache import ServedCache
 from sandlot.serve.model.routes import model_app
 from sandlot.serve.model.server import ModelServer
 from toy_tokens import END, ScriptedTokens, ToyRenderer, ToyWords
@@ -48,7 +49,7 @@ class CachedServer:
     def restart(self) -> None:
         """With an empty cache, at the same address."""
         self.cache = TreeWriter(64, eviction_named("lru"), BLOCK_TOKENS)
-        self._server.prefix_log = self.cache.tree.log
+        self._server.cache = ServedCache(log=self.cache.tree.log)
 
     def serve(self):
         return serve_app(model_app(self._server), drain_s=1)

@@ -1,7 +1,6 @@
 """What a replica reports, against a twin that walks the engine's real tree; and reports that cannot be true."""
 
 import hypothesis.strategies as st
-import msgspec
 import pytest
 from hypothesis import given
 
@@ -13,6 +12,7 @@ from sandlot.model.engine.tree import PrefixTree
 from sandlot.model.routing.prefixes import BLOCK_TOKENS, PredictedPrefixes, block_keys
 from sandlot.model.routing.reported import ReportedPrefixes, ReportError
 from sandlot.model.wire.kv_events import AllBlocksCleared, BlockRemoved, BlockStored, parse_kv_events
+from sandlot.serve.model.cache import encode_changes
 
 SIZE = 2 * BLOCK_TOKENS
 
@@ -40,7 +40,7 @@ class Reader:
         self.num_snapshots = 0
 
     def read(self, log: PrefixLog) -> None:
-        reply = parse_kv_events(msgspec.json.encode(log.read(self.stream, self.after)))
+        reply = parse_kv_events(encode_changes(log.read(self.stream, self.after)))
         if reply.after is None:
             self.view = ReportedPrefixes(10_000 * BLOCK_TOKENS)
             self.num_snapshots += 1

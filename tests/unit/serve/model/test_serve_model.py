@@ -14,6 +14,7 @@ from sandlot.core.errors import ModelError
 from sandlot.core.tokens import packed_ids
 from sandlot.model.engine.prefix_log import PrefixLog
 from sandlot.model.wire.listening import serve_app
+from sandlot.serve.model.cache import ServedCache
 from sandlot.serve.model.routes import model_app
 from sandlot.serve.model.serve import ModelPlace
 from sandlot.serve.model.server import ModelServer
@@ -282,7 +283,7 @@ async def test_sessions_are_released_and_models_named():
 async def test_cache_events_are_told_from_a_number_on_or_as_a_snapshot():
     log = PrefixLog(16)
     log.store(0, None, packed_ids([5, 6]))
-    async with served(ScriptedTokens(), prefix_log=log) as client:
+    async with served(ScriptedTokens(), cache=ServedCache(log=log)) as client:
         whole = await (await client.get("/v1/kv_events")).json()
         log.remove(0)
         more = await (await client.get(f"/v1/kv_events/{log.stream}/1")).json()
