@@ -132,6 +132,8 @@ class _Follower:
             if start:
                 await anyio.lowlevel.checkpoint()
             view.apply(reply.events[start : start + _SLICE])
+            if view is self.view:
+                self.router.follow(self.number, view)  # a request that is placed meanwhile sees no work that is done
         view.end_poll(poll)
         self.stream, self.after, self.view = reply.stream, reply.sequence, view
         self.router.follow(self.number, view)
