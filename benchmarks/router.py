@@ -94,7 +94,16 @@ class Found:
 @contextmanager
 def servers(count: int, cache_tokens: int) -> Generator[list[str]]:
     """The addresses of so many model servers, alive until the block ends."""
-    command = [Path(sys.executable).with_name("sandlot"), "serve", "--model", "rookie", "--port", "0", "--until-eof"]
+    command = [
+        Path(sys.executable).with_name("sandlot"),
+        "serve",
+        "--model",
+        "rookie",
+        "--port",
+        "0",
+        "--until-eof",
+        "--kv-events",
+    ]
     command += ["--kv-gib", f"{cache_tokens * KV_BYTES / 2**30:.6f}"]
     started = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(count)]
     try:

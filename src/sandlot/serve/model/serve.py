@@ -10,7 +10,6 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from sandlot.core.address import Address
 from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.types import Dtype
 from sandlot.model.engine.eviction import EvictionName
@@ -45,12 +44,12 @@ class ModelPlace:
     until_eof: bool = False
     """Also stop when standard input ends."""
     kv_events: bool | None = None
-    """Whether clients may read what the prefix cache holds: the ids of all prompts. None: if only those of this machine can."""
+    """Whether clients may read what the prefix cache holds: the ids of all prompts. None: only at a unix socket."""
 
     @property
     def shows_cache(self) -> bool:
         """Whether `/v1/kv_events` answers."""
-        return self.unix is not None or Address(self.host, self.port).is_loopback if self.kv_events is None else self.kv_events
+        return self.unix is not None if self.kv_events is None else self.kv_events
 
 
 @dataclass(frozen=True, slots=True)
