@@ -60,7 +60,11 @@ class Replica:
     prefixes: PredictedPrefixes
     reported: ReportedPrefixes | None = None
     """What it reports to hold; None: only the prediction is known."""
+    cache_tokens: int | None = None
+    """Tokens that it says to hold at most."""
     is_up: bool = True
+    num_returns: int = 0
+    """How often it was down and came back."""
     generation: int = 0
     """Grows whenever what was expected of it becomes void."""
     version: int = 0
@@ -78,6 +82,11 @@ class Replica:
     num_requests: int = 0
     num_failed: int = 0
     """Requests that failed on its side."""
+
+    @property
+    def num_held(self) -> int:
+        """Blocks that it holds, as far as known."""
+        return len(self.prefixes) if self.reported is None else len(self.reported)
 
     def match(self, keys: Sequence[bytes]) -> PrefixHit:
         """The longest prefix of these blocks that it has or computes."""
@@ -220,7 +229,7 @@ class Router:
             keys = block_keys(computed, placed.model, placed.keys)
             replica.prefixes.add(keys)
             if replica.reported is not None:
-                replica.reported.add(keys)
+                replica.reported.recent.add(keys)
         num_sampled = num_sampled or len(sampled) // TOKEN_BYTES
         work = placed.num_tokens - min(placed.num_tokens, placed.hit.tokens) + self.config.decode_cost * num_sampled
         self._num_ended += 1
@@ -255,6 +264,7 @@ class Router:
         """The replica is up again, with an empty cache."""
         replica = self.replicas[number]
         replica.is_up = True
+        replica.num_returns += 1
         replica.version = 0
         self._void(replica)
 
@@ -270,6 +280,7 @@ class Router:
 
     def resize(self, number: int, cache_tokens: int) -> None:
         """The replica reports how many tokens its cache holds; more than `cache_tokens` of the config are not remembered."""
+        self.replicas[number].cache_tokens = cache_tokens
         self.replicas[number].prefixes.resize(min(cache_tokens, self.config.cache_tokens))
 
     def cost(self, number: int, keys: Sequence[bytes], num_tokens: int, rollout: str = "") -> float:
@@ -288,7 +299,7 @@ class Router:
             return able[self._num_placed % len(able)]
         num_tokens = len(prompt) // TOKEN_BYTES
         costs = {number: self.cost(number, keys, num_tokens, rollout) for number in able}
-        best = min(able, key=lambda number: (costs[number], len(self.replicas[number].prefixes), number))
+        best = min(able, key=lambda number: (costs[number], self.replicas[number].num_held, number))
         home = self._homes.get(rollout)
         if home is not None and home.number in costs and costs[home.number] <= costs[best] + num_tokens:
             return home.number
@@ -334,5 +345,5 @@ class Router:
     def _void(self, replica: Replica) -> None:
         replica.prefixes.clear()
         if replica.reported is not None:
-            replica.reported.forget_recent()  # what it has reported is dropped by its own events
+            replica.reported.recent.clear()  # what it has reported is dropped by its own events
         replica.generation += 1

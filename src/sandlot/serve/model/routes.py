@@ -1,6 +1,5 @@
 """The routes of a model server: completions, chat, models, adapters, sessions, cache events, health, metrics."""
 
-from anyio import to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -13,7 +12,6 @@ from sandlot.model.wire.http import decode_body, json_response, read_body
 from sandlot.model.wire.kv_events import KV_EVENTS_PATH
 from sandlot.observe.metrics import CONTENT_TYPE
 from sandlot.serve.model.adapters import LoadRequest, ServedAdapters, UnloadRequest
-from sandlot.serve.model.cache import encode_changes
 from sandlot.serve.model.chat import chat_completions
 from sandlot.serve.model.completions import completions
 from sandlot.serve.model.server import ModelServer, error_body, server_of
@@ -76,14 +74,10 @@ async def _release(request: Request) -> Response:
 
 
 async def _kv_events(request: Request) -> Response:
-    log = server_of(request).cache.log
-    if log is None:
-        raise HTTPException(404, "this model reports no cache events")
     after = request.path_params.get("after", "0")
     if not (after.isascii() and after.isdigit() and len(after) <= _LONGEST_NUMBER):
         raise HTTPException(400, f"`{short_line(after)}`: give the number of the last event, or none for a snapshot")
-    stream = request.path_params.get("stream", "")
-    body = await to_thread.run_sync(lambda: encode_changes(log.read(stream, int(after))))  # a snapshot may be long
+    body = await server_of(request).cache.read(request.path_params.get("stream", ""), int(after))
     return Response(body, media_type="application/json")
 
 

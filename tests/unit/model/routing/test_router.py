@@ -185,6 +185,15 @@ def test_what_a_replica_reports_counts_and_not_what_was_predicted():
     assert router.replicas[1 - home].match(placed.keys).warm == 5 * BLOCK_TOKENS
 
 
+def test_of_equal_replicas_the_one_that_reports_to_hold_less_gets_a_new_prompt():
+    router = Router(["full", "empty"], CONFIG)
+    full = ReportedPrefixes(10_000)
+    full.apply([stored("yyyy")])
+    router.follow(0, full)
+    router.follow(1, ReportedPrefixes(10_000))
+    assert router.place(ids("x")).number == 1
+
+
 def test_reports_end_when_a_replica_goes_down_and_new_weights_void_only_own_replies():
     router = Router(["a"], CONFIG)
     reported = ReportedPrefixes(10_000)
