@@ -1,10 +1,10 @@
 """Rollouts with turns, in groups, on several servers of one model: what the prefix caches find, by the way of routing.
 
-Three `sandlot serve --model rookie` processes take the same load in three ways, with other prompts each time: as the router sends
-it by what the servers report (Sandlot's way), by what it predicts, and round robin. Tokens are counted by the engines.
-`perfect` is one cache that holds everything and is shared by all servers. The small cache evicts all the time. With two routers,
-each takes every other member of a group and does not know of the other, as in a run `--on processes:2`. A later router takes
-rollouts that an earlier one has taken before, as when an interrupted run goes on, or the next process begins.
+Three `sandlot serve --model rookie` processes take the same load in three ways, each time with the same prompts on fresh servers:
+as the router sends it by what the servers report (Sandlot's way), by what it predicts, and round robin. Tokens are counted by the
+engines. `perfect` is one cache that holds everything and is shared by all servers. The small cache evicts all the time. With two
+routers, each takes every other member of a group and does not know of the other, as in a run `--on processes:2`. A later router
+takes rollouts that an earlier one has taken before, as when an interrupted run goes on, or the next process begins.
 """
 
 import subprocess
@@ -73,8 +73,8 @@ class Found:
     cached_tokens: float
     requests: list[float]
     evictions: float
-    expected_tokens: int
-    """Prompt tokens that the routers expected in the caches."""
+    wrong: float
+    """By how many tokens the router's expectation differs from what the cache had, as the mean over requests."""
 
     @property
     def computed(self) -> float:
@@ -94,7 +94,16 @@ class Found:
 @contextmanager
 def servers(count: int, cache_tokens: int) -> Generator[list[str]]:
     """The addresses of so many model servers, alive until the block ends."""
-    command = [Path(sys.executable).with_name("sandlot"), "serve", "--model", "rookie", "--port", "0", "--until-eof"]
+    command = [
+        Path(sys.executable).with_name("sandlot"),
+        "serve",
+        "--model",
+        "rookie",
+        "--port",
+        "0",
+        "--until-eof",
+        "--kv-events",
+    ]
     command += ["--kv-gib", f"{cache_tokens * KV_BYTES / 2**30:.6f}"]
     started = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(count)]
     try:
@@ -111,16 +120,16 @@ def gauge(url: str, name: str) -> float:
     return next(float(line.split()[1]) for line in lines if line.startswith(f"sandlot_engine_{name} "))
 
 
-async def play(models: Sequence[ReplicatedTokens], load: Load, name: str) -> int:
-    """All turns of all rollouts, `at_once` of them at a time; the tokens that were expected in caches."""
+async def play(models: Sequence[ReplicatedTokens], load: Load, name: str) -> float:
+    """All turns of all rollouts, `at_once` of them at a time; by how many tokens the expectation was wrong, per request."""
     random = Random(name)
     system = some(random, load.system)
     tasks = [some(random, load.task) for _ in range(load.groups)]
     room = anyio.CapacityLimiter(load.at_once)
-    expected = 0
+    wrong = 0
 
     async def rollout(group: int, member: int) -> None:
-        nonlocal expected
+        nonlocal wrong
         async with room:
             model = models[member % len(models)]
             session = f"{name}/{group}/{member}"
@@ -128,7 +137,7 @@ async def play(models: Sequence[ReplicatedTokens], load: Load, name: str) -> int
             for turn in range(load.turns):
                 sampling = Sampling(max_tokens=load.sampled, seed=turn)
                 sampled = await model.sample(ids, sampling, session=session)
-                expected += min(len(ids), sampled.replica.expected_tokens)
+                wrong += abs(min(len(ids), sampled.replica.expected_tokens) - sampled.cached)
                 ids = ids + unpacked_ids(sampled.ids) + some(told, load.observation)
             await model.release(session)
 
@@ -136,7 +145,7 @@ async def play(models: Sequence[ReplicatedTokens], load: Load, name: str) -> int
         for group in range(load.groups):
             for member in range(load.members):
                 tasks_of_run.start_soon(rollout, group, member)
-    return expected
+    return wrong / (load.rollouts * load.turns)
 
 
 def some(random: Random, count: int) -> list[int]:
@@ -147,51 +156,41 @@ def counts(urls: Sequence[str]) -> list[dict[str, float]]:
     return [{name: gauge(url, name) for name in ("prompt_tokens", "cached_tokens", "finished", "evictions")} for url in urls]
 
 
-def measure(urls: Sequence[str], load: Load, routing: Routing) -> Found:
-    """The load on these servers, with prompts of its own: what they hold of earlier ones is of no use."""
-    configs = [RemoteConfig(model="rookie", url=url) for url in urls]
+def measure(load: Load, routing: Routing) -> Found:
+    """The load on fresh servers."""
+    with servers(SERVERS, load.cache_tokens) as urls:
+        configs = [RemoteConfig(model="rookie", url=url) for url in urls]
 
-    async def run() -> int:
-        settings = RouterConfig(routing=routing)
-        async with AsyncExitStack() as stack:
-            opening = [open_replicated_tokens(configs, routing=settings, environ={}) for _ in range(load.routers)]
-            models = [await stack.enter_async_context(each) for each in opening]
-            return await play(models, load, f"{routing}/{load.routers}/{load.later}")
+        async def run() -> float:
+            settings = RouterConfig(routing=routing)
+            async with AsyncExitStack() as stack:
+                opening = [open_replicated_tokens(configs, routing=settings, environ={}) for _ in range(load.routers)]
+                models = [await stack.enter_async_context(each) for each in opening]
+                return await play(models, load, "load")
 
-    if load.later:
-        anyio.run(run)
-    before = counts(urls)
-    expected = anyio.run(run)
-    found = [
-        {name: value - earlier[name] for name, value in now.items()} for now, earlier in zip(counts(urls), before, strict=True)
-    ]
+        if load.later:
+            anyio.run(run)
+        before = counts(urls)
+        wrong = anyio.run(run)
+        after = counts(urls)
+    found = [{name: value - earlier[name] for name, value in now.items()} for now, earlier in zip(after, before, strict=True)]
     total = {name: sum(each[name] for each in found) for name in found[0]}
     if total["finished"] != load.rollouts * load.turns:
         raise RuntimeError(f"{total['finished']} requests finished of {load}; its figures would mean nothing")
     requests = [each["finished"] for each in found]
-    return Found(total["prompt_tokens"], total["cached_tokens"], requests, total["evictions"], expected)
+    return Found(total["prompt_tokens"], total["cached_tokens"], requests, total["evictions"], wrong)
 
-
-FILLING = Load(groups=24, members=1, turns=1, cache_tokens=SMALL, routers=3)
 
 WAYS: dict[str, Routing] = {"predicted": "predicted", "round robin": "round-robin"}
 """The ways that Sandlot's own, `prefix`, is compared with."""
 
 
 def measure_all(loads: dict[str, Load]) -> dict[str, tuple[Found, dict[str, Found]]]:
-    """Each load by the router and by the other ways; servers are started once for every size of cache."""
+    """Each load by the router and by the other ways."""
     results: dict[str, tuple[Found, dict[str, Found]]] = {}
-    for cache_tokens in sorted({load.cache_tokens for load in loads.values()}):
-        with servers(SERVERS, cache_tokens) as urls:
-            if cache_tokens == SMALL:
-                measure(urls, FILLING, "round-robin")  # so that none of the ways begins with empty caches
-            for name, load in loads.items():
-                if load.cache_tokens == cache_tokens:
-                    results[name] = (
-                        measure(urls, load, "prefix"),
-                        {way: measure(urls, load, routing) for way, routing in WAYS.items()},
-                    )
-                    say(f"{name}: {results[name]}")
+    for name, load in loads.items():
+        results[name] = measure(load, "prefix"), {way: measure(load, routing) for way, routing in WAYS.items()}
+        say(f"{name}: {results[name]}")
     return results
 
 
@@ -225,7 +224,7 @@ def main() -> None:
             row("prompt tokens computed, less is better", lambda each: each.computed),
             row("blocks evicted", lambda each: each.evictions),
             row("requests of the busiest server / mean", lambda each: each.busiest),
-            row("expected by the router / found", lambda each: each.expected_tokens / each.cached_tokens),
+            row("expected by the router, mean error per request, in tokens", lambda each: each.wrong),
         ]
         ours[name] = found.computed
         for way, each in others.items():

@@ -324,7 +324,7 @@ class Replicas:
         self._kept = [Kept(lambda port=port: self._serve(port)) for port in self.ports]
 
     def _serve(self, port: int) -> subprocess.Popen:
-        words = ["serve", "--model", "rookie", "--port", str(port), "--kv-gib", "0.1", "--until-eof"]
+        words = ["serve", "--model", "rookie", "--port", str(port), "--kv-gib", "0.1", "--until-eof", "--kv-events"]
         return subprocess.Popen(
             [sys.executable, "-m", "sandlot", *words],
             cwd=self._folder,

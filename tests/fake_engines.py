@@ -3,8 +3,9 @@
 `spoil` changes a reply before it is sent, for tests of what must not be believed.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
+import anyio
 from aiohttp import web
 
 from sandlot.core.errors import ModelError
@@ -38,9 +39,11 @@ class FakeEngine:
         self.port = port
         """0 for any; the one it got while it serves, so that another can take its place."""
         self.url = ""
-        self.kv_events: Callable[[str], web.Response] | None = None
+        self.kv_events: Callable[[str], web.StreamResponse | Awaitable[web.StreamResponse]] | None = None
         """What `/v1/kv_events` answers to the rest of a path; None if there is no such path."""
         self.num_polled = 0
+        self.cache_tokens: int | None = None
+        """What it says to hold at most."""
         self.metrics: str | None = None
         """What `/metrics` says; None if there is no such path."""
 
@@ -68,13 +71,24 @@ class FakeEngine:
     async def _metrics(self, http: web.Request) -> web.Response:
         return web.Response(status=404) if self.metrics is None else web.Response(text=self.metrics)
 
-    async def _kv_events(self, http: web.Request) -> web.Response:
+    async def _kv_events(self, http: web.Request) -> web.StreamResponse:
         self.num_polled += 1
-        return web.Response(status=404) if self.kv_events is None else self.kv_events(http.match_info["rest"])
+        if self.kv_events is None:
+            return web.Response(status=404)
+        reply = self.kv_events(http.match_info["rest"])
+        if not isinstance(reply, web.StreamResponse):
+            reply = await reply
+        if not isinstance(reply, web.Response):  # a body without an end
+            await reply.prepare(http)
+            while True:
+                await reply.write(b" ")
+                await anyio.sleep(0.01)
+        return reply
 
     async def _models(self, http: web.Request) -> web.Response:
         self.num_listed += 1
-        cards = [{"id": "m", "max_model_len": self.model.context}, *({"id": name, "parent": "m"} for name in self.adapters)]
+        card = {"id": "m", "max_model_len": self.model.context, "cache_tokens": self.cache_tokens}
+        cards = [card, *({"id": name, "parent": "m"} for name in self.adapters)]
         return web.json_response({"data": cards})
 
     async def _release(self, http: web.Request) -> web.Response:

@@ -32,7 +32,7 @@ class Server:
         self.start()
 
     def start(self) -> None:
-        words = ["serve", "--model", "rookie", "--port", str(self.port), "--kv-gib", "0.1", "--until-eof"]
+        words = ["serve", "--model", "rookie", "--port", str(self.port), "--kv-gib", "0.1", "--until-eof", "--kv-events"]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "sandlot", *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )

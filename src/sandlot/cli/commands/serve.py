@@ -47,7 +47,7 @@ _KvEvents = Annotated[
     bool | None,
     _Option(
         "--kv-events/--no-kv-events",
-        help="Let clients read which token ids a model's cache holds, to route requests. [default: at loopback and sockets]",
+        help="Let clients read the token ids of all prompts in a model's cache, to route requests. [default: only with --unix]",
     ),
 ]
 _Adapter = Annotated[

@@ -17,7 +17,7 @@ from sandlot.core.tokens import packed_ids
 from sandlot.core.trace import Message
 from sandlot.model.endpoint.chat import OpenAIChat, OpenAIConfig, open_openai
 from sandlot.model.endpoint.endpoint import Endpoint, EndpointConfig, open_endpoint
-from sandlot.model.endpoint.followed import POLL_BYTES, POLL_S, follow_replicas
+from sandlot.model.endpoint.followed import POLL_S, follow_replicas
 from sandlot.model.endpoint.replicas import PROBE_S, Replicas, RoutedRequest, open_replicas
 from sandlot.model.endpoint.retry import Patience
 from sandlot.model.endpoint.secret import public_url
@@ -25,6 +25,7 @@ from sandlot.model.endpoint.session import current_session
 from sandlot.model.endpoint.tokens import InModel, RemoteConfig, RemoteTokens, examine_server, open_remote, parse_models
 from sandlot.model.routing.router import PlacedRequest, Router, RouterConfig
 from sandlot.model.wire.failure import is_unavailable, short_line
+from sandlot.model.wire.kv_events import KV_EVENTS_BYTES
 from sandlot.model.wire.server_load import ServerLoad, add_loads
 
 _ONCE = Patience(0.0)
@@ -94,7 +95,7 @@ async def open_replicated_tokens(
 
 def _for_polls(config: EndpointConfig) -> EndpointConfig:
     """The same server, for its cache events: they do not wait for requests, and are short."""
-    return msgspec.structs.replace(config, at_once=1, reply_bytes=POLL_BYTES)
+    return msgspec.structs.replace(config, at_once=1, reply_bytes=KV_EVENTS_BYTES)
 
 
 class _TokenServers:

@@ -25,22 +25,58 @@ class _Block:
     """The key that the next block goes on from; None if this one is not full, so that none follows it."""
 
 
-class ReportedPrefixes:
-    """The prefixes that one replica has: at most `most_tokens`."""
+class RecentPrefixes:
+    """What own requests have computed that were answered, until events come that include it: at most `most_tokens`."""
 
     def __init__(self, most_tokens: int) -> None:
+        self._most = max(1, most_tokens // BLOCK_TOKENS)
+        self._keys: dict[bytes, int] = {}
+        """With the poll that came before."""
+        self._num_polls = 0
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._keys
+
+    def add(self, keys: Iterable[bytes]) -> None:
+        """An own request has computed or used these now."""
+        for key in keys:
+            self._keys[key] = self._num_polls
+        while len(self._keys) > self._most:
+            del self._keys[next(iter(self._keys))]
+
+    def begin_poll(self) -> int:
+        """Events are asked for, which include what own requests have computed until now; a number for `end_poll`."""
+        self._num_polls += 1
+        return self._num_polls
+
+    def end_poll(self, number: int) -> None:
+        """These events have come and were applied: what is older is there only if it was reported."""
+        for key in [key for key, since in self._keys.items() if since < number]:
+            del self._keys[key]
+
+    def clear(self) -> None:
+        """All of it is void: the replica has new weights."""
+        self._keys.clear()
+
+
+class ReportedPrefixes:
+    """The prefixes that one replica has: at most `most_tokens`. A snapshot makes a new one that goes on with what is `recent`."""
+
+    def __init__(self, most_tokens: int, recent: RecentPrefixes | None = None) -> None:
+        self.recent = recent or RecentPrefixes(most_tokens)
         self._most = max(1, most_tokens // BLOCK_TOKENS)
         self._blocks: dict[int, _Block] = {}
         """By their names."""
         self._counts: dict[bytes, int] = {}
         """How many blocks have each key: two that differ may begin alike."""
-        self._recent: dict[bytes, int] = {}
-        """Keys of own requests that were answered and perhaps not reported yet, with the poll that came before."""
-        self._num_polls = 0
         self._root = root_key()
 
     def __contains__(self, key: object) -> bool:
-        return key in self._counts or key in self._recent
+        return key in self._counts or key in self.recent
+
+    def __len__(self) -> int:
+        """How many keys were reported."""
+        return len(self._counts)
 
     @property
     def keys(self) -> set[bytes]:
@@ -59,27 +95,6 @@ class ReportedPrefixes:
                 case AllBlocksCleared():
                     self._blocks.clear()
                     self._counts.clear()
-
-    def add(self, keys: Iterable[bytes]) -> None:
-        """An own request has computed or used these now."""
-        for key in keys:
-            self._recent[key] = self._num_polls
-        while len(self._recent) > self._most:
-            del self._recent[next(iter(self._recent))]
-
-    def begin_poll(self) -> int:
-        """Events are asked for, which include what own requests have computed until now; a number for `end_poll`."""
-        self._num_polls += 1
-        return self._num_polls
-
-    def end_poll(self, number: int) -> None:
-        """These events have come and were applied: what is older is there only if it was reported."""
-        for key in [key for key, since in self._recent.items() if since < number]:
-            del self._recent[key]
-
-    def forget_recent(self) -> None:
-        """What own requests have computed is void: the replica has new weights."""
-        self._recent.clear()
 
     def _store(self, event: BlockStored) -> None:
         size, names = event.block_size, event.block_hashes

@@ -6,7 +6,8 @@ The cost of a replica for a request, in tokens of prompt to compute:
 
 The work of a replica is that of its requests under way (tokens of prompt to compute, and `decode_cost` for each token expected to
 be sampled) and one average turn for each of its rollouts that waits for a tool, since it comes back. What is being computed there
-right now and begins the request's own prompt is shared: the request waits for it and computes nothing twice.
+right now and begins the request's own prompt is shared: the request waits for it and computes nothing twice. What a report shows
+as stored is computed: it is no work any more, although its request still samples.
 
 - A new rollout goes where the cost is lowest. So the members of a group meet where their prompt is computed or warm, and the next
   ones go elsewhere as soon as the difference in other work is more than computing the prompt once more: a large group is spread,
@@ -20,7 +21,7 @@ All of it is a function of what was told, without clocks or chance.
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Literal
@@ -59,7 +60,11 @@ class Replica:
     prefixes: PredictedPrefixes
     reported: ReportedPrefixes | None = None
     """What it reports to hold; None: only the prediction is known."""
+    cache_tokens: int | None = None
+    """Tokens that it says to hold at most."""
     is_up: bool = True
+    num_returns: int = 0
+    """How often it was down and came back."""
     generation: int = 0
     """Grows whenever what was expected of it becomes void."""
     version: int = 0
@@ -67,7 +72,9 @@ class Replica:
     reports_hits: bool = False
     """True if it has reported a hit: some servers report none, whatever they find."""
     work: float = 0.0
-    """That of its requests under way."""
+    """What is left of its requests under way."""
+    prefilling: "dict[PlacedRequest, None]" = field(default_factory=dict["PlacedRequest", None])
+    """Those whose prompt is not known to be computed, in order."""
     num_open: int = 0
     """Requests under way."""
     num_waiting: int = 0
@@ -76,12 +83,24 @@ class Replica:
     num_failed: int = 0
     """Requests that failed on its side."""
 
+    @property
+    def num_held(self) -> int:
+        """Blocks that it holds, as far as known."""
+        return len(self.prefixes) if self.reported is None else len(self.reported)
+
     def match(self, keys: Sequence[bytes]) -> PrefixHit:
         """The longest prefix of these blocks that it has or computes."""
         return self.prefixes.match(keys, self.reported)
 
+    def credit(self, reported: ReportedPrefixes) -> None:
+        """Take off the work that is done, as the blocks in its cache show."""
+        for placed in list(self.prefilling):
+            self.work -= placed.credit(reported)
+            if not placed.num_to_compute:
+                del self.prefilling[placed]
 
-@dataclass(frozen=True, slots=True, eq=False)
+
+@dataclass(slots=True, eq=False)
 class PlacedRequest:
     """A request at the replica that takes it. It ends with `Router.finish` or `Router.withdraw`."""
 
@@ -93,7 +112,10 @@ class PlacedRequest:
     keys: list[bytes]
     hit: PrefixHit
     """What the replica was expected to have."""
+    num_to_compute: int
+    """Tokens of the prompt that are not known to be computed; none else is charged for them."""
     work: float
+    """What is left of it: these tokens, and those to sample."""
     generation: int
 
     @property
@@ -105,6 +127,18 @@ class PlacedRequest:
     def new_keys(self) -> list[bytes]:
         """Keys of the blocks that it computes, or waits for."""
         return self.keys[self.hit.warm // BLOCK_TOKENS :]
+
+    def credit(self, stored: Container[bytes]) -> int:
+        """Take off the tokens that are stored by now; their number."""
+        end = len(self.keys) * BLOCK_TOKENS
+        done = begun = self.num_tokens - self.num_to_compute
+        while done < end and self.keys[done // BLOCK_TOKENS] in stored:
+            done += BLOCK_TOKENS
+        if begun < done == end:
+            done = self.num_tokens  # the rest is less than a block
+        self.num_to_compute -= done - begun
+        self.work -= done - begun
+        return done - begun
 
 
 @dataclass(slots=True)
@@ -157,8 +191,10 @@ class Router:
         missing = max(0, len(prompt) // TOKEN_BYTES - hit.tokens)
         sampled = self._sampled if max_tokens is None else min(self._sampled, max_tokens)
         work = missing + self.config.decode_cost * sampled
-        placed = PlacedRequest(number, prompt, rollout, model, keys, hit, work, replica.generation)
+        placed = PlacedRequest(number, prompt, rollout, model, keys, hit, missing, work, replica.generation)
         replica.prefixes.begin(placed.new_keys)
+        if missing >= BLOCK_TOKENS:
+            replica.prefilling[placed] = None
         replica.work += work
         replica.num_open += 1
         replica.num_requests += 1
@@ -193,7 +229,7 @@ class Router:
             keys = block_keys(computed, placed.model, placed.keys)
             replica.prefixes.add(keys)
             if replica.reported is not None:
-                replica.reported.add(keys)
+                replica.reported.recent.add(keys)
         num_sampled = num_sampled or len(sampled) // TOKEN_BYTES
         work = placed.num_tokens - min(placed.num_tokens, placed.hit.tokens) + self.config.decode_cost * num_sampled
         self._num_ended += 1
@@ -228,15 +264,23 @@ class Router:
         """The replica is up again, with an empty cache."""
         replica = self.replicas[number]
         replica.is_up = True
+        replica.num_returns += 1
         replica.version = 0
         self._void(replica)
 
     def follow(self, number: int, reported: ReportedPrefixes | None) -> None:
-        """The replica holds what it reports, from now on; None: it reports nothing that can be followed, so it is predicted."""
-        self.replicas[number].reported = reported if self.replicas[number].is_up else None
+        """The replica holds what it reports, from now on; None: it reports nothing that can be followed, so it is predicted.
+
+        Call it after every report: what is stored is no work any more.
+        """
+        replica = self.replicas[number]
+        replica.reported = reported if replica.is_up else None
+        if replica.reported is not None:
+            replica.credit(replica.reported)
 
     def resize(self, number: int, cache_tokens: int) -> None:
         """The replica reports how many tokens its cache holds; more than `cache_tokens` of the config are not remembered."""
+        self.replicas[number].cache_tokens = cache_tokens
         self.replicas[number].prefixes.resize(min(cache_tokens, self.config.cache_tokens))
 
     def cost(self, number: int, keys: Sequence[bytes], num_tokens: int, rollout: str = "") -> float:
@@ -255,7 +299,7 @@ class Router:
             return able[self._num_placed % len(able)]
         num_tokens = len(prompt) // TOKEN_BYTES
         costs = {number: self.cost(number, keys, num_tokens, rollout) for number in able}
-        best = min(able, key=lambda number: (costs[number], len(self.replicas[number].prefixes), number))
+        best = min(able, key=lambda number: (costs[number], self.replicas[number].num_held, number))
         home = self._homes.get(rollout)
         if home is not None and home.number in costs and costs[home.number] <= costs[best] + num_tokens:
             return home.number
@@ -290,6 +334,7 @@ class Router:
         replica = self.replicas[placed.number]
         replica.work -= placed.work
         replica.num_open -= 1
+        replica.prefilling.pop(placed, None)
         if placed.generation == replica.generation:
             replica.prefixes.end(placed.new_keys)
         home = self._homes.get(placed.rollout)
@@ -300,5 +345,5 @@ class Router:
     def _void(self, replica: Replica) -> None:
         replica.prefixes.clear()
         if replica.reported is not None:
-            replica.reported.forget_recent()  # what it has reported is dropped by its own events
+            replica.reported.recent.clear()  # what it has reported is dropped by its own events
         replica.generation += 1

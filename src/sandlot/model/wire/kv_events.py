@@ -7,11 +7,13 @@ everything that is in the cache, in place of whatever was known. A restarted ser
 
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Raw, Struct
 from msgspec.json import Decoder
 
 KV_EVENTS_PATH = "/v1/kv_events"
 """For a snapshot; `/STREAM/NUMBER` follows for the events after that number."""
+KV_EVENTS_BYTES = 16 * 2**20
+"""Limit of a reply."""
 
 _MOST_EVENTS = 2**18
 _Number = Annotated[int, Meta(ge=0, lt=2**53)]
@@ -44,22 +46,31 @@ KvEvent = BlockStored | BlockRemoved | AllBlocksCleared
 
 
 class KvEvents(Struct, frozen=True, kw_only=True):
-    """A reply."""
+    """A reply. Its events are parsed one by one (`parse_kv_event`): all of them at once would stop the loop for too long."""
 
-    stream: Annotated[str, Meta(min_length=1, max_length=64, pattern="^[A-Za-z0-9_-]+$")]
+    stream: Annotated[str, Meta(min_length=1, max_length=64, pattern=r"\A[A-Za-z0-9_-]+\Z")]
     after: _Number | None
     """The events follow the one with this number; None: they are a snapshot."""
     sequence: _Number
     """The number of the last event."""
-    events: Annotated[list[KvEvent], Meta(max_length=_MOST_EVENTS)]
+    events: Annotated[list[Raw], Meta(max_length=_MOST_EVENTS)]
 
 
-_DECODER = Decoder(KvEvents)
+_REPLY = Decoder(KvEvents)
+_EVENT: Decoder[KvEvent] = Decoder(KvEvent)
 
 
 def parse_kv_events(reply: bytes) -> KvEvents:
-    """The events in a reply; `ValueError` if it is none."""
+    """A reply with events that are not parsed yet; `ValueError` if it is none."""
     try:
-        return _DECODER.decode(reply)
+        return _REPLY.decode(reply)
+    except RecursionError as error:
+        raise ValueError(f"nested too deeply: {error}") from None
+
+
+def parse_kv_event(event: Raw) -> KvEvent:
+    """One event; `ValueError` if it is none."""
+    try:
+        return _EVENT.decode(event)
     except RecursionError as error:
         raise ValueError(f"nested too deeply: {error}") from None

@@ -1,6 +1,5 @@
 """The routes of a model server: completions, chat, models, adapters, sessions, cache events, health, metrics."""
 
-from anyio import to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -45,7 +44,7 @@ def model_app(server: ModelServer) -> Starlette:
 
 async def _models(request: Request) -> Response:
     server = server_of(request)
-    model, cache = server.model, server.cache_tokens
+    model, cache = server.model, server.cache.tokens
     card = {"id": model.name, "object": "model", "owned_by": "sandlot", "max_model_len": model.context, "cache_tokens": cache}
     adapters = dict(server.adapters.versions) if server.adapters is not None else dict[str, int]()
     more = [card | {"id": name, "parent": model.name, "version": version} for name, version in adapters.items()]
@@ -75,14 +74,11 @@ async def _release(request: Request) -> Response:
 
 
 async def _kv_events(request: Request) -> Response:
-    log = server_of(request).prefix_log
-    if log is None:
-        raise HTTPException(404, "this model reports no cache events")
     after = request.path_params.get("after", "0")
     if not (after.isascii() and after.isdigit() and len(after) <= _LONGEST_NUMBER):
         raise HTTPException(400, f"`{short_line(after)}`: give the number of the last event, or none for a snapshot")
-    stream = request.path_params.get("stream", "")
-    return await to_thread.run_sync(lambda: json_response(log.read(stream, int(after))))  # a snapshot may be long
+    body = await server_of(request).cache.read(request.path_params.get("stream", ""), int(after))
+    return Response(body, media_type="application/json")
 
 
 async def _health(request: Request) -> Response:

@@ -10,7 +10,6 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from sandlot.core.address import Address
 from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.types import Dtype
 from sandlot.model.engine.eviction import EvictionName
@@ -21,6 +20,7 @@ from sandlot.model.render.open import open_renderer
 from sandlot.model.wire.listening import serve_app
 from sandlot.serve.guard import Guard
 from sandlot.serve.model.adapters import ADAPTER_NAME, ServedAdapters
+from sandlot.serve.model.cache import ServedCache
 from sandlot.serve.model.routes import model_app
 from sandlot.serve.model.server import ModelServer
 
@@ -44,12 +44,12 @@ class ModelPlace:
     until_eof: bool = False
     """Also stop when standard input ends."""
     kv_events: bool | None = None
-    """Whether clients may read what the prefix cache holds: the ids of all prompts. None: if only those of this machine can."""
+    """Whether clients may read what the prefix cache holds: the ids of all prompts. None: only at a unix socket."""
 
     @property
     def shows_cache(self) -> bool:
         """Whether `/v1/kv_events` answers."""
-        return self.unix is not None or Address(self.host, self.port).is_loopback if self.kv_events is None else self.kv_events
+        return self.unix is not None if self.kv_events is None else self.kv_events
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +108,8 @@ async def serve_model(
             vocabulary=read_shape(folder).vocabulary,
             at_once=_AT_ONCE,
             gauges=model.metrics,
-            cache_tokens=model.cache_tokens,
-            # Its events do not say whose blocks they are, so with adapters there are none.
-            prefix_log=model.prefix_log if place.shows_cache and not has_adapters else None,
+            # Events do not say whose blocks they are, so with adapters there are none.
+            cache=ServedCache(model.cache_tokens, model.prefix_log if place.shows_cache and not has_adapters else None),
             adapters=ServedAdapters(model, share.adapters_from) if has_adapters else None,
         )
         app = model_app(server) if place.unix is not None else Guard(model_app(server), place.host, place.allow_hosts)

@@ -17,12 +17,12 @@ from starlette.requests import Request
 
 from sandlot.core.errors import ModelError, unwrapped
 from sandlot.core.ports.model import Renderer, Sampled, Sampling, TokenModel
-from sandlot.model.engine.prefix_log import PrefixLog
 from sandlot.model.render.tokenizer import Tokenizer
 from sandlot.model.wire.http import MAX_BODY_BYTES
 from sandlot.model.wire.openai import SamplingRequest
 from sandlot.model.wire.openai_server import refuse_unsupported
 from sandlot.serve.model.adapters import ServedAdapters
+from sandlot.serve.model.cache import ServedCache
 from sandlot.serve.model.metrics import Metrics
 
 _AT_ONCE = 1024
@@ -52,8 +52,7 @@ class ModelServer:
         vocabulary: int,
         at_once: int = _AT_ONCE,
         gauges: Callable[[], Mapping[str, float]] | None = None,
-        cache_tokens: int | None = None,
-        prefix_log: PrefixLog | None = None,
+        cache: ServedCache | None = None,
         adapters: ServedAdapters | None = None,
     ) -> None:
         self.model = model
@@ -64,10 +63,7 @@ class ModelServer:
         self.metrics = Metrics(gauges or dict[str, float])
         self.body_bytes = min(MAX_BODY_BYTES, 2**20 + _BODY_BYTES_PER_TOKEN * model.context)
         """Limit of a request body; a larger one could not fit into the context."""
-        self.cache_tokens = cache_tokens
-        """Tokens that its prefix cache holds at most; routers read it. None if it is not known."""
-        self.prefix_log = prefix_log
-        """What its prefix cache stores and drops; routers read it. None if it is not known."""
+        self.cache = cache or ServedCache()
         self.adapters = adapters
         """None if it serves the base model only, under whatever name a client uses."""
         self._at_once = at_once

@@ -1,5 +1,6 @@
 """Replicas that report what their caches hold, over real HTTP: followed while they make sense, predicted when they do not."""
 
+import itertools
 from contextlib import asynccontextmanager
 
 import anyio
@@ -10,6 +11,7 @@ from fake_engines import FakeEngine
 from prefix_trees import TreeWriter
 from sandlot.core.ports.model import Sampling
 from sandlot.core.tokens import packed_ids
+from sandlot.model.endpoint import followed
 from sandlot.model.endpoint.replicated import open_replicated_tokens
 from sandlot.model.endpoint.retry import Patience
 from sandlot.model.endpoint.tokens import RemoteConfig
@@ -17,6 +19,7 @@ from sandlot.model.engine.eviction import eviction_named
 from sandlot.model.routing.prefixes import BLOCK_TOKENS, block_keys
 from sandlot.model.routing.router import RouterConfig
 from sandlot.model.wire.listening import serve_app
+from sandlot.serve.model.cache import ServedCache
 from sandlot.serve.model.routes import model_app
 from sandlot.serve.model.server import ModelServer
 from toy_tokens import END, ScriptedTokens, ToyRenderer, ToyWords
@@ -48,10 +51,18 @@ class CachedServer:
     def restart(self) -> None:
         """With an empty cache, at the same address."""
         self.cache = TreeWriter(64, eviction_named("lru"), BLOCK_TOKENS)
-        self._server.prefix_log = self.cache.tree.log
+        self._server.cache = ServedCache(log=self.cache.tree.log)
 
     def serve(self):
         return serve_app(model_app(self._server), drain_s=1)
+
+
+@asynccontextmanager
+async def opened_with(server: FakeEngine, kv_events):
+    """The model with this server and a dead one."""
+    server.kv_events = kv_events
+    async with opened(server.url, DEAD) as model:
+        yield model
 
 
 def sample(model, ids=PROMPT, session=""):
@@ -84,13 +95,60 @@ async def test_what_others_have_put_into_a_cache_and_what_was_evicted_is_known()
         await until(lambda: known(model, 0) == 0)
 
 
-async def test_an_own_reply_counts_before_it_is_reported_and_not_after_a_report_without_it():
-    server = CachedServer()
-    async with server.serve() as url, opened(url, DEAD) as model:
-        await until(lambda: model.router.replicas[0].reported is not None)
+@pytest.mark.parametrize("snapshots", [False, True])
+async def test_an_own_reply_counts_before_it_is_reported_and_not_after_a_report_without_it(snapshots):
+    asked, answered = anyio.Event(), anyio.Event()
+    num = 0
+
+    async def held(path: str) -> web.Response:  # this cache keeps nothing of what it computes
+        nonlocal num
+        num += 1
+        if num == 2:
+            asked.set()
+            await answered.wait()
+        return events(after=None if snapshots or not path else 0, sequence=0)
+
+    async with FakeEngine(ScriptedTokens(then="x")) as server, opened_with(server, held) as model:
+        await asked.wait()
         await sample(model)
-        await until(lambda: known(model, 0) == 0)  # this cache kept nothing of it
+        assert known(model, 0) == 64  # it came after the events were asked for
+        before = server.num_polled
+        answered.set()
+        await until(lambda: server.num_polled > before)
+        await until(lambda: known(model, 0) == 0)
         assert model.router.replicas[0].prefixes.match(block_keys(packed_ids(PROMPT))).warm == 64  # a prediction would be wrong
+
+
+@pytest.mark.parametrize("snapshots", [False, True])
+async def test_an_own_reply_survives_a_report_that_was_asked_for_before_it(snapshots):
+    asked, answered, asked_again = anyio.Event(), anyio.Event(), anyio.Event()
+    num = 0
+
+    async def held(path: str) -> web.Response:
+        nonlocal num
+        num += 1
+        if num == 2:
+            asked.set()
+            await answered.wait()
+        if num == 3:
+            asked_again.set()
+            await anyio.sleep_forever()
+        return events(after=None if snapshots or not path else 0, sequence=0)
+
+    async with FakeEngine(ScriptedTokens(then="x")) as server, opened_with(server, held) as model:
+        await asked.wait()
+        await sample(model)
+        answered.set()
+        await asked_again.wait()  # so the second report has come
+        assert known(model, 0) == 64
+
+
+async def test_the_first_requests_are_routed_by_the_first_reports(monkeypatch):
+    monkeypatch.setattr(followed, "_FIRST_S", 60.0)
+    first, second = CachedServer(), CachedServer()
+    second.cache.write(PROMPT)
+    async with first.serve() as one, second.serve() as two, opened(one, two, DEAD) as model:
+        assert known(model, 1) == 64
 
 
 async def test_a_server_that_was_started_again_is_read_from_its_beginning():
@@ -148,6 +206,8 @@ LIES = {
     "odd blocks": lambda _path: events(STORED | {"block_size": 15, "token_ids": [1] * 15}),
     "events that were not asked for": lambda _path: events(STORED, after=40, sequence=41),
     "a gap": lambda path: events(STORED) if not path else events(after=1, sequence=9),
+    "too long": lambda _path: flood(17 * 2**20),
+    "a line break": lambda path: events(STORED, stream="s1\n") if not path else web.Response(status=500),
     "another stream": lambda path: events(STORED) if not path else events(stream="s2", after=1, sequence=1),
 }
 
@@ -169,23 +229,79 @@ async def test_a_replica_whose_events_make_no_sense_is_predicted_and_soon_asked_
             assert max(known(model, 0), known(model, 1)) == 64
 
 
+def endless(_path: str) -> web.StreamResponse:
+    return web.StreamResponse()
+
+
+async def silence(_path: str) -> web.Response:
+    await anyio.sleep_forever()
+
+
 @pytest.mark.parametrize(
     "failure",
     [
+        lambda _path: web.Response(status=401),
         lambda _path: web.Response(status=500),
         lambda _path: web.Response(status=429),
         lambda _path: web.Response(status=302, headers={"Location": "http://127.0.0.1:9"}),
-        lambda _path: flood(17 * 2**20),
+        endless,
+        silence,
     ],
 )
-async def test_a_replica_that_refuses_to_tell_is_predicted_and_stays_up(failure):
-    async with FakeEngine(ScriptedTokens(then="x")) as silent, FakeEngine(ScriptedTokens(then="x")) as other:
-        silent.kv_events = failure
-        async with opened(silent.url, other.url) as model:
-            await until(lambda: silent.num_polled >= 2)
-            assert (await sample(model)).ids
-            assert model.router.replicas[0].reported is None
-            assert all(replica.is_up and not replica.num_failed for replica in model.router.replicas)
+async def test_a_replica_that_gives_no_events_is_predicted_asked_ever_more_rarely_and_stays_up(failure, monkeypatch):
+    monkeypatch.setattr(followed, "_FIRST_S", 0.01)  # the run does not wait for it
+    monkeypatch.setattr(followed, "_POLL_TIMEOUT_S", 0.05)
+    times: list[float] = []
+
+    def noted(path: str):
+        times.append(anyio.current_time())
+        return failure(path)
+
+    async with FakeEngine(ScriptedTokens(then="x")) as silent, opened_with(silent, noted) as model:
+        assert (await sample(model)).ids
+        await until(lambda: len(times) >= 5)
+        replica = model.router.replicas[0]
+        assert (replica.reported, replica.is_up, replica.num_failed) == (None, True, 0)
+    waits = [later - earlier for earlier, later in itertools.pairwise(times)]
+    assert all(wait >= least for wait, least in zip(waits, [0.04, 0.08, 0.16, 0.32], strict=False))
+
+
+async def test_events_go_on_where_they_were_after_a_failure():
+    paths: list[str] = []
+
+    def shaky(path: str) -> web.Response:
+        paths.append(path)
+        if len(paths) in {2, 3}:
+            return web.Response(status=500)
+        return events(STORED) if not path else events(after=1)
+
+    async with FakeEngine(ScriptedTokens(then="x")) as server, opened_with(server, shaky) as model:
+        await until(lambda: len(paths) >= 5)
+        assert paths[:5] == ["", *["/s1/1"] * 4]
+        assert known(model, 0) == 16
+
+
+async def test_a_cache_that_is_larger_than_the_router_remembers_is_not_asked_for():
+    async with FakeEngine(ScriptedTokens(then="x")) as large, FakeEngine(ScriptedTokens(then="x")) as other:
+        large.kv_events = other.kv_events = lambda path: events(STORED) if not path else events(after=1)
+        large.cache_tokens, other.cache_tokens = 65 * BLOCK_TOKENS, 64 * BLOCK_TOKENS
+        async with opened(large.url, other.url) as model:
+            await until(lambda: other.num_polled >= 5)
+            assert (large.num_polled, model.router.replicas[0].reported) == (0, None)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "num_polled"), [(lambda _path: web.Response(status=404), 1), (lambda _path: web.Response(body=b"{"), 3)]
+)
+async def test_a_replica_that_was_asked_no_more_is_asked_when_it_was_down_and_is_up_again(wrong, num_polled):
+    async with FakeEngine(ScriptedTokens(then="x")) as server, opened_with(server, wrong) as model:
+        await until(lambda: server.num_polled == num_polled)
+        await anyio.sleep(0.1)
+        assert server.num_polled == num_polled
+        server.kv_events = lambda path: events(STORED) if not path else events(after=1)
+        model.router.remove(0)
+        model.router.admit(0)
+        await until(lambda: known(model, 0) == 16)
 
 
 async def test_after_a_gap_the_next_reply_is_a_snapshot_that_is_followed():

@@ -10,8 +10,8 @@ import sandlot.model.engine
 
 FOLDER = Path(sandlot.model.engine.__file__).parent
 CORE = (
-    "batch", "blocks", "engine", "eviction", "gauges", "plain", "request", "sampler", "scheduler", "seats", "siblings",
-    "speculation", "tree",
+    "adapters", "batch", "blocks", "engine", "eviction", "gauges", "plain", "prefix_log", "request", "sampler", "scheduler",
+    "seats", "siblings", "speculation", "tree",
 )  # fmt: skip
 
 

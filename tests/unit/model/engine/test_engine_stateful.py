@@ -6,7 +6,6 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from engine_twin import check_blocks, engine, load, redrawn, sharp
-from sandlot.core.tokens import packed_ids
 from sandlot.model.engine.eviction import ByCost
 from sandlot.model.engine.request import Request
 
@@ -89,9 +88,8 @@ class Requests(RuleBasedStateMachine):
             nodes = self.engine._scheduler.tree._owners.values()
             held = sorted(b"".join(reversed([each.tokens for each in node.path()])) for node in nodes)
             told: dict[int, bytes] = {}
-            for event in self.engine.prefix_log.read("", 0).events:
-                before = b"" if event.parent_block_hash is None else told[event.parent_block_hash]
-                told[event.block_hashes[0]] = before + packed_ids(event.token_ids)
+            for stored in self.engine.prefix_log.read("", 0).changes:
+                told[stored.name] = (b"" if stored.parent is None else told[stored.parent]) + stored.tokens
             assert sorted(told.values()) == held
 
     def teardown(self):

@@ -2,28 +2,27 @@
 
 import threading
 
-from sandlot.core.tokens import packed_ids
-from sandlot.model.engine.prefix_log import PrefixLog
-from sandlot.model.wire.kv_events import AllBlocksCleared, BlockRemoved, BlockStored
+from sandlot.core.tokens import packed_ids, unpacked_ids
+from sandlot.model.engine.prefix_log import DroppedAll, DroppedBlock, PrefixLog, StoredBlock
 
 
-def stored(name: int, parent: int | None, token: int) -> BlockStored:
-    return BlockStored(block_hashes=[name], parent_block_hash=parent, token_ids=[token], block_size=16)
+def stored(name: int, parent: int | None, token: int) -> StoredBlock:
+    return StoredBlock(name, parent, packed_ids([token]))
 
 
 def test_a_reader_gets_what_came_after_the_number_it_has():
     log = PrefixLog(16)
     log.store(5, None, packed_ids([1]))
     log.store(9, 5, packed_ids([2]))
-    assert log.read(log.stream, 0).events == [stored(1, None, 1), stored(2, 1, 2)]
+    assert log.read(log.stream, 0).changes == [stored(1, None, 1), stored(2, 1, 2)]
     log.remove(9)
     log.store(9, 5, packed_ids([3]))  # the pool uses a block again; it has another name
     reply = log.read(log.stream, 2)
     assert (reply.after, reply.sequence) == (2, 4)
-    assert reply.events == [BlockRemoved(block_hashes=[2]), stored(3, 1, 3)]
-    assert log.read(log.stream, 4).events == []
+    assert reply.changes == [DroppedBlock(2), stored(3, 1, 3)]
+    assert log.read(log.stream, 4).changes == []
     log.clear()
-    assert log.read(log.stream, 4).events == [AllBlocksCleared()]
+    assert log.read(log.stream, 4).changes == [DroppedAll()]
 
 
 def test_another_stream_a_number_of_the_future_and_forgotten_changes_get_a_snapshot():
@@ -34,7 +33,7 @@ def test_another_stream_a_number_of_the_future_and_forgotten_changes_get_a_snaps
     for stream, after in (("other", 4), ("", 0), (log.stream, 5), (log.stream, 10**15), (log.stream, 1)):
         reply = log.read(stream, after)
         assert (reply.after, reply.sequence) == (None, 4)
-        assert reply.events == [stored(1, None, 0), stored(3, None, 2)]
+        assert reply.changes == [stored(1, None, 0), stored(3, None, 2)]
     assert log.read(log.stream, 2).after == 2
     assert PrefixLog(16).stream != log.stream
 
@@ -56,11 +55,11 @@ def test_it_is_read_by_one_thread_while_another_writes():
         reply = log.read(log.stream, after)
         if reply.after is None:
             held = {}
-        for event in reply.events:
-            if isinstance(event, BlockStored):
-                held[event.block_hashes[0]] = event.token_ids[0]
-            elif isinstance(event, BlockRemoved):
-                del held[event.block_hashes[0]]
+        for change in reply.changes:
+            if isinstance(change, StoredBlock):
+                held[change.name] = unpacked_ids(change.tokens)[0]
+            elif isinstance(change, DroppedBlock):
+                del held[change.name]
         after = reply.sequence
         assert len(held) <= 10
     thread.join()

@@ -1,7 +1,6 @@
 """What a replica reports, against a twin that walks the engine's real tree; and reports that cannot be true."""
 
 import hypothesis.strategies as st
-import msgspec
 import pytest
 from hypothesis import given
 
@@ -12,7 +11,8 @@ from sandlot.model.engine.prefix_log import PrefixLog
 from sandlot.model.engine.tree import PrefixTree
 from sandlot.model.routing.prefixes import BLOCK_TOKENS, PredictedPrefixes, block_keys
 from sandlot.model.routing.reported import ReportedPrefixes, ReportError
-from sandlot.model.wire.kv_events import AllBlocksCleared, BlockRemoved, BlockStored, parse_kv_events
+from sandlot.model.wire.kv_events import AllBlocksCleared, BlockRemoved, BlockStored, parse_kv_event, parse_kv_events
+from sandlot.serve.model.cache import encode_changes
 
 SIZE = 2 * BLOCK_TOKENS
 
@@ -39,20 +39,26 @@ class Reader:
         self.view = ReportedPrefixes(10_000 * BLOCK_TOKENS)
         self.num_snapshots = 0
 
-    def read(self, log: PrefixLog) -> None:
-        reply = parse_kv_events(msgspec.json.encode(log.read(self.stream, self.after)))
+    def read(self, log: PrefixLog, own: list[bytes] | None = None) -> None:
+        """`own` are the keys of a reply that comes while the events are on their way."""
+        poll = self.view.recent.begin_poll()
+        body = encode_changes(log.read(self.stream, self.after))
+        self.view.recent.add(own or ())
+        reply = parse_kv_events(body)
         if reply.after is None:
-            self.view = ReportedPrefixes(10_000 * BLOCK_TOKENS)
+            self.view = ReportedPrefixes(10_000 * BLOCK_TOKENS, self.view.recent)
             self.num_snapshots += 1
         else:
             assert (reply.stream, reply.after, reply.sequence) == (self.stream, self.after, self.after + len(reply.events))
-        self.view.apply(reply.events)
+        self.view.apply([parse_kv_event(event) for event in reply.events])
+        self.view.recent.end_poll(poll)
         self.stream, self.after = reply.stream, reply.sequence
 
 
 moves = st.one_of(
     st.tuples(st.just("write"), st.text("abc", min_size=1, max_size=14)),
-    st.sampled_from([("evict", ""), ("clear", ""), ("read", "")]),
+    st.tuples(st.sampled_from(["own", "read"]), st.text("abc", max_size=8)),
+    st.sampled_from([("evict", ""), ("clear", "")]),
 )
 
 
@@ -63,8 +69,14 @@ def test_a_reader_knows_what_the_tree_holds_whatever_happens_and_however_seldom_
     writer = TreeWriter(blocks, eviction_named(eviction), SIZE)
     writer.tree.log = PrefixLog(SIZE, most_changes)
     always, seldom = Reader(), Reader()
+    own: set[bytes] = set()
+    """Keys of own replies that the seldom reader's last events cannot include."""
     for move, text in moves:
+        keys = block_keys(packed_ids(ids(text)))
         match move:
+            case "own":
+                seldom.view.recent.add(keys)
+                own |= set(keys)
             case "write":
                 writer.write(ids(text))
             case "evict":
@@ -72,10 +84,13 @@ def test_a_reader_knows_what_the_tree_holds_whatever_happens_and_however_seldom_
             case "clear":
                 writer.tree.clear()
             case "read":
-                seldom.read(writer.tree.log)
+                seldom.read(writer.tree.log, keys)
+                own = set(keys)
                 assert seldom.view.keys == real_keys(writer.tree)
         always.read(writer.tree.log)
         assert always.view.keys == real_keys(writer.tree)
+        every = {key for text in "abc" for key in block_keys(packed_ids(ids(text * 8)))} | own | seldom.view.keys
+        assert {key for key in every if key in seldom.view} == own | seldom.view.keys
     if most_changes == 10_000:
         assert always.num_snapshots <= 1
 
@@ -138,26 +153,26 @@ def test_events_that_do_not_fit_together_or_are_too_many_are_refused(events, nam
 def test_own_replies_count_until_the_events_that_include_them_have_come():
     view = ReportedPrefixes(64 * BLOCK_TOKENS)
     keys = block_keys(packed_ids([7] * SIZE))
-    view.add(keys)
-    poll = view.begin_poll()
+    view.recent.add(keys)
+    poll = view.recent.begin_poll()
     later = block_keys(packed_ids([8] * SIZE))
-    view.add(later)
+    view.recent.add(later)
     view.apply([stored(1)])
-    view.end_poll(poll)
+    view.recent.end_poll(poll)
     assert all(key in view for key in keys + later)
     view.apply([BlockRemoved(block_hashes=[1])])  # evicted: own replies say nothing against it any more
     assert not any(key in view for key in keys)
-    view.add(keys)
-    poll = view.begin_poll()
-    view.add(keys)  # computed again after the events were asked for
-    view.end_poll(poll)
+    view.recent.add(keys)
+    poll = view.recent.begin_poll()
+    view.recent.add(keys)  # computed again after the events were asked for
+    view.recent.end_poll(poll)
     assert all(key in view for key in keys)
-    view.forget_recent()
+    view.recent.clear()
     assert not any(key in view for key in later)
 
 
 def test_own_replies_are_remembered_in_bounded_memory():
     view = ReportedPrefixes(4 * BLOCK_TOKENS)
     for number in range(50):
-        view.add([number.to_bytes(8, "big")])
+        view.recent.add([number.to_bytes(8, "big")])
     assert [number for number in range(50) if number.to_bytes(8, "big") in view] == [46, 47, 48, 49]

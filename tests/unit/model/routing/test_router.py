@@ -3,9 +3,10 @@
 from collections import Counter
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import given
 
-from sandlot.core.tokens import unpacked_ids
+from sandlot.core.tokens import packed_ids, unpacked_ids
 from sandlot.model.routing.prefixes import BLOCK_TOKENS
 from sandlot.model.routing.reported import ReportedPrefixes
 from sandlot.model.routing.router import Router, RouterConfig
@@ -184,6 +185,15 @@ def test_what_a_replica_reports_counts_and_not_what_was_predicted():
     assert router.replicas[1 - home].match(placed.keys).warm == 5 * BLOCK_TOKENS
 
 
+def test_of_equal_replicas_the_one_that_reports_to_hold_less_gets_a_new_prompt():
+    router = Router(["full", "empty"], CONFIG)
+    full = ReportedPrefixes(10_000)
+    full.apply([stored("yyyy")])
+    router.follow(0, full)
+    router.follow(1, ReportedPrefixes(10_000))
+    assert router.place(ids("x")).number == 1
+
+
 def test_reports_end_when_a_replica_goes_down_and_new_weights_void_only_own_replies():
     router = Router(["a"], CONFIG)
     reported = ReportedPrefixes(10_000)
@@ -198,8 +208,63 @@ def test_reports_end_when_a_replica_goes_down_and_new_weights_void_only_own_repl
     assert router.replicas[0].reported is None
 
 
+def prompt_tokens_computed(*, reports: bool, first_turn: int, blocks: int, members: int) -> int:
+    """Groups that arrive one member after another while the first ones decode; a report follows each prompt that was computed."""
+    router = Router(["a", "b", "c"], RouterConfig(first_turn=first_turn))
+    views = [ReportedPrefixes(2**20) for _ in router.replicas]
+    held: list[set[int]] = [set() for _ in views]
+    computed = 0
+    for group in range(8):
+        prompt = packed_ids(range(group * 10_000, group * 10_000 + blocks * BLOCK_TOKENS))
+        under_way = []
+        for member in range(members):
+            if reports:
+                for number, view in enumerate(views):
+                    router.follow(number, view)
+            placed = router.place(prompt, f"{group}/{member}", max_tokens=first_turn)
+            under_way.append(placed)
+            if group not in held[placed.number]:
+                held[placed.number].add(group)
+                computed += len(placed.keys) * BLOCK_TOKENS
+                names = list(range(group * 1000, group * 1000 + blocks))
+                tokens = unpacked_ids(prompt)
+                event = BlockStored(block_hashes=names, parent_block_hash=None, token_ids=tokens, block_size=BLOCK_TOKENS)
+                views[placed.number].apply([event])
+        for placed in under_way:
+            router.finish(placed, packed_ids([1] * first_turn))
+            router.release(placed.rollout)
+    return computed
+
+
+@pytest.mark.parametrize("first_turn", [16, 64, 256])
+@pytest.mark.parametrize(("blocks", "members"), [(128, 4), (128, 16), (8, 4), (2, 8)])
+def test_a_report_of_a_prompt_whose_request_still_decodes_scatters_no_group(first_turn, blocks, members):
+    predicted = prompt_tokens_computed(reports=False, first_turn=first_turn, blocks=blocks, members=members)
+    reported = prompt_tokens_computed(reports=True, first_turn=first_turn, blocks=blocks, members=members)
+    assert reported <= predicted
+
+
+def test_what_is_reported_as_stored_is_no_longer_work():
+    router = Router(["a"], CONFIG)
+    view = ReportedPrefixes(10_000)
+    router.follow(0, view)
+    placed = router.place(ids("wxyz") + packed_ids([1]))
+    assert router.replicas[0].work == placed.work == 4 * BLOCK_TOKENS + 1 + 16
+    view.apply([stored("wx")])
+    router.follow(0, view)
+    assert router.replicas[0].work == placed.work == 2 * BLOCK_TOKENS + 1 + 16
+    tokens = unpacked_ids(ids("yz"))
+    view.apply([BlockStored(block_hashes=[8, 9], parent_block_hash=2, token_ids=tokens, block_size=BLOCK_TOKENS)])
+    router.follow(0, view)
+    router.follow(0, view)
+    assert router.replicas[0].work == placed.work == 16  # only sampling is left
+    router.remove(0)
+    router.finish(placed)
+    assert router.replicas[0].work == 0
+
+
 moves = st.lists(
-    st.tuples(st.sampled_from(["place", "answer", "fail", "release", "remove", "admit", "update"]), st.integers(0, 7)),
+    st.tuples(st.sampled_from(["place", "answer", "fail", "release", "remove", "admit", "update", "report"]), st.integers(0, 7)),
     max_size=60,
 )
 
@@ -224,16 +289,20 @@ def test_the_books_balance_whatever_happens(moves):
                 router.withdraw(open_.pop(number % len(open_)))
             case "release":
                 router.release(str(number % 4))
-            case "remove":
-                router.remove(number % 3)
-            case "admit":
-                router.admit(number % 3)
+            case "remove" | "admit":
+                getattr(router, move)(number % 3)
             case "update":
                 version += 1
+            case "report":
+                view = ReportedPrefixes(20 * BLOCK_TOKENS)
+                view.apply([stored("ab"[number % 2] * (1 + number))])
+                router.follow(number % 3, view)
         for place, replica in enumerate(router.replicas):
             under_way = [placed for placed in open_ if placed.number == place]
             assert replica.num_open == len(under_way)
             assert abs(replica.work - sum(placed.work for placed in under_way)) < 1e-6
+            assert all(placed.num_to_compute >= 0 for placed in under_way)
+            assert set(replica.prefilling) <= set(under_way)
             assert replica.num_waiting >= 0
             assert len(replica.prefixes) <= 20
     for rollout in range(4):

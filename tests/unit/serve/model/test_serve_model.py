@@ -14,6 +14,7 @@ from sandlot.core.errors import ModelError
 from sandlot.core.tokens import packed_ids
 from sandlot.model.engine.prefix_log import PrefixLog
 from sandlot.model.wire.listening import serve_app
+from sandlot.serve.model.cache import ServedCache, encode_changes
 from sandlot.serve.model.routes import model_app
 from sandlot.serve.model.serve import ModelPlace
 from sandlot.serve.model.server import ModelServer
@@ -282,7 +283,7 @@ async def test_sessions_are_released_and_models_named():
 async def test_cache_events_are_told_from_a_number_on_or_as_a_snapshot():
     log = PrefixLog(16)
     log.store(0, None, packed_ids([5, 6]))
-    async with served(ScriptedTokens(), prefix_log=log) as client:
+    async with served(ScriptedTokens(), cache=ServedCache(log=log)) as client:
         whole = await (await client.get("/v1/kv_events")).json()
         log.remove(0)
         more = await (await client.get(f"/v1/kv_events/{log.stream}/1")).json()
@@ -295,6 +296,44 @@ async def test_cache_events_are_told_from_a_number_on_or_as_a_snapshot():
     assert more == {"stream": log.stream, "after": 1, "sequence": 2, "events": [removed]}
 
 
+async def test_a_snapshot_is_encoded_once_for_all_readers_until_something_changes():
+    log = PrefixLog(16)
+    log.store(0, None, packed_ids([5, 6]))
+    cache = ServedCache(log=log)
+    bodies: list[bytes] = []
+
+    async def read() -> None:
+        bodies.append(await cache.read("", 0))
+
+    async with anyio.create_task_group() as group:
+        for _ in range(20):
+            group.start_soon(read)
+    assert all(body is bodies[0] for body in bodies)
+    assert await cache.read(log.stream, 0) == bodies[0].replace(b"null", b"0", 1)  # not a snapshot
+    log.remove(0)
+    assert json.loads(await cache.read("", 0))["events"] == []
+
+
+async def test_a_cache_that_is_larger_than_readers_take_is_not_told():
+    log = PrefixLog(16)
+    cache = ServedCache(log=log, reply_bytes=1000)
+    for block in range(3):
+        log.store(block, None, packed_ids([block] * 16))
+    assert len(await cache.read("", 0)) <= 1000
+    for block in range(3, 30):
+        log.store(block, None, packed_ids([block] * 16))
+    async with served(ScriptedTokens(), cache=cache) as client:
+        async with client.get("/v1/kv_events") as response:
+            assert response.status == 503
+            assert "more than" in (await response.json())["error"]["message"]
+        async with client.get(f"/v1/kv_events/{log.stream}/29") as response:
+            assert response.status == 200
+    assert encode_changes(log.read("", 0), 10**6)
+    size = len(encode_changes(log.read("", 0)))
+    assert encode_changes(log.read("", 0), size) is not None
+    assert encode_changes(log.read("", 0), size - 1) is None
+
+
 async def test_a_model_that_hides_its_cache_has_no_events():
     async with served(ScriptedTokens()) as client, client.get("/v1/kv_events") as response:
         assert response.status == 404
@@ -303,16 +342,16 @@ async def test_a_model_that_hides_its_cache_has_no_events():
 @pytest.mark.parametrize(
     ("place", "shown"),
     [
-        (ModelPlace(), True),
-        (ModelPlace(host="::1"), True),
-        (ModelPlace(host="0.0.0.0", unix=Path("/tmp/socket")), True),
+        (ModelPlace(), False),  # other users of this machine, and those behind a proxy, reach it
+        (ModelPlace(host="::1"), False),
+        (ModelPlace(unix=Path("/tmp/socket")), True),
+        (ModelPlace(unix=Path("/tmp/socket"), kv_events=False), False),
+        (ModelPlace(kv_events=True), True),
         (ModelPlace(host="0.0.0.0"), False),
-        (ModelPlace(host="192.168.1.5"), False),
         (ModelPlace(host="192.168.1.5", kv_events=True), True),
-        (ModelPlace(kv_events=False), False),
     ],
 )
-def test_other_machines_see_the_cache_only_if_the_operator_says_so(place, shown):
+def test_the_prompts_in_the_cache_are_shown_at_a_port_only_if_the_operator_says_so(place, shown):
     assert place.shows_cache is shown
 
 
