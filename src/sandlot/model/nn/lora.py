@@ -33,7 +33,18 @@ _OFF: dict[str, Any] = {
     "use_dora": False, "use_rslora": False, "fan_in_fan_out": False, "bias": "none", "modules_to_save": None,
     "rank_pattern": {}, "alpha_pattern": {}, "layers_to_transform": None, "lora_bias": False,
 }  # fmt: skip
-"""PEFT options that are not supported, with the values that disable them."""
+"""PEFT options that change what an adapter adds, with the values that disable them, as we write them."""
+_HARMLESS = frozenset({
+    "peft_type", "r", "lora_alpha",  # read, and checked
+    "task_type", "base_model_name_or_path", "revision", "inference_mode", "auto_mapping", "peft_version", "model_type",
+    "target_modules", "exclude_modules", "layers_pattern",  # which layers: the tensors say it
+    "lora_dropout", "ensure_weight_tying", "megatron_core", "runtime_config", "qalora_group_size",
+    "init_lora_weights", "bias",  # with values of their own
+})  # fmt: skip
+"""Keys of a config that may have any value, or that are checked by themselves. Any other key must be off: PEFT gets new variants
+of LoRA with every release, and one that is not known would be added wrongly without a word."""
+_INITS = (True, False, None, "gaussian", "eva", "orthogonal")
+"""Values of `init_lora_weights` that leave the base as it is; `pissa`, `olora`, `loftq`, `corda` and others change its weights."""
 
 
 def add_adapters(decoder: Decoder, rank: int, alpha: float = 32.0, *, seed: int = 0) -> Decoder:
@@ -199,10 +210,21 @@ def _read_config(path: Path) -> tuple[int, float]:
     config = read_json(path)
     if config.get("peft_type") != "LORA":
         raise ValueError(f"{path}: peft_type is `{config.get('peft_type')}`; supported: LORA")
-    for key, off in _OFF.items():
-        if config.get(key, off) not in (off, None):
-            raise ValueError(f"{path}: `{key}` is {config[key]!r}, which is not supported")
+    for key, value in config.items():
+        if key not in _HARMLESS and value not in (None, False, "", [], {}):
+            raise ValueError(f"{path}: `{key[:100]}` is {_shortened(value)}, which is not supported")
+    if config.get("bias") not in (None, "none"):
+        raise ValueError(f"{path}: `bias` is {_shortened(config['bias'])}, which is not supported")
+    if (init := config.get("init_lora_weights")) not in _INITS or type(init) in {int, float}:
+        raise ValueError(
+            f"{path}: `init_lora_weights` is {_shortened(init)}, which changes the base model's weights too; save the adapter "
+            "converted to plain LoRA (PEFT: `path_initial_model_for_weight_conversion`), or merge it"
+        )
     rank, alpha = config.get("r"), config.get("lora_alpha", 0)
     if type(rank) is not int or not 0 < rank <= 4096 or type(alpha) not in {int, float} or not 0 < alpha < math.inf:
         raise ValueError(f"{path}: r is {rank!r} and lora_alpha is {alpha!r}; both must be numbers above 0")
     return rank, float(alpha)
+
+
+def _shortened(value: object) -> str:
+    return repr(value)[:100]
