@@ -151,7 +151,8 @@ def test_a_config_that_only_says_more_is_read(folder: Path, tmp_path: Path):
     save_adapter(drawn(load_folder(folder)), tmp_path / "adapter")
     config = tmp_path / "adapter" / "adapter_config.json"
     more = {
-        "init_lora_weights": True, "peft_version": "0.18.0", "revision": None, "alora_invocation_tokens": None, "use_qalora": False,
+        "init_lora_weights": True, "peft_version": "0.18.0", "revision": None, "use_qalora": False,
+        "alora_invocation_tokens": None,
         "qalora_group_size": 16, "lora_dropout": 0.1, "loftq_config": {}, "eva_config": None, "of_a_later_release": None,
         "megatron_core": "megatron.core", "megatron_config": None, "auto_mapping": {"base_model_class": "Qwen2ForCausalLM"},
     }  # fmt: skip
