@@ -210,6 +210,14 @@ def test_what_cannot_be_is_refused_and_changes_nothing(weights):
     assert it.version == 1
 
 
+def test_a_request_that_is_refused_takes_no_adapter(weights):
+    it = loaded(weights[:1])
+    with pytest.raises(OverflowError):
+        it.submit(Request(ids=[2**40], max_tokens=1, adapter="a"))
+    it.remove_adapter("a")
+    assert it.metrics()["adapters"] == 0
+
+
 def test_a_runner_that_does_not_adapt_refuses_adapters(weights, monkeypatch):
     monkeypatch.setattr(PlainRunner, "adapts", False)
     it = engine(copy.deepcopy(BASE))
