@@ -142,8 +142,8 @@ def read_adapter(
     """Read a folder's adapter for decoders of this shape. `dtype` is that of the base; the adapter has at least fp32.
 
     The folder is not trusted: its files must be below `within` after links are followed, sizes and rank are checked before
-    weights are read, nothing is unpickled, and `ValueError` names what is wrong: also a value that is not finite, and a half of a pair,
-    which would add nothing without a word.
+    weights are read, nothing is unpickled, and `ValueError` names what is wrong: also a value that is not finite, and a half of
+    a pair, which would add nothing without a word.
     """
     path = Path(path)
     rank, alpha = _read_config(path / CONFIG, within)

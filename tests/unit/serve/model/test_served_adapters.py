@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from engine_twin import CONTEXT, VOCABULARY, prompt, sharp, twin
 from made_adapters import merged, write_adapter
+from sandlot.core.errors import ConfigError
 from sandlot.core.ports.model import Sampling
 from sandlot.core.tokens import unpacked_ids
 from sandlot.model.endpoint.tokens import RemoteConfig, open_remote
@@ -21,6 +22,7 @@ from sandlot.model.engine.request import Request
 from sandlot.model.wire.listening import serve_app
 from sandlot.serve.model.adapters import ServedAdapters
 from sandlot.serve.model.routes import model_app
+from sandlot.serve.model.serve import ModelShare, serve_model
 from sandlot.serve.model.server import ModelServer
 from toy_tokens import ToyRenderer, ToyWords
 
@@ -304,6 +306,13 @@ async def test_a_folder_that_becomes_a_link_while_its_load_waits_is_refused(allo
         assert said[0][0] == 400
         assert "is not below" in said[0][1]["error"]["message"]
         assert not model.adapters
+
+
+async def test_a_gpu_refuses_adapters_before_anything_is_loaded(allowed, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    for share in (ModelShare(adapters=(("a", allowed / "one"),)), ModelShare(adapters_from=allowed)):
+        with pytest.raises(ConfigError, match="are for the CPU"):
+            await serve_model("no-such-model", share=share)
 
 
 async def test_no_more_adapters_than_fit(allowed):
