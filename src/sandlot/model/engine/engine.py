@@ -143,10 +143,11 @@ class Engine:
             raise ValueError("a stop text is empty; remove it")
         if request.stop and self._decode is None:
             raise ValueError("stop texts need a tokenizer, and this engine has none; use stop_ids")
-        adapter = self._adapters.take(request.adapter) if request.adapter else None
         seed = int(self._seeds.integers(2**63)) if request.seed is None else request.seed
         self._num_submitted += 1
-        sequence = Sequence(self._num_submitted, request, seed, self._clock(), adapter)
+        sequence = Sequence(self._num_submitted, request, seed, self._clock())
+        if request.adapter:  # last, because what is taken must be given back
+            sequence.adapter = self._adapters.take(request.adapter)
         self._sequences[sequence.id] = sequence
         self._scheduler.waiting.append(sequence)
         if request.deadline < float("inf"):

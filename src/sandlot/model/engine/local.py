@@ -178,18 +178,18 @@ class LocalModel:
 
         await self._worker.between_steps(lambda engine: engine.update(version, put))
 
-    async def load_adapter(self, name: str, folder: Path, *, replace: bool = False) -> int:
+    async def load_adapter(self, name: str, folder: Path, *, replace: bool = False, within: Path | None = None) -> int:
         """Load an adapter folder in PEFT's format, and return its version; requests with `adapter=name` use it from now on.
 
         With `replace`, the name may be in use: its requests finish on what they began with. One load at a time, so that folders
-        that are refused do not fill the memory.
+        that are refused do not fill the memory. Files that are not below `within` when they are opened are refused.
         """
         shape, dtype = self._decoder.shape, self._decoder.embedding.weight.dtype
         async with self._loading:
             try:
                 weights = await off_loop(
                     "read_adapter",
-                    lambda: read_adapter(folder, shape, dtype=dtype, max_rank=self._config.max_adapter_rank),
+                    lambda: read_adapter(folder, shape, dtype=dtype, max_rank=self._config.max_adapter_rank, within=within),
                 )
             except (ValueError, OSError) as error:
                 raise ModelError(f"the adapter `{name}` cannot be loaded: {error}", kind="request") from error
@@ -202,14 +202,11 @@ class LocalModel:
             await self._change_adapters(lambda engine: engine.remove_adapter(name))
 
     async def _change_adapters(self, change: Callable[[Engine], object]) -> None:
-        found: dict[str, int] = {}
-
         def order(engine: Engine) -> None:
             change(engine)
-            found.update(engine.adapters)
+            self.adapters = engine.adapters  # here, because who gave the order may be cancelled, and the order is carried out
 
         await self._worker.between_steps(order)
-        self.adapters = found
 
     def with_adapter(self, name: str) -> "AdaptedModel":
         """The same model with an adapter."""

@@ -39,11 +39,14 @@ class PlainRunner:
         self._decoder = decoder.eval()
         self._head = weight
         self._head_from = (0, 0)
+        self._has_adapted = False
+        """Whether an adapter has written to the cache. What it wrote may be anything, and stays there after it is gone."""
         self.cache = KVCache(decoder.shape, blocks, block_size, weight.device, weight.dtype)
 
     @torch.inference_mode()
     def forward(self, batch: Batch, ids: Tensor | None = None) -> Tensor:
         """Logits of the wanted tokens, in fp32 or fp64."""
+        self._has_adapted |= bool(batch.adapters)
         with adapters_applied(self._decoder, _shares(batch)) if batch.adapters else nullcontext():
             hidden = self._decoder(batch.ids if ids is None else ids, batch.positions, self._attend(batch))
         return self._logits(hidden[batch.wanted])
@@ -104,7 +107,7 @@ class PlainRunner:
 
     def _prompts(self, at: list[int], count: int, length: int, tables: Tensor) -> Part:
         """Causal attention of chunks of equal size and length."""
-        gather = self._gather(tables, length)
+        gather = self._gather(tables, [length] * len(at))
         where = torch.tensor(at, device=tables.device)[:, None] + torch.arange(count, device=tables.device)
         mask = torch.ones(count, length, dtype=torch.bool, device=tables.device).tril(length - count)
 
@@ -121,7 +124,7 @@ class PlainRunner:
     def _decoding(self, at: list[int], lengths: list[int], tables: Tensor) -> Part:
         """Attention of one query per sequence."""
         longest = max(lengths)
-        gather = self._gather(tables, longest)
+        gather = self._gather(tables, lengths)
         where, ends = torch.tensor(at, device=tables.device), torch.tensor(lengths, device=tables.device)
         seen = torch.arange(longest, device=tables.device) < ends[:, None]
         mask = None if min(lengths) == longest else seen[:, None, None, :]
@@ -136,7 +139,7 @@ class PlainRunner:
     def _guessed(self, at: list[int], counts: list[int], lengths: list[int], tables: Tensor) -> Part:
         """Attention of a few queries per sequence: its newest token and guesses after it. Missing ones repeat the last."""
         longest, most, device = max(lengths), max(counts), tables.device
-        gather = self._gather(tables, longest)
+        gather = self._gather(tables, lengths)
         first, count, ends = (torch.tensor(x, device=device)[:, None] for x in (at, counts, lengths))
         number = torch.arange(most, device=device).expand(len(at), -1)
         is_own = number < count
@@ -155,20 +158,33 @@ class PlainRunner:
 
         return part
 
-    def _gather(self, tables: Tensor, length: int) -> Callable[[Tensor], Tensor]:
-        """Gather one layer's `[blocks, kv_heads, block_size, head]` to `[sequences, kv_heads, length, head]`, in one copy.
+    def _gather(self, tables: Tensor, lengths: list[int]) -> Callable[[Tensor], Tensor]:
+        """Gather one layer's `[blocks, kv_heads, block_size, head]` to `[sequences, kv_heads, longest, head]`, in one copy.
 
-        Beyond a sequence's length its table may hold any block number.
+        Beyond a sequence's length its table may hold any block number, and its last block what others have left there. No mask
+        hides an adapter's NaN, or a product that is infinite, so these places become zero.
         """
         heads, size, width = self.cache.keys.shape[2:]
-        tables = tables[:, None, : -(-length // size)].long() * heads
-        flat = (tables + torch.arange(heads, device=tables.device)[:, None]).flatten()
+        longest = max(lengths)
+        whole = -(-longest // size)
+        tables = tables[:, :whole].long()
+        beyond = self._beyond(tables, lengths) if self._has_adapted and min(lengths) < longest else None
+        flat = (tables[:, None] * heads + torch.arange(heads, device=tables.device)[:, None]).flatten()
 
         def gather(layer: Tensor) -> Tensor:
             blocks = layer.view(-1, size * width).index_select(0, flat)
-            return blocks.view(len(tables), heads, -1, width)[:, :, :length]
+            if beyond is not None:
+                blocks.view(-1, width).index_fill_(0, beyond, 0.0)
+            return blocks.view(len(tables), heads, -1, width)[:, :, :longest]
 
         return gather
+
+    def _beyond(self, tables: Tensor, lengths: list[int]) -> Tensor:
+        """The places beyond each sequence's length in what is gathered, as rows of one head and token."""
+        heads, size = self.cache.keys.shape[2:4]
+        places = torch.arange(tables.shape[1] * size, device=tables.device)
+        is_beyond = places >= torch.tensor(lengths, device=tables.device)[:, None, None]
+        return is_beyond.expand(-1, heads, -1).flatten().nonzero().flatten()
 
 
 def _shares(batch: Batch) -> list[Share]:

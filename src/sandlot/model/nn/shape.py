@@ -210,12 +210,17 @@ def read_json(path: Path) -> dict[str, Any]:
         raise ValueError(f"there is no file {path}")
     if (size := path.stat().st_size) > _LARGEST_JSON:
         raise ValueError(f"{path} has {size} bytes; the maximum is {_LARGEST_JSON}")
+    return parse_json(path.read_bytes(), path)
+
+
+def parse_json(data: bytes, path: Path) -> dict[str, Any]:
+    """The JSON object that a file holds, without `NaN` and `Infinity`; `ValueError` says what is wrong."""
 
     def refuse(constant: str) -> NoReturn:
         raise ValueError(f"{constant} is not a number")
 
     try:
-        content = json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse)
+        content = json.loads(data.decode("utf-8"), parse_constant=refuse)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not JSON: {error}") from error
     if not isinstance(content, dict):

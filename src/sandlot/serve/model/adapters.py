@@ -28,8 +28,8 @@ class AdaptingModel(TokenModel, Protocol):
     adapters: dict[str, int]
     """The loaded adapters by name, with their versions."""
 
-    async def load_adapter(self, name: str, folder: Path, *, replace: bool = False) -> int:
-        """Load a folder, and return its version."""
+    async def load_adapter(self, name: str, folder: Path, *, replace: bool = False, within: Path | None = None) -> int:
+        """Load a folder whose files are below `within`, and return its version."""
         ...
 
     async def remove_adapter(self, name: str) -> None:
@@ -88,7 +88,7 @@ class ServedAdapters:
         if wanted.lora_name in self.versions and not wanted.load_inplace:
             raise HTTPException(400, f"The lora adapter '{wanted.lora_name}' has already been loaded; `load_inplace` replaces it")
         found = await anyio.to_thread.run_sync(_folder_below, folder, wanted.lora_path)
-        version = await self._model.load_adapter(wanted.lora_name, found, replace=wanted.load_inplace)
+        version = await self._model.load_adapter(wanted.lora_name, found, replace=wanted.load_inplace, within=folder)
         return f"Success: LoRA adapter '{wanted.lora_name}' added successfully, as version {version}."
 
     async def unload(self, wanted: UnloadRequest) -> str:

@@ -126,6 +126,14 @@ def _require_adapters(spec: str, share: ModelShare) -> None:
         )
     if share.adapters_from is not None and not share.adapters_from.is_dir():
         raise ConfigError(f"--adapters-from {share.adapters_from}: there is no such folder")
+    if share.adapters or share.adapters_from is not None:
+        import torch  # noqa: PLC0415 - an extra
+
+        if torch.cuda.is_available():
+            raise ConfigError(
+                "--adapter and --adapters-from are for the CPU, and the model would be loaded to a GPU; serve the merged weights "
+                "(`model/` of a checkpoint), use vLLM, or hide the GPU (`CUDA_VISIBLE_DEVICES=`)"
+            )
     for name, _ in share.adapters:
         if not ADAPTER_NAME.fullmatch(name) or name == spec:
             raise ConfigError(

@@ -38,7 +38,8 @@ def test_tokens_are_those_without_guesses(max_batch, temperature):
     guessed, plain, metrics = both(model, requests, max_batch=max_batch, chunk=48)
     for one, other, request in zip(guessed, plain, requests, strict=True):
         assert one.ids.tolist() == other.ids.tolist() == twin(model, request)[0]
-        np.testing.assert_allclose(one.logprobs, other.logprobs, atol=1e-5)
+        # In fp32 the order of a sum follows the size of the pass and the processor; the next test holds this to 1e-9 in fp64.
+        np.testing.assert_allclose(one.logprobs, other.logprobs, atol=1e-4)
         assert (one.stop, one.versions.tolist()) == (other.stop, other.versions.tolist())
     assert metrics["sampled_tokens"] == len(requests) * 24
     if max_batch < len(requests):

@@ -118,6 +118,19 @@ def test_projections_an_adapter_leaves_out_add_nothing(folder: Path, tmp_path: P
         ({"bias": "all"}, "bias"),
         ({"modules_to_save": ["lm_head"]}, "modules_to_save"),
         ({"rank_pattern": {"q_proj": 4}}, "rank_pattern"),
+        ({"init_lora_weights": "pissa"}, "init_lora_weights"),
+        ({"init_lora_weights": "pissa_niter_16"}, "init_lora_weights"),
+        ({"init_lora_weights": "olora"}, "init_lora_weights"),
+        ({"init_lora_weights": "loftq"}, "init_lora_weights"),
+        ({"init_lora_weights": "corda"}, "init_lora_weights"),
+        ({"alora_invocation_tokens": [1, 2]}, "alora_invocation_tokens"),
+        ({"use_qalora": True}, "use_qalora"),
+        ({"use_bdlora": {"nblocks": 2}}, "use_bdlora"),
+        ({"arrow_config": {"top_k": 1}}, "arrow_config"),
+        ({"layer_replication": [[0, 1]]}, "layer_replication"),
+        ({"target_parameters": ["x"]}, "target_parameters"),
+        ({"trainable_token_indices": [1]}, "trainable_token_indices"),
+        ({"of_a_later_release": 0.5}, "of_a_later_release"),
         ({"r": 0}, "r is 0"),
         ({"r": 4}, "lora_A"),
         ({"lora_alpha": "x"}, "lora_alpha"),
@@ -132,6 +145,19 @@ def test_an_adapter_that_does_not_fit_changes_nothing(change: dict[str, object],
     with pytest.raises(ValueError, match=told):
         load_adapter(decoder, tmp_path / "adapter")
     assert not list(adapted_linears(decoder))
+
+
+def test_a_config_that_only_says_more_is_read(folder: Path, tmp_path: Path):
+    save_adapter(drawn(load_folder(folder)), tmp_path / "adapter")
+    config = tmp_path / "adapter" / "adapter_config.json"
+    more = {
+        "init_lora_weights": True, "peft_version": "0.18.0", "revision": None, "use_qalora": False,
+        "alora_invocation_tokens": None,
+        "qalora_group_size": 16, "lora_dropout": 0.1, "loftq_config": {}, "eva_config": None, "of_a_later_release": None,
+        "megatron_core": "megatron.core", "megatron_config": None, "auto_mapping": {"base_model_class": "Qwen2ForCausalLM"},
+    }  # fmt: skip
+    config.write_text(json.dumps(json.loads(config.read_text()) | more))
+    load_adapter(load_folder(folder), tmp_path / "adapter")
 
 
 def test_an_unknown_projection_is_refused_by_name(folder: Path, tmp_path: Path):

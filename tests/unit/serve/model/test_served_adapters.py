@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from engine_twin import CONTEXT, VOCABULARY, prompt, sharp, twin
 from made_adapters import merged, write_adapter
+from sandlot.core.errors import ConfigError
 from sandlot.core.ports.model import Sampling
 from sandlot.core.tokens import unpacked_ids
 from sandlot.model.endpoint.tokens import RemoteConfig, open_remote
@@ -21,6 +22,7 @@ from sandlot.model.engine.request import Request
 from sandlot.model.wire.listening import serve_app
 from sandlot.serve.model.adapters import ServedAdapters
 from sandlot.serve.model.routes import model_app
+from sandlot.serve.model.serve import ModelShare, serve_model
 from sandlot.serve.model.server import ModelServer
 from toy_tokens import ToyRenderer, ToyWords
 
@@ -228,6 +230,20 @@ def pipe(folder):
     os.mkfifo(folder / "adapter_model.safetensors")
 
 
+def raw_header(text):
+    def spoil(folder):
+        (folder / "adapter_model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text)
+
+    return spoil
+
+
+def sparse(name, size):
+    def spoil(folder):
+        os.truncate(folder / name, size)
+
+    return spoil
+
+
 @pytest.mark.parametrize(
     ("spoil", "named"),
     [
@@ -252,6 +268,14 @@ def pipe(folder):
         (disguised, "not a valid safetensors file"),
         (cut, "not a valid safetensors file"),
         (pipe, "no such file"),
+        (raw_header(b"{" + b" " * 2**20 + b"}"), "maximum"),
+        (raw_header(b"{" + b" " * 20_000 + b"}"), "its header has 20002 bytes"),
+        (raw_header(b'{"x":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}'), "`x`: the model has no such projection"),
+        (raw_header(b"[]"), "not a valid safetensors file"),
+        (raw_header(b"[" * 9_000), "not a valid safetensors file"),
+        (sparse("adapter_model.safetensors", 2**40), "maximum"),
+        (sparse("adapter_config.json", 2**30), "the maximum is 1048576"),
+        (config(init_lora_weights="pissa"), "init_lora_weights"),
     ],
 )  # fmt: skip
 async def test_a_folder_that_is_no_adapter_of_this_model_is_refused_by_what_is_wrong(spoil, named, allowed):
@@ -263,6 +287,32 @@ async def test_a_folder_that_is_no_adapter_of_this_model_is_refused_by_what_is_w
         assert not model.adapters
         assert not os.path.exists("/tmp/sandlot-adapter-was-unpickled")  # noqa: PTH110 - what the pickle would do
         assert await tokens(client, "base") == (expected(BASE), [[6, 0]])
+
+
+async def test_a_folder_that_becomes_a_link_while_its_load_waits_is_refused(allowed, tmp_path):
+    outside = write_adapter(BASE, tmp_path / "secret", seed=9)
+    said = []
+    async with served(allowed) as (client, model, _):
+        async with anyio.create_task_group() as group, model._loading:
+
+            async def ask():
+                said.append(await load(client, "a", "one"))
+
+            group.start_soon(ask)
+            while not model._loading.statistics().tasks_waiting:  # noqa: ASYNC110 - a lock has no event for it
+                await anyio.sleep(0.01)
+            (allowed / "one").rename(allowed / "old")
+            (allowed / "one").symlink_to(outside)
+        assert said[0][0] == 400
+        assert "is not below" in said[0][1]["error"]["message"]
+        assert not model.adapters
+
+
+async def test_a_gpu_refuses_adapters_before_anything_is_loaded(allowed, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    for share in (ModelShare(adapters=(("a", allowed / "one"),)), ModelShare(adapters_from=allowed)):
+        with pytest.raises(ConfigError, match="are for the CPU"):
+            await serve_model("no-such-model", share=share)
 
 
 async def test_no_more_adapters_than_fit(allowed):
