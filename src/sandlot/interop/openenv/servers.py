@@ -99,7 +99,6 @@ class OwnServerProcess:
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as asking:
             asking.connect(self._socket)
             return self._process.alive
-        self.close()
         return False
 
     @property
