@@ -11,6 +11,7 @@ import atexit
 import contextlib
 import os
 import select
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -257,6 +258,12 @@ def _lines(process: "subprocess.Popen[bytes]") -> Iterator[bytes]:
         begun += rest
         if len(begun) > _MAX_ANSWER_BYTES:
             raise ValueError(f"a line of more than {_MAX_ANSWER_BYTES:,} bytes")
+
+
+def python_at(name: str) -> str:
+    """The path of an interpreter that the user names. It stays the same where another folder is the current one."""
+    found = shutil.which(name) or name
+    return os.path.abspath(found) if "/" in found else found  # noqa: PTH100 - a link of a venv must stay one
 
 
 def package_version_of(python: str, package: str) -> str:
