@@ -1,8 +1,8 @@
 """Servers of OpenEnv: one that runs somewhere, or the environment's own, which we start in a process of its own.
 
 A server that we start is served from a copy of its folder, so that it may write there, and listens at a Unix socket in a folder
-of ours. It ends with us, and one that does not answer in time is ended: rollouts that it has then fail, and the next one starts it
-again.
+of ours. It ends with us, and one that does not answer in time is ended: rollouts that it has then fail, and the next one starts
+it again.
 """
 
 import contextlib
