@@ -4,6 +4,7 @@ import json
 import subprocess
 
 from repair_worlds import copy_pytest, write_tree
+from sandlot import Scored, load, run
 from sandlot.interop.repositories.swebench import SweBenchImporter
 
 
@@ -61,6 +62,21 @@ def test_a_test_file_that_imports_what_is_new_and_a_name_that_is_not_there_do_no
     report = imported(tmp_path, [WORDS, "tests/test_sums.py::test_cut[one"])
     assert [task.id for task in report.tasks] == ["row"]
     assert ["test_cut" in each.why for each in report.left_out] == [True]
+
+
+def test_tests_that_cannot_be_collected_yet_do_not_hide_those_that_pass(tmp_path):
+    imported(tmp_path, [WORDS])
+    env = load(tmp_path / "out")
+    found = {}
+    for agent in ("scripted:noop", "scripted:golden"):
+        [trace] = run(env, agent, runs=tmp_path / "runs")
+        assert isinstance(trace.outcome, Scored), trace.outcome
+        checks = {check.id: check.evidence for check in trace.outcome.score.checks}
+        found[agent] = (trace.outcome.score.value, checks["fail_to_pass"], checks["pass_to_pass"])
+    assert found == {
+        "scripted:noop": (0.0, "0 of 1 tests that the bug breaks pass", "1 other tests pass"),
+        "scripted:golden": (1.0, "1 of 1 tests that the bug breaks pass", "1 other tests pass"),
+    }
 
 
 def test_a_conftest_that_cannot_be_imported_is_named(tmp_path):

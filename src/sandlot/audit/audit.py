@@ -25,6 +25,7 @@ from sandlot.audit.finding import MANDATORY, Layer
 from sandlot.audit.layers import AuditSelection, run_probes
 from sandlot.audit.probes.panel import DIFFERENTIAL, FINISHED_ROLLOUTS, GRADER, GYMNASIUM, GYMNASIUM_STATIC, SCRIPTED, STATIC
 from sandlot.audit.probes.played.health import take_rollouts
+from sandlot.audit.probes.static.material import num_python_files
 from sandlot.audit.reports.folder import FOLDER, folder_of
 from sandlot.audit.reports.formats import require_writable, write_audit, write_report
 from sandlot.audit.subject import Description, Subject
@@ -240,6 +241,7 @@ async def _audit_opened(subject: Subject, plan: AuditPlan, sink: Sink) -> Audit:
         findings=tuple(standing),
         waived=tuple(waived),
         expired=tuple(expired),
+        material=num_python_files(about),
     )
 
 

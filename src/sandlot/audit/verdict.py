@@ -91,6 +91,8 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     waived: tuple[Waived, ...] = ()
     expired: tuple[Waiver, ...] = ()
     """Waivers that have expired and no longer count."""
+    material: dict[str, int] = {}
+    """Folders that the author declares as material, so that no probe reads them as code, with their numbers of Python files."""
 
 
 def verdict_of(layers: Sequence[LayerReport], findings: Sequence[Finding]) -> AuditVerdict:

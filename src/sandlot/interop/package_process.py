@@ -1,25 +1,29 @@
 """A program that drives another package in that package's own Python, asked in JSON Lines over its standard streams.
 
 One process serves many rollouts, since packages of this kind take seconds to import. Each request has a number, and answers come
-in any order. The process ends when its standard input closes, so it does not outlive us. It gets only the environment variables
-that a Python needs and those that the user names: no keys of model providers by accident. Its answers are checked for size and
-shape; a request that is not answered in time kills it, and everything it was running fails on the environment's side.
+in any order. The process ends when its standard input closes, so it does not outlive us, and whatever it started ends with it. It
+gets only the environment variables that a Python needs and those that the user names: no keys of model providers by accident. Its
+answers are checked for size and shape; a request that is not answered in time kills it, and everything it was running fails on
+the environment's side. A process that it started may keep its pipes open: nothing here waits for that.
 """
 
 import atexit
 import contextlib
 import os
+import select
+import shutil
 import signal
 import subprocess
 import tempfile
 import threading
 import uuid
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotAnswered
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import msgspec
 from packaging.version import InvalidVersion, Version
@@ -32,6 +36,13 @@ _SHOWN_CHARS = 1_000
 _MAX_PRINTED_BYTES = 4096
 _MAX_VERSION_CHARS = 200
 _PRINT_S = 60.0
+_END_S = 5.0
+"""Maximum time for a program to end what it started; it is killed then."""
+_LOOK_S = 0.2
+"""How often a program that is silent is asked whether it has ended."""
+_PIECE_BYTES = 2**16
+_MAX_PIPE_BYTES = 2**20
+"""What a pipe holds at most: more than that was written after the program ended, by something else."""
 _VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "HF_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "LD_LIBRARY_PATH")
 
 _P = TypeVar("_P", bound="RunningProgram")
@@ -76,7 +87,9 @@ class PackageProcess:
             raise ConfigError(f"`{python}` cannot be run: {error.strerror or error}") from error
         self._waiting: dict[int, Future[Json]] = {}
         self._num_requests = 0
+        self._ended = False
         self._lock = threading.Lock()
+        self._writing = threading.Lock()
         atexit.register(self.close)
         self._reader = threading.Thread(target=self._read, name="foreign-answers", daemon=True)
         self._reader.start()
@@ -90,16 +103,20 @@ class PackageProcess:
         """Ask for one thing and wait for the answer. `AuthorError` if it fails, ends, or takes longer than `within_s`."""
         future: Future[Json] = Future()
         with self._lock:
+            if self._ended:
+                raise AuthorError(f"the foreign program has ended{self.last_words()}")
             self._num_requests += 1
             number = self._num_requests
             self._waiting[number] = future
-            assert self._process.stdin is not None
-            try:
+        assert self._process.stdin is not None
+        try:
+            with self._writing:
                 self._process.stdin.write(msgspec.json.encode({"id": number, "do": do, **arguments}) + b"\n")
                 self._process.stdin.flush()
-            except (OSError, ValueError):
+        except (OSError, ValueError):
+            with self._lock:
                 self._waiting.pop(number, None)
-                raise AuthorError(f"the foreign program has ended{self.last_words()}") from None
+            raise AuthorError(f"the foreign program has ended{self.last_words()}") from None
         try:
             return future.result(within_s)
         except NotAnswered:
@@ -108,10 +125,9 @@ class PackageProcess:
 
     def _read(self) -> None:
         """Hand each answer to who waits for it."""
-        assert self._process.stdout is not None
         reason = "has ended"
         try:
-            for line in iter(lambda: _next_line(self._process.stdout), b""):
+            for line in _lines(self._process):
                 answer = msgspec.json.decode(line, type=_Answer)
                 with self._lock:
                     future = self._waiting.pop(answer.id, None)
@@ -122,7 +138,11 @@ class PackageProcess:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
             reason = f"sent what is no answer: {error}"
         self._kill()
+        self._fail_waiting(reason)
+
+    def _fail_waiting(self, reason: str) -> None:
         with self._lock:
+            self._ended = True
             waiting, self._waiting = self._waiting, {}
         words = self.last_words()
         for future in waiting.values():
@@ -137,19 +157,26 @@ class PackageProcess:
         return f"; it wrote: {said}" if said else ""
 
     def _kill(self) -> None:
-        _kill_group(self._process.pid)  # with the processes that it started
+        self._process.terminate()  # what keeps it then ends whatever it started (`inside/request_loop.py`)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_END_S)
+        _kill_group(self._process.pid)
         self._process.wait()
 
     def close(self) -> None:
         """End it. Requests that wait fail."""
         atexit.unregister(self.close)
         self._kill()
-        self._reader.join()
+        self._reader.join(_END_S)
+        self._fail_waiting("has ended")
         assert self._process.stdin is not None
-        with self._lock, contextlib.suppress(OSError):  # what it did not read
-            self._process.stdin.close()
         assert self._process.stdout is not None
-        self._process.stdout.close()
+        if self._writing.acquire(timeout=_END_S):  # not while somebody writes to a pipe that nobody reads
+            with contextlib.suppress(OSError):  # what it did not read
+                self._process.stdin.close()
+            self._writing.release()
+        if not self._reader.is_alive():
+            self._process.stdout.close()
         self._log.close()
 
 
@@ -161,22 +188,32 @@ class RunningProgram(Protocol):
         """True while it answers."""
         ...
 
+    def close(self) -> None:
+        """End it, and what is left of it."""
+        ...
+
 
 class RunningPrograms(Generic[_P]):
     """Running programs by what they serve: started the first time, and again after they end. A forked process has its own."""
 
     def __init__(self) -> None:
         self._running: dict[bytes, _P] = {}
-        self._starting = threading.Lock()
+        self._starting: dict[bytes, threading.Lock] = defaultdict(threading.Lock)
+        self._lock = threading.Lock()
 
     def running(self, source: object, start: Callable[[], _P]) -> _P:
-        """The program that serves this source."""
+        """The program that serves this source. Whoever wants another one does not wait, nor for the end of the one before."""
         key = msgspec.json.encode((os.getpid(), source))
-        with self._starting:
-            program = self._running.get(key)
-            if program is None or not program.alive:
-                program = self._running[key] = start()
-            return program
+        with self._lock:
+            starting = self._starting[key]
+        with starting:
+            before = self._running.get(key)
+            if before is not None and before.alive:
+                return before
+            program = self._running[key] = start()
+        if before is not None:
+            before.close()
+        return program
 
 
 @dataclass(slots=True)
@@ -198,12 +235,35 @@ class ServedRollout:
             self.ask("drop")
 
 
-def _next_line(stream: IO[bytes] | None) -> bytes:
-    assert stream is not None
-    line = stream.readline(_MAX_ANSWER_BYTES + 1)
-    if len(line) > _MAX_ANSWER_BYTES:
-        raise ValueError(f"a line of more than {_MAX_ANSWER_BYTES:,} bytes")
-    return line
+def _lines(process: "subprocess.Popen[bytes]") -> Iterator[bytes]:
+    """The lines that a program writes until it ends. What it started may keep the pipe open, and even write into it."""
+    assert process.stdout is not None
+    source, begun, left = process.stdout.fileno(), bytearray(), _MAX_PIPE_BYTES
+    readable = select.poll()
+    readable.register(source, select.POLLIN)
+    while left > 0:
+        ended = process.poll() is not None  # asked first: all that it wrote is in the pipe then
+        if not readable.poll(0 if ended else _LOOK_S * 1000):
+            if ended:
+                return
+            continue
+        piece = os.read(source, _PIECE_BYTES)
+        if not piece:
+            return
+        left -= len(piece) if ended else 0
+        *whole, rest = piece.split(b"\n")
+        for line in whole:
+            yield bytes(begun) + line
+            begun.clear()
+        begun += rest
+        if len(begun) > _MAX_ANSWER_BYTES:
+            raise ValueError(f"a line of more than {_MAX_ANSWER_BYTES:,} bytes")
+
+
+def python_at(name: str) -> str:
+    """The path of an interpreter that the user names. It stays the same where another folder is the current one."""
+    found = shutil.which(name) or name
+    return os.path.abspath(found) if "/" in found else found  # noqa: PTH100 - a link of a venv must stay one
 
 
 def package_version_of(python: str, package: str) -> str:

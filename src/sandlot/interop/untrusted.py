@@ -31,7 +31,9 @@ _MAX_DEPTH = 40
 _MAX_ROW_BYTES = 64 * 2**20
 _MAX_ROWS = 1_000_000
 _PIECE = 1 << 20
-_NOT_CODE = frozenset({".git", ".venv", "venv", "__pycache__", ".pytest_cache", ".ruff_cache", ".mypy_cache"})
+NOT_CODE = frozenset({".git", "__pycache__", ".pytest_cache", ".ruff_cache", ".mypy_cache"})
+"""Names that are no code at any depth. Nothing below them is in a digest, nor in a copy that is served."""
+_ENVIRONMENTS = (".venv", "venv")
 _PICKLES = (".pkl", ".pickle", ".p", ".pt", ".pth", ".joblib", ".dill", ".npy", ".npz")
 _PICKLE_STARTS = tuple(bytes((0x80, protocol)) for protocol in range(2, 6))
 
@@ -158,7 +160,15 @@ def copy_tree(source: Path, target: Path) -> None:
     """
     if source.is_symlink():
         raise ConfigError(f"`{source}` is not a folder")
-    files = regular_files(source)
+    _copy_files(regular_files(source), source, target)
+
+
+def copy_code(source: Path, target: Path) -> None:
+    """Copy the files of a folder of code that `code_digest` reads, and no others, into `target`, which must not exist."""
+    _copy_files(_code_files(source), source, target)
+
+
+def _copy_files(files: Iterator[tuple[str, os.stat_result]], source: Path, target: Path) -> None:
     target.mkdir(parents=True)
     for name, about in files:
         if stat.S_ISDIR(about.st_mode):
@@ -170,30 +180,42 @@ def copy_tree(source: Path, target: Path) -> None:
 
 
 def code_digest(folder: Path) -> str:
-    """A hash of the files of a folder of code, without `.git`, environments of Python and what Python and tools write there.
+    """A hash of the files of a folder of code, without `.git`, an environment of Python at its top, and what tools write there.
 
     Links and devices are refused: what they lead to would not be in the hash.
     """
     whole = hashlib.sha256()
-    for name, about in regular_files(folder, without=_NOT_CODE):
+    for name, about in _code_files(folder):
         if stat.S_ISREG(about.st_mode):
             whole.update(os.fsencode(name) + b"\0" + hashlib.sha256(read_bytes(folder / name)).digest())
     return f"sha256:{whole.hexdigest()}"
 
 
-def regular_files(folder: Path, *, without: Container[str] = ()) -> Iterator[tuple[str, os.stat_result]]:
+def is_environment(folder: Path) -> bool:
+    """True for an environment of Python, by its name and its `pyvenv.cfg`."""
+    return folder.name in _ENVIRONMENTS and (folder / "pyvenv.cfg").is_file()
+
+
+def _code_files(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
+    environments = {name for name in _ENVIRONMENTS if is_environment(folder / name)}
+    return regular_files(folder, without=NOT_CODE, without_at_top=environments)
+
+
+def regular_files(
+    folder: Path, *, without: Container[str] = (), without_at_top: Container[str] = ()
+) -> Iterator[tuple[str, os.stat_result]]:
     """The names of the files and folders below a folder in a stable order. Whatever has a name of `without` is passed over.
 
     `ConfigError` for links, devices, pipes and sockets, and for trees of absurd size or depth.
     """
     if not folder.is_dir():
         raise ConfigError(f"`{folder}` is not a folder")
-    return _regular_files(folder, without)
+    return _regular_files(folder, without, without_at_top)
 
 
-def _regular_files(folder: Path, without: Container[str]) -> Iterator[tuple[str, os.stat_result]]:
+def _regular_files(folder: Path, without: Container[str], without_at_top: Container[str]) -> Iterator[tuple[str, os.stat_result]]:
     budget = _Budget(f"folder `{folder}`")
-    for path in _walk(folder, folder, without):
+    for path in _walk(folder, folder, without, without_at_top):
         name = path.relative_to(folder).as_posix()
         about = path.lstat()
         if not stat.S_ISDIR(about.st_mode):
@@ -204,11 +226,12 @@ def _regular_files(folder: Path, without: Container[str]) -> Iterator[tuple[str,
         yield name, about
 
 
-def _walk(folder: Path, top: Path, without: Container[str]) -> Iterator[Path]:
+def _walk(folder: Path, top: Path, without: Container[str], without_here: Container[str] = ()) -> Iterator[Path]:
     if len(folder.relative_to(top).parts) > _MAX_DEPTH:
         raise ConfigError(f"`{folder}` is more than {_MAX_DEPTH} folders deep")
     with os.scandir(folder) as entries:
-        inside = sorted((entry for entry in entries if entry.name not in without), key=lambda entry: os.fsencode(entry.name))
+        kept = (entry for entry in entries if entry.name not in without and entry.name not in without_here)
+        inside = sorted(kept, key=lambda entry: os.fsencode(entry.name))
     for entry in inside:
         if not entry.name.isprintable():
             raise ConfigError(f"`{folder}` holds a file with the unusual name {entry.name!r}")

@@ -1,13 +1,19 @@
 """A foreign program: asked by many threads, ended, hostile."""
 
 import os
+import signal
+import subprocess
 import sys
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from sandlot.core.errors import AuthorError, ConfigError
-from sandlot.interop.package_process import PackageProcess, package_version_of
+from sandlot.interop import package_process
+from sandlot.interop.package_process import PackageProcess, RunningPrograms, package_version_of
 
 ECHO = """
 import json, os, sys
@@ -23,8 +29,41 @@ for line in sys.stdin:
         print(asked["line"], flush=True)
     elif do == "variables":
         print(json.dumps({"id": asked["id"], "result": dict(os.environ)}), flush=True)
+    elif do in ("leave", "flood"):
+        child = os.fork()
+        if not child:
+            os.setsid()
+            import signal, time
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            while os.getppid() == asked["parent"] or do == "leave":
+                time.sleep(0.01)
+            while True:
+                os.write(1, b"{}" * 4096)
+        print(json.dumps({"id": asked["id"], "result": {"child": child}}), flush=True)
     elif do != "sleep":
         print(json.dumps({"id": asked["id"], "result": {"got": asked["value"]}}), flush=True)
+"""
+
+KEPT = """
+import asyncio, os, subprocess, sys
+from request_loop import answer_requests
+
+class Service:
+    async def begin(self):
+        child = os.fork()
+        if not child:
+            os.setsid()
+            if os.fork():
+                os._exit(0)
+            while True:
+                asyncio.run(asyncio.sleep(60))
+        os.waitpid(child, 0)
+        return {"sleeper": subprocess.Popen(["sleep", "600"], start_new_session=True).pid, "pid": os.getpid()}
+
+    async def crash(self):
+        os._exit(3)
+
+asyncio.run(answer_requests(Service()))
 """
 
 
@@ -117,3 +156,126 @@ def test_who_says_a_version_gets_no_keys(tmp_path, monkeypatch):
     python.write_text(f"#!{sys.executable}\nimport os; print(os.environ.get('OPENAI_API_KEY', '2.0'))")
     python.chmod(0o755)
     assert package_version_of(str(python), "nemo-gym") == "2.0"
+
+
+@pytest.fixture
+def kept(tmp_path):
+    (tmp_path / "kept.py").write_text(KEPT)
+    (tmp_path / "request_loop.py").write_text((Path(package_process.__file__).parent / "inside" / "request_loop.py").read_text())
+    return tmp_path / "kept.py"
+
+
+def running_programs(program):
+    """The processes with this program on their command line, whatever their group and parent."""
+    found = set()
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            if str(program).encode() in (place / "cmdline").read_bytes():
+                found.add(int(place.name))
+        except OSError:  # it has just ended
+            continue
+    return found
+
+
+def wait_until(done):
+    while not done():  # the test's own time limit ends this
+        time.sleep(0.02)
+
+
+def is_running(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("do", ["leave", "flood"])
+def test_a_child_that_keeps_the_pipe_open_keeps_nobody_waiting(program, do):
+    process = PackageProcess(sys.executable, program)
+    parent = process._process.pid
+    child = process.ask(do, within_s=30, parent=parent)["child"]
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(process.ask, "sleep", within_s=600)
+            wait_until(lambda: process._waiting)
+            process.close()
+            with pytest.raises(AuthorError, match=r"has ended|no answer"):
+                asked.result()
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux gives orphans a new parent below init")
+@pytest.mark.parametrize("ending", ["closed", "crashed", "late", "killed"])
+def test_whatever_it_started_ends_with_it(kept, ending):
+    process = PackageProcess(sys.executable, kept)
+    told = process.ask("begin", within_s=30)
+    assert len(running_programs(kept)) >= 3  # the program, the one that keeps it, and one of another session
+    if ending == "closed":
+        process.close()
+    elif ending == "crashed":
+        with pytest.raises(AuthorError, match="has ended"):
+            process.ask("crash", within_s=30)
+    elif ending == "killed":
+        os.kill(told["pid"], signal.SIGKILL)
+    else:
+        os.kill(told["pid"], signal.SIGSTOP)
+        with pytest.raises(AuthorError, match="did not answer"):
+            process.ask("begin", within_s=0.1)
+    wait_until(lambda: not running_programs(kept) and not is_running(told["sleeper"]))
+    process.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux gives orphans a new parent below init")
+def test_whatever_it_started_ends_when_we_are_killed(kept):
+    code = (
+        "import sys, time\n"
+        "from pathlib import Path\n"
+        "from sandlot.interop.package_process import PackageProcess\n"
+        "process = PackageProcess(sys.executable, Path(sys.argv[1]))\n"
+        "print(process.ask('begin', within_s=30)['sleeper'], flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code, str(kept)], stdout=subprocess.PIPE, text=True) as ours:
+        sleeper = int(ours.stdout.readline())
+        ours.send_signal(signal.SIGKILL)
+    wait_until(lambda: not running_programs(kept) and not is_running(sleeper))
+
+
+class SlowEnd:
+    """A program that has ended and takes its time to be closed."""
+
+    alive = False
+
+    def __init__(self):
+        self.may_close = threading.Event()
+
+    def close(self):
+        self.may_close.wait()
+
+
+class Running:
+    alive = True
+
+    def close(self):
+        pass
+
+
+def test_a_slow_end_or_start_keeps_no_other_waiting():
+    programs, slow, good = RunningPrograms(), SlowEnd(), Running()
+    begun, may_start = threading.Event(), threading.Event()
+
+    def start():
+        begun.set()
+        return good
+
+    assert programs.running("a", lambda: slow) is slow
+    with ThreadPoolExecutor(2) as pool:
+        again = pool.submit(programs.running, "a", start)
+        starting = pool.submit(programs.running, "b", lambda: may_start.wait() and good)
+        begun.wait()
+        assert programs.running("a", Running) is good  # nobody waits for the end of the one before
+        assert programs.running("c", lambda: good) is good
+        slow.may_close.set()
+        may_start.set()
+        assert (again.result(), starting.result()) == (good, good)

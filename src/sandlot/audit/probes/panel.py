@@ -27,6 +27,7 @@ from sandlot.audit.probes.static import (
     leaks,
     manifest,
     markup,
+    material,
     outside,
     overlap,
     realism,
@@ -55,6 +56,7 @@ STATIC: tuple[Probe, ...] = (
     realism.PROBE,
     actions.PROBE,
     manifest.PROBE,
+    material.PROBE,
     requirements.PROBE,
     rubrics.PROBE,
 )

@@ -58,7 +58,12 @@ def reproduce_command(audit: Audit, finding: Finding) -> str:
 
 
 def verdict_sentence(audit: Audit) -> str:
-    """The verdict in a sentence."""
+    """The verdict in a sentence, and what nothing has read as code because the author says so."""
+    hidden = ", ".join(f"`{folder}` ({num} Python {'file' if num == 1 else 'files'})" for folder, num in audit.material.items())
+    return f"{_verdict_alone(audit)}; declared as material, and not read as code: {hidden}" if hidden else _verdict_alone(audit)
+
+
+def _verdict_alone(audit: Audit) -> str:
     grave = sum(finding.grave for finding in audit.findings)
     if audit.verdict is AuditVerdict.FIX:
         return f"{grave} confirmed {'defect' if grave == 1 else 'defects'} that a model would learn from"

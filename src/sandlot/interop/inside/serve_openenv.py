@@ -25,8 +25,7 @@ class ServerService:
     async def load(self, folder, app, socket):
         """Serve the application at the socket until this process ends."""
         self.socket = socket
-        if folder:
-            sys.path.insert(0, folder)  # as with `uvicorn server.app:app` in the folder
+        sys.path.insert(0, folder)  # as with `uvicorn server.app:app` in the folder
         module, _, name = app.partition(":")
         application = getattr(importlib.import_module(module), name)
         server = uvicorn.Server(uvicorn.Config(application, uds=socket, log_level="warning", access_log=False))

@@ -24,7 +24,7 @@ from sandlot.core.types import Json
 from sandlot.interop.folder_writer import EnvironmentDraft, environment_name, write_environment
 from sandlot.interop.gyms.source import ScoreRange, read_score_range
 from sandlot.interop.nemo_gym.world import CALL_S, LOAD_S, PACKAGE, ResourcesSource, start_server, tools_of
-from sandlot.interop.package_process import PackageProcess, package_version_of
+from sandlot.interop.package_process import PackageProcess, package_version_of, python_at
 from sandlot.interop.untrusted import read_bytes, source_digest
 
 _OPTIONS = ("python", "data", "config", "score")
@@ -165,7 +165,9 @@ def _read_source(source: str) -> _Named:
     scale = read_score_range(options.get("score", "0..1"))
     if scale is None:
         raise ConfigError(f"`score={options['score']}` is no range; write `?score=LOW..HIGH`, such as `?score=0..10`")
-    return _Named(ResourcesSource(folder=str(folder), python=options.get("python", sys.executable), config=config), data, scale)
+    return _Named(
+        ResourcesSource(folder=str(folder), python=python_at(options.get("python", sys.executable)), config=config), data, scale
+    )
 
 
 def _begun(process: PackageProcess, data: Path, limit: int | None) -> tuple[list[_Row], list[LeftOut]]:

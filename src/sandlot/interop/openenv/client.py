@@ -70,6 +70,10 @@ class _Reply(msgspec.Struct, frozen=True):
     data: msgspec.Raw = msgspec.Raw(b"{}")
 
 
+class NoServerError(AuthorError):
+    """Nothing listens at the address."""
+
+
 class _FullError(Exception):
     """All sessions of the server are taken."""
 
@@ -183,7 +187,7 @@ async def _begun(
             with anyio.fail_after(_CONNECT_S):
                 socket = await http.ws_connect(f"{address.url}/ws", max_msg_size=MAX_MESSAGE_BYTES)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise AuthorError(
+            raise NoServerError(
                 f"no OpenEnv server answers at `{address.url}`: {error or 'no answer'}{address.last_words()}"
             ) from error
         client = OpenEnvClient(socket, address)

@@ -1,7 +1,8 @@
 """Servers of OpenEnv: one that runs somewhere, or the environment's own, which we start in a process of its own.
 
-A server that we start listens at a Unix socket in a folder of ours. It ends with us, and one that does not answer in time is
-ended: rollouts that it has then fail, and the next one starts it again.
+A server that we start is served from a copy of its folder, so that it may write there, and listens at a Unix socket in a folder
+of ours. It ends with us, and one that does not answer in time is ended: rollouts that it has then fail, and the next one starts
+it again.
 """
 
 import contextlib
@@ -17,7 +18,7 @@ from sandlot.core.concurrency import author
 from sandlot.core.errors import AuthorError, ConfigError, boundary
 from sandlot.interop.openenv.client import OpenEnvAddress
 from sandlot.interop.package_process import PackageProcess, RunningPrograms, package_version_of
-from sandlot.interop.untrusted import code_digest
+from sandlot.interop.untrusted import code_digest, copy_code
 
 LOAD_S = 300.0
 """Maximum time to import an environment and to start its server."""
@@ -70,9 +71,14 @@ class OwnServer:
             raise ConfigError(
                 f"this environment was imported with {self.requires}, and `{self.python}` has {found}; import it again"
             )
-        if code_digest(Path(self.folder)) != self.digest:
-            raise ConfigError(f"the files in `{self.folder}` have changed since they were imported; import them again")
         return OwnServerProcess(self)
+
+
+def _copy_imported(server: OwnServer, target: Path) -> None:
+    """Copy the files that were imported. The copy is compared, which nobody changes afterwards."""
+    copy_code(Path(server.folder), target)
+    if code_digest(target) != server.digest:
+        raise ConfigError(f"the files in `{server.folder}` have changed since they were imported; import them again")
 
 
 class OwnServerProcess:
@@ -84,11 +90,15 @@ class OwnServerProcess:
         self._socket = str(Path(self._place) / "socket")
         if len(os.fsencode(self._socket)) > _MAX_SOCKET_BYTES:
             raise ConfigError(f"`{self._socket}` is too long for a socket; set TMPDIR to a shorter path")
-        cwd = Path(self._place if server.package else server.folder)
-        self._process = PackageProcess(server.python, _PROGRAM, cwd=cwd, variables=server.variables)
+        code = Path(self._place) / "code"
         try:
-            folder = "" if server.package else server.folder
-            self._process.ask("load", within_s=LOAD_S, folder=folder, app=server.app, socket=self._socket)
+            _copy_imported(server, code / server.package)
+            self._process = PackageProcess(server.python, _PROGRAM, cwd=code, variables=server.variables)
+        except ConfigError:
+            self._clean()
+            raise
+        try:
+            self._process.ask("load", within_s=LOAD_S, folder=str(code), app=server.app, socket=self._socket)
         except AuthorError as error:
             self.close()
             raise AuthorError(f"{error}; does `{server.python}` have what `{server.folder}` needs?", kind=error.kind) from error
@@ -99,7 +109,6 @@ class OwnServerProcess:
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as asking:
             asking.connect(self._socket)
             return self._process.alive
-        self.close()
         return False
 
     @property

@@ -12,8 +12,8 @@ from urllib.parse import parse_qsl, urlsplit
 from sandlot.core.errors import ConfigError
 from sandlot.interop.gyms.source import ScoreRange, read_score_range
 from sandlot.interop.openenv.servers import OwnServer, RunningServer
-from sandlot.interop.package_process import package_folder_of, package_version_of
-from sandlot.interop.untrusted import code_digest, path_inside, read_text
+from sandlot.interop.package_process import package_folder_of, package_version_of, python_at
+from sandlot.interop.untrusted import NOT_CODE, code_digest, is_environment, path_inside, read_text
 
 _MAX_SEEDS = 100_000
 _MAX_STEPS = 10_000
@@ -74,7 +74,7 @@ def _running(url: str, options: dict[str, str]) -> RunningServer:
 
 
 def _own(name: str, options: dict[str, str]) -> OwnServer:
-    python = options.get("python", sys.executable)
+    python = python_at(options.get("python", sys.executable))
     core = _core(python)
     if "/" in name or Path(name or ".").is_dir():
         folder = Path(name or ".").resolve()
@@ -88,6 +88,9 @@ def _own(name: str, options: dict[str, str]) -> OwnServer:
         folder, app = package_folder_of(python, package), options.get("app") or f"{package}.server.app:app"
     if not _APP.fullmatch(app):
         raise ConfigError(f"the application `{app[:100]}` is not named as `server.app:app`")
+    parts = app.partition(":")[0].split(".")
+    if hidden := [part for part in parts if part in NOT_CODE or (part == parts[0] and is_environment(folder / part))]:
+        raise ConfigError(f"the application `{app[:100]}` is below `{hidden[0]}`, which is passed over; put it elsewhere")
     return OwnServer(
         folder=str(folder),
         package=package,

@@ -5,7 +5,7 @@ A server with MCP tools offers those. Any other has one kind of action, which is
 
 import math
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from sandlot.core.ports.world import Tool, ToolSpec, World
 from sandlot.core.trace import ToolCall, ToolResult
 from sandlot.core.types import Json
 from sandlot.interop.gyms.source import ScoreRange
-from sandlot.interop.openenv.client import OpenEnvClient, OpenEnvStep, open_session
+from sandlot.interop.openenv.client import NoServerError, OpenEnvClient, OpenEnvStep, open_session
 from sandlot.interop.openenv.servers import OwnServer, RunningServer
 from sandlot.tools.arguments import checked_arguments, clean
 
@@ -44,7 +44,12 @@ class OpenEnvWorld:
     @asynccontextmanager
     async def _opened(self, world: World) -> AsyncGenerator[Sequence[Tool]]:
         tools = msgspec.json.decode(self.tools.read_bytes(), type=list[ToolSpec])
-        async with open_session(await self.server.address(), world.task.data["seed"]) as (client, begun):
+        seed = world.task.data["seed"]
+        async with AsyncExitStack() as stack:
+            try:
+                client, begun = await stack.enter_async_context(open_session(await self.server.address(), seed))
+            except NoServerError:  # ours may have been about to end when it was asked: it is started again now
+                client, begun = await stack.enter_async_context(open_session(await self.server.address(), seed))
             episode = _Episode(client, begun)
             world.state.update({"steps": 0, "limit": self.steps, "refused": 0, "rewards": [], "done": begun.done})
             look = ToolSpec(name=LOOK, description="Show the last observation.", parameters=_schema({}))

@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from sandlot.core.errors import ConfigError
+from sandlot.interop.package_process import python_at
 
 _SPLITS = {"retail": ("test", "train", "dev"), "airline": ("test",)}
 _OPTIONS = ("domain", "split", "python")
@@ -37,4 +38,4 @@ def read_source(source: str) -> TauBenchSource:
         raise ConfigError(f"`{source}`: the domain `{domain}` is unknown; use {' or '.join(_SPLITS)}")
     if split not in _SPLITS[domain]:
         raise ConfigError(f"`{source}`: the domain {domain} has no tasks `{split}`; use {' or '.join(_SPLITS[domain])}")
-    return TauBenchSource(folder=str(folder), domain=domain, split=split, python=options.get("python", sys.executable))
+    return TauBenchSource(folder=str(folder), domain=domain, split=split, python=python_at(options.get("python", sys.executable)))

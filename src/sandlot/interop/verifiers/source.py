@@ -13,6 +13,7 @@ import msgspec
 
 from sandlot.core.errors import ConfigError
 from sandlot.core.types import Json
+from sandlot.interop.package_process import python_at
 
 SPLITS = ("train", "eval")
 
@@ -54,7 +55,7 @@ def read_source(source: str) -> VerifiersSource:
     return VerifiersSource(
         module=module,
         path=path,
-        python=pairs.get("python", sys.executable),
+        python=python_at(pairs.get("python", sys.executable)),
         split=split,
         score=_range(source, pairs["score"]) if "score" in pairs else None,
         variables=tuple(each for each in pairs.get("variables", "").split(",") if each),

@@ -6,6 +6,7 @@ The Python that runs them has a package with uvicorn's interface which serves ap
 
 import json
 import os
+import py_compile
 import signal
 import site
 import subprocess
@@ -78,6 +79,15 @@ app = web.Application()
 app.add_routes([web.get("/ws", connect), web.get("/schema", schema)])
 """
 MODELS = 'SCHEMA = {"action": {"properties": {"number": {"type": "integer"}}, "required": ["number"]}}\n'
+
+
+@pytest.fixture(autouse=True)
+def own_temporary_folder(monkeypatch):
+    """Other tests start servers too; and pytest's own folders have names that are too long for a socket."""
+    with tempfile.TemporaryDirectory(prefix="oe", dir="/tmp", ignore_cleanup_errors=True) as place:
+        monkeypatch.setattr(tempfile, "tempdir", place)
+        monkeypatch.setenv("TMPDIR", place)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -196,12 +206,56 @@ def test_files_that_have_changed_are_not_served(folder, python, tmp_path):
         play(env, 1)
 
 
+@pytest.mark.parametrize("inner", ["venv", "server/venv", "server/.venv"])
+def test_only_an_environment_of_python_at_the_top_is_passed_over(folder, python, inner):
+    before = OpenEnvImporter().digest(source(folder, python))
+    (folder / inner).mkdir()
+    (folder / inner / "app.py").write_text(APP)
+    if inner != "venv":
+        (folder / inner / "pyvenv.cfg").write_text("")
+    assert OpenEnvImporter().digest(source(folder, python)) != before
+
+
+@pytest.mark.parametrize("app", ["venv.app:app", "server.__pycache__.app:app"])
+def test_what_is_not_in_the_digest_is_not_served(folder, python, app):
+    (folder / "venv").mkdir()
+    (folder / "venv" / "pyvenv.cfg").write_text("")
+    with pytest.raises(ConfigError, match="is passed over"):
+        read_source(source(folder, python, app=app))
+
+
+def test_a_compiled_file_is_not_served_for_its_source(folder, python, tmp_path):
+    env = imported(folder, python, tmp_path)
+    (tmp_path / "other.py").write_text(APP.replace("0.5 if", "1.0 if"))
+    place = folder / "server" / "__pycache__" / f"app.{sys.implementation.cache_tag}.pyc"
+    py_compile.compile(str(tmp_path / "other.py"), str(place), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    assert play(env, 1)[1]["rewards"] == [0.5]
+
+
+def test_a_server_may_write_into_its_folder(folder, python, tmp_path):
+    with (folder / "server" / "app.py").open("a") as app:
+        app.write("\nopen('server.log', 'a').write('started')\nopen(__file__, 'a').write('# more')\n")
+    env = imported(folder, python, tmp_path)
+    assert play(env, 1)[1]["rewards"] == [0.5]
+    assert not (folder / "server.log").exists()
+
+
+def test_a_python_with_a_relative_path_is_the_same_everywhere(folder, python, tmp_path, monkeypatch):
+    monkeypatch.chdir(Path(python).parents[2])
+    (folder / "venv" / "bin").mkdir(parents=True)
+    (folder / "venv" / "pyvenv.cfg").write_text("")
+    (folder / "venv" / "bin" / "python").write_text("#!/bin/sh\nexit 1")
+    (folder / "venv" / "bin" / "python").chmod(0o755)
+    assert play(imported(folder, "venv/bin/python", tmp_path), 1)[1]["rewards"] == [0.5]
+
+
 def test_the_digest_changes_with_the_code_and_not_with_what_python_writes(folder, python):
     importer, named = OpenEnvImporter(), source(folder, python)
     before = importer.digest(named)
     (folder / "__pycache__").mkdir()
     (folder / "__pycache__" / "models.cpython-311.pyc").write_bytes(b"x")
     (folder / ".venv").mkdir()
+    (folder / ".venv" / "pyvenv.cfg").write_text("home = /usr/bin")
     (folder / ".venv" / "python").symlink_to(python)
     assert importer.digest(named) == before
     (folder / "models.py").write_text("")

@@ -12,6 +12,7 @@ from sandlot.audit.audit import AuditPlan, audit_subject
 from sandlot.audit.case import Case, regrade_with_answer, script_of
 from sandlot.audit.finding import Layer
 from sandlot.audit.layers import AuditSelection
+from sandlot.audit.reports.wording import verdict_sentence
 from sandlot.audit.subject import Call, Conditions, NamedPlay, Say, Script, Take
 from sandlot.audit.subjects.environment import workers
 from sandlot.audit.subjects.environment.subject import EnvironmentSubject
@@ -95,6 +96,44 @@ async def test_nothing_is_found_in_material(tmp_path, declared, found):
     async with EnvironmentSubject(str(tmp_path / "env")) as subject:
         audit = await audit_subject(subject, AuditPlan(subject="x", wanted=AuditSelection(layers=frozenset({Layer.STATIC}))))
     assert len([each for each in audit.findings if each.code == "D04.swallowed"]) == found
+
+
+RUNS_MATERIAL = [
+    "import runpy\nrunpy.run_path('theirs/sums.py')",
+    "exec(open('theirs/sums.py').read())",
+    "from importlib.util import spec_from_file_location as load\nload('sums', 'theirs/sums.py')",
+    "import importlib\nimportlib.import_module('.'.join(['theirs', 'sums']))",
+    "import sys\nsys.path.append('theirs')\nimport sums",
+]
+
+
+@pytest.mark.parametrize("line", RUNS_MATERIAL)
+@pytest.mark.parametrize("declared", ['material = ["theirs/"]', ""])
+async def test_code_that_runs_material_is_reported(tmp_path, line, declared):
+    (tmp_path / "env" / "theirs").mkdir(parents=True)
+    (tmp_path / "env" / "theirs" / "sums.py").write_text("RIGHT = True\n")
+    (tmp_path / "env" / "theirs" / "notes.txt").write_text("notes")
+    body = "\n    ".join(["if task.id == 'never':", *(f"    {each}" for each in line.splitlines())])
+    (tmp_path / "env" / "environment.py").write_text(HEAD + CHECK.format(body=body))
+    (tmp_path / "env" / "audit.toml").write_text(f"[declared]\n{declared}\n")
+    async with EnvironmentSubject(str(tmp_path / "env")) as subject:
+        audit = await audit_subject(subject, AuditPlan(subject="x", wanted=AuditSelection(layers=frozenset({Layer.STATIC}))))
+    found = [each for each in audit.findings if each.code == "D02.material"]
+    assert [each.grave for each in found] == ([True] if declared else [])
+    assert audit.material == ({"theirs": 1} if declared else {})
+    assert ("`theirs` (1 Python file)" in verdict_sentence(audit)) == bool(declared)
+
+
+@pytest.mark.parametrize(
+    "line", ["from .theirs import sums", "import theirs.sums", "import importlib; importlib.import_module('theirs.sums')"]
+)
+async def test_a_module_that_is_imported_later_is_code_wherever_it_is(tmp_path, line):
+    (tmp_path / "env" / "theirs").mkdir(parents=True)
+    (tmp_path / "env" / "theirs" / "sums.py").write_text("RIGHT = True\n")
+    (tmp_path / "env" / "environment.py").write_text(HEAD + CHECK.format(body=f"{line}"))
+    (tmp_path / "env" / "audit.toml").write_text('[declared]\nmaterial = ["theirs"]\n')
+    about = await EnvironmentSubject(str(tmp_path / "env")).describe()
+    assert "theirs/sums.py" in about.sources
 
 
 async def test_what_the_environment_imports_is_its_code_wherever_it_is(tmp_path):
