@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 import sandlot
-from sandlot import Run
+from sandlot import Environment, Evidence, Limits, Run, Task
 from sandlot.analysis.training_log import read_lines
 from sandlot.core.errors import ConfigError
 from sandlot.env.module import load_module
 from sandlot.model.nn.folder import load_folder
-from sandlot.observe.events import RolledBack, RunEvent, StepLearned
+from sandlot.observe.events import EvaluationBegan, RolledBack, RunEvent, StepLearned
 from sandlot.train.algorithms.algorithms import Imitate
 from sandlot.train.own_policy import OwnPolicy
 from sandlot.train.recipe import Evaluation, Recipe
@@ -202,6 +202,34 @@ def test_adapters_of_each_are_kept_and_the_best_are_merged(folder, tmp_path):
     outcome = json.loads((progress.path / "summary.json").read_bytes())["environments"]["pair"]["seats"]
     for seat in outcome.values():
         assert (progress.path / seat["last_adapter"] / "adapter_config.json").is_file()
+        assert load_folder(progress.path / seat["best_weights"]).shape == load_folder(folder).shape
+
+
+def test_a_policy_that_goes_back_leaves_the_merged_weights_of_another(folder, tmp_path):
+    """On held-out tasks one scores less after every step and goes back, where the other is at its best."""
+    scores = {"first": (0.9, 0.5, 0.5), "second": (0.1, 0.2, 0.3)}
+    world = Environment("pair", seats=list(scores), order="at once", limits=Limits(turns=1, tokens=40))
+    world.tasks(seats.tasks)
+    measured = 0
+
+    def look(event: RunEvent) -> None:
+        nonlocal measured
+        measured = event.version if isinstance(event, EvaluationBegan) else measured
+
+    @world.check(points=1, seat="first")
+    def falls(evidence: Evidence, task: Task) -> float:
+        return scores["first"][measured] if task.split == "heldout" else seats.is_long(evidence, task)
+
+    @world.check(points=1, seat="second")
+    def rises(evidence: Evidence, task: Task) -> float:
+        return scores["second"][measured] if task.split == "heldout" else seats.is_short(evidence, task)
+
+    evaluation = Evaluation(every=1, tasks=1, group=1, rollback=0.1)
+    progress = train(recipe(folder, lora=2, steps=2, evaluation=evaluation).but(env=world), run=tmp_path / "run", sink=look)
+    assert [(line.policy, line.version) for line in progress.rollbacks] == [("first", 1), ("first", 2)]
+    outcome = json.loads((progress.path / "summary.json").read_bytes())["environments"]["pair"]["seats"]
+    assert [outcome[name]["best_version"] for name in scores] == [0, 2]
+    for seat in outcome.values():
         assert load_folder(progress.path / seat["best_weights"]).shape == load_folder(folder).shape
 
 

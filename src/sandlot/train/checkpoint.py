@@ -96,20 +96,22 @@ class Checkpoints:
             shutil.rmtree(stale, ignore_errors=True)
         with replace_folder(place, (MODEL, ADAPTER, POLICIES, "trainer.pt", "loop.json")) as draft:
             for policy, learner in learners.items():
-                self._write(policy_folder(draft, policy), policy, learner, standing.version)
+                self._write(policy_folder(draft, policy), policy, learner, standing)
             (draft / "loop.json").write_bytes(msgspec.json.encode(standing))
         self._drop_old(standing)
         ended = time.monotonic()
         self._due_at = ended + (ended - started) * (1 / _SHARE - 1)
         return place
 
-    def _write(self, folder: Path, policy: str, learner: Learner, version: int) -> None:
+    def _write(self, folder: Path, policy: str, learner: Learner, standing: TrainingState) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        decoder, base = learner.whole(), self._bases[policy]
+        decoder, base, version = learner.whole(), self._bases[policy], standing.version
+        origin = self._origin_of(version, base)
         if _has_adapters(decoder):
-            save_adapter(decoder, folder / ADAPTER, base=str(base), origin=self._origin_of(version, base))
-        else:
-            save_folder(decoder, folder / MODEL, like=base, origin=self._origin_of(version, base))
+            save_adapter(decoder, folder / ADAPTER, base=str(base), origin=origin)
+        # A version is written again when another policy goes back at it: the best one is then still merged.
+        if not _has_adapters(decoder) or standing.best_of(policy) == version:
+            save_folder(decoder, folder / MODEL, like=base, origin=origin)
         torch.save(learner.state(), folder / "trainer.pt")
 
     def mark(self, standing: TrainingState) -> None:

@@ -117,7 +117,7 @@ class Training:
         self.standing = self.standing.with_best(policy, version, score)
         if not self.checkpoints.place(self.standing.version).is_dir():
             await self.keep(self.standing)
-        if version == self.standing.version:
+        elif version == self.standing.version:
             learner = self.policies[policy].learner
             await off_loop("export", lambda: self.checkpoints.export(learner.whole(), version, policy))
         await off_loop("mark", lambda: self.checkpoints.mark(self.standing))

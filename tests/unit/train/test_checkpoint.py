@@ -136,6 +136,26 @@ def test_the_sum_is_exported_beside_the_adapters(adapters):
     assert (place / "adapter" / "adapter_config.json").is_file()
 
 
+def test_a_version_that_is_written_again_still_has_the_merged_weights_of_those_that_are_best(tmp_path):
+    """As when one policy goes back at the version where another is best."""
+    base = write_tiny(tmp_path / "base")
+    checkpoints = Checkpoints(tmp_path / "checkpoints", {"buyer": base, "seller": base})
+    trainers = {
+        name: Trainer(add_adapters(load_folder(base), 2), Optimisation(learning_rate=0.1)) for name in ("buyer", "seller")
+    }
+    standing = TrainingState(version=0, groups=0)
+    checkpoints.keep(trainers, standing)
+    for trainer in trainers.values():
+        move(trainer)
+    standing = msgspec.structs.replace(standing, version=1).with_best("buyer", 0, 0.5).with_best("seller", 1, 0.5)
+    checkpoints.keep(trainers, standing)
+    checkpoints.restore(trainers["buyer"], 0, "buyer")
+    place = checkpoints.keep(trainers, standing) / "policies"
+    assert sorted(path.name for path in (place / "buyer").iterdir()) == ["adapter", "trainer.pt"]
+    whole = weights_of(load_folder(place / "seller" / "model"))
+    assert all(torch.equal(tensor, whole[name]) for name, tensor in weights_of(trainers["seller"].decoder).items())
+
+
 @pytest.mark.parametrize("again", [False, True], ids=["a new version", "the same version again"])
 def test_a_crash_at_any_point_leaves_a_whole_checkpoint(kept, monkeypatch, again):
     checkpoints, trainer = kept
