@@ -62,12 +62,12 @@ class TrainingState(msgspec.Struct, frozen=True, kw_only=True):
 class Checkpoints:
     """The checkpoints of one training run."""
 
-    def __init__(self, folder: Path, bases: Mapping[str, Path], origin: Callable[[int], TrainedIn] | None = None) -> None:
+    def __init__(self, folder: Path, bases: Mapping[str, Path], origin: Callable[[str, int], TrainedIn] | None = None) -> None:
         self.folder = folder
         self._bases = bases
         """The folder of the model that each policy began with: its tokenizer is copied with the weights."""
         self._origin = origin
-        """Returns the record of the setting that a version was trained in."""
+        """Returns the record of the setting that a version of a policy was trained in."""
         self._due_at = 0.0
 
     @property
@@ -106,7 +106,7 @@ class Checkpoints:
     def _write(self, folder: Path, policy: str, learner: Learner, standing: TrainingState) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         decoder, base, version = learner.whole(), self._bases[policy], standing.version
-        origin = self._origin_of(version, base)
+        origin = self._origin_of(version, policy)
         if _has_adapters(decoder):
             save_adapter(decoder, folder / ADAPTER, base=str(base), origin=origin)
         # A version is written again when another policy goes back at it: the best one is then still merged.
@@ -130,13 +130,13 @@ class Checkpoints:
         """Store the merged weights of a version beside its adapters; without adapters they are stored already."""
         if _has_adapters(decoder):
             base = self._bases[policy]
-            save_folder(decoder, self.policy_place(version, policy) / MODEL, like=base, origin=self._origin_of(version, base))
+            save_folder(decoder, self.policy_place(version, policy) / MODEL, like=base, origin=self._origin_of(version, policy))
 
-    def _origin_of(self, version: int, base: Path) -> Origin | None:
-        """The setting that a version was trained in; untrained weights keep the record of their own folder."""
+    def _origin_of(self, version: int, policy: str) -> Origin | None:
+        """The setting that a version of a policy was trained in; untrained weights keep the record of their own folder."""
         if self._origin is None:
             return None
-        origin = self._origin(version) if version else read_trained(base)
+        origin = self._origin(policy, version) if version else read_trained(self._bases[policy])
         return Origin(origin.setting_fingerprint, origin.encoded()) if origin else None
 
     def put(self, decoder: Decoder, version: int, policy: str = SHARED) -> None:
