@@ -142,6 +142,19 @@ async def test_seats_are_shown_by_their_own_scores(folder):
         assert re.findall(r'<li><a href="[^"]*" title="([^"]*)"', steps) == ["c", "b"], "a task has a group for each seat"
 
 
+async def test_evaluations_without_seats_are_gaps_in_their_curves(folder):
+    """Lines of a version that did not store them yet."""
+    old = msgspec.structs.replace(of_seats(0), mean=0.25)
+    lines = [old, of_seats(2, seller=0.75), of_seats(4, seller=0.5, buyer=0.375)]
+    (folder / "sums" / FILE).write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+    async with open_pages(folder) as pages:
+        charts = {each["title"]: each for each in json.loads(await pages.get(link("sums", "training/charts")))["charts"]}
+        drawn = charts["Held-out score by seat"]["series"]
+        assert [each["points"] for each in drawn] == [[[2, 0.75], [4, 0.5]], [[4, 0.375]]]
+        assert [each["band"] for each in drawn] == [[[0.0, 1.0], [0.0, 1.0]], [[0.0, 1.0]]]
+        assert "best in version 2" in await pages.get(link("sums", "training"))
+
+
 async def test_alarms_and_what_was_done_are_listed_with_their_reason_and_no_markup(folder):
     async with open_pages(folder) as pages:
         text = await pages.get(link("sums", "training"))

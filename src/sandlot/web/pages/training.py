@@ -297,8 +297,8 @@ def _by_seat(name: str, training: StoredTraining) -> Iterator[Chart]:
         series=[
             line_of(
                 seat,
-                [(version, each[seat].mean) for version, each in measured],
-                [(each[seat].low, each[seat].high) for _, each in measured],
+                [(version, each[seat].mean) for version, each in measured if seat in each],
+                [(each[seat].low, each[seat].high) for _, each in measured if seat in each],
             )
             for seat in seats
         ],
