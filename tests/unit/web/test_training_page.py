@@ -117,7 +117,33 @@ def of_seats(version: int, **means: float) -> Measured:
     return msgspec.structs.replace(line, environments={"arithmetic": EnvironmentScore(**known, seats=seats)})
 
 
-async def test_seats_are_shown_by_their_own_scores(folder):
+@pytest.fixture
+def seated(folder):
+    """The same training, of an environment where two agents learn and one is frozen."""
+    file = folder / "sums" / "manifest.json"
+    alone = file.read_bytes()
+    manifest = json.loads(alone)
+    manifest["seats"] = ["<script>seller", "<script>buyer", "broker"]
+    manifest["config"]["seats"] = {"broker": {"spec": "scripted:echo"}}
+    file.write_text(json.dumps(manifest))
+    yield folder
+    file.write_bytes(alone)
+
+
+async def test_a_step_has_its_rollouts_also_if_those_of_a_seat_have_no_reward(seated):
+    known = {"reward": 0.2, "passed": 0.0, "rollouts": 4, "failed": 4, "groups": 4, "informative": 4}
+    part = EnvironmentStep(**known, seats={"<script>seller": 0.3})
+    lines = [step(each, groups=4, environments={"arithmetic": part}) for each in (1, 2)]
+    (seated / "sums" / FILE).write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+    async with open_pages(seated) as pages:
+        for version, groups in {1: ["a", "b"], 2: ["c", "b"]}.items():
+            text = await pages.get(link("sums", "training", step=version))
+            steps = text[text.index("Rollouts of a step") :]
+            assert re.findall(r'<li><a href="[^"]*" title="([^"]*)"', steps) == groups
+
+
+async def test_seats_are_shown_by_their_own_scores(seated):
+    folder = seated
     rewards = {"<script>seller": 0.3, "<script>buyer": 0.1}
     known = {"reward": 0.2, "passed": 0.0, "rollouts": 4, "failed": 0, "groups": 4, "informative": 4}
     environments = {"arithmetic": EnvironmentStep(**known, seats=rewards)}
