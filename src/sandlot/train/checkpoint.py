@@ -18,6 +18,7 @@ import msgspec
 import torch
 
 from sandlot.core.disk import DRAFT, replace_folder, write_file
+from sandlot.core.errors import ConfigError
 from sandlot.model.nn.adapter import adapted_linears
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.folder import load_folder, save_folder
@@ -42,21 +43,12 @@ class TrainingState(msgspec.Struct, frozen=True, kw_only=True):
     """Number of updates: the version of these weights."""
     groups: int
     """Groups learned from."""
-    best: int | None = None
-    """The version with the best held-out score so far."""
-    best_score: float | None = None
-    own_best: dict[str, int] = {}
-    """The same for policies with weights of their own, by seat."""
+    best: dict[str, int] = {}
+    """The version with the best held-out score so far, by policy; the shared model has an empty name."""
 
-    def best_of(self, policy: str) -> int | None:
-        """The best version of a policy so far."""
-        return self.own_best.get(policy) if policy else self.best
-
-    def with_best(self, policy: str, version: int, score: float) -> "TrainingState":
+    def with_best(self, policy: str, version: int) -> "TrainingState":
         """The same, with another best version of a policy."""
-        if policy:
-            return msgspec.structs.replace(self, own_best={**self.own_best, policy: version})
-        return msgspec.structs.replace(self, best=version, best_score=score)
+        return msgspec.structs.replace(self, best={**self.best, policy: version})
 
 
 class Checkpoints:
@@ -84,9 +76,15 @@ class Checkpoints:
         return policy_folder(self.place(version), policy)
 
     def newest(self) -> TrainingState | None:
-        """The state of the newest complete checkpoint."""
-        found = sorted(path for path in self.folder.glob("[0-9]*") if (path / "loop.json").is_file())
-        return msgspec.json.decode((found[-1] / "loop.json").read_bytes(), type=TrainingState) if found else None
+        """The state of the newest complete checkpoint; `ConfigError` if another version of Sandlot wrote it."""
+        files = sorted(self.folder.glob("[0-9]*/loop.json"))
+        try:
+            return msgspec.json.decode(files[-1].read_bytes(), type=TrainingState) if files else None
+        except msgspec.DecodeError as error:
+            raise ConfigError(
+                f"`{files[-1]}` cannot be read: {error}; continue with the version of Sandlot that wrote it, or train in another "
+                "folder: `--run`"
+            ) from error
 
     def keep(self, learners: Mapping[str, Learner], standing: TrainingState) -> Path:
         """Write a checkpoint of all policies, and remove older ones except the best of each."""
@@ -110,7 +108,7 @@ class Checkpoints:
         if _has_adapters(decoder):
             save_adapter(decoder, folder / ADAPTER, base=str(base), origin=origin)
         # A version is written again when another policy goes back at it: the best one is then still merged.
-        if not _has_adapters(decoder) or standing.best_of(policy) == version:
+        if not _has_adapters(decoder) or standing.best.get(policy) == version:
             save_folder(decoder, folder / MODEL, like=base, origin=origin)
         torch.save(learner.state(), folder / "trainer.pt")
 
@@ -121,7 +119,7 @@ class Checkpoints:
 
     def _drop_old(self, standing: TrainingState) -> None:
         found = sorted(path for path in self.folder.glob("[0-9]*") if path.is_dir())
-        best = {self.place(version) for version in (standing.best, *standing.own_best.values()) if version is not None}
+        best = {self.place(version) for version in standing.best.values()}
         for path in found[:-_KEPT]:
             if path not in best:
                 shutil.rmtree(path, ignore_errors=True)

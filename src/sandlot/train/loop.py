@@ -253,8 +253,8 @@ async def _mark_best(run: Training, progress: TrainingProgress) -> None:
     for name in run.policies:
         best = progress.best_of(name)
         stored = best is not None and (best.version == run.standing.version or run.checkpoints.place(best.version).is_dir())
-        if best is not None and best.version != run.standing.best_of(name) and stored:
-            await run.mark(name, best.version, best.score_of(name))
+        if best is not None and best.version != run.standing.best.get(name) and stored:
+            await run.mark(name, best.version)
 
 
 async def _require_learning(run: Training, progress: TrainingProgress) -> None:

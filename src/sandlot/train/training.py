@@ -112,9 +112,9 @@ class Training:
         if due and self.standing.version and not self.updating and not place.is_dir():
             await self.keep(self.standing)
 
-    async def mark(self, policy: str, version: int, score: float) -> None:
+    async def mark(self, policy: str, version: int) -> None:
         """Store which version of a policy is best: its weights are kept until another is better."""
-        self.standing = self.standing.with_best(policy, version, score)
+        self.standing = self.standing.with_best(policy, version)
         if not self.checkpoints.place(self.standing.version).is_dir():
             await self.keep(self.standing)
         elif version == self.standing.version:
