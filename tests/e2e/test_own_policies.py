@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 import sandlot
-from sandlot import Run
+from sandlot import Environment, Evidence, Limits, Run, Task
 from sandlot.analysis.training_log import read_lines
 from sandlot.core.errors import ConfigError
 from sandlot.env.module import load_module
 from sandlot.model.nn.folder import load_folder
-from sandlot.observe.events import RolledBack, RunEvent, StepLearned
+from sandlot.observe.events import EvaluationBegan, RolledBack, RunEvent, StepLearned, TrainingBegan
 from sandlot.train.algorithms.algorithms import Imitate
 from sandlot.train.own_policy import OwnPolicy
 from sandlot.train.recipe import Evaluation, Recipe
@@ -23,6 +23,7 @@ from sandlot.train.report.progress import TrainingProgress
 from sandlot.train.train import train
 from sandlot.train.trainer import Optimisation
 from sandlot.train.training import Training
+from sandlot.train.training_env import TrainingEnv
 from tiny_models import write_tiny
 
 pytestmark = pytest.mark.timeout(180)
@@ -203,6 +204,62 @@ def test_adapters_of_each_are_kept_and_the_best_are_merged(folder, tmp_path):
     for seat in outcome.values():
         assert (progress.path / seat["last_adapter"] / "adapter_config.json").is_file()
         assert load_folder(progress.path / seat["best_weights"]).shape == load_folder(folder).shape
+
+
+def test_a_policy_that_goes_back_leaves_the_merged_weights_of_another(folder, tmp_path):
+    """On held-out tasks one scores less after every step and goes back, where the other is at its best."""
+    scores = {"first": (0.9, 0.5, 0.5), "second": (0.1, 0.2, 0.3)}
+    world = Environment("pair", seats=list(scores), order="at once", limits=Limits(turns=1, tokens=40))
+    world.tasks(seats.tasks)
+    measured = 0
+
+    def look(event: RunEvent) -> None:
+        nonlocal measured
+        measured = event.version if isinstance(event, EvaluationBegan) else measured
+
+    @world.check(points=1, seat="first")
+    def falls(evidence: Evidence, task: Task) -> float:
+        return scores["first"][measured] if task.split == "heldout" else seats.is_long(evidence, task)
+
+    @world.check(points=1, seat="second")
+    def rises(evidence: Evidence, task: Task) -> float:
+        return scores["second"][measured] if task.split == "heldout" else seats.is_short(evidence, task)
+
+    evaluation = Evaluation(every=1, tasks=1, group=1, rollback=0.1)
+    progress = train(recipe(folder, lora=2, steps=2, evaluation=evaluation).but(env=world), run=tmp_path / "run", sink=look)
+    assert [(line.policy, line.version) for line in progress.rollbacks] == [("first", 1), ("first", 2)]
+    outcome = json.loads((progress.path / "summary.json").read_bytes())["environments"]["pair"]["seats"]
+    assert [outcome[name]["best_version"] for name in scores] == [0, 2]
+    for seat in outcome.values():
+        assert load_folder(progress.path / seat["best_weights"]).shape == load_folder(folder).shape
+
+
+def test_each_is_recorded_in_the_setting_of_its_own_model(folder, tmp_path):
+    """Weights are recorded with the renderer of their own model, so they run again in the setting that they were trained in."""
+    own = OwnPolicy(model=f"hf:{folder}")
+    short = Evaluation(every=1, tasks=1, group=1)
+    apart = train(
+        recipe(folder, model="rookie", seats=dict.fromkeys(BOTH, own), steps=1, evaluation=short), run=tmp_path / "apart"
+    )
+    assert Run(apart.path).manifest.config.model.spec == f"hf:{folder}", "the recipe's model plays nobody"
+    beside = train(recipe(folder, model="rookie", seats={"second": own}, steps=1, evaluation=short), run=tmp_path / "beside")
+    assert Run(beside.path).manifest.config.model.spec == "rookie"
+    for kept in (apart.path / "checkpoints/000001/policies/first/model", beside.path / "checkpoints/000001/policies/second/model",
+                 beside.path / "checkpoints/000001/model"):  # fmt: skip
+        sandlot.run(seats.pair, f"hf:{kept}", rollouts=1, runs=tmp_path / "runs")
+
+
+def test_a_model_of_its_own_that_was_trained_elsewhere_is_told_of(folder, whole, tmp_path):
+    began = []
+
+    def look(event: RunEvent) -> None:
+        began.extend([event] if isinstance(event, TrainingBegan) else [])
+
+    elsewhere = OwnPolicy(model=f"hf:{whole.path / 'checkpoints/000004/policies/second/model'}")
+    shorter = TrainingEnv(env=seats.pair, limits={"tokens": 30}, seats={"second": elsewhere})
+    once = recipe(folder, seats=None, steps=1, evaluation=Evaluation(every=1, tasks=1, group=1)).but(env=None, envs=[shorter])
+    train(once, run=tmp_path / "run", sink=look)
+    assert [event.differences for event in began] == [("limits: tokens `30` instead of `40`",)]
 
 
 def test_both_imitate_a_teacher_each_in_its_own_seat(folder, tmp_path):

@@ -10,35 +10,70 @@ from pathlib import Path
 from typing import Any, cast
 
 import msgspec
+from msgspec import inspect
 
 from sandlot.analysis.alarm import Alarm
+from sandlot.core.errors import ConfigError
+from sandlot.core.text import printable
 from sandlot.observe.training_records import Collapse, Learned, Measured, WentBack
 
 FILE = "progress.jsonl"
 
 Line = Learned | Measured | Alarm | WentBack | Collapse
-_NUMBERS = {field.name for record in (Learned, Measured) for field in msgspec.structs.fields(record) if field.type is float}
-"""Fields whose value may be not a number, such as the loss of a diverged step; JSON has null for it."""
+_LINE = inspect.type_info(Line)
 
 
 def read_lines(path: Path) -> list[Line]:
-    """Every complete line of a training's progress; empty if there is no file."""
-    lines: list[Line] = []
+    """Every complete line of a training's progress; empty if there is no file. `ConfigError` if one cannot be read."""
     file = path / FILE
-    for line in file.read_bytes().splitlines() if file.is_file() else ():
+    texts = file.read_bytes().splitlines() if file.is_file() else []
+    lines: list[Line] = []
+    for number, text in enumerate(texts, 1):
         try:
-            lines.append(msgspec.convert(_with_nan(msgspec.json.decode(line)), Line))
-        except msgspec.DecodeError:
-            break  # a crash cut this line off; nothing was written after it
+            value = msgspec.json.decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            if number == len(texts):
+                break  # a crash cut this line off, or it is being written
+            raise _unreadable(file, number, error) from error
+        try:
+            lines.append(msgspec.convert(_with_nan(value, _LINE), Line))
+        except msgspec.ValidationError as error:
+            raise _unreadable(file, number, error) from error
     return lines
 
 
-def _with_nan(value: Any) -> Any:
-    """What JSON holds, at any depth, with the numbers that are none."""
+def _unreadable(file: Path, number: int, error: Exception) -> ConfigError:
+    return ConfigError(
+        f"line {number} of `{file}` cannot be read: {printable(str(error), 200)}; read it with the version of Sandlot that wrote "
+        "it, or restore the file from a copy"
+    )
+
+
+def _with_nan(value: Any, kind: inspect.Type) -> Any:
+    """What JSON holds for a type, at any depth, with the numbers that are none, such as the loss of a diverged step.
+
+    JSON has null for them, and for an optional value that is missing: only the type tells them apart.
+    """
+    if isinstance(kind, inspect.FloatType):
+        return math.nan if value is None else value
     if not isinstance(value, dict):
         return value
-    fields = cast("dict[str, Any]", value)
-    return {name: math.nan if each is None and name in _NUMBERS else _with_nan(each) for name, each in fields.items()}
+    held = cast("dict[str, Any]", value)
+    if isinstance(kind, inspect.UnionType):
+        return next((_with_nan(held, each) for each in kind.types if _may_be(held, each)), held)
+    if isinstance(kind, inspect.DictType):
+        return {name: _with_nan(each, kind.value_type) for name, each in held.items()}
+    if isinstance(kind, inspect.StructType):
+        fields = {field.encode_name: field.type for field in kind.fields}
+        return {name: _with_nan(each, fields[name]) if name in fields else each for name, each in held.items()}
+    return held
+
+
+def _may_be(held: dict[str, Any], kind: inspect.Type) -> bool:
+    """True if a JSON object may be of a type of a union: of a struct with its tag, if it has one."""
+    if not isinstance(kind, inspect.StructType):
+        return isinstance(kind, inspect.DictType)
+    return kind.tag_field is None or held.get(kind.tag_field) == kind.tag
 
 
 def count_idle(steps: Sequence[Learned]) -> int:

@@ -116,6 +116,11 @@ class StoredTraining:
             yield Incident(kind="end", version=self.version, said=printable(ended, 1000), did="stopped")
 
 
+def learning_seats(run: Run) -> list[str]:
+    """The seats of a training, or of one of its evaluations, whose players learn; none where a single agent acts."""
+    return [seat for seat in run.manifest.seats if seat not in run.manifest.config.seat_models]
+
+
 def open_training(path: Path) -> StoredTraining:
     """Read the training in a run directory; `ConfigError` if it is none."""
     run = Run(path)

@@ -1,11 +1,14 @@
 """The records of a training run: the lines of its `progress.jsonl`, which its events carry too."""
 
+from collections.abc import Mapping
 from statistics import fmean
+from typing import TypeVar
 
 import msgspec
 
 from sandlot.core.groups import group_by_key
 
+_Figure = TypeVar("_Figure")
 _KINDS = {"model": "sampling", "grade": "grading"}
 """What the phases of a rollout are called here; all others are the environment's."""
 
@@ -72,6 +75,12 @@ class EnvironmentScore(msgspec.Struct, frozen=True, kw_only=True):
     """Its run directory, relative to the training's."""
     seats: dict[str, SeatScore] = {}
     """Where several agents act: the scores of each seat that learns."""
+
+
+def by_seat(seats: Mapping[str, Mapping[str, _Figure]]) -> dict[str, _Figure]:
+    """What each seat of each environment has, by its name; with several environments by `ENVIRONMENT/SEAT`."""
+    several = len(seats) > 1
+    return {f"{env}/{seat}" if several else seat: each for env, own in seats.items() for seat, each in own.items()}
 
 
 class Learned(msgspec.Struct, frozen=True, kw_only=True, tag="step", tag_field="is"):

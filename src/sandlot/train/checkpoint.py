@@ -18,6 +18,7 @@ import msgspec
 import torch
 
 from sandlot.core.disk import DRAFT, replace_folder, write_file
+from sandlot.core.errors import ConfigError
 from sandlot.model.nn.adapter import adapted_linears
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.folder import load_folder, save_folder
@@ -42,32 +43,23 @@ class TrainingState(msgspec.Struct, frozen=True, kw_only=True):
     """Number of updates: the version of these weights."""
     groups: int
     """Groups learned from."""
-    best: int | None = None
-    """The version with the best held-out score so far."""
-    best_score: float | None = None
-    own_best: dict[str, int] = {}
-    """The same for policies with weights of their own, by seat."""
+    best: dict[str, int] = {}
+    """The version with the best held-out score so far, by policy; the shared model has an empty name."""
 
-    def best_of(self, policy: str) -> int | None:
-        """The best version of a policy so far."""
-        return self.own_best.get(policy) if policy else self.best
-
-    def with_best(self, policy: str, version: int, score: float) -> "TrainingState":
+    def with_best(self, policy: str, version: int) -> "TrainingState":
         """The same, with another best version of a policy."""
-        if policy:
-            return msgspec.structs.replace(self, own_best={**self.own_best, policy: version})
-        return msgspec.structs.replace(self, best=version, best_score=score)
+        return msgspec.structs.replace(self, best={**self.best, policy: version})
 
 
 class Checkpoints:
     """The checkpoints of one training run."""
 
-    def __init__(self, folder: Path, bases: Mapping[str, Path], origin: Callable[[int], TrainedIn] | None = None) -> None:
+    def __init__(self, folder: Path, bases: Mapping[str, Path], origin: Callable[[str, int], TrainedIn] | None = None) -> None:
         self.folder = folder
         self._bases = bases
         """The folder of the model that each policy began with: its tokenizer is copied with the weights."""
         self._origin = origin
-        """Returns the record of the setting that a version was trained in."""
+        """Returns the record of the setting that a version of a policy was trained in."""
         self._due_at = 0.0
 
     @property
@@ -84,9 +76,15 @@ class Checkpoints:
         return policy_folder(self.place(version), policy)
 
     def newest(self) -> TrainingState | None:
-        """The state of the newest complete checkpoint."""
-        found = sorted(path for path in self.folder.glob("[0-9]*") if (path / "loop.json").is_file())
-        return msgspec.json.decode((found[-1] / "loop.json").read_bytes(), type=TrainingState) if found else None
+        """The state of the newest complete checkpoint; `ConfigError` if another version of Sandlot wrote it."""
+        files = sorted(self.folder.glob("[0-9]*/loop.json"))
+        try:
+            return msgspec.json.decode(files[-1].read_bytes(), type=TrainingState) if files else None
+        except msgspec.DecodeError as error:
+            raise ConfigError(
+                f"`{files[-1]}` cannot be read: {error}; continue with the version of Sandlot that wrote it, or train in another "
+                "folder: `--run`"
+            ) from error
 
     def keep(self, learners: Mapping[str, Learner], standing: TrainingState) -> Path:
         """Write a checkpoint of all policies, and remove older ones except the best of each."""
@@ -96,20 +94,22 @@ class Checkpoints:
             shutil.rmtree(stale, ignore_errors=True)
         with replace_folder(place, (MODEL, ADAPTER, POLICIES, "trainer.pt", "loop.json")) as draft:
             for policy, learner in learners.items():
-                self._write(policy_folder(draft, policy), policy, learner, standing.version)
+                self._write(policy_folder(draft, policy), policy, learner, standing)
             (draft / "loop.json").write_bytes(msgspec.json.encode(standing))
         self._drop_old(standing)
         ended = time.monotonic()
         self._due_at = ended + (ended - started) * (1 / _SHARE - 1)
         return place
 
-    def _write(self, folder: Path, policy: str, learner: Learner, version: int) -> None:
+    def _write(self, folder: Path, policy: str, learner: Learner, standing: TrainingState) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        decoder, base = learner.whole(), self._bases[policy]
+        decoder, base, version = learner.whole(), self._bases[policy], standing.version
+        origin = self._origin_of(version, policy)
         if _has_adapters(decoder):
-            save_adapter(decoder, folder / ADAPTER, base=str(base), origin=self._origin_of(version, base))
-        else:
-            save_folder(decoder, folder / MODEL, like=base, origin=self._origin_of(version, base))
+            save_adapter(decoder, folder / ADAPTER, base=str(base), origin=origin)
+        # A version is written again when another policy goes back at it: the best one is then still merged.
+        if not _has_adapters(decoder) or standing.best.get(policy) == version:
+            save_folder(decoder, folder / MODEL, like=base, origin=origin)
         torch.save(learner.state(), folder / "trainer.pt")
 
     def mark(self, standing: TrainingState) -> None:
@@ -119,7 +119,7 @@ class Checkpoints:
 
     def _drop_old(self, standing: TrainingState) -> None:
         found = sorted(path for path in self.folder.glob("[0-9]*") if path.is_dir())
-        best = {self.place(version) for version in (standing.best, *standing.own_best.values()) if version is not None}
+        best = {self.place(version) for version in standing.best.values()}
         for path in found[:-_KEPT]:
             if path not in best:
                 shutil.rmtree(path, ignore_errors=True)
@@ -128,13 +128,13 @@ class Checkpoints:
         """Store the merged weights of a version beside its adapters; without adapters they are stored already."""
         if _has_adapters(decoder):
             base = self._bases[policy]
-            save_folder(decoder, self.policy_place(version, policy) / MODEL, like=base, origin=self._origin_of(version, base))
+            save_folder(decoder, self.policy_place(version, policy) / MODEL, like=base, origin=self._origin_of(version, policy))
 
-    def _origin_of(self, version: int, base: Path) -> Origin | None:
-        """The setting that a version was trained in; untrained weights keep the record of their own folder."""
+    def _origin_of(self, version: int, policy: str) -> Origin | None:
+        """The setting that a version of a policy was trained in; untrained weights keep the record of their own folder."""
         if self._origin is None:
             return None
-        origin = self._origin(version) if version else read_trained(base)
+        origin = self._origin(policy, version) if version else read_trained(self._bases[policy])
         return Origin(origin.setting_fingerprint, origin.encoded()) if origin else None
 
     def put(self, decoder: Decoder, version: int, policy: str = SHARED) -> None:

@@ -96,11 +96,17 @@ def _training_began(run: Training, progress: TrainingProgress) -> TrainingBegan:
         version=run.standing.version,
         heldout=progress.evaluations[-1].mean if progress.evaluations else None,
         alarmed=bool(progress.alarms),
-        differences=tuple(dict.fromkeys(each for env in run.environments.values() for each in env.prepared.run.differences)),
+        differences=_differences(run),
         settings=settings_of(recipe),
         pairs=len(run.pairs.groups) if run.pairs is not None else 0,
         left_out=run.pairs.used.sentence if run.pairs is not None else "",
     )
+
+
+def _differences(run: Training) -> tuple[str, ...]:
+    """How the setting differs from those that the models were trained in before."""
+    prepared = (own for env in run.environments.values() for own in env.prepared.policies.values())
+    return tuple(dict.fromkeys(each for own in prepared for each in own.differences))
 
 
 def _choices_of(run: Training) -> TaskChoices:
@@ -247,8 +253,8 @@ async def _mark_best(run: Training, progress: TrainingProgress) -> None:
     for name in run.policies:
         best = progress.best_of(name)
         stored = best is not None and (best.version == run.standing.version or run.checkpoints.place(best.version).is_dir())
-        if best is not None and best.version != run.standing.best_of(name) and stored:
-            await run.mark(name, best.version, best.score_of(name))
+        if best is not None and best.version != run.standing.best.get(name) and stored:
+            await run.mark(name, best.version)
 
 
 async def _require_learning(run: Training, progress: TrainingProgress) -> None:

@@ -31,13 +31,14 @@ from sandlot.run.results import Run
 from sandlot.run.slots import Slots
 from sandlot.store.reader import RunReader
 from sandlot.train.choices import result_of
+from sandlot.train.own_policy import SHARED
 from sandlot.train.recipe import Recipe
 from sandlot.train.report.summary import variant_place
 from sandlot.train.rows import learner_scores
 from sandlot.train.training_env import TrainingEnv, training_place
 from sandlot.train.weights import GroupResult
 from sandlot.wiring.config import ModelConfig, user_config
-from sandlot.wiring.models import open_policies
+from sandlot.wiring.models import open_policies, require_sight
 from sandlot.wiring.parts import Players
 
 EVALUATION = "/evaluation"
@@ -52,8 +53,15 @@ class PreparedEnvironment:
     settings: TrainingEnv
     path: Path
     """Its run directory."""
-    run: PreparedRun
+    policies: dict[str, PreparedRun]
+    """The same run for each policy that learns, with the policy's own model: its setting, and how that differs from the one the
+    model was trained in. The shared model's is the first, if it plays a seat."""
     heldout: RunPlan
+
+    @property
+    def run(self) -> PreparedRun:
+        """The run as it is stored, with the model of the first policy."""
+        return next(iter(self.policies.values()))
 
     @property
     def env(self) -> Environment:
@@ -154,18 +162,29 @@ async def prepare_environments(recipe: Recipe, path: Path) -> list[PreparedEnvir
     found: list[PreparedEnvironment] = []
     for settings, env in loaded:
         select = Selection(tasks=curriculum_tasks(settings.curriculum, env), split=Split.TRAIN, group=recipe.group, training=True)
-        config = _config(recipe, settings, env, select, recipe.sampling)
-        plan = _selected(plan_run(env, config), recipe, settings)
+        configs = {
+            policy: _config(recipe, settings, env, select, recipe.sampling, policy) for policy in _policies_of(settings, env)
+        }
+        plan = _selected(plan_run(env, next(iter(configs.values()))), recipe, settings)
         if env.seats and len(settings.frozen) == len(env.seats):
             raise ConfigError(f"recipe `{recipe.name}`: no seat of `{env.name}` learns; leave one out of `seats`")
         _require_seats(recipe, settings, env)
         # The same recipe draws the same, wherever its run directory is.
         draws = f"{recipe.name}/{recipe.seed}" + (f"/{env.name}" if env.name != names[0] else "")
-        run = await prepare_run(env, config, plan, name=draws)
+        for config in configs.values():
+            require_sight(config.model, env)
+        runs = {policy: await prepare_run(env, config, plan, name=draws) for policy, config in configs.items()}
         place = training_place(path, env.name, names)
-        manifest_of(run, place)  # refuses another run's directory before a model is loaded
-        found.append(PreparedEnvironment(recipe, settings, place, run, _heldout(env, recipe, settings)))
+        manifest_of(next(iter(runs.values())), place)  # refuses another run's directory before a model is loaded
+        found.append(PreparedEnvironment(recipe, settings, place, runs, _heldout(env, recipe, settings)))
     return found
+
+
+def _policies_of(settings: TrainingEnv, env: Environment) -> list[str]:
+    """The names of the policies that learn: the shared one first, unless every seat that learns has one of its own."""
+    own = list(settings.own_policies)
+    shared = not own or any(seat.name not in (settings.seats or {}) for seat in env.seats)
+    return [SHARED, *own] if shared else own
 
 
 def _require_seats(recipe: Recipe, settings: TrainingEnv, env: Environment) -> None:
@@ -220,7 +239,7 @@ def _in_watched_room(watch: AdmissionWatch, env: OpenEnvironment, load: LoadOf |
         env.collector.sink,
         sandboxed=env.prepared.env.image is not None,
         here=True,
-        model=recipe.teacher or recipe.server or recipe.model,
+        model=recipe.teacher or recipe.server or env.prepared.run.config.model.spec,
         load=load if env.teacher is None else load_of(env.teacher),
     )
 
@@ -234,10 +253,19 @@ async def _open_teacher(recipe: Recipe, env: Environment) -> AsyncGenerator[Poli
         yield players
 
 
-def _config(recipe: Recipe, settings: TrainingEnv, env: Environment, select: Selection, sampling: Sampling) -> RunConfig:
+def _config(
+    recipe: Recipe,
+    settings: TrainingEnv,
+    env: Environment,
+    select: Selection,
+    sampling: Sampling,
+    policy: str | None = None,
+) -> RunConfig:
+    """The run of rollouts, with the model of a policy that learns; None for the first one."""
+    policy = _policies_of(settings, env)[0] if policy is None else policy
     return RunConfig(
         env=str(env.source or env.name),
-        model=ModelConfig(spec=recipe.model, sampling=sampling),
+        model=ModelConfig(spec=recipe.for_policy(policy).model, sampling=sampling),
         select=select,
         agent=recipe.agent,
         user=user_config(settings.user),

@@ -281,8 +281,10 @@ def _require_staleness_correction(recipe: Recipe) -> None:
 
 
 FILE = "recipe.json"
-_PACE = ("steps", "at_once", "adapt", "threads", "speculate", "device", "sandbox", "server", "tracker")
-_PACE += ("warn_idle", "stop_idle", "guard")
+_PACE = (
+    *("steps", "at_once", "adapt", "threads", "speculate", "device", "sandbox", "server", "tracker"),
+    *("warn_idle", "stop_idle", "guard"),
+)
 """Fields that may change when a run is continued: they do not change the result of a step, and `guard` only those to come."""
 _ADDRESSES = ("server", "teacher", "user")
 """Fields whose URL may hold a password."""
@@ -344,18 +346,23 @@ def require_same_recipe(recipe: Recipe, path: Path) -> None:
         begun = _public(msgspec.json.decode(file.read_bytes()))
         wanted: dict[str, Any] = msgspec.json.decode(_encode_recipe(recipe))
         for each in (begun, wanted):
-            players = cast("dict[str, Any]", each.get("seats") or {}).values()
-            for part in (each, *(player for player in players if not isinstance(player, str))):
-                cast("dict[str, Any]", part["optimisation"] or {}).pop("compiled", None)  # sets the pace only, as `device` does
-            for env in each.get("envs") or ():
-                if isinstance(env, dict):
-                    cast("dict[str, Any]", env).pop("at_once", None)  # likewise
-                    cast("dict[str, Any]", env).setdefault("seats", None)  # trainings of earlier versions did not store it
+            _drop_pace(each)
         changed = [name for name, value in wanted.items() if name not in _PACE and begun.get(name) != value]
         if changed:
             raise ConfigError(f"`{path}` was begun with another {', '.join(changed)}; name a new folder with `--run`")
     elif (path / "manifest.json").is_file():
         raise ConfigError(f"`{path}` is a run, but not a training; name another folder with `--run`")
+
+
+def _drop_pace(stored: dict[str, Any]) -> None:
+    """Remove from a stored recipe what sets the pace only, as `device` does, below its own fields."""
+    envs = [cast("dict[str, Any]", env) for env in stored.get("envs") or () if isinstance(env, dict)]
+    for env in envs:
+        env.pop("at_once", None)
+        env.setdefault("seats", None)  # trainings of earlier versions did not store it
+    players = [player for each in (stored, *envs) for player in cast("dict[str, Any]", each.get("seats") or {}).values()]
+    for part in (stored, *(player for player in players if not isinstance(player, str))):
+        cast("dict[str, Any]", part["optimisation"] or {}).pop("compiled", None)
 
 
 def write_recipe(recipe: Recipe, path: Path) -> None:

@@ -40,7 +40,9 @@ def joint_update(updates: Sequence[Update]) -> Update:
 
     def mean(figure: Callable[[Update], float | None]) -> float:
         known = [(each.tokens, value) for each in updates if (value := figure(each)) is not None]
-        return math.fsum(tokens * value for tokens, value in known) / max(1, sum(tokens for tokens, _ in known))
+        terms = [tokens * value for tokens, value in known]
+        total = math.fsum(terms) if all(map(math.isfinite, terms)) else sum(terms)  # `fsum` refuses infinities of both signs
+        return total / max(1, sum(tokens for tokens, _ in known))
 
     names = dict.fromkeys(name for each in updates for name in each.figures if name != "ratio_max")
     figures = {name: mean(lambda each, name=name: each.figures.get(name)) for name in names}

@@ -29,7 +29,7 @@ from sandlot.observe.trackers.mlflow import open_mlflow
 from sandlot.observe.trackers.tensorboard import open_tensorboard
 from sandlot.observe.trackers.tracker import Tracker
 from sandlot.observe.trackers.wandb import open_wandb
-from sandlot.observe.training_records import Learned, Measured
+from sandlot.observe.training_records import Learned, Measured, by_seat
 from sandlot.train.recipe import Recipe
 from sandlot.wiring.plugins import find_opener
 
@@ -38,6 +38,8 @@ _END_S = 20.0
 _BEHIND = 1000
 """Longest queue of notes; a tracker further behind counts as hanging."""
 
+_SEATS = "seats"
+"""Stands before the names of seats where no environment's does: a seat may have the name of anything."""
 _DIVERSITY = ("distinct", "distance", "first_entropy")
 
 
@@ -173,9 +175,9 @@ def figures_of_step(step: Learned) -> dict[str, float]:
         **({f"diversity/{name}": getattr(step.diversity, name) for name in _DIVERSITY} if step.diversity else {}),
         **{f"time/{name}": share for name, share in step.shares.items()},
         **(_by_environment(step.environments, {"reward": "reward", "passed": "passed", "weight": "weight"}, "train")),
-        **{f"train/{seat}/reward": reward for env in step.environments.values() for seat, reward in env.seats.items()},
+        **_by_seat({name: env.seats for name, env in step.environments.items()}, "train", "reward"),
         **{
-            f"train/{policy}/{name}": float(value)
+            f"train/{_SEATS}/{policy}/{name}": float(value)
             for policy, each in step.policies.items()
             for name in ("loss", "norm", "kl", "entropy", "clipped")
             if policy and (value := getattr(each, name)) is not None
@@ -186,10 +188,11 @@ def figures_of_step(step: Learned) -> dict[str, float]:
 def figures_of_evaluation(evaluation: Measured) -> dict[str, float]:
     """The figures of an evaluation by name."""
     names = {"mean": "score", "low": "score_low", "high": "score_high", "passed": "passed", "failed": "failed"}
+    scores = {env: {seat: each.mean for seat, each in part.seats.items()} for env, part in evaluation.environments.items()}
     return {
         **{f"heldout/{name}": float(getattr(evaluation, field)) for field, name in names.items()},
         **_by_environment(evaluation.environments, {"mean": "score", "passed": "passed"}, "heldout"),
-        **{f"heldout/{seat}/score": each.mean for env in evaluation.environments.values() for seat, each in env.seats.items()},
+        **_by_seat(scores, "heldout", "score"),
     }
 
 
@@ -198,3 +201,9 @@ def _by_environment(parts: Mapping[str, Any], names: Mapping[str, str], kind: st
     if len(parts) < 2:
         return {}
     return {f"{kind}/{env}/{name}": float(getattr(part, field)) for env, part in parts.items() for field, name in names.items()}
+
+
+def _by_seat(figures: Mapping[str, Mapping[str, float]], kind: str, name: str) -> dict[str, float]:
+    """A figure of each seat: `KIND/ENVIRONMENT/SEAT/NAME` with several environments, else `KIND/seats/SEAT/NAME`."""
+    prefix = kind if len(figures) > 1 else f"{kind}/{_SEATS}"
+    return {f"{prefix}/{seat}/{name}": value for seat, value in by_seat(figures).items()}

@@ -5,7 +5,7 @@ run directory is an ordinary one, so `sandlot show`, `replay` and `tokens` work 
 """
 
 import functools
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,7 @@ from sandlot.run.admission_watch import AdmissionWatch, watch_admission
 from sandlot.run.collector import Collection, Collector
 from sandlot.run.results import Run
 from sandlot.run.slots import Room
-from sandlot.run.trained import training_record
+from sandlot.run.trained import TrainedIn, training_record
 from sandlot.train.checkpoint import Checkpoints, TrainingState
 from sandlot.train.choices import TaskChoice
 from sandlot.train.learning_policy import LearningPolicy, open_policy, require_one_process
@@ -112,12 +112,12 @@ class Training:
         if due and self.standing.version and not self.updating and not place.is_dir():
             await self.keep(self.standing)
 
-    async def mark(self, policy: str, version: int, score: float) -> None:
+    async def mark(self, policy: str, version: int) -> None:
         """Store which version of a policy is best: its weights are kept until another is better."""
-        self.standing = self.standing.with_best(policy, version, score)
+        self.standing = self.standing.with_best(policy, version)
         if not self.checkpoints.place(self.standing.version).is_dir():
             await self.keep(self.standing)
-        if version == self.standing.version:
+        elif version == self.standing.version:
             learner = self.policies[policy].learner
             await off_loop("export", lambda: self.checkpoints.export(learner.whole(), version, policy))
         await off_loop("mark", lambda: self.checkpoints.mark(self.standing))
@@ -164,13 +164,11 @@ async def open_training(recipe: Recipe, path: Path, collection: Collection, sink
     if recipe.threads is not None:
         torch.set_num_threads(recipe.threads)
     prepared = await prepare_environments(recipe, path)
-    recipes = {name: recipe.for_policy(name) for name in _policies_of(recipe, prepared)}
+    recipes = {name: recipe.for_policy(name) for name in prepared[0].policies}
     folders = {name: await off_loop("folder_of", functools.partial(model_folder, own.model)) for name, own in recipes.items()}
     renderers = {name: await off_loop("open_renderer", functools.partial(open_renderer, each)) for name, each in folders.items()}
     pairs = await off_loop("load_pairs", lambda: _pairs_of(recipe, renderers, folders))
-    settings = [(each.env.name, each.run.facts) for each in prepared]
-    record = functools.partial(training_record, settings, path.name)
-    checkpoints = Checkpoints(path / "checkpoints", folders, record)
+    checkpoints = Checkpoints(path / "checkpoints", folders, functools.partial(_record, prepared, path.name))
     standing = checkpoints.newest() or TrainingState(version=0, groups=0)
     time_s = max(each.env.limits.time_s for each in prepared)
     async with AsyncExitStack() as stack:
@@ -202,11 +200,9 @@ async def open_training(recipe: Recipe, path: Path, collection: Collection, sink
         yield training
 
 
-def _policies_of(recipe: Recipe, prepared: list[PreparedEnvironment]) -> list[str]:
-    """The names of the policies that learn: the shared one first, unless every seat that learns has one of its own."""
-    own, (first, *_) = list(recipe.own_policies), prepared
-    shared = not own or any(seat.name not in (first.settings.seats or {}) for seat in first.env.seats)
-    return [SHARED, *own] if shared else own
+def _record(prepared: Sequence[PreparedEnvironment], run: str, policy: str, version: int) -> TrainedIn:
+    """The setting that a version of a policy was trained in, with the renderer of its own model."""
+    return training_record([(each.env.name, each.policies[policy].facts) for each in prepared], run, version)
 
 
 def _pairs_of(recipe: Recipe, renderers: Mapping[str, TokenRenderer], folders: Mapping[str, Path]) -> RenderedPairs | None:

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 import torch
 
+from sandlot.core.errors import ConfigError
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.folder import load_folder
 from sandlot.model.nn.layout import weights_of
@@ -59,10 +60,10 @@ def test_what_is_restored_is_what_was_kept(kept):
 def test_the_newest_and_the_best_stay(kept):
     checkpoints, trainer = kept
     for version in range(6):
-        checkpoints.keep({SHARED: trainer}, TrainingState(version=version, groups=0, best=1))
+        checkpoints.keep({SHARED: trainer}, TrainingState(version=version, groups=0, best={SHARED: 1}))
     assert sorted(path.name for path in checkpoints.folder.iterdir()) == ["000001", "000004", "000005"]
-    checkpoints.mark(TrainingState(version=5, groups=0, best=5))
-    assert checkpoints.newest() == TrainingState(version=5, groups=0, best=5)
+    checkpoints.mark(TrainingState(version=5, groups=0, best={SHARED: 5}))
+    assert checkpoints.newest() == TrainingState(version=5, groups=0, best={SHARED: 5})
 
 
 def test_policies_of_a_step_are_kept_together_and_restored_one_by_one(tmp_path):
@@ -93,8 +94,8 @@ def test_the_best_version_of_every_policy_stays(tmp_path):
     base = write_tiny(tmp_path / "base")
     checkpoints = Checkpoints(tmp_path / "checkpoints", {"buyer": base, "seller": base})
     trainers = {name: Trainer(Decoder(tiny_shape()), Optimisation()) for name in ("buyer", "seller")}
-    standing = TrainingState(version=0, groups=0).with_best("buyer", 1, 0.5).with_best("seller", 2, 0.4)
-    assert [standing.best_of(name) for name in ("buyer", "seller", SHARED)] == [1, 2, None]
+    standing = TrainingState(version=0, groups=0).with_best("buyer", 1).with_best("seller", 2)
+    assert standing.best == {"buyer": 1, "seller": 2}
     for version in range(7):
         checkpoints.keep(trainers, msgspec.structs.replace(standing, version=version))
     assert sorted(path.name for path in checkpoints.folder.iterdir()) == ["000001", "000002", "000005", "000006"]
@@ -134,6 +135,26 @@ def test_the_sum_is_exported_beside_the_adapters(adapters):
     assert all(torch.equal(tensor, whole[name]) for name, tensor in weights_of(trainer.decoder).items())
     assert (place / "model" / "tokenizer.json").is_file()
     assert (place / "adapter" / "adapter_config.json").is_file()
+
+
+def test_a_version_that_is_written_again_still_has_the_merged_weights_of_those_that_are_best(tmp_path):
+    """As when one policy goes back at the version where another is best."""
+    base = write_tiny(tmp_path / "base")
+    checkpoints = Checkpoints(tmp_path / "checkpoints", {"buyer": base, "seller": base})
+    trainers = {
+        name: Trainer(add_adapters(load_folder(base), 2), Optimisation(learning_rate=0.1)) for name in ("buyer", "seller")
+    }
+    standing = TrainingState(version=0, groups=0)
+    checkpoints.keep(trainers, standing)
+    for trainer in trainers.values():
+        move(trainer)
+    standing = msgspec.structs.replace(standing, version=1).with_best("buyer", 0).with_best("seller", 1)
+    checkpoints.keep(trainers, standing)
+    checkpoints.restore(trainers["buyer"], 0, "buyer")
+    place = checkpoints.keep(trainers, standing) / "policies"
+    assert sorted(path.name for path in (place / "buyer").iterdir()) == ["adapter", "trainer.pt"]
+    whole = weights_of(load_folder(place / "seller" / "model"))
+    assert all(torch.equal(tensor, whole[name]) for name, tensor in weights_of(trainers["seller"].decoder).items())
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["a new version", "the same version again"])
@@ -189,3 +210,11 @@ def test_writing_takes_a_tenth_of_the_time_at_most(kept, monkeypatch):
     checkpoints.keep({SHARED: trainer}, TrainingState(version=1, groups=1))  # took 2 seconds
     assert not checkpoints.due
     assert checkpoints.due
+
+
+def test_a_checkpoint_of_another_version_is_refused(kept):
+    checkpoints, trainer = kept
+    place = checkpoints.keep({SHARED: trainer}, TrainingState(version=1, groups=1))
+    (place / "loop.json").write_text('{"format": 1, "version": 1, "groups": 1, "best": 1}')
+    with pytest.raises(ConfigError, match=r"loop.json` cannot be read: .*`object`"):
+        checkpoints.newest()

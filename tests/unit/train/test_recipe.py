@@ -131,3 +131,14 @@ def test_several_processes_are_refused_for_several_policies(monkeypatch):
     require_one_process(own(seats=None))
     with pytest.raises(ConfigError, match="torchrun started 2; start it without torchrun"):
         require_one_process(own())
+
+
+def test_how_a_policy_of_an_environment_is_compiled_may_change(tmp_path):
+    def one(**fields) -> Recipe:
+        own = OwnPolicy(optimisation=Optimisation(**fields))
+        return Recipe(name="n", envs=[TrainingEnv(env="haggle", seats={"buyer": own, "seller": "scripted:golden"})])
+
+    write_recipe(one(), tmp_path)
+    require_same_recipe(one(compiled=False), tmp_path)
+    with pytest.raises(ConfigError, match="was begun with another envs"):
+        require_same_recipe(one(learning_rate=1.0), tmp_path)

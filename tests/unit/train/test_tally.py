@@ -1,5 +1,7 @@
 """The figures of several policies' updates in one step."""
 
+import math
+
 import pytest
 
 from sandlot.train.tally import Update, joint_update
@@ -26,3 +28,7 @@ def test_one_update_is_itself():
 
 def test_nothing_learned_is_no_division_by_zero():
     assert joint_update([update(0, 0.0), update(0, 0.0)]).loss == 0.0
+
+
+def test_policies_that_diverge_in_both_directions_have_no_joint_loss():
+    assert math.isnan(joint_update([update(10, math.inf), update(10, -math.inf)]).loss)

@@ -4,6 +4,7 @@ import logging
 import threading
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from command_line import refused, started
@@ -11,7 +12,7 @@ from sandlot.analysis.training_log import read_lines
 from sandlot.core.errors import ConfigError
 from sandlot.env.module import load_module
 from sandlot.observe.events import EvaluationEnded, SinkFailed, StepLearned, ignore_event
-from sandlot.observe.training_records import Learned, Measured
+from sandlot.observe.training_records import EnvironmentScore, EnvironmentStep, Learned, Measured, SeatScore
 from sandlot.train import tracking
 from sandlot.train.tracking import Tracking, figures_of_evaluation, figures_of_step, open_tracker, settings_of
 from sandlot.train.train import train
@@ -169,6 +170,48 @@ def test_figures_without_a_value_are_left_out():
     ]
     assert set(figures_of_step(step(1))) >= {"train/reward", "train/informative", "time/sampling", "train/tokens_per_s"}
     assert "heldout/score_high" in figures_of_evaluation(MEASURED)
+
+
+def in_environments(*names: str) -> tuple[Learned, Measured]:
+    """A step and an evaluation in which a seat of the same name learns in each environment, in each with another score."""
+    counts = {"passed": 0.0, "rollouts": 1, "failed": 0}
+    steps = {
+        name: EnvironmentStep(reward=0.5, groups=1, informative=1, seats={"ada": number / 4}, **counts)
+        for number, name in enumerate(names)
+    }
+    scores = {
+        name: EnvironmentScore(
+            mean=0.5,
+            low=0.4,
+            high=0.6,
+            run="r",
+            seats={"ada": SeatScore(mean=number / 4, low=0.0, high=1.0, passed=0.0)},
+            **counts,
+        )
+        for number, name in enumerate(names)
+    }
+    policies = {"ada": step(1)} if len(names) == 1 else {}
+    return (
+        msgspec.structs.replace(step(1), environments=steps, policies=policies),
+        msgspec.structs.replace(MEASURED, environments=scores),
+    )
+
+
+def test_a_seat_of_the_same_name_in_two_environments_has_two_figures():
+    learned, measured = in_environments("coins", "ada")
+    told = figures_of_step(learned) | figures_of_evaluation(measured)
+    assert [told[f"train/{name}/ada/reward"] for name in ("coins", "ada")] == [0.0, 0.25]
+    assert [told[f"heldout/{name}/ada/score"] for name in ("coins", "ada")] == [0.0, 0.25]
+    assert (told["heldout/ada/score"], told["train/ada/reward"]) == (0.5, 0.5), "the environment's own"
+
+
+def test_seats_of_one_environment_have_a_prefix_of_their_own():
+    learned, measured = in_environments("coins")
+    told = figures_of_step(learned) | figures_of_evaluation(measured)
+    assert {name for name in told if "ada" in name} == {
+        "heldout/seats/ada/score",
+        *(f"train/seats/ada/{name}" for name in ("reward", "loss", "norm", "kl", "entropy", "clipped")),
+    }
 
 
 def test_settings_hold_no_addresses_and_no_folders(folder):

@@ -117,7 +117,33 @@ def of_seats(version: int, **means: float) -> Measured:
     return msgspec.structs.replace(line, environments={"arithmetic": EnvironmentScore(**known, seats=seats)})
 
 
-async def test_seats_are_shown_by_their_own_scores(folder):
+@pytest.fixture
+def seated(folder):
+    """The same training, of an environment where two agents learn and one is frozen."""
+    file = folder / "sums" / "manifest.json"
+    alone = file.read_bytes()
+    manifest = json.loads(alone)
+    manifest["seats"] = ["<script>seller", "<script>buyer", "broker"]
+    manifest["config"]["seats"] = {"broker": {"spec": "scripted:echo"}}
+    file.write_text(json.dumps(manifest))
+    yield folder
+    file.write_bytes(alone)
+
+
+async def test_a_step_has_its_rollouts_also_if_those_of_a_seat_have_no_reward(seated):
+    known = {"reward": 0.2, "passed": 0.0, "rollouts": 4, "failed": 4, "groups": 4, "informative": 4}
+    part = EnvironmentStep(**known, seats={"<script>seller": 0.3})
+    lines = [step(each, groups=4, environments={"arithmetic": part}) for each in (1, 2)]
+    (seated / "sums" / FILE).write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+    async with open_pages(seated) as pages:
+        for version, groups in {1: ["a", "b"], 2: ["c", "b"]}.items():
+            text = await pages.get(link("sums", "training", step=version))
+            steps = text[text.index("Rollouts of a step") :]
+            assert re.findall(r'<li><a href="[^"]*" title="([^"]*)"', steps) == groups
+
+
+async def test_seats_are_shown_by_their_own_scores(seated):
+    folder = seated
     rewards = {"<script>seller": 0.3, "<script>buyer": 0.1}
     known = {"reward": 0.2, "passed": 0.0, "rollouts": 4, "failed": 0, "groups": 4, "informative": 4}
     environments = {"arithmetic": EnvironmentStep(**known, seats=rewards)}
@@ -140,6 +166,19 @@ async def test_seats_are_shown_by_their_own_scores(folder):
         assert "`buyer` is about to collapse" in tiles
         steps = text[text.index("Rollouts of a step") :]
         assert re.findall(r'<li><a href="[^"]*" title="([^"]*)"', steps) == ["c", "b"], "a task has a group for each seat"
+
+
+async def test_evaluations_without_seats_are_gaps_in_their_curves(folder):
+    """Lines of a version that did not store them yet."""
+    old = msgspec.structs.replace(of_seats(0), mean=0.25)
+    lines = [old, of_seats(2, seller=0.75), of_seats(4, seller=0.5, buyer=0.375)]
+    (folder / "sums" / FILE).write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+    async with open_pages(folder) as pages:
+        charts = {each["title"]: each for each in json.loads(await pages.get(link("sums", "training/charts")))["charts"]}
+        drawn = charts["Held-out score by seat"]["series"]
+        assert [each["points"] for each in drawn] == [[[2, 0.75], [4, 0.5]], [[4, 0.375]]]
+        assert [each["band"] for each in drawn] == [[[0.0, 1.0], [0.0, 1.0]], [[0.0, 1.0]]]
+        assert "best in version 2" in await pages.get(link("sums", "training"))
 
 
 async def test_alarms_and_what_was_done_are_listed_with_their_reason_and_no_markup(folder):

@@ -30,7 +30,7 @@ from sandlot.observe.events import (
     fan_out,
     ignore_event,
 )
-from sandlot.observe.training_records import Learned, Measured
+from sandlot.observe.training_records import Learned, Measured, by_seat
 from sandlot.train.recipe import FILE as RECIPE
 from sandlot.train.recipe import Recipe, as_plain_data
 from sandlot.train.report.html import FILE as REPORT
@@ -141,12 +141,13 @@ class _Lines:
             self._bars.remove_task(self._bar)
             self._bar = None
         self._heldout = f"{evaluation.mean:.3f}"
+        seats = {name: env.seats for name, env in evaluation.environments.items()}
         failed = f", [red]{evaluation.failed} failed[/]" if evaluation.failed else ""
         self._console.print(
             f"[bold green]held-out {evaluation.mean:.3f}[/]  {evaluation.low:.3f} to {evaluation.high:.3f} at 95%, "
             f"full marks {evaluation.passed:.1%}  [dim]version {evaluation.version}, {evaluation.rollouts} rollouts{failed}[/]"
             + _side_by_side({name: each.mean for name, each in evaluation.environments.items()})
-            + _side_by_side({seat: each.mean for env in evaluation.environments.values() for seat, each in env.seats.items()})
+            + _side_by_side({seat: each.mean for seat, each in by_seat(seats).items()})
         )
 
 
@@ -182,8 +183,8 @@ def _batch_figures(step: Learned) -> str:
     if not step.rollouts and step.agreement is not None:
         return f"ranked rightly [bold]{step.agreement:4.0%}[/] of {step.groups} pairs"
     by_environment = _side_by_side({name: each.reward for name, each in step.environments.items() if each.groups})
-    by_seat = _side_by_side({seat: reward for env in step.environments.values() for seat, reward in env.seats.items()})
-    return f"reward [bold]{step.reward:.3f}[/]{by_environment}{by_seat}  passed {step.passed:4.0%}"
+    seats = _side_by_side(by_seat({name: env.seats for name, env in step.environments.items()}))
+    return f"reward [bold]{step.reward:.3f}[/]{by_environment}{seats}  passed {step.passed:4.0%}"
 
 
 def _group_figures(step: Learned) -> list[str]:
@@ -270,9 +271,9 @@ def _lines(path: Path, outcome: Outcome) -> list[tuple[str, str]]:
         lines.append(("change", f"{moved} paired by task, {chance}; {apart}; {counts}"))
     if len(outcome.environments) > 1:
         lines += [(name, _environment_line(each)) for name, each in outcome.environments.items()]
-    for env in outcome.environments.values():
-        for name, seat in env.seats.items():
-            lines += [(name, _seat_line(path, seat))] if len(env.seats) > 1 or seat.best_version is not None else []
+    seats = by_seat({name: env.seats for name, env in outcome.environments.items()})
+    if len(seats) > 1 or any(seat.best_version is not None for seat in seats.values()):
+        lines += [(name, _seat_line(path, seat)) for name, seat in seats.items()]
     for name, each in outcome.robustness.items():
         if each.after and each.change:
             lines.append(

@@ -8,6 +8,7 @@ all of them have full marks.
 from collections.abc import Iterator, Mapping
 from itertools import chain
 
+from sandlot.analysis.training_state import learning_seats
 from sandlot.core.trace import Trace
 from sandlot.run.compare import ComparedRow, RunComparison, compare
 from sandlot.run.pooled import pooled_comparison, pooled_summary
@@ -32,11 +33,6 @@ def heldout_comparison(
     if not _have_seats(before):
         return whole
     return compare(*(chain.from_iterable(_rows(name, run, seat) for name, run in each.items()) for each in (before, after)))
-
-
-def learning_seats(run: Run) -> list[str]:
-    """The seats of an evaluation whose players learn; none where a single agent acts."""
-    return [seat for seat in run.manifest.seats if seat not in run.manifest.config.seat_models]
 
 
 def _have_seats(runs: Mapping[str, Run]) -> bool:

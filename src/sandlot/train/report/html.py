@@ -12,7 +12,7 @@ from sandlot.core.trace import Scored, TraceRow
 from sandlot.env.transcript import message_lines
 from sandlot.observe.chart import Curve, line_chart, share_bar
 from sandlot.observe.page import html_page
-from sandlot.observe.training_records import Learned
+from sandlot.observe.training_records import Learned, by_seat
 from sandlot.run.results import Run
 from sandlot.train.recipe import Recipe
 from sandlot.train.report.by_environment import environments_section
@@ -83,9 +83,9 @@ def what_happened(outcome: Outcome) -> str:
     before, after = outcome.heldout_before, outcome.heldout_after
     if before is None or after is None:
         return f"{outcome.name}: not evaluated yet"
-    seats = [(name, seat) for env in outcome.environments.values() for name, seat in env.seats.items()]
+    seats = by_seat({name: env.seats for name, env in outcome.environments.items()})
     if len(seats) > 1 and outcome.paired is not None:
-        return f"{outcome.name}: held-out score " + ", ".join(f"{name} {_seat_change(seat)}" for name, seat in seats)
+        return f"{outcome.name}: held-out score " + ", ".join(f"{name} {_seat_change(seat)}" for name, seat in seats.items())
     if before.passed.mean or after.passed.mean:
         what, first, last = "full marks", *(f"{100 * each.passed.mean:.0f} %" for each in (before, after))
     else:

@@ -11,6 +11,7 @@ import msgspec
 
 from sandlot.analysis.alarm import Alarm, alarm
 from sandlot.analysis.training_log import FILE, Line, count_idle, idle_reason, read_lines
+from sandlot.analysis.training_state import learning_seats
 from sandlot.core.disk import write_file
 from sandlot.core.groups import group_by_key
 from sandlot.core.stats.intervals import Interval, Sums, spread_of
@@ -22,7 +23,7 @@ from sandlot.train.guard import find_collapse
 from sandlot.train.own_policy import SHARED
 from sandlot.train.recipe import Recipe
 from sandlot.train.report.diversity import diversity_of
-from sandlot.train.report.heldout import heldout_summary, learning_seats
+from sandlot.train.report.heldout import heldout_summary
 from sandlot.train.reward_model import RewardModel
 from sandlot.train.rows import Group, score_of
 from sandlot.train.tally import Update

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 
+from sandlot.analysis.training_state import learning_seats
 from sandlot.core.disk import write_file
 from sandlot.core.stats.intervals import Interval
 from sandlot.observe.training_records import Diversity, Measured
@@ -14,7 +15,7 @@ from sandlot.run.summary import Summary
 from sandlot.train.checkpoint import ADAPTER, MODEL
 from sandlot.train.own_policy import policy_folder
 from sandlot.train.recipe import Recipe
-from sandlot.train.report.heldout import heldout_comparison, heldout_summary, learning_seats
+from sandlot.train.report.heldout import heldout_comparison, heldout_summary
 from sandlot.train.report.progress import TrainingProgress
 
 FILE = "summary.json"

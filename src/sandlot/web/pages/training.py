@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from sandlot.analysis.training_state import StoredTraining, open_training
+from sandlot.analysis.training_state import StoredTraining, learning_seats, open_training
 from sandlot.core.errors import SandlotError
 from sandlot.core.trace import Scored, Trace
 from sandlot.env.transcript import message_lines
@@ -120,7 +120,7 @@ def _rollouts_of(training: StoredTraining, version: int) -> Cells:
         own = step.environments.get(name)
         if own is None:
             return step.groups
-        return own.groups // max(1, len(own.seats))  # every seat that learns has a group of its own
+        return own.groups // max(1, len(learning_seats(training.run)))  # every seat that learns has a group of its own
 
     before = sum(count(step) for step in training.steps if step.version < version)
     step = next((step for step in training.steps if step.version == version), None)
@@ -297,8 +297,8 @@ def _by_seat(name: str, training: StoredTraining) -> Iterator[Chart]:
         series=[
             line_of(
                 seat,
-                [(version, each[seat].mean) for version, each in measured],
-                [(each[seat].low, each[seat].high) for _, each in measured],
+                [(version, each[seat].mean) for version, each in measured if seat in each],
+                [(each[seat].low, each[seat].high) for _, each in measured if seat in each],
             )
             for seat in seats
         ],

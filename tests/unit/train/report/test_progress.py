@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandlot.analysis.training_log import FILE, read_lines
-from sandlot.observe.training_records import Collapse, EnvironmentScore, Learned, Measured, SeatScore, WentBack
+from sandlot.core.errors import ConfigError
+from sandlot.observe.training_records import Collapse, EnvironmentScore, EnvironmentStep, Learned, Measured, SeatScore, WentBack
 from sandlot.train.report.progress import TrainingProgress
 
 
@@ -130,3 +131,44 @@ def test_what_is_no_number_is_read_back_also_where_it_is_of_one_policy(tmp_path)
     assert math.isnan(again.steps[0].policies["buyer"].loss)
     assert again.steps[0].policies["buyer"].kl is None
     assert math.isnan(again.evaluations[0].score_of("buyer"))
+
+
+def test_a_seat_whose_reward_is_no_number_costs_no_line(tmp_path):
+    """A seat's name may also be that of a figure that is optional."""
+    rewards = {"ada": math.nan, "kl": math.nan, "bob": 1.0}
+    part = EnvironmentStep(reward=math.nan, passed=0.0, rollouts=1, failed=0, groups=1, informative=1, seats=rewards)
+    progress = TrainingProgress(tmp_path)
+    for version in (1, 2, 3):
+        progress.add(step(version, kl=None, environments={"coins": part} if version == 2 else {}))
+    written = (tmp_path / FILE).read_bytes()
+    again = TrainingProgress.resume(tmp_path, 3)
+    assert (tmp_path / FILE).read_bytes() == written, "the same command keeps every line"
+    assert [line.version for line in again.steps] == [1, 2, 3]
+    assert str(again.steps[1]) == str(progress.steps[1])
+
+
+@pytest.mark.parametrize(
+    ("bad", "why"),
+    [
+        (b'{"is":"rollback","version":1}', "missing required field `best`"),
+        (b'{"is":"rollback","version":null,"best":0}', "Expected `int`, got `null`"),
+        (b'{"is":"unknown","version":1}', "Invalid value 'unknown'"),
+        (b"7", "got `int`"),
+    ],
+)
+def test_a_whole_line_that_is_none_of_ours_is_refused_and_nothing_is_cut(tmp_path, bad, why):
+    written = msgspec.json.encode(step(1)) + b"\n" + bad + b"\n"
+    (tmp_path / FILE).write_bytes(written)
+    with pytest.raises(ConfigError, match=why) as raised:
+        TrainingProgress.resume(tmp_path, 9)
+    assert f"line 2 of `{tmp_path / FILE}` cannot be read" in str(raised.value)
+    assert (tmp_path / FILE).read_bytes() == written
+
+
+def test_only_the_last_line_may_be_cut_off(tmp_path):
+    whole = msgspec.json.encode(step(1))
+    (tmp_path / FILE).write_bytes(whole[:20] + b"\n" + whole + b"\n")
+    with pytest.raises(ConfigError, match="line 1 of"):
+        read_lines(tmp_path)
+    (tmp_path / FILE).write_bytes(whole + b"\n" + whole[:20] + b"\xff")
+    assert read_lines(tmp_path) == [step(1)]
