@@ -31,6 +31,7 @@ from sandlot.observe.events import (
     ignore_event,
 )
 from sandlot.observe.training_records import Learned, Measured, by_seat
+from sandlot.train.own_policy import SHARED
 from sandlot.train.recipe import FILE as RECIPE
 from sandlot.train.recipe import Recipe, as_plain_data
 from sandlot.train.report.html import FILE as REPORT
@@ -224,7 +225,7 @@ def show_training(path: Path) -> None:
 def _print_unfinished(path: Path, progress: Learning, steps: int) -> None:
     """Print a training that is running, or was killed."""
     recipe = msgspec.json.decode((path / RECIPE).read_bytes(), type=dict[str, Any])
-    best = f"; best: version {progress.best.version} with {progress.best.mean:.3f}" if progress.best else ""
+    best = f"; best: version {progress.best.version} with {progress.best.score_of(SHARED):.3f}" if progress.best else ""
     Console(highlight=False, soft_wrap=True).print(
         f"[bold]{escape(str(recipe['name']))}[/]: {escape(str(recipe['model']))} on {escape(', '.join(_named(recipe)))}: "
         f"[yellow]training or interrupted[/], {steps} of {recipe['steps']} steps{best}; `sandlot train RECIPE` continues"

@@ -47,7 +47,7 @@ def write_report(progress: TrainingProgress, recipe: Recipe) -> Outcome:
         *(_examples(each, progress.path) for each in by_environment),
         _settings(progress.path),
     ]
-    text = html_page(f"{recipe.name}: {outcome.environment} with {recipe.model}", "".join(sections))
+    text = html_page(f"{recipe.name}: {outcome.environment} with {outcome.model}", "".join(sections))
     write_file(progress.path / FILE, text.encode(), durable=False)
     return outcome
 
