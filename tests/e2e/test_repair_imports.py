@@ -37,11 +37,13 @@ TEST_PATCH = """\
 WORDS = "tests/test_sums.py::test_words"
 
 
-def imported(tmp_path, passing, conftest=""):
+def imported(tmp_path, passing, conftest="", more=()):
     """What becomes of a row whose new test file cannot be imported before the change."""
     work = write_tree(tmp_path / "repos" / "o__ledger")
     (work / "src" / "ledger" / "more.py").write_text("ONE = 1\n")
-    (work / "tests" / "conftest.py").write_text(conftest)
+    for place, text in (("tests/conftest.py", conftest), *more):
+        (work / place).parent.mkdir(exist_ok=True)
+        (work / place).write_text(text)
     row = {
         "instance_id": "row",
         "repo": "o/ledger",
@@ -83,6 +85,12 @@ def test_a_conftest_that_cannot_be_imported_is_named(tmp_path):
     report = imported(tmp_path, [WORDS], "import collections\ncollections.Mapping\n")
     assert report.tasks == ()
     assert "has no attribute 'Mapping'" in report.left_out[0].why
+
+
+def test_a_helper_that_is_off_the_path_is_not_taken_for_a_package_of_its_name(tmp_path):
+    report = imported(tmp_path, [WORDS], "import six\n", [("tools/six.py", "SIX = 6\n")])
+    assert "No module named 'six'" in report.left_out[0].why
+    assert not (tmp_path / "out" / "site" / "row" / "six.py").exists()
 
 
 def test_a_row_that_crashes_is_left_out_and_the_next_is_read(tmp_path):

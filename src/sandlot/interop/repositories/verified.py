@@ -48,11 +48,12 @@ async def install_missing(
 ) -> None:
     """Install the modules that test files miss after the change: a `setup.py`, which is not run, may require them.
 
-    No test runs: names that are not there make pytest collect the files, and nothing of them is wanted.
+    No test runs: names that are not there make pytest collect the files, and nothing of them is wanted. A name of the
+    repository's own is never installed: a helper that is only off the path would become some other project of that name.
     """
     tree = libraries.tree
     job = TestJob(tests=[(f"{place}::none", None) for place in places], wall_s=_WALL_S)
-    known = {module.rpartition("/")[2].removesuffix(".py") for module in tree.modules} | {"tests", "test"}
+    known = {part.removesuffix(".py") for path in files for part in path.split("/")} | {"tests", "test"}
     for _ in range(INSTALL_ROUNDS):
         async with open_suite(backend, files, (libraries.site,), layout) as suite:
             [done] = await suite.run(job)
@@ -60,7 +61,8 @@ async def install_missing(
         if not new:
             return
         known |= new
-        install((*PYTEST, *distributions_of(new)), libraries.site, libraries.python, without=tree.name)
+        wanted = (*PYTEST, *tree.requires, *distributions_of(new))  # together, so that none changes the version of another
+        install(wanted, libraries.site, libraries.python, without=tree.name)
 
 
 async def find_tests(
