@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import Protocol
@@ -73,6 +74,14 @@ def commanded(pid: int) -> str:
     return ""
 
 
+def started_at(pid: int) -> str:
+    """When a process was started, in the kernel's ticks; empty if it has ended."""
+    with suppress(OSError):
+        state, *rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return "" if state == "Z" else rest[18]
+    return ""
+
+
 def below(marker: str) -> list[int]:
     """Every process that was started with this in its environment, and what those started."""
     found = []
@@ -86,11 +95,9 @@ def below(marker: str) -> list[int]:
 class Command:
     """A command that is killed at most so many times, and repeated each time: it continues."""
 
-    def __init__(
-        self, words: Sequence[object], place: Path, *, most: int = 3, again: frozenset[int] = frozenset({3}), **variables: str
-    ) -> None:
-        """`place` is the run directory that it writes; it is repeated after an exit code of `again`, such as 3: incomplete."""
-        self._again = again
+    def __init__(self, words: Sequence[object], place: Path, *, most: int = 3, refused: str = "", **variables: str) -> None:
+        """`place` is the run directory that it writes. It is repeated if it ends incomplete (3), or if it says `refused` (2)."""
+        self._refused = refused
         self.words, self.folder, self.most = [*map(str, words), "--run", str(place)], place.parent, most
         folder = self.folder
         self.marker = f"CHAOS={folder}"
@@ -98,7 +105,11 @@ class Command:
         self.scratch.mkdir(exist_ok=True)
         self.variables = environ(**{"CHAOS": str(folder), "TMPDIR": str(self.scratch), **TOKEN, **variables})
         self.num_killed = 0
-        self._log = place / "events.jsonl"
+        self.num_repeated = 0
+        """Restarts after it ended by itself."""
+        self.started: set[tuple[int, str]] = set()
+        """Processes without the marker that belong to it, with the time of their start."""
+        self._log, self.said = place / "events.jsonl", folder / "stderr"
         self.start()
 
     @property
@@ -109,7 +120,8 @@ class Command:
     def start(self) -> None:
         self._seen = self._log.stat().st_size if self._log.exists() else 0
         command = [sys.executable, "-m", "sandlot", *self.words]
-        self.process = subprocess.Popen(command, cwd=self.folder, env=self.variables, stdout=subprocess.DEVNULL)
+        with self.said.open("w") as said:
+            self.process = subprocess.Popen(command, cwd=self.folder, env=self.variables, stdout=subprocess.DEVNULL, stderr=said)
 
     def harm(self, random: Random) -> str | None:
         if self.num_killed >= self.most or not self.is_under_way:
@@ -121,12 +133,24 @@ class Command:
         return "the command killed"
 
     def tend(self) -> None:
-        if self.process.poll() in self._again:
+        if self._ends_for_now:
+            self.num_repeated += 1
+            assert self.num_repeated < 200, self.said.read_text()[-2000:]
             self.start()
 
     @property
+    def _ends_for_now(self) -> bool:
+        match self.process.poll():
+            case 3:
+                return True
+            case 2:
+                return bool(self._refused) and self._refused in self.said.read_text()
+            case _:
+                return False
+
+    @property
     def is_over(self) -> bool:
-        return self.process.poll() is not None and self.process.returncode not in self._again
+        return self.process.poll() is not None and not self._ends_for_now
 
     def close(self) -> None:
         self.process.kill()
@@ -157,14 +181,22 @@ class Sandboxes:
     def __init__(self, workers: OwnWorkers) -> None:
         self.workers = workers
 
-    def harm(self, random: Random) -> str | None:
+    def _find(self) -> tuple[list[int], list[int]]:
         zygotes = [child for pid in self.workers.pids for child in children(pid) if "zygote" in commanded(child)]
-        sandboxes = [child for pid in zygotes for child in children(pid)]
+        return zygotes, [child for pid in zygotes for child in children(pid)]
+
+    def harm(self, random: Random) -> str | None:
+        zygotes, sandboxes = self._find()
         if random.random() < 0.2:
             return "a zygote killed" if zygotes and kill(random.choice(zygotes)) else None
         return "a sandbox killed" if sandboxes and kill(random.choice(sandboxes)) else None
 
-    def tend(self) -> None: ...
+    def tend(self) -> None:
+        """Note what runs: it is started with an empty environment, so nothing in it says whose it is."""
+        for pid in chain(*self._find()):
+            if since := started_at(pid):
+                self.workers.command.started.add((pid, since))
+
     def close(self) -> None: ...
 
 
@@ -405,7 +437,7 @@ def harass(
     return Harm(done, ended - began)
 
 
-def books_balance(stored: Run, *, num_killed: int, sides: Mapping[Side, frozenset[str]] | None = None) -> str:
+def books_balance(stored: Run, *, num_restarts: int, sides: Mapping[Side, frozenset[str]] | None = None) -> str:
     """Every rollout is there once, every attempt is counted, a failure has its side and no reward; a line of figures.
 
     `sides` are the kinds of failures that what was killed may leave, besides workers that died.
@@ -428,7 +460,7 @@ def books_balance(stored: Run, *, num_killed: int, sides: Mapping[Side, frozense
             assert len(stored.reader.blobs.read(file.blob)) == file.size
     failed = Counter(trace.outcome.side.value for trace in traces if isinstance(trace.outcome, Failed))
     began = sum(b'"rollout_began"' in line for line in (stored.path / "events.jsonl").read_bytes().splitlines())
-    if not num_killed:  # what was in flight when the run was killed is in nobody's books
+    if not num_restarts:  # what was in flight when the command ended is in nobody's books
         assert began == len(traces) + attempts.total(), "every attempt is either an end or counted as lost"
     return f"{len(traces):,} rollouts, {began:,} begun, attempts {dict(attempts)}, failed by side {dict(failed)}"
 
@@ -446,8 +478,12 @@ def _require_told(trace: Trace, outcome: Failed, sides: Mapping[Side, frozenset[
 
 def nothing_is_left(command: Command) -> None:
     """No worker, no sandbox and no server outlives its run."""
+
+    def left() -> list[int]:
+        return [*below(command.marker), *(pid for pid, since in command.started if started_at(pid) == since)]
+
     patience = time.monotonic() + 60
-    while below(command.marker) and time.monotonic() < patience:
+    while left() and time.monotonic() < patience:
         time.sleep(0.2)
-    assert not [commanded(pid) for pid in below(command.marker)]
+    assert not [(pid, commanded(pid)) for pid in left()]
     assert not [path for path in command.scratch.iterdir() if not path.name.startswith("torchinductor")]
