@@ -18,6 +18,7 @@ from sandlot.model.engine.request import Sequence
 from sandlot.model.engine.scheduler import Scheduler, StepPlan
 from sandlot.model.engine.seats import Rows
 from sandlot.model.engine.siblings import LONGEST, NUM_KINDS, Guess, Siblings
+from sandlot.model.engine.tree import ID_BYTES
 
 MAX_GUESSED = 16
 """Tokens that are guessed for one sequence in one pass, at most."""
@@ -78,10 +79,10 @@ class Speculation:
                 if seats.taken[row]:
                     self._scheduler.give_back(row)
             if not sequence.group:
-                sequence.group = self._siblings.join(seats.ids[row, :known].tobytes(), sequence.request.session)
+                sequence.group = self._siblings.join(self._text(row, sequence, known), sequence.request.session)
             self._siblings.learn(sequence.group, seats.ids[row, max(known - LONGEST, 0) : total].tobytes(), total - known)
             if not seats.taken[row]:
-                self._siblings.end(sequence.group, seats.ids[row, :total].tobytes())
+                self._siblings.end(sequence.group, self._text(row, sequence, total))
         self._rates.age()
 
     def _guess(self, row: int) -> Guess:
@@ -90,8 +91,12 @@ class Speculation:
         # One more token than guessed is sampled.
         most = min(MAX_GUESSED, int(seats.ends[row]) - total - 1)
         if not sequence.group:
-            sequence.group = self._siblings.join(seats.ids[row, :total].tobytes(), sequence.request.session)
+            sequence.group = self._siblings.join(self._text(row, sequence, total), sequence.request.session)
         return self._siblings.guess(sequence.group, seats.ids[row, max(total - LONGEST, 0) : total].tobytes(), most)
+
+    def _text(self, row: int, sequence: Sequence, count: int) -> bytes:
+        """The first tokens of a row, after the number of its adapter: what one adapter writes says little about another."""
+        return sequence.root.to_bytes(ID_BYTES, "little") + self._scheduler.seats.ids[row, :count].tobytes()
 
     def _groups_in_use(self) -> set[bytes]:
         return {sequence.group for sequence in (*self._scheduler.seats, *self._scheduler.waiting)}

@@ -121,6 +121,15 @@ def test_a_prompt_is_found_again_by_the_same_adapter_only(weights):
 
 
 @pytest.mark.parametrize("mode", ["in_turn"], indirect=True)
+def test_siblings_are_those_of_the_same_adapter(weights, mode):
+    it = loaded(weights, max_batch=1)
+    for adapter in ("", "a", "", "a"):
+        it.submit(Request(ids=prompt(0, 9), max_tokens=4, session="s", adapter=adapter))
+    finish(it)
+    if mode == "guessing":
+        assert len(it._speculation._siblings._groups) == 2
+
+
 def test_a_session_that_changes_its_adapter_keeps_no_pins(weights):
     it = loaded(weights)
     for name in ("a", "b", "", "a"):
