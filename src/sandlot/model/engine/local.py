@@ -87,7 +87,7 @@ async def open_local(
     needed for stop texts; a folder has its own.
     """
     with boundary(ModelError, f"loading {model if isinstance(model, Path) else 'the model'}"):
-        device = _device() if isinstance(model, Path) else model.embedding.weight.device.type
+        device = default_device() if isinstance(model, Path) else model.embedding.weight.device.type
         on_gpu = device == "cuda"
         config = _with_defaults(config or LocalConfig(), on_gpu=on_gpu)
         named = config.dtype
@@ -292,8 +292,8 @@ def _build_engine(decoder: Decoder, config: LocalConfig, runner: MakeRunner, pic
     )
 
 
-def _device() -> str:
-    """Where a folder is loaded to."""
+def default_device() -> str:
+    """Where a model is loaded to."""
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 

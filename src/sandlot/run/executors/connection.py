@@ -79,6 +79,8 @@ class WorkerConnection:
         self._stream, self._writer, self._outbox, self._most_bytes = stream, writer, outbox, most_bytes
         self._is_over = False
         """Nothing more is read."""
+        self._frame = bytearray()
+        """What has come of a message: whoever is cancelled while one comes leaves it to the next reader."""
         self.silence_s: float | None = None
         """A side that sends no byte for longer is gone; None to wait for ever."""
         self.ended = "closed its connection"
@@ -104,16 +106,20 @@ class WorkerConnection:
         most_bytes = self._most_bytes if most_bytes is None else most_bytes
         while True:
             try:
-                size = int.from_bytes(await self._read(_HEAD_BYTES), "big")
+                await self._fill(_HEAD_BYTES)
+                size = int.from_bytes(self._frame[:_HEAD_BYTES], "big")
                 if size > most_bytes:
                     self._is_over, self.ended = (
                         True,
                         f"sent a message of {size:,} bytes, where at most {most_bytes:,} are allowed",
                     )
                     return
+                await self._fill(_HEAD_BYTES + size)
+                data = bytes(memoryview(self._frame)[_HEAD_BYTES:])
+                self._frame.clear()
                 if not size:
                     continue
-                message = decoder.decode(await self._read(size))
+                message = decoder.decode(data)
             except TimeoutError:
                 self._is_over, self.ended = True, f"was silent for {self.silence_s:g} s"
                 return
@@ -125,12 +131,10 @@ class WorkerConnection:
                 return
             yield message
 
-    async def _read(self, size: int) -> bytes:
-        """So many bytes; `TimeoutError` if none comes for too long."""
-        data = bytearray()
-        while len(data) < size:
-            data += await self._receive(min(size - len(data), _CHUNK_BYTES))
-        return bytes(data)
+    async def _fill(self, size: int) -> None:
+        """Have so many bytes of a frame; `TimeoutError` if none comes for too long."""
+        while len(self._frame) < size:
+            self._frame += await self._receive(min(size - len(self._frame), _CHUNK_BYTES))
 
     async def _receive(self, most: int) -> bytes:
         if self.silence_s is None:

@@ -77,12 +77,12 @@ async def serve_model(
     """Serve until SIGTERM or Ctrl-C, then let running requests finish; `ready` is called with what is served, and where."""
     place, share = place or ModelPlace(), share or ModelShare()
     try:
-        from sandlot.model.engine.local import LocalConfig, open_local  # noqa: PLC0415 - torch is an extra
+        from sandlot.model.engine.local import LocalConfig, default_device, open_local  # noqa: PLC0415 - torch is an extra
     except ImportError as error:
         raise ConfigError(f"serving a model needs the torch extra ({error}); install it: pip install 'sandlot[torch]'") from error
     if share.kv_gib <= 0 or share.max_batch < 1:
         raise ConfigError(f"--kv-gib is {share.kv_gib:g} and --max-batch {share.max_batch}; both must be positive")
-    _require_adapters(spec, share)
+    _require_adapters(spec, share, default_device())
     folder = await anyio.to_thread.run_sync(model_folder, spec)
     renderer = await anyio.to_thread.run_sync(open_renderer, folder)
     config = LocalConfig(
@@ -119,21 +119,18 @@ async def serve_model(
             await _told_to_stop(until_eof=place.until_eof)
 
 
-def _require_adapters(spec: str, share: ModelShare) -> None:
+def _require_adapters(spec: str, share: ModelShare, device: str) -> None:
     if share.max_adapters < 1 or share.max_adapter_rank < 1:
         raise ConfigError(
             f"--max-adapters is {share.max_adapters} and --max-adapter-rank {share.max_adapter_rank}; both must be positive"
         )
     if share.adapters_from is not None and not share.adapters_from.is_dir():
         raise ConfigError(f"--adapters-from {share.adapters_from}: there is no such folder")
-    if share.adapters or share.adapters_from is not None:
-        import torch  # noqa: PLC0415 - an extra
-
-        if torch.cuda.is_available():
-            raise ConfigError(
-                "--adapter and --adapters-from are for the CPU, and the model would be loaded to a GPU; serve the merged weights "
-                "(`model/` of a checkpoint), use vLLM, or hide the GPU (`CUDA_VISIBLE_DEVICES=`)"
-            )
+    if (share.adapters or share.adapters_from is not None) and device == "cuda":
+        raise ConfigError(
+            "--adapter and --adapters-from are for the CPU, and the model would be loaded to a GPU; serve the merged weights "
+            "(`model/` of a checkpoint), use vLLM, or hide the GPU (`CUDA_VISIBLE_DEVICES=`)"
+        )
     for name, _ in share.adapters:
         if not ADAPTER_NAME.fullmatch(name) or name == spec:
             raise ConfigError(

@@ -66,3 +66,19 @@ async def test_a_connection_may_end_just_before_a_beat(monkeypatch):
     with outbox, outgoing, anyio.fail_after(10):
         outbox.close()
         await connections._beat(outbox, anyio.CancelScope())
+
+
+@pytest.mark.parametrize("num_come", [2, 4, 9])
+async def test_a_message_that_comes_while_its_reader_is_cancelled_is_read_by_the_next(num_come):
+    said = RolloutRaised(number=1, error="it broke")
+    data = msgspec.msgpack.encode(said)
+    frame, decoder = len(data).to_bytes(4, "big") + data, msgspec.msgpack.Decoder(FromWorker)
+    async with two_ends() as (connection, other):
+        await other.send(frame[:num_come])
+        async with anyio.create_task_group() as group:
+            group.start_soon(anext, connection.messages(decoder))
+            await anyio.wait_all_tasks_blocked()
+            group.cancel_scope.cancel()
+        await other.send(frame[num_come:])
+        with anyio.fail_after(30):
+            assert await anext(connection.messages(decoder)) == said
