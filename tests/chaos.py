@@ -23,7 +23,7 @@ from random import Random
 from typing import Protocol
 
 from command_line import environ
-from executors import free_port, joining
+from executor_worlds import free_port, joining
 from sandlot import Run
 from sandlot.core.trace import Failed, Scored, Trace
 from sandlot.core.types import INFRASTRUCTURE, End, Side

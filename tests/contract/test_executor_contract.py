@@ -6,7 +6,7 @@ import time
 import anyio
 import pytest
 
-from executors import OPENERS, chores, config_of, opened, plan_of
+from executor_worlds import OPENERS, chores, config_of, opened, plan_of
 from sandlot.core.trace import Failed, Scored, Trace
 from sandlot.core.types import Side
 from sandlot.observe.events import RolloutGraded, ToolCalled, TurnTaken

@@ -13,7 +13,7 @@ import pytest
 from ray.cluster_utils import Cluster
 
 from chaos import CHAOS_S, Command, books_balance, children, commanded, harass, kill, nothing_is_left
-from executors import CHORES
+from executor_worlds import CHORES
 from sandlot import Run
 
 pytestmark = pytest.mark.timeout(3 * CHAOS_S + 900)

@@ -21,7 +21,7 @@ from ray.autoscaler._private.kuberay.autoscaling_config import _derive_autoscali
 from ray.cluster_utils import Cluster
 
 from command_line import environ, refused, started
-from executors import CHORES, chores, config_of, plan_of
+from executor_worlds import CHORES, chores, config_of, plan_of
 from sandlot.core.errors import ConfigError
 from sandlot.core.trace import Failed, Scored
 from sandlot.observe.events import RolloutBegan, RolloutEnded

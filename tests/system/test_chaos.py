@@ -18,7 +18,7 @@ import pytest
 
 from chaos import CHAOS_S, Command, JoinedWorkers, Mortal, OwnWorkers, Replicas, Sandboxes, books_balance, harass, nothing_is_left
 from command_line import NOTES, environ
-from executors import CHORES, free_port
+from executor_worlds import CHORES, free_port
 from sandlot import Run
 from sandlot.core.trace import Scored
 from sandlot.core.types import Role, Side

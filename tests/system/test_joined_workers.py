@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from command_line import environ
-from executors import CHORES, free_port, joining
+from executor_worlds import CHORES, free_port, joining
 from sandlot import Run
 from sandlot.core.trace import Scored
 from sandlot.run.collector import LOST, RETURNED
@@ -83,7 +83,8 @@ def test_every_rollout_is_there_once_whoever_dies_joins_and_leaves(tmp_path):
         for file in trace.evidence.files.values():
             assert len(stored.reader.blobs.read(file.blob)) == file.size
     attempts = Counter((attempt.outcome.side, attempt.outcome.kind) for trace in traces for attempt in trace.attempts)
-    assert attempts.keys() == {("harness", LOST), ("harness", RETURNED)}
+    # Those that the leaving worker has may all end while it may finish them; `test_workers.py` shows that others are returned.
+    assert {("harness", LOST)} <= attempts.keys() <= {("harness", LOST), ("harness", RETURNED)}
     events = events_of(log)
     kinds = Counter(event["event"] for event in events)
     assert kinds["rollout_began"] == NUM_ROLLOUTS + attempts.total(), "every attempt is either an end, a loss or a return"

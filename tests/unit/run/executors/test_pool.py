@@ -8,7 +8,7 @@ import anyio
 import msgspec
 import pytest
 
-from executors import CHORES, ELSEWHERE, chores, config_of, opened, plan_of
+from executor_worlds import CHORES, ELSEWHERE, chores, config_of, opened, plan_of
 from sandlot.core.errors import ConfigError
 from sandlot.core.trace import Cancelled, Failed, Scored, Trace
 from sandlot.core.types import End

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from command_line import refused, started
-from executors import CHORES, opened, plan_of
+from executor_worlds import CHORES, opened, plan_of
 from sandlot import Environment
 from sandlot.core.errors import ConfigError, HarnessError
 from sandlot.run.config import RunConfig

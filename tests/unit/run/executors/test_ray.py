@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from command_line import refused, started
-from executors import CHORES, plan_of
+from executor_worlds import CHORES, plan_of
 from sandlot.core.errors import ConfigError
 from sandlot.run.executors.ray import RayPlace, open_ray, read_ray_place
 

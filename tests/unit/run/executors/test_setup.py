@@ -6,7 +6,7 @@ import anyio
 import msgspec
 import pytest
 
-from executors import CHORES, config_of
+from executor_worlds import CHORES, config_of
 from sandlot.core.errors import ConfigError
 from sandlot.core.trace import Scored
 from sandlot.env.fingerprint import environment_fingerprint

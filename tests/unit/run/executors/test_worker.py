@@ -7,7 +7,7 @@ import anyio
 import msgspec
 import pytest
 
-from executors import CHORES, config_of, plan_of
+from executor_worlds import CHORES, config_of, plan_of
 from sandlot.core.errors import HarnessError
 from sandlot.core.trace import Failed
 from sandlot.env.load import load

@@ -17,7 +17,7 @@ from anyio.streams.tls import TLSStream
 
 from certificates import certificate_of
 from command_line import environ, refused, started
-from executors import CHORES, chores, config_of, free_port, joining, plan_of
+from executor_worlds import CHORES, chores, config_of, free_port, joining, plan_of
 from sandlot.core.errors import ConfigError
 from sandlot.core.trace import Cancelled, Node, Trace, text_message
 from sandlot.core.types import End, Role
