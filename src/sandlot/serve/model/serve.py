@@ -70,6 +70,11 @@ class ModelShare:
     max_adapters: int = 8
     max_adapter_rank: int = 64
 
+    @property
+    def has_adapters(self) -> bool:
+        """Whether requests may name one."""
+        return bool(self.adapters) or self.adapters_from is not None
+
 
 async def serve_model(
     spec: str, place: ModelPlace | None = None, share: ModelShare | None = None, *, ready: Callable[[str], None] = lambda _: None
@@ -83,6 +88,8 @@ async def serve_model(
     if share.kv_gib <= 0 or share.max_batch < 1:
         raise ConfigError(f"--kv-gib is {share.kv_gib:g} and --max-batch {share.max_batch}; both must be positive")
     _require_adapters(spec, share, default_device())
+    if share.has_adapters and place.kv_events:
+        raise ConfigError("--kv-events does not say whose blocks they are, so a server with adapters reports none; leave it out")
     folder = await anyio.to_thread.run_sync(model_folder, spec)
     renderer = await anyio.to_thread.run_sync(open_renderer, folder)
     config = LocalConfig(
@@ -100,7 +107,6 @@ async def serve_model(
                 await model.load_adapter(adapter, place_of)
             except ModelError as error:
                 raise ConfigError(f"--adapter {adapter}={place_of}: {error}") from error
-        has_adapters = bool(share.adapters or share.adapters_from)
         server = ModelServer(
             model,
             renderer,
@@ -109,8 +115,8 @@ async def serve_model(
             at_once=_AT_ONCE,
             gauges=model.metrics,
             # Events do not say whose blocks they are, so with adapters there are none.
-            cache=ServedCache(model.cache_tokens, model.prefix_log if place.shows_cache and not has_adapters else None),
-            adapters=ServedAdapters(model, share.adapters_from) if has_adapters else None,
+            cache=ServedCache(model.cache_tokens, model.prefix_log if place.shows_cache and not share.has_adapters else None),
+            adapters=ServedAdapters(model, share.adapters_from) if share.has_adapters else None,
         )
         app = model_app(server) if place.unix is not None else Guard(model_app(server), place.host, place.allow_hosts)
         opening = serve_app(app, host=place.host, port=place.port, unix=place.unix, drain_s=place.drain_s)
@@ -126,7 +132,7 @@ def _require_adapters(spec: str, share: ModelShare, device: str) -> None:
         )
     if share.adapters_from is not None and not share.adapters_from.is_dir():
         raise ConfigError(f"--adapters-from {share.adapters_from}: there is no such folder")
-    if (share.adapters or share.adapters_from is not None) and device == "cuda":
+    if share.has_adapters and device == "cuda":
         raise ConfigError(
             "--adapter and --adapters-from are for the CPU, and the model would be loaded to a GPU; serve the merged weights "
             "(`model/` of a checkpoint), use vLLM, or hide the GPU (`CUDA_VISIBLE_DEVICES=`)"

@@ -22,7 +22,7 @@ from sandlot.model.engine.request import Request
 from sandlot.model.wire.listening import serve_app
 from sandlot.serve.model.adapters import ServedAdapters
 from sandlot.serve.model.routes import model_app
-from sandlot.serve.model.serve import ModelShare, serve_model
+from sandlot.serve.model.serve import ModelPlace, ModelShare, serve_model
 from sandlot.serve.model.server import ModelServer
 from toy_tokens import ToyRenderer, ToyWords
 
@@ -306,6 +306,11 @@ async def test_a_folder_that_becomes_a_link_while_its_load_waits_is_refused(allo
         assert said[0][0] == 400
         assert "is not below" in said[0][1]["error"]["message"]
         assert not model.adapters
+
+
+async def test_a_server_with_adapters_does_not_promise_events_of_its_cache(allowed):
+    with pytest.raises(ConfigError, match="--kv-events does not say whose blocks"):
+        await serve_model("no such model", ModelPlace(kv_events=True), ModelShare(adapters_from=allowed))
 
 
 async def test_a_gpu_refuses_adapters_before_anything_is_loaded(allowed, monkeypatch):
