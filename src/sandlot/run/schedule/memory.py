@@ -18,6 +18,8 @@ _LEAST_SETTLED = 4
 """Rollouts from which the memory of one is learned."""
 _FORGET = 0.01
 """Of an estimate that was too large, at each look."""
+_HOLD_S = 15.0
+"""An estimate was too large if less was taken for so long. Less is also taken while many that started together just begin."""
 _SAMPLE_S = 5.0
 """Between two samples that are compared: a rollout that has started takes its memory within this time, more or less."""
 _FADE = 0.8
@@ -34,9 +36,16 @@ estimate."""
 
 @dataclass(slots=True)
 class _Changes:
-    """How the number that run and what is free changed from sample to sample, squared and summed."""
+    """How the number that run and what is free changed from sample to sample, squared and summed.
+
+    A sample is the most that ran and the least that was free since the one before, and the next one is the reverse. Rollouts that
+    start together and last as long as a sample would otherwise be seen each time before they have taken anything.
+    """
 
     _last: tuple[int, int] | None = None
+    _seen: tuple[int, int] | None = None
+    """The sample so far."""
+    _is_reverse: bool = False
     _seconds: float = 0.0
     _running: float = 0.0
     _free: float = 0.0
@@ -44,11 +53,16 @@ class _Changes:
 
     def add(self, running: int, free: int, seconds: float) -> bool:
         """True if it was a sample at which another number was running, so that something was learned."""
+        if self._seen is not None:
+            most, least = (min, max) if self._is_reverse else (max, min)
+            running, free = most(running, self._seen[0]), least(free, self._seen[1])
+        self._seen = running, free
         self._seconds += seconds
         if self._last is not None and self._seconds < _SAMPLE_S:
             return False
         more, less = (running - self._last[0], self._last[1] - free) if self._last is not None else (0, 0)
-        self._last, self._seconds = (running, free), 0.0
+        self._last, self._seen, self._seconds = self._seen, None, 0.0
+        self._is_reverse = not self._is_reverse
         self._running = _FADE * self._running + more * more
         self._free = _FADE * self._free + less * less
         self._both = _FADE * self._both + more * less
@@ -77,6 +91,8 @@ class RolloutMemory:
     """The most that one can take, as the last samples say."""
     _measured: float = 0.0
     """The same if less was free when more were running, so that it is what a rollout takes; else 0."""
+    _less_s: float = 0.0
+    """How long less has been taken than the estimate says."""
     _kept_s: float = 0.0
     """How long there has seemed to be no room though much was free."""
     _tried: int = 0
@@ -90,7 +106,11 @@ class RolloutMemory:
             self._measured = self._changes.bound if self._changes.is_linked else 0.0
         taken = (self._most_free - free) / settled if settled >= _LEAST_SETTLED else self.each
         each = max(_LEAST_BYTES, min(taken, 2 * max(self._bounds)))
-        self.each += (1.0 if each > self.each else _FORGET) * (each - self.each)
+        self._less_s = self._less_s + seconds if each < self.each else 0.0
+        if each > self.each:
+            self.each = each
+        elif self._less_s >= _HOLD_S:
+            self.each += _FORGET * (each - self.each)
 
     def room(self, *, running: int, opening: int, free: int, total: int, seconds: float) -> int:
         """How many may be in flight, if those that open will take their part too."""

@@ -55,12 +55,20 @@ def test_what_a_model_takes_that_is_loaded_meanwhile_is_not_what_rollouts_take(l
 @settings(max_examples=25)
 @given(
     each=st.integers(64, 4096),
-    late=st.integers(0, 16),
+    late=st.integers(0, 12),  # looks: half a sample
     lasts=st.integers(17, 4000),
     fit=st.integers(12, 60),
 )
 def test_rollouts_that_take_their_memory_within_seconds_never_take_all(each, late, lasts, fit):
     total = each * fit * MIB
     machine = Machine(total=total, free=total, each=each * MIB, late=late, lasts=lasts)
+    machine.looks(600)
+    assert machine.least_free >= 0
+
+
+@pytest.mark.parametrize(("late", "lasts", "fit"), [(13, 27, 39), (2, 19, 39), (9, 18, 46), (6, 39, 44)])
+def test_rollouts_that_all_start_and_end_together_never_take_all(late, lasts, fit):
+    """They last about as long as a sample, or two: whoever looks only then sees them with nothing."""
+    machine = Machine(total=fit * GIB, free=fit * GIB, each=GIB, late=late, lasts=lasts)
     machine.looks(600)
     assert machine.least_free >= 0
