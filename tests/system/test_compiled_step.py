@@ -12,7 +12,7 @@ from sandlot.model.nn.lora import add_adapters
 from sandlot.model.nn.shape import Rope, Shape
 from sandlot.train.algorithms.algorithms import TokenLoss, TrainingRow
 from sandlot.train.algorithms.losses import Clip, Entropy, Value
-from sandlot.train.forest.layers import Recompute
+from sandlot.train.forest.layers import Recompute, compiled
 from sandlot.train.rows import Row
 from sandlot.train.tally import Tally
 from sandlot.train.trainer import Optimisation, Trainer
@@ -64,3 +64,25 @@ def test_compiled_and_plain_agree_for_any_size(lora, recompute):
             torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-6)
         compiled.append(counters["stats"]["unique_graphs"])
     assert compiled[-1] == compiled[1], "a new size was compiled again"
+
+
+@pytest.mark.parametrize("lean", [False, True])
+def test_layers_that_are_computed_again_store_what_they_are_given(lean):
+    torch.manual_seed(0)
+    decoder = Decoder(SHAPE)
+    block, count = decoder.blocks[0], 24
+    functions = compiled().lean if lean else compiled()
+    given = [torch.randn(count, SHAPE.hidden, requires_grad=True), *decoder.angles(torch.arange(count), torch.float32)]
+    stored = []
+
+    def keep(tensor):
+        if tensor.ndim:  # constants of the norms
+            stored.append(tensor.data_ptr())
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        attended = torch.randn(count, SHAPE.heads, SHAPE.head, requires_grad=True)
+        results = (*functions.inputs(block, *given), functions.outputs(block, given[0], attended))
+    known = {tensor.data_ptr() for tensor in (*given, attended, *block.parameters())}
+    assert all(result.requires_grad for result in results)
+    assert (set(stored) <= known) is lean

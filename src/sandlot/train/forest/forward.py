@@ -104,7 +104,7 @@ def _hidden(decoder: Decoder, forest: Forest, functions: LayerFunctions, recompu
     # Compiled layers are recomputed by a backward pass of their own: the first pass then stores nothing at all, and the host
     # handles no stored tensors. Only `backward` gives gradients that way, and only if what goes in wants one.
     own_pass = functions is not PLAIN
-    if recompute != "nothing" and own_pass and not x.requires_grad:
+    if recompute == "everything" and own_pass and not x.requires_grad:
         x.requires_grad_()
 
     def again(function: Callable[..., Any], *given: Any) -> Any:
@@ -118,6 +118,9 @@ def _hidden(decoder: Decoder, forest: Forest, functions: LayerFunctions, recompu
         match recompute:
             case "nothing":
                 x = layer(number, block, x)
+            case "all but attention" if functions.lean is not None:
+                lean = functions.lean
+                x = lean.outputs(block, x, attend(number, *lean.inputs(block, x, cos, sin)))
             case "all but attention":
                 x = again(functions.outputs, block, x, attend(number, *again(functions.inputs, block, x, cos, sin)))
             case "everything":

@@ -6,7 +6,7 @@ each is compiled once for all sizes and all layers. torch keeps compiled code on
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal, cast
 
@@ -32,6 +32,8 @@ class LayerFunctions:
     """(layer, residual stream, attended) -> residual stream."""
     scores: Callable[[nn.Module, Tensor, Tensor, float, bool], tuple[Tensor, Tensor]]
     """(head, hidden states, targets, temperature, entropy wanted) -> log-probabilities and entropies."""
+    lean: "LayerFunctions | None" = None
+    """The same functions if they can store nothing but what they are given, and compute the rest again in the backward pass."""
 
 
 def at_least_fp32(x: Tensor) -> Tensor:
@@ -68,5 +70,22 @@ PLAIN = LayerFunctions(_inputs, _outputs, _scores)
 def compiled() -> LayerFunctions:
     """The same functions compiled, for any number of tokens; equal to `PLAIN` within rounding."""
     raise_recompile_limit()
+    return replace(_fused("inductor"), lean=_fused(_compile_lean))
+
+
+def _fused(backend: Any) -> LayerFunctions:
     fuse = cast("Any", torch.compile)
-    return LayerFunctions(*(fuse(function, dynamic=True) for function in (_inputs, _outputs, _scores)))
+    return LayerFunctions(*(fuse(function, dynamic=True, backend=backend) for function in (_inputs, _outputs, _scores)))
+
+
+def _compile_lean(graph: Any, inputs: Any) -> Any:
+    """Compile a graph so that it stores only its inputs.
+
+    The recomputation is then part of the compiled backward pass. `checkpoint` would run a forward pass and a backward pass of its
+    own for each layer, for which the host takes longer than the device if the forest is small.
+    """
+    import torch._functorch.config as functorch_config  # noqa: PLC0415 - only where something is compiled
+    from torch._inductor.compile_fx import compile_fx  # noqa: PLC0415
+
+    with cast("Any", functorch_config).patch(activation_memory_budget=0.0):
+        return compile_fx(graph, inputs)

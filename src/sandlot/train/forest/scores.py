@@ -29,20 +29,18 @@ def score_tokens(
     functions: LayerFunctions = PLAIN,
 ) -> tuple[Tensor, Tensor]:
     """Log-probabilities of the targets, and entropies of their distributions, one chunk at a time."""
-    parts: list[Any] = [
-        checkpoint(
-            functions.scores,
-            head,
-            hidden[at : at + _CHUNK],
-            targets[at : at + _CHUNK],
-            temperature,
-            entropy,
-            use_reentrant=False,
-            preserve_rng_state=False,  # nothing here is random
-        )
+    parts = [
+        _scores(functions, head, hidden[at : at + _CHUNK], targets[at : at + _CHUNK], temperature, entropy)
         for at in range(0, len(targets), _CHUNK)
     ]
     if not parts:
         empty = at_least_fp32(hidden).new_zeros(0)
         return empty, empty
     return torch.cat([chosen for chosen, _ in parts]), torch.cat([spread for _, spread in parts])
+
+
+def _scores(functions: LayerFunctions, *given: Any) -> tuple[Tensor, Tensor]:
+    """The scores of a chunk. Its logits are computed again in the backward pass."""
+    if functions.lean is not None and torch.is_grad_enabled():
+        return functions.lean.scores(*given)
+    return cast("Any", checkpoint)(functions.scores, *given, use_reentrant=False, preserve_rng_state=False)  # nothing is random
