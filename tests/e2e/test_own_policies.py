@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 import sandlot
+from pages import open_pages
 from sandlot import Environment, Evidence, Limits, Run, Task
 from sandlot.analysis.training_log import read_lines
 from sandlot.core.errors import ConfigError
 from sandlot.env.module import load_module
 from sandlot.model.nn.folder import load_folder
 from sandlot.observe.events import EvaluationBegan, RolledBack, RunEvent, StepLearned, TrainingBegan
+from sandlot.run.catalog import catalog_entry
 from sandlot.train.algorithms.algorithms import Imitate
 from sandlot.train.own_policy import OwnPolicy
 from sandlot.train.recipe import Evaluation, Recipe
@@ -24,6 +26,7 @@ from sandlot.train.train import train
 from sandlot.train.trainer import Optimisation
 from sandlot.train.training import Training
 from sandlot.train.training_env import TrainingEnv
+from sandlot.web.site import link
 from tiny_models import write_tiny
 
 pytestmark = pytest.mark.timeout(180)
@@ -63,6 +66,14 @@ def test_each_learns_what_it_would_learn_alone(folder, whole, tmp_path, seat, ot
     assert numbers(alone, seat) == numbers(whole, seat)
     assert weights(alone.path, 4, seat) == weights(whole.path, 4, seat) != weights(whole.path, 4, other)
     assert [line.score_of(seat) for line in alone.evaluations] == [line.score_of(seat) for line in whole.evaluations]
+
+
+async def test_whoever_looks_is_told_the_models_of_both(whole):
+    told = "{0} as first, {0} as second".format(json.loads((whole.path / "recipe.json").read_bytes())["model"])
+    assert catalog_entry(whole.path).model == told
+    async with open_pages(whole.path.parent) as pages:
+        assert f"training of</span> {told}" in await pages.get(link(whole.path.name, "training"))
+    assert json.loads((whole.path / "summary.json").read_bytes())["model"] == told
 
 
 def test_a_step_has_the_figures_of_each_and_of_all(whole, folder):
@@ -171,6 +182,7 @@ def test_one_of_its_own_learns_beside_the_shared_model(folder, tmp_path):
     assert not (shared.embedding.weight == own.embedding.weight).all()
     assert {line.environments["pair"].seats["first"].policy for line in progress.evaluations} == {""}
     assert progress.best is not None
+    assert catalog_entry(progress.path).model == "{0}, {0} as second".format(recipe(folder).model)
 
 
 def test_only_the_policy_that_got_worse_goes_back(folder, tmp_path):

@@ -17,23 +17,23 @@ from sandlot.core.errors import ConfigError
 from sandlot.core.text import printable
 from sandlot.observe.training_records import Collapse, Learned, Measured, WentBack
 from sandlot.run.follow import RunState
+from sandlot.run.learners import StoredModels
 from sandlot.run.results import RECIPE, TRAINING_SUMMARY, Run
 
 _NAMES = {"warn": "warned", "stop": "stopped", "roll_back": "rolled back", "shrink": "smaller learning rate"}
 
 
-class StoredRecipe(msgspec.Struct):
+class StoredRecipe(StoredModels, kw_only=True):
     """The part of a training's recipe that is shown."""
 
     name: str
-    model: str
     steps: int
     tasks: int
     group: int
     staleness: int = 0
     seed: int = 0
     warn_idle: int = 3
-    algorithm: dict[str, Any] = {}
+    algorithm: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
 
 
 class Incident(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,11 +114,6 @@ class StoredTraining:
         ended = _ended(self.run.path)
         if ended and not live:
             yield Incident(kind="end", version=self.version, said=printable(ended, 1000), did="stopped")
-
-
-def learning_seats(run: Run) -> list[str]:
-    """The seats of a training, or of one of its evaluations, whose players learn; none where a single agent acts."""
-    return [seat for seat in run.manifest.seats if seat not in run.manifest.config.seat_models]
 
 
 def open_training(path: Path) -> StoredTraining:

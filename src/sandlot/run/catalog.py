@@ -12,6 +12,7 @@ from numpy import bincount
 
 from sandlot.core.errors import SandlotError
 from sandlot.core.stats.intervals import Interval, Sums, clustered_mean
+from sandlot.run.learners import StoredModels
 from sandlot.run.results import RECIPE, Run
 from sandlot.store.columns import Table
 
@@ -72,8 +73,7 @@ class TaskScores(msgspec.Struct, frozen=True, kw_only=True):
     """Mean over scored rollouts; None if there are none."""
 
 
-class _Recipe(msgspec.Struct):
-    model: str
+class _Recipe(StoredModels, kw_only=True):
     steps: int
 
 
@@ -138,7 +138,7 @@ def _training(run: Run) -> CatalogEntry:
         kind="training",
         environment=run.manifest.environment,
         source=run.manifest.source,
-        model=recipe.model,
+        model=recipe.names(run),
         created=run.manifest.created,
         state="complete" if steps >= recipe.steps else "stopped" if run.verdict == "stopped" else "incomplete",
         rollouts=len(run),

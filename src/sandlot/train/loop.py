@@ -27,6 +27,7 @@ from sandlot.observe.events import (
 from sandlot.observe.lag import LoopWatch
 from sandlot.observe.training_records import Collapse, Learned, WentBack
 from sandlot.run.collector import Collection, stopped_by_signals
+from sandlot.run.learners import model_names
 from sandlot.train.algorithms.algorithms import teaches
 from sandlot.train.choices import FILE as CHOICES
 from sandlot.train.choices import TaskChoice, TaskChoices
@@ -84,12 +85,12 @@ async def learn(recipe: Recipe, path: Path, sink: Sink, end: Callable[[TrainingP
 
 
 def _training_began(run: Training, progress: TrainingProgress) -> TrainingBegan:
-    recipe = run.recipe
+    recipe, first = run.recipe, next(iter(run.environments.values()))
     return TrainingBegan(
         path=str(run.path),
         environment=", ".join(run.environments),
         sandboxed=any(each.prepared.env.image is not None for each in run.environments.values()),
-        model=run.model_names,
+        model=model_names(recipe.model, recipe.own_models, first.learning_seats),
         steps=recipe.steps,
         tasks=recipe.tasks,
         group=recipe.group,
@@ -229,7 +230,9 @@ async def _evaluate(run: Training, progress: TrainingProgress) -> None:
         first, *others = (env.collector.name + EVALUATION for env in run.environments.values())
         planned = sum(env.heldout.num_rollouts for env in run.environments.values())
         emit(EvaluationBegan(version=version, run=first, others=tuple(others), num_rollouts=planned))
-        progress.add(summarise_evaluation(version, await run.evaluate(version), run.path, own=recipe.own_policies))
+        measured = await run.evaluate(version)
+        own = recipe.own_policies
+        progress.add(await off_loop("evaluation", lambda: summarise_evaluation(version, measured, run.path, own=own)))
         emit(EvaluationEnded(evaluation=progress.evaluations[-1]))
     await _mark_best(run, progress)
     back = {

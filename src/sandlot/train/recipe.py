@@ -209,6 +209,11 @@ class Recipe:
         """The policies with weights of their own, by seat; there is one environment then."""
         return self.environments[0].own_policies
 
+    @property
+    def own_models(self) -> dict[str, str]:
+        """The models that these begin with."""
+        return {seat: policy.model or self.model for seat, policy in self.own_policies.items()}
+
     def for_policy(self, name: str) -> "Recipe":
         """The recipe of one policy: with the model and the optimisation of its own, if it has them."""
         own = self.own_policies.get(name, OwnPolicy())

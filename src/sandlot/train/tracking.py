@@ -129,13 +129,19 @@ class Tracking:
             self._failure = self._failure or str(error)
 
 
+def _short(model: str) -> str:
+    """The name of a model without its folder or address."""
+    return model.partition(":")[0] if "@" in model else Path(model).name
+
+
 def settings_of(recipe: Recipe) -> dict[str, str | int | float]:
     """The settings of a recipe that a tracker receives: numbers, and names without addresses."""
     envs = (each.env for each in recipe.environments)
     optimisation = recipe.optimisation
     return {
         "environment": ", ".join(Path(env).name if isinstance(env, str | Path) else env.name for env in envs),
-        "model": recipe.model.partition(":")[0] if "@" in recipe.model else Path(recipe.model).name,
+        "model": _short(recipe.model),
+        **{f"model.{seat}": _short(model) for seat, model in recipe.own_models.items()},
         "algorithm": type(recipe.algorithm).__name__,
         "steps": recipe.steps,
         "tasks": recipe.tasks,

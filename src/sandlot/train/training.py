@@ -68,11 +68,6 @@ class Training:
         """Whether and why the training stops early."""
         return self.collector.collection
 
-    @property
-    def model_names(self) -> str:
-        """The models that learn, in a few words."""
-        return ", ".join(policy.recipe.model + (f" as {name}" if name else "") for name, policy in self.policies.items())
-
     def policy_of(self, seat: str) -> str:
         """The name of the policy that plays a seat."""
         return seat if seat in self.policies else SHARED

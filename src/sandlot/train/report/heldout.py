@@ -8,9 +8,9 @@ all of them have full marks.
 from collections.abc import Iterator, Mapping
 from itertools import chain
 
-from sandlot.analysis.training_state import learning_seats
 from sandlot.core.trace import Trace
 from sandlot.run.compare import ComparedRow, RunComparison, compare
+from sandlot.run.learners import learning_seats
 from sandlot.run.pooled import pooled_comparison, pooled_summary
 from sandlot.run.results import Run
 from sandlot.run.summary import Summary, summarise

@@ -11,12 +11,12 @@ import msgspec
 
 from sandlot.analysis.alarm import Alarm, alarm
 from sandlot.analysis.training_log import FILE, Line, count_idle, idle_reason, read_lines
-from sandlot.analysis.training_state import learning_seats
 from sandlot.core.disk import write_file
 from sandlot.core.groups import group_by_key
 from sandlot.core.stats.intervals import Interval, Sums, spread_of
 from sandlot.core.trace import Scored, Trace
 from sandlot.observe.training_records import Collapse, EnvironmentScore, EnvironmentStep, Learned, Measured, SeatScore, WentBack
+from sandlot.run.learners import learning_seats
 from sandlot.run.results import AdmissionRecord, Run
 from sandlot.train.algorithms.algorithms import Imitate, teaches
 from sandlot.train.guard import find_collapse

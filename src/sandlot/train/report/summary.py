@@ -5,11 +5,11 @@ from pathlib import Path
 
 import msgspec
 
-from sandlot.analysis.training_state import learning_seats
 from sandlot.core.disk import write_file
 from sandlot.core.stats.intervals import Interval
 from sandlot.observe.training_records import Diversity, Measured
 from sandlot.run.compare import RunComparison
+from sandlot.run.learners import learning_seats, model_names
 from sandlot.run.results import Run
 from sandlot.run.summary import Summary
 from sandlot.train.checkpoint import ADAPTER, MODEL
@@ -182,7 +182,7 @@ def outcome_of(progress: TrainingProgress, recipe: Recipe, sandbox: str) -> Outc
     return Outcome(
         name=recipe.name,
         environment=", ".join(run.environments),
-        model=_models(recipe, run),
+        model=model_names(recipe.model, recipe.own_models, learning_seats(run)),
         algorithm=type(recipe.algorithm).__name__,
         seed=recipe.seed,
         verdict="stopped" if progress.tripped else "complete" if done else "incomplete",
@@ -218,13 +218,6 @@ def evaluation_runs(path: Path, line: Measured) -> dict[str, Run]:
         run = Run(path / line.run)
         return {run.manifest.environment: run}
     return {name: Run(path / each.run) for name, each in line.environments.items()}
-
-
-def _models(recipe: Recipe, run: Run) -> str:
-    """The model that learns, or those that do."""
-    own = recipe.own_policies
-    shared = not own or any(seat not in own for seat in learning_seats(run))
-    return ", ".join([*([recipe.model] if shared else []), *(f"{recipe.for_policy(seat).model} as {seat}" for seat in own)])
 
 
 def _seat(seat: str, name: str, progress: TrainingProgress, recipe: Recipe) -> SeatOutcome:

@@ -8,12 +8,13 @@ from typing import Any
 
 import msgspec
 
-from sandlot.analysis.training_state import StoredTraining, learning_seats, open_training
+from sandlot.analysis.training_state import StoredTraining, open_training
 from sandlot.core.errors import SandlotError
 from sandlot.core.trace import Scored, Trace
 from sandlot.env.transcript import message_lines
 from sandlot.observe.training_records import Learned, Measured
 from sandlot.run.compare import RunComparison
+from sandlot.run.learners import learning_seats
 from sandlot.run.results import Run
 from sandlot.store.lock import is_live
 from sandlot.store.reader import RunReader
@@ -69,6 +70,7 @@ def training_page(asked: Asked) -> dict[str, Any]:
         "state": training.run.verdict,
         "environment": ", ".join(training.run.environments),
         "recipe": training.recipe,
+        "models": training.recipe.names(training.run),
         "algorithm": str(training.recipe.algorithm.get("is", "")),
         "version": training.version,
         "last": last,
