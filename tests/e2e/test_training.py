@@ -38,6 +38,7 @@ from sandlot.observe.events import (
     StepLearned,
     ignore_event,
 )
+from sandlot.run.admission_watch import AdmissionWatch
 from sandlot.run.results import Run
 from sandlot.run.trained import read_trained
 from sandlot.store.lock import is_live
@@ -45,6 +46,7 @@ from sandlot.train.algorithms.algorithms import Imitate, PolicyGradient
 from sandlot.train.checkpoint import Checkpoints
 from sandlot.train.choices import TaskChoices
 from sandlot.train.loop import learn
+from sandlot.train.open_environment import EVALUATION
 from sandlot.train.recipe import Evaluation
 from sandlot.train.report.progress import TrainingProgress, read_lines
 from sandlot.train.report.summary import Outcome
@@ -82,13 +84,22 @@ def test_the_same_seed_gives_the_same_losses_and_another_seed_others(folder, who
     assert numbers(train(letters.recipe(folder, seed=1), run=tmp_path / "other")) != numbers(whole)
 
 
-def test_a_training_that_adapts_learns_the_same_and_says_how_many_were_in_flight(folder, whole, tmp_path):
+def test_a_training_that_adapts_learns_the_same_and_says_how_many_were_in_flight(folder, whole, tmp_path, monkeypatch):
     events: list[RunEvent] = []
+    joined, join = [], AdmissionWatch.joined
+
+    def seen(watch, run, *given, **named):
+        joined.append(run)
+        return join(watch, run, *given, **named)
+
+    monkeypatch.setattr(AdmissionWatch, "joined", seen)
     adapted = train(letters.recipe(folder, adapt=True), run=tmp_path / "run", sink=events.append)
     assert numbers(adapted) == numbers(whole)
     assert adapted.admission is not None
     assert adapted.admission.highest <= 8
     assert any(isinstance(event, AdmissionChanged) for event in events)
+    assert len(joined) == 1 + len(adapted.evaluations)
+    assert set(joined[1:]) == {joined[0] + EVALUATION}, "what evaluations need of the cache is foreseen too"
 
 
 @pytest.mark.system

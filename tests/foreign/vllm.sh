@@ -15,38 +15,47 @@ if [ ! -f "$HOME_OF_VLLM/installed" ]; then
   touch "$HOME_OF_VLLM/installed"
 fi
 LOG=$(mktemp)
-SERVER=
-trap 'kill $SERVER 2>/dev/null || true; rm -f "$LOG"' EXIT
+SERVERS=
+trap 'kill $SERVERS 2>/dev/null || true; rm -f "$LOG"' EXIT
 
-# serve NAME OPTION...: a server of one of our models, ready when this returns; its URL and folder are told to the tests.
+# serve PORT NAME OPTION...: a server of one of our models, ready when this returns; its URL and folder are told to the tests.
 serve() {
-  FOLDER=$("$BIN/python" -c 'import sys; from sandlot.model.engine.weights import model_folder; print(model_folder(sys.argv[1]))' "$1")
-  export SANDLOT_VLLM="vllm:$1@http://127.0.0.1:$PORT/v1" SANDLOT_VLLM_FOLDER="$FOLDER"
-  NAME=$1
-  shift
+  AT=$1
+  NAME=$2
+  shift 2
+  FOLDER=$("$BIN/python" -c 'import sys; from sandlot.model.engine.weights import model_folder; print(model_folder(sys.argv[1]))' "$NAME")
+  export SANDLOT_VLLM="vllm:$NAME@http://127.0.0.1:$AT/v1" SANDLOT_VLLM_FOLDER="$FOLDER"
   VLLM_CPU_KVCACHE_SPACE=1 VLLM_NO_USAGE_STATS=1 HF_HUB_OFFLINE=1 "$HOME_OF_VLLM/bin/python" \
     -m vllm.entrypoints.openai.api_server --model "$FOLDER" --served-model-name "$NAME" \
-    --host 127.0.0.1 --port "$PORT" --enforce-eager "$@" >"$LOG" 2>&1 &
-  SERVER=$!
-  echo "waiting for vLLM with $NAME at port $PORT ..."
+    --host 127.0.0.1 --port "$AT" --enforce-eager "$@" >"$LOG" 2>&1 &
+  SERVERS="$SERVERS $!"
+  echo "waiting for vLLM with $NAME at port $AT ..."
   for _ in $(seq 600); do
-    kill -0 $SERVER 2>/dev/null || { tail -n 30 "$LOG"; exit 1; }
-    if "$BIN/python" -c "import urllib.request; urllib.request.urlopen('http://127.0.0.1:$PORT/health', timeout=1)" 2>/dev/null; then break; fi
+    kill -0 $! 2>/dev/null || { tail -n 30 "$LOG"; exit 1; }
+    if "$BIN/python" -c "import urllib.request; urllib.request.urlopen('http://127.0.0.1:$AT/health', timeout=1)" 2>/dev/null; then break; fi
     sleep 1
   done
 }
 
 stop() {
-  kill $SERVER
-  wait $SERVER || true
+  kill $SERVERS
+  wait $SERVERS || true
+  SERVERS=
 }
 
-serve smollm2 --max-model-len 2048 --dtype bfloat16
+serve $PORT smollm2 --max-model-len 2048 --dtype bfloat16
 "$BIN/pytest" tests/foreign/vllm_dialect.py
 stop
 
 # Its CPU build dies when it cuts a prompt of a seeded request in pieces ("CPU Generator does not use offset"): so it must not.
 export VLLM_ALLOW_RUNTIME_LORA_UPDATING=True
-serve rookie --max-model-len 1024 --dtype float32 --enable-lora --max-lora-rank 16 --max-loras 2 \
+serve $PORT rookie --max-model-len 1024 --dtype float32 --enable-lora --max-lora-rank 16 --max-loras 2 \
   --no-enable-chunked-prefill --max-num-batched-tokens 4096
 "$BIN/pytest" tests/foreign/vllm_training.py
+stop
+
+SECOND=$((PORT + 1))
+for AT in $PORT $SECOND; do
+  serve "$AT" rookie --max-model-len 1024 --dtype float32 --enable-prefix-caching --no-enable-chunked-prefill --max-num-batched-tokens 4096
+done
+SANDLOT_VLLM_TWO="http://127.0.0.1:$PORT/v1,http://127.0.0.1:$SECOND/v1" "$BIN/pytest" -s tests/foreign/vllm_router.py

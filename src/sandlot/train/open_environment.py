@@ -5,7 +5,7 @@ Each has a run directory of its own. A training of one environment has just one 
 
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,6 +79,10 @@ class OpenEnvironment:
     """The model whose turns are imitated; None if the model learns from its own rollouts."""
     kept: RunReader | None
     """The rollouts of earlier sittings."""
+    watch: AdmissionWatch | None = None
+    """Finds out how many rollouts may be in flight, if the recipe asks for that."""
+    load: LoadOf | None = None
+    """Asks the servers of the model in training how busy they are."""
 
     @property
     def name(self) -> str:
@@ -145,11 +149,27 @@ class OpenEnvironment:
         # The same seeds at every version: differences are the weights'.
         run = await prepare_run(prepared.env, config, plan, name=self.collector.name + EVALUATION)
         async with self.collector.open_beside(run, place, players(sampling)) as measuring:
-            await measuring.collect(plan)
+            with self.in_watched_room(measuring):
+                await measuring.collect(plan)
         if measuring.collection.stopped is not None:
             collection.stop(measuring.collection.stopped, tripped=measuring.collection.tripped)
             await anyio.lowlevel.checkpoint()  # ends here
         return Run(place)
+
+    def in_watched_room(self, collector: Collector) -> AbstractContextManager[None]:
+        """The rollouts of a collector are in the room: of the teacher if there is one and they are not measured, else our own."""
+        if self.watch is None:
+            return nullcontext()
+        recipe = self.prepared.recipe
+        taught = self.teacher if collector is self.collector else None
+        return self.watch.joined(
+            collector.name,
+            collector.sink,
+            sandboxed=self.prepared.env.image is not None,
+            here=True,
+            model=(recipe.teacher if taught is not None else None) or recipe.server or self.prepared.run.config.model.spec,
+            load=self.load if taught is None else load_of(taught),
+        )
 
 
 async def prepare_environments(recipe: Recipe, path: Path) -> list[PreparedEnvironment]:
@@ -224,24 +244,10 @@ async def open_environments(
                 open_collector(each.run, each.path, collection=collection, sink=sink, slots=own)
             )
             kept = RunReader(each.path) if collector.store.done_keys() else None
-            opened[each.env.name] = OpenEnvironment(each, collector, teacher, kept)
-            if watch is not None:
-                stack.enter_context(_in_watched_room(watch, opened[each.env.name], load))
+            env = opened[each.env.name] = OpenEnvironment(each, collector, teacher, kept, watch, load)
+            stack.enter_context(env.in_watched_room(collector))
             sink = next(iter(opened.values())).collector.sink
         yield opened
-
-
-def _in_watched_room(watch: AdmissionWatch, env: OpenEnvironment, load: LoadOf | None) -> AbstractContextManager[None]:
-    """Its rollouts are in the room: those of the teacher if there is one, else of the model in training."""
-    recipe = env.prepared.recipe
-    return watch.joined(
-        env.collector.name,
-        env.collector.sink,
-        sandboxed=env.prepared.env.image is not None,
-        here=True,
-        model=recipe.teacher or recipe.server or env.prepared.run.config.model.spec,
-        load=load if env.teacher is None else load_of(env.teacher),
-    )
 
 
 @asynccontextmanager
