@@ -14,8 +14,8 @@ from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.ports.model import Sampling
 from sandlot.core.trace import text_message
 from sandlot.core.types import Role
+from sandlot.model.endpoint.served_adapters import open_adapted
 from sandlot.model.endpoint.tokens import open_remote, remote_config
-from sandlot.model.endpoint.vllm_adapters import open_adapted
 from sandlot.model.engine.local import LocalConfig, open_local
 from sandlot.model.render.open import open_renderer
 

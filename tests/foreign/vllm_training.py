@@ -16,8 +16,8 @@ from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.ports.model import Sampling
 from sandlot.core.trace import text_message
 from sandlot.core.types import Role
+from sandlot.model.endpoint.served_adapters import AdaptedTokens, open_adapted
 from sandlot.model.endpoint.tokens import parse_models, remote_config
-from sandlot.model.endpoint.vllm_adapters import AdaptedTokens, open_adapted
 from sandlot.model.nn.folder import load_folder
 from sandlot.model.nn.lora import add_adapters, merged_state, save_adapter
 from sandlot.model.render.open import open_renderer
@@ -145,7 +145,7 @@ async def test_other_weights_than_the_recipes_are_found_out(tmp_path):
         changed = load_folder(FOLDER, dtype=torch.float32)
         changed.load_state_dict(merged_state(trainer_with_adapters(seed=9, strength=0.1).decoder))
         other = Trainer(changed, Optimisation())
-        with pytest.raises(ConfigError, match="serves other weights"):
+        with pytest.raises(ConfigError, match="has other weights"):
             await require_agreement(model, other, RENDERER, Sampling())
 
 

@@ -1,10 +1,11 @@
-"""Publishing weights to the model that samples: the engine of this process, or a running vLLM server, which gets adapters.
+"""Publishing weights to the model that samples: the engine of this process, or a running server, which gets adapters.
 
 Every sampled token records the version of its weights. A server loads its own weights, so before the first rollout its
 log-probabilities of some tokens are compared with the trainer's.
 """
 
 import hashlib
+import re
 import shutil
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -20,8 +21,8 @@ from sandlot.core.errors import ConfigError
 from sandlot.core.ports.model import Renderer, Sampling, TokenModel
 from sandlot.core.trace import text_message
 from sandlot.core.types import Role
+from sandlot.model.endpoint.served_adapters import AdaptedTokens, open_adapted
 from sandlot.model.endpoint.tokens import RemoteConfig, remote_config
-from sandlot.model.endpoint.vllm_adapters import AdaptedTokens, open_adapted
 from sandlot.model.engine.local import LocalConfig, LocalModel, open_local
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.lora import merged_state, save_adapter
@@ -64,7 +65,7 @@ class _InProcess:
 
 @dataclass(frozen=True, slots=True)
 class IntoServer:
-    """Publishes to a vLLM server, through a folder that it reads."""
+    """Publishes to a server of vLLM or our own, through a folder that it reads."""
 
     model: AdaptedTokens
     folder: Path
@@ -109,17 +110,22 @@ def _adapter_folder(path: Path) -> Path:
 
 def _owner_of(recipe: Recipe, folder: Path) -> str:
     """The name of the run's adapters, from the path of the run: a continued run recognises those that it left loaded."""
-    return f"{recipe.name}-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}"
+    name = re.sub(r"[^A-Za-z0-9_]", "-", recipe.name).lstrip("-")[:64]  # our own server takes no others in names of adapters
+    return f"{name}-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}"
 
 
 def served_config(recipe: Recipe, request_s: float) -> RemoteConfig:
     """The settings of a recipe's server."""
     scheme, _, rest = (recipe.server or "").partition(":")
-    if scheme != "vllm":
-        told = without_secrets(recipe.server or "")
-        raise ConfigError(f"recipe `{recipe.name}`: server `{told}`: weights are published to `vllm:NAME@URL` only")
-    named = remote_config("vllm", rest)
-    return RemoteConfig(model=named.model, url=named.url, dialect="vllm", at_once=recipe.at_once, request_s=request_s)
+    match scheme:
+        case "vllm" | "sandlot":
+            named = remote_config(scheme, rest)
+            return RemoteConfig(model=named.model, url=named.url, dialect=scheme, at_once=recipe.at_once, request_s=request_s)
+        case _:
+            told = without_secrets(recipe.server or "")
+            raise ConfigError(
+                f"recipe `{recipe.name}`: server `{told}`: weights are published to `vllm:NAME@URL` and `sandlot:NAME@URL` only"
+            )
 
 
 async def require_agreement(model: TokenModel, learner: Learner, renderer: Renderer, sampling: Sampling) -> float:

@@ -117,7 +117,8 @@ class Recipe:
     lora: int | None = None
     """Rank of LoRA adapters on all linear layers; None trains all weights. Adapters need about ten times the learning rate."""
     server: str | None = None
-    """`vllm:NAME@URL`: sample with a running vLLM server, which receives the adapters after every step; needs `lora`."""
+    """`vllm:NAME@URL` or `sandlot:NAME@URL`: sample with a running server, which receives the adapters after every step; needs
+    `lora`."""
     critic: bool = False
     """Train a value head, for `Ppo`."""
     teacher: str | None = None

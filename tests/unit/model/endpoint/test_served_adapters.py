@@ -8,8 +8,8 @@ from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.ports.model import Sampling
 from sandlot.model.endpoint.replicated import open_replicated_tokens
 from sandlot.model.endpoint.retry import Patience
+from sandlot.model.endpoint.served_adapters import AdaptedTokens, open_adapted
 from sandlot.model.endpoint.tokens import RemoteConfig
-from sandlot.model.endpoint.vllm_adapters import AdaptedTokens, open_adapted
 from sandlot.train.publish import served_config
 from sandlot.train.recipe import Recipe
 from toy_tokens import END, ScriptedTokens, never
@@ -126,9 +126,9 @@ async def test_adapters_of_other_owners_are_left_alone(tmp_path):
         assert engine.adapters == ["other-000001-x", "running-000001-x"]
 
 
-async def test_only_vllm_takes_adapters():
+async def test_sglang_takes_no_adapters():
     config = RemoteConfig(model="m", url="http://127.0.0.1:9", dialect="sglang")
-    with pytest.raises(ConfigError, match="vLLM only"):
+    with pytest.raises(ConfigError, match="sandlot:NAME@URL"):
         async with open_adapted(config, "run", environ={}):
             pass
 

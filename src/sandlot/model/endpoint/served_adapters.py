@@ -1,4 +1,4 @@
-"""A vLLM server whose LoRA adapter is replaced while it samples: each weight version is an adapter with its own name.
+"""A server whose LoRA adapter is replaced while it samples, vLLM or our own: each weight version is an adapter with its own name.
 
 A request names the newest adapter when it is sent, so all of its tokens are of one version. An adapter is unloaded once a newer
 one is loaded and its last request has ended. Names contain a digest of the adapter, so a server that caches by name cannot mix
@@ -31,6 +31,7 @@ LOAD, UNLOAD = "/v1/load_lora_adapter", "/v1/unload_lora_adapter"
 _CLOSE_S = 30.0
 """Time for the server to unload the remaining adapters."""
 _HOW = "start vLLM with VLLM_ALLOW_RUNTIME_LORA_UPDATING=True in its environment and `--enable-lora`"
+_OWN_HOW = "start it with `sandlot serve --model M --adapters-from FOLDER`"
 
 
 @asynccontextmanager
@@ -46,11 +47,14 @@ async def open_adapted(
 
     Adapter names begin with `owner`. Adapters that an earlier run of the same owner left loaded are unloaded.
     """
-    if config.dialect != "vllm":
-        raise ConfigError(f"{config.public_name}: adapters can be replaced in vLLM only; give `vllm:NAME@URL`")
+    if config.dialect == "sglang":
+        raise ConfigError(
+            f"{config.public_name}: adapters can be replaced in vLLM and our own server only; give `vllm:NAME@URL` or "
+            "`sandlot:NAME@URL`"
+        )
     patience = patience or Patience(config.patience_s)
     async with open_tokens(config, sampling, environ=environ, patience=patience) as tokens:
-        adapted = AdaptedTokens(tokens, owner, patience)
+        adapted = AdaptedTokens(tokens, owner, patience, is_own=config.dialect == "sandlot")
         await adapted.unload_leftovers()
         try:
             yield adapted
@@ -74,12 +78,14 @@ class _Adapter:
 class AdaptedTokens:
     """`ports.TokenModel` with the newest adapter. Open it with `open_adapted`."""
 
-    def __init__(self, tokens: RemoteTokens | ReplicatedTokens, owner: str, patience: Patience) -> None:
+    def __init__(self, tokens: RemoteTokens | ReplicatedTokens, owner: str, patience: Patience, *, is_own: bool = False) -> None:
+        """With `is_own`, the servers are our own, which only matters for advice."""
         self.name = tokens.name
         self.context = tokens.context
         self._tokens = tokens
         self._owner = owner
         self._patience = patience
+        self._advice = _own_advice if is_own else _vllm_advice
         self._adapters: list[_Adapter] = []
         """The loaded adapters, newest last."""
         if isinstance(tokens, ReplicatedTokens):
@@ -160,7 +166,10 @@ class AdaptedTokens:
             if error is None or "already been loaded" in str(error):
                 continue
             # The engine refuses with a 500, and would refuse a retry too.
-            return error if is_unavailable(error) else _load_error(error, version, folder)
+            if is_unavailable(error):
+                return error
+            advice = self._advice(error, folder)
+            return ModelError(f"the adapter of version {version} was not loaded: {error}. {advice}", kind=error.kind)
         return None
 
     async def _load_all(self, server: RemoteTokens) -> ModelError | None:
@@ -193,17 +202,27 @@ def _digest_of(folder: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def _load_error(error: ModelError, version: int, folder: Path) -> ModelError:
-    """The error for an adapter that was not loaded, with advice."""
+def _own_advice(error: ModelError, folder: Path) -> str:
+    """What to do if our own server has refused an adapter."""
     lowered = str(error).lower()
     if "no adapter found" in lowered:
-        advice = f"The server reads the adapter itself: it must see {folder} under the same path, for example on a shared disk"
-    elif error.kind == "not_found":
-        advice = f"The server does not load adapters at runtime: {_HOW}"
-    elif "rank" in lowered:
-        advice = "Start vLLM with `--max-lora-rank` of the recipe's `lora` or more"
-    elif "lora" in lowered and "enable" in lowered:
-        advice = f"Adapters are disabled in the server: {_HOW}"
-    else:
-        advice = f"Check how it was started: {_HOW}, and `--max-lora-rank` of the recipe's `lora` or more"
-    return ModelError(f"the adapter of version {version} was not loaded: {error}. {advice}", kind=error.kind)
+        return f"The server reads the adapter itself: it must see {folder} under the same path, for example on a shared disk"
+    if "rank" in lowered:
+        return "Start it with `--max-adapter-rank` of the recipe's `lora` or more"
+    if "adapters in memory" in lowered:
+        return "Versions that requests still use take a place each: raise `--max-adapters`, or lower the recipe's `staleness`"
+    return f"To let it take adapters, {_OWN_HOW}, where FOLDER is above {folder}"
+
+
+def _vllm_advice(error: ModelError, folder: Path) -> str:
+    """What to do if vLLM has refused an adapter."""
+    lowered = str(error).lower()
+    if "no adapter found" in lowered:
+        return f"The server reads the adapter itself: it must see {folder} under the same path, for example on a shared disk"
+    if error.kind == "not_found":
+        return f"The server does not load adapters at runtime: {_HOW}"
+    if "rank" in lowered:
+        return "Start vLLM with `--max-lora-rank` of the recipe's `lora` or more"
+    if "lora" in lowered and "enable" in lowered:
+        return f"Adapters are disabled in the server: {_HOW}"
+    return f"Check how it was started: {_HOW}, and `--max-lora-rank` of the recipe's `lora` or more"

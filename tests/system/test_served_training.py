@@ -1,0 +1,150 @@
+"""A training whose rollouts are sampled by our own servers, which get its adapters; one of them is killed and started again."""
+
+import socket
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+import anyio
+import pytest
+
+from sandlot.core.errors import ModelError
+from sandlot.core.ports.model import Sampling
+from sandlot.model.endpoint.tokens import open_remote, remote_config
+from sandlot.observe.events import RunEvent, TurnTaken
+from sandlot.store.reader import RunReader
+from sandlot.train.algorithms.algorithms import PolicyGradient
+from sandlot.train.algorithms.losses import Clip
+from sandlot.train.recipe import Evaluation, Recipe
+from sandlot.train.report.progress import TrainingProgress
+from sandlot.train.train import train_async
+from sandlot.train.trainer import Optimisation
+
+ROOT = Path(__file__).parents[2]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
+
+
+class Server:
+    """`sandlot serve --model rookie` that loads adapters below a folder, on a port that it has again when it is started again."""
+
+    def __init__(self, folder: Path, rank: int = 16) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.words = ["--adapters-from", str(folder), "--max-adapter-rank", str(rank)]
+        self.start()
+
+    def start(self) -> None:
+        words = ["serve", "--model", "rookie", "--port", str(self.port), "--kv-gib", "0.1", "--until-eof", *self.words]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "sandlot", *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def wait(self) -> None:
+        assert self.url in self.process.stdout.readline()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.close()
+
+    def close(self) -> None:
+        with self.process:
+            self.process.stdin.close()
+
+
+@pytest.fixture
+def opened():
+    with ExitStack() as stack:
+
+        def start(*given, **named) -> Server:
+            server = Server(*given, **named)
+            stack.callback(server.close)
+            server.wait()
+            return server
+
+        yield start
+
+
+def recipe(servers: list[Server], **changed) -> Recipe:
+    settings = {
+        "name": "served, by ours",
+        "env": ROOT / "recipes" / "pretend.py",
+        "model": "rookie",
+        "server": f"sandlot:rookie@{','.join(server.url for server in servers)}",
+        "lora": 16,
+        "steps": 3,
+        "tasks": 4,
+        "group": 4,
+        "staleness": 1,
+        "resample": 1,
+        "select": lambda task: "single" in task.tags,
+        "algorithm": PolicyGradient(baseline="grpo", loss=Clip(0.2, 0.28, against="behaviour")),
+        "optimisation": Optimisation(learning_rate=3e-3, tokens=1024),
+        "sampling": Sampling(max_tokens=48),
+        "evaluation": Evaluation(every=3, tasks=4, group=2),
+        "at_once": 16,
+    }
+    return Recipe(**settings | changed)
+
+
+async def names_at(server: Server) -> list[str]:
+    async with open_remote(remote_config("sandlot", f"rookie@{server.url}"), environ={}) as model:
+        return [each.id for each in await model.list_models()]
+
+
+def require_learned(progress: TrainingProgress) -> None:
+    """Every step learned from what the version before it, or the one before that, has sampled; nothing failed."""
+    assert [step.version for step in progress.steps] == [1, 2, 3]
+    assert [step.failed for step in progress.steps] == [0, 0, 0]
+    assert progress.steps[0].kl < 1e-5, "the server and the trainer begin with the same weights"
+    assert max(step.staleness for step in progress.steps) <= 1
+    measured = RunReader(progress.path / "evaluations" / "000003")
+    nodes = [node for key in measured.done_keys() for node in measured.trace(*key).nodes if node.tokens]
+    assert {version for node in nodes for _, version in node.tokens.versions} == {3}
+
+
+async def test_a_training_learns_through_two_servers_and_leaves_nothing_loaded(opened, tmp_path):
+    servers = [opened(tmp_path), opened(tmp_path)]
+    replicas: set[str] = set()
+
+    def watch(event: RunEvent) -> None:
+        if isinstance(event, TurnTaken) and event.replica is not None:
+            replicas.add(event.replica.name)
+
+    progress = await train_async(recipe(servers), tmp_path / "run", watch)
+    require_learned(progress)
+    assert len(replicas) == 2
+    assert [await names_at(server) for server in servers] == [["rookie"], ["rookie"]]
+
+
+async def test_a_server_killed_in_the_middle_gets_the_adapters_again(opened, tmp_path):
+    servers = [opened(tmp_path), opened(tmp_path)]
+    taken: list[str] = []
+    back = anyio.Event()
+
+    def watch(event: RunEvent) -> None:
+        if isinstance(event, TurnTaken):
+            taken.append(event.replica.name)
+            if len(taken) == 24:
+                servers[0].kill()
+                servers[0].start()
+                back.set()
+
+    progress = await train_async(recipe(servers), tmp_path / "run", watch)
+    assert back.is_set()
+    require_learned(progress)
+    servers[0].wait()
+    assert [await names_at(server) for server in servers] == [["rookie"], ["rookie"]]
+
+
+@pytest.mark.parametrize(
+    ("below", "rank", "fix"),
+    [("elsewhere", 16, r"--adapters-from FOLDER`, where FOLDER is above"), (".", 4, r"--max-adapter-rank")],
+)
+async def test_a_server_that_may_not_load_them_says_how_to_start_it(opened, tmp_path, below, rank, fix):
+    (tmp_path / "elsewhere").mkdir()
+    server = opened(tmp_path / below, rank=rank)
+    with pytest.raises(ModelError, match=rf"adapter of version 0 was not loaded.*{fix}"):
+        await train_async(recipe([server]), tmp_path / "run")
