@@ -1,7 +1,7 @@
 """Rollouts with turns, in groups, on several servers of one model: what the prefix caches find, by the way of routing.
 
 Three `sandlot serve --model rookie` processes take the same load in three ways, each time with the same prompts on fresh servers:
-as the router sends it by what the servers report (Sandlot's way), by what it predicts, and round robin. Tokens are counted by the
+as the router sends it by what it predicts (the default), by what the servers report, and round robin. Tokens are counted by the
 engines. `perfect` is one cache that holds everything and is shared by all servers. The small cache evicts all the time. With two
 routers, each takes every other member of a group and does not know of the other, as in a run `--on processes:2`. A later router
 takes rollouts that an earlier one has taken before, as when an interrupted run goes on, or the next process begins.
@@ -181,8 +181,8 @@ def measure(load: Load, routing: Routing) -> Found:
     return Found(total["prompt_tokens"], total["cached_tokens"], requests, total["evictions"], wrong)
 
 
-WAYS: dict[str, Routing] = {"predicted": "predicted", "round robin": "round-robin"}
-"""The ways that Sandlot's own, `prefix`, is compared with."""
+WAYS: dict[str, Routing] = {"by reports": "reported", "round robin": "round-robin"}
+"""The ways that the default, `prefix`, is compared with."""
 
 
 def measure_all(loads: dict[str, Load]) -> dict[str, tuple[Found, dict[str, Found]]]:

@@ -42,7 +42,8 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     tokenizer: str | None = None
     """The folder with `tokenizer.json` and chat template of a model that `sandlot:`, `vllm:` or `sglang:` serves."""
     routing: Routing = "prefix"
-    """How requests are divided between several servers: `prefix`, by what they have cached and their work, or `round-robin`."""
+    """How requests are divided between several servers: `prefix`, by their work and what they should have cached; `reported`, by
+    what our own servers report to have cached; or `round-robin`."""
     kv_gib: float | None = None
     """Memory for keys and values in the built-in engine, in GiB; None for its default."""
     eviction: EvictionName | None = None

@@ -84,7 +84,7 @@ async def open_replicated_tokens(
             probe_s=probe_s,
         )
         replicas = await stack.enter_async_context(opening)
-        if router.config.routing == "prefix" and configs[0].dialect == "sandlot":
+        if router.config.routing == "reported" and configs[0].dialect == "sandlot":
             reporting = [
                 await stack.enter_async_context(open_endpoint(_for_polls(config.endpoint), environ=environ, patience=_ONCE))
                 for config in configs

@@ -13,7 +13,7 @@ as stored is computed: it is no work any more, although its request still sample
   ones go elsewhere as soon as the difference in other work is more than computing the prompt once more: a large group is spread,
   and a small one stays together.
 - A rollout stays where it is. It leaves if its replica is down, or if leaving saves more than its whole prompt costs.
-- What a replica holds is what its own events say, where it reports them (`follow`); else it is predicted from what it was sent.
+- What a replica holds is predicted from what it was sent; or it is what its own events say, where these are followed (`follow`).
 - New weights, a restart or a failure make void what was expected of a replica.
 - A replica that is down gets nothing until it is admitted again, with an empty cache.
 
@@ -29,9 +29,9 @@ from typing import Literal
 from sandlot.model.routing.prefixes import BLOCK_TOKENS, TOKEN_BYTES, PredictedPrefixes, PrefixHit, block_keys
 from sandlot.model.routing.reported import ReportedPrefixes
 
-Routing = Literal["prefix", "predicted", "round-robin"]
-"""`prefix`: the lowest cost. For comparisons: `predicted`, the same without the replicas' own reports; `round-robin`, in turn,
-whatever they hold."""
+Routing = Literal["prefix", "reported", "round-robin"]
+"""`prefix`: the lowest cost, by what each replica is predicted to hold. For comparisons: `reported`, the same by what replicas
+report where they do; `round-robin`, in turn, whatever they hold."""
 
 _NEWEST = 0.05
 """Weight of the newest turn in the averages, once there are many."""
