@@ -132,7 +132,7 @@ def prompts_id(prompts, folder, task):
     [
         ("inspect_evals/agent_bench_os", "wants a sandbox of kind `docker`"),
         ("inspect_evals/tau2_airline", "model in the role `user`"),
-        ("inspect_evals/agentic_misalignment", "model"),
+        ("inspect_evals/agentic_misalignment", "model|Anthropic API"),  # which, depends on what is installed
         ("inspect_evals/no_such", "no_such"),
         ("nonsense", "names no task"),
         ("missing.py@x", "there is no file"),
