@@ -24,9 +24,9 @@ from sandlot.model.render.open import open_renderer
 from sandlot.store.reader import RunReader
 from sandlot.train.algorithms.algorithms import PolicyGradient
 from sandlot.train.algorithms.losses import Clip
-from sandlot.train.loop import learn
 from sandlot.train.publish import IntoServer, probe_row, require_agreement
 from sandlot.train.recipe import Evaluation, Recipe
+from sandlot.train.train import train_async
 from sandlot.train.trainer import Optimisation, Trainer
 
 pytestmark = pytest.mark.timeout(600)
@@ -169,7 +169,7 @@ async def test_a_run_learns_through_the_server(tmp_path):
         at_once=36,
     )
     with anyio.fail_after(500):
-        progress = await learn(recipe, tmp_path)
+        progress = await train_async(recipe, tmp_path)
     assert [step.version for step in progress.steps] == [1, 2, 3]
     assert [step.failed for step in progress.steps] == [0, 0, 0]
     assert progress.steps[0].kl < 1e-6  # what was sampled with the first version is what the trainer began with

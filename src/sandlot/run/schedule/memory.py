@@ -21,7 +21,7 @@ _FORGET = 0.01
 _HOLD_S = 15.0
 """An estimate was too large if less was taken for so long. Less is also taken while many that started together just begin."""
 _SAMPLE_S = 5.0
-"""Between two samples that are compared: a rollout that has started takes its memory within this time, more or less."""
+"""Between two samples that are compared. A rollout that has started should take its memory within three fifths of this time."""
 _FADE = 0.8
 """Of what earlier samples said, at each."""
 _LEAST_CHANGE = 0.5
@@ -35,48 +35,61 @@ estimate."""
 
 
 @dataclass(slots=True)
-class _Changes:
-    """How the number that run and what is free changed from sample to sample, squared and summed.
+class _Sums:
+    """How the number that run and what is free changed from sample to sample, squared and summed."""
 
-    A sample is the most that ran and the least that was free since the one before, and the next one is the reverse. Rollouts that
-    start together and last as long as a sample would otherwise be seen each time before they have taken anything.
-    """
-
+    running: float = 0.0
+    free: float = 0.0
+    both: float = 0.0
     _last: tuple[int, int] | None = None
+
+    def add(self, running: int, free: int) -> bool:
+        """True if another number was running than in the sample before."""
+        more, less = (running - self._last[0], self._last[1] - free) if self._last is not None else (0, 0)
+        self._last = running, free
+        self.running = _FADE * self.running + more * more
+        self.free = _FADE * self.free + less * less
+        self.both = _FADE * self.both + more * less
+        return more != 0
+
+
+@dataclass(slots=True)
+class _Changes:
+    """What the samples say that were taken so far."""
+
+    _ends: _Sums = field(default_factory=_Sums)
+    """Of what was seen when each sample ended."""
+    _extremes: _Sums = field(default_factory=_Sums)
+    """Of the most that ran and the least that was free since the sample before, then of the reverse, and so on. Those that start
+    together and last as long as a sample would otherwise be seen each time before they have taken anything."""
     _seen: tuple[int, int] | None = None
-    """The sample so far."""
+    """The extremes so far."""
     _is_reverse: bool = False
-    _seconds: float = 0.0
-    _running: float = 0.0
-    _free: float = 0.0
-    _both: float = 0.0
+    _seconds: float = math.inf
+    """Since the last sample."""
 
     def add(self, running: int, free: int, seconds: float) -> bool:
         """True if it was a sample at which another number was running, so that something was learned."""
-        if self._seen is not None:
-            most, least = (min, max) if self._is_reverse else (max, min)
-            running, free = most(running, self._seen[0]), least(free, self._seen[1])
-        self._seen = running, free
+        most, least = (min, max) if self._is_reverse else (max, min)
+        seen = (running, free) if self._seen is None else (most(running, self._seen[0]), least(free, self._seen[1]))
+        self._seen = seen
         self._seconds += seconds
-        if self._last is not None and self._seconds < _SAMPLE_S:
+        if self._seconds < _SAMPLE_S:
             return False
-        more, less = (running - self._last[0], self._last[1] - free) if self._last is not None else (0, 0)
-        self._last, self._seen, self._seconds = self._seen, None, 0.0
-        self._is_reverse = not self._is_reverse
-        self._running = _FADE * self._running + more * more
-        self._free = _FADE * self._free + less * less
-        self._both = _FADE * self._both + more * less
-        return more != 0 and self._running >= _LEAST_CHANGE
+        self._ends.add(running, free)
+        is_other = self._extremes.add(*seen)
+        self._seen, self._is_reverse, self._seconds = None, not self._is_reverse, 0.0
+        return is_other and self._extremes.running >= _LEAST_CHANGE
 
     @property
     def bound(self) -> float:
         """The most that one can take: if each took more, what is free would have changed more."""
-        return math.sqrt(self._free / self._running)
+        return math.sqrt(self._extremes.free / self._extremes.running)
 
     @property
     def is_linked(self) -> bool:
-        """Whether less was free when more were running."""
-        return self._both > _LEAST_CORRELATION * math.sqrt(self._free * self._running)
+        """Whether less was free when more were running. The extremes would say so of anything that changes."""
+        return self._ends.both > _LEAST_CORRELATION * math.sqrt(self._ends.free * self._ends.running)
 
 
 @dataclass(slots=True)

@@ -1,10 +1,12 @@
 """What a rollout takes of the memory: never so little that it runs out, and nothing that others took for ever."""
 
+from random import Random
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandlot.run.schedule.memory import RolloutMemory
+from sandlot.run.schedule.memory import RolloutMemory, _Changes
 
 GIB, MIB = 1 << 30, 1 << 20
 LOOK_S = 0.25
@@ -55,7 +57,7 @@ def test_what_a_model_takes_that_is_loaded_meanwhile_is_not_what_rollouts_take(l
 @settings(max_examples=25)
 @given(
     each=st.integers(64, 4096),
-    late=st.integers(0, 12),  # looks: half a sample
+    late=st.integers(0, 12),  # looks: three seconds
     lasts=st.integers(17, 4000),
     fit=st.integers(12, 60),
 )
@@ -64,6 +66,16 @@ def test_rollouts_that_take_their_memory_within_seconds_never_take_all(each, lat
     machine = Machine(total=total, free=total, each=each * MIB, late=late, lasts=lasts)
     machine.looks(600)
     assert machine.least_free >= 0
+
+
+@pytest.mark.parametrize(("linked", "share"), [(True, (0.9, 1.0)), (False, (0.0, 0.3))])
+def test_memory_that_changes_by_itself_is_not_what_rollouts_take(linked, share):
+    changes, random, found = _Changes(), Random(0), []
+    for _ in range(4000):
+        running = random.randrange(64)
+        if changes.add(running, (64 - (running if linked else random.randrange(64))) * GIB, LOOK_S):
+            found.append(changes.is_linked)
+    assert share[0] <= sum(found) / len(found) <= share[1]
 
 
 @pytest.mark.parametrize(("late", "lasts", "fit"), [(13, 27, 39), (2, 19, 39), (9, 18, 46), (6, 39, 44)])
