@@ -356,7 +356,7 @@ class Replicas:
         self._kept = [Kept(lambda port=port: self._serve(port)) for port in self.ports]
 
     def _serve(self, port: int) -> subprocess.Popen:
-        words = ["serve", "--model", "rookie", "--port", str(port), "--kv-gib", "0.1", "--until-eof", "--kv-events"]
+        words = ["serve", "--model", "rookie", "--port", str(port), "--kv-gib", "0.1", "--until-eof"]
         return subprocess.Popen(
             [sys.executable, "-m", "sandlot", *words],
             cwd=self._folder,

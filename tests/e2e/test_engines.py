@@ -181,6 +181,16 @@ async def test_the_folder_of_a_killed_parent_is_removed_by_the_next_one_and_thos
     assert list(place.glob("sandlot-engine-*")) == []
 
 
+def test_only_servers_that_report_are_followed():
+    two = "m@http://127.0.0.1:9,http://127.0.0.1:10"
+    for spec in (f"vllm:{two}", f"openai:{two}"):
+        with pytest.raises(ConfigError, match="only `sandlot:` servers report"):
+            require_applicable(ModelConfig(spec=spec, routing="reported"))
+    with pytest.raises(ConfigError, match="several servers"):
+        require_applicable(ModelConfig(spec="sandlot:m@http://127.0.0.1:9", routing="reported"))
+    require_applicable(ModelConfig(spec=f"sandlot:{two}", routing="reported"))
+
+
 def test_a_tokenizer_is_for_engines_of_others():
     for spec in ("rookie", "openai:m@http://127.0.0.1:9", "scripted:golden"):
         with pytest.raises(ConfigError, match="--tokenizer is for"):

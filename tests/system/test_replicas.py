@@ -98,8 +98,8 @@ async def test_the_router_finds_more_in_the_caches_than_taking_turns(servers, tm
 
 @pytest.mark.system
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("on", ["local", "processes:2"])
-async def test_a_server_killed_in_the_middle_and_started_again_loses_and_doubles_nothing(servers, on, tmp_path):
+@pytest.mark.parametrize(("on", "routing"), [("local", "prefix"), ("local", "reported"), ("processes:2", "reported")])
+async def test_a_server_killed_in_the_middle_and_started_again_loses_and_doubles_nothing(servers, on, routing, tmp_path):
     mortal, other = servers
     taken: list[str] = []
 
@@ -111,7 +111,7 @@ async def test_a_server_killed_in_the_middle_and_started_again_loses_and_doubles
             if len(taken) == 50:
                 mortal.start()
 
-    run = await run_config(talk(servers), place=tmp_path / "run", sink=watch, on=on)
+    run = await run_config(talk(servers, routing=routing), place=tmp_path / "run", sink=watch, on=on)
     traces = list(run)
     assert len({trace.key for trace in traces}) == len(traces) == ROLLOUTS
     assert all(isinstance(trace.outcome, Scored) for trace in traces)

@@ -6,12 +6,12 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-import anyio
 import pytest
 
 from sandlot.core.errors import ModelError
 from sandlot.core.ports.model import Sampling
 from sandlot.model.endpoint.tokens import open_remote, remote_config
+from sandlot.model.engine.weights import model_folder
 from sandlot.observe.events import RunEvent, TurnTaken
 from sandlot.store.reader import RunReader
 from sandlot.train.algorithms.algorithms import PolicyGradient
@@ -28,16 +28,16 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 class Server:
     """`sandlot serve --model rookie` that loads adapters below a folder, on a port that it has again when it is started again."""
 
-    def __init__(self, folder: Path, rank: int = 16) -> None:
+    def __init__(self, folder: Path, rank: int = 16, model: str = "rookie") -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
-        self.words = ["--adapters-from", str(folder), "--max-adapter-rank", str(rank)]
+        self.words = ["--model", model, "--adapters-from", str(folder), "--max-adapter-rank", str(rank)]
         self.start()
 
     def start(self) -> None:
-        words = ["serve", "--model", "rookie", "--port", str(self.port), "--kv-gib", "0.1", "--until-eof", *self.words]
+        words = ["serve", "--port", str(self.port), "--kv-gib", "0.1", "--until-eof", *self.words]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "sandlot", *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -67,12 +67,12 @@ def opened():
         yield start
 
 
-def recipe(servers: list[Server], **changed) -> Recipe:
+def recipe(servers: list[Server], *, name: str = "rookie", **changed) -> Recipe:
     settings = {
         "name": "served, by ours",
         "env": ROOT / "recipes" / "pretend.py",
         "model": "rookie",
-        "server": f"sandlot:rookie@{','.join(server.url for server in servers)}",
+        "server": f"sandlot:{name}@{','.join(server.url for server in servers)}",
         "lora": 16,
         "steps": 3,
         "tasks": 4,
@@ -94,15 +94,21 @@ async def names_at(server: Server) -> list[str]:
         return [each.id for each in await model.list_models()]
 
 
-def require_learned(progress: TrainingProgress) -> None:
+def require_learned(progress: TrainingProgress, steps: int = 3) -> None:
     """Every step learned from what the version before it, or the one before that, has sampled; nothing failed."""
-    assert [step.version for step in progress.steps] == [1, 2, 3]
-    assert [step.failed for step in progress.steps] == [0, 0, 0]
+    assert [step.version for step in progress.steps] == [*range(1, steps + 1)]
+    assert not any(step.failed for step in progress.steps)
     assert progress.steps[0].kl < 1e-5, "the server and the trainer begin with the same weights"
     assert max(step.staleness for step in progress.steps) <= 1
-    measured = RunReader(progress.path / "evaluations" / "000003")
+    measured = RunReader(progress.path / "evaluations" / f"{steps:06d}")
     nodes = [node for key in measured.done_keys() for node in measured.trace(*key).nodes if node.tokens]
-    assert {version for node in nodes for _, version in node.tokens.versions} == {3}
+    assert {version for node in nodes for _, version in node.tokens.versions} == {steps}
+
+
+async def test_the_only_model_of_a_server_needs_no_name(opened, tmp_path):
+    """A model from a folder has its whole name there, which nobody would write."""
+    server = opened(tmp_path, model=f"hf:{model_folder('rookie')}")
+    require_learned(await train_async(recipe([server], name=""), tmp_path / "run"))
 
 
 async def test_a_training_learns_through_two_servers_and_leaves_nothing_loaded(opened, tmp_path):
@@ -122,7 +128,6 @@ async def test_a_training_learns_through_two_servers_and_leaves_nothing_loaded(o
 async def test_a_server_killed_in_the_middle_gets_the_adapters_again(opened, tmp_path):
     servers = [opened(tmp_path), opened(tmp_path)]
     taken: list[str] = []
-    back = anyio.Event()
 
     def watch(event: RunEvent) -> None:
         if isinstance(event, TurnTaken):
@@ -130,11 +135,12 @@ async def test_a_server_killed_in_the_middle_gets_the_adapters_again(opened, tmp
             if len(taken) == 24:
                 servers[0].kill()
                 servers[0].start()
-                back.set()
 
-    progress = await train_async(recipe(servers), tmp_path / "run", watch)
-    assert back.is_set()
-    require_learned(progress)
+    steps = 12
+    evaluation = Evaluation(every=steps, tasks=4, group=2)
+    progress = await train_async(recipe(servers, name="", steps=steps, evaluation=evaluation), tmp_path / "run", watch)
+    require_learned(progress, steps)
+    assert servers[0].url in taken[40:], "it has had work again, with the adapters: every rollout would fail without"
     servers[0].wait()
     assert [await names_at(server) for server in servers] == [["rookie"], ["rookie"]]
 

@@ -98,7 +98,7 @@ def _training_began(run: Training, progress: TrainingProgress) -> TrainingBegan:
         heldout=progress.evaluations[-1].mean if progress.evaluations else None,
         alarmed=bool(progress.alarms),
         differences=_differences(run),
-        settings=settings_of(recipe),
+        settings=settings_of(recipe, first.learning_seats),
         pairs=len(run.pairs.groups) if run.pairs is not None else 0,
         left_out=run.pairs.used.sentence if run.pairs is not None else "",
     )

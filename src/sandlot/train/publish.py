@@ -110,7 +110,7 @@ def _adapter_folder(path: Path) -> Path:
 
 def _owner_of(recipe: Recipe, folder: Path) -> str:
     """The name of the run's adapters, from the path of the run: a continued run recognises those that it left loaded."""
-    name = re.sub(r"[^A-Za-z0-9_]", "-", recipe.name).lstrip("-")[:64]  # our own server takes no others in names of adapters
+    name = re.sub(r"[^A-Za-z0-9_]", "-", recipe.name).lstrip("-")[:64] or "run"  # our own server takes no others
     return f"{name}-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}"
 
 

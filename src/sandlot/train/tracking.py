@@ -9,7 +9,7 @@ that fails or hangs is left out with a warning, and the training goes on. Plug-i
 import math
 import queue
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -134,14 +134,16 @@ def _short(model: str) -> str:
     return model.partition(":")[0] if "@" in model else Path(model).name
 
 
-def settings_of(recipe: Recipe) -> dict[str, str | int | float]:
-    """The settings of a recipe that a tracker receives: numbers, and names without addresses."""
+def settings_of(recipe: Recipe, seats: Sequence[str] = ()) -> dict[str, str | int | float]:
+    """The settings of a recipe that a tracker receives: numbers, and names without addresses. `seats` are those that learn."""
+    own = recipe.own_models
+    shared = not own or any(seat not in own for seat in seats)
     envs = (each.env for each in recipe.environments)
     optimisation = recipe.optimisation
     return {
         "environment": ", ".join(Path(env).name if isinstance(env, str | Path) else env.name for env in envs),
-        "model": _short(recipe.model),
-        **{f"model.{seat}": _short(model) for seat, model in recipe.own_models.items()},
+        **({"model": _short(recipe.model)} if shared else {}),
+        **{f"model.{seat}": _short(model) for seat, model in own.items()},
         "algorithm": type(recipe.algorithm).__name__,
         "steps": recipe.steps,
         "tasks": recipe.tasks,

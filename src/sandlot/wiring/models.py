@@ -348,6 +348,8 @@ def require_applicable(model: ModelConfig) -> None:
         raise ConfigError(f"--tokenizer is for `sandlot:`, `vllm:` and `sglang:`; model `{model.shown}` {own}: leave it out")
     if model.routing != "prefix" and len(split_replicas(model.spec)) == 1:
         raise ConfigError(f"`routing` is for models with several servers; model `{model.shown}` has one: leave it out")
+    if model.routing == "reported" and scheme != "sandlot":
+        raise ConfigError(f"`routing`: only `sandlot:` servers report; model `{model.shown}` has others: use `prefix`")
     of_engine = {"--kv-gib": model.kv_gib, "`eviction`": model.eviction, "`speculate`": model.speculate, "--dtype": model.dtype}
     for option, value in of_engine.items():
         if value is not None and scheme not in _ENGINES:

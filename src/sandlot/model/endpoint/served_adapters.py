@@ -120,7 +120,7 @@ class AdaptedTokens:
         return msgspec.structs.replace(sampled, versions=((len(sampled.ids) // 4, adapter.version),))
 
     async def release(self, session: str) -> None:
-        """Report the end of a rollout: vLLM has no sessions, but a router remembers where each rollout is."""
+        """Report the end of a rollout to servers that have sessions, and to a router, which remembers where each rollout is."""
         await self._tokens.release(session)
 
     async def load(self, version: int, folder: Path) -> None:
@@ -165,7 +165,7 @@ class AdaptedTokens:
             # A request whose reply was lost may have loaded it; the same name means the same adapter.
             if error is None or "already been loaded" in str(error):
                 continue
-            # The engine refuses with a 500, and would refuse a retry too.
+            # vLLM refuses with a 500, and would refuse a retry too.
             if is_unavailable(error):
                 return error
             advice = self._advice(error, folder)
@@ -207,10 +207,10 @@ def _own_advice(error: ModelError, folder: Path) -> str:
     lowered = str(error).lower()
     if "no adapter found" in lowered:
         return f"The server reads the adapter itself: it must see {folder} under the same path, for example on a shared disk"
-    if "rank" in lowered:
-        return "Start it with `--max-adapter-rank` of the recipe's `lora` or more"
     if "adapters in memory" in lowered:
         return "Versions that requests still use take a place each: raise `--max-adapters`, or lower the recipe's `staleness`"
+    if "rank is" in lowered:
+        return "Start it with `--max-adapter-rank` of the recipe's `lora` or more"
     return f"To let it take adapters, {_OWN_HOW}, where FOLDER is above {folder}"
 
 

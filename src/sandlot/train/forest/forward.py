@@ -101,7 +101,7 @@ def _hidden(decoder: Decoder, forest: Forest, functions: LayerFunctions, recompu
     x = decoder.embedding(ids)
     cos, sin = decoder.angles(positions, x.dtype)
     recompute = recompute if torch.is_grad_enabled() else "nothing"
-    # Compiled layers are recomputed by a backward pass of their own: the first pass then stores nothing at all, and the host
+    # Whole compiled layers are recomputed by a backward pass of their own: the first pass stores nothing at all, and the host
     # handles no stored tensors. Only `backward` gives gradients that way, and only if what goes in wants one.
     own_pass = functions is not PLAIN
     if recompute == "everything" and own_pass and not x.requires_grad:

@@ -1,5 +1,7 @@
 """Adapters at a server: what it refuses, and what it must not be believed. The real one is asked in `make test-vllm`."""
 
+from pathlib import Path
+
 import anyio
 import pytest
 
@@ -8,9 +10,10 @@ from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.ports.model import Sampling
 from sandlot.model.endpoint.replicated import open_replicated_tokens
 from sandlot.model.endpoint.retry import Patience
-from sandlot.model.endpoint.served_adapters import AdaptedTokens, open_adapted
+from sandlot.model.endpoint.served_adapters import AdaptedTokens, _own_advice, open_adapted
 from sandlot.model.endpoint.tokens import RemoteConfig
-from sandlot.train.publish import served_config
+from sandlot.serve.model.adapters import ADAPTER_NAME
+from sandlot.train.publish import _owner_of, served_config
 from sandlot.train.recipe import Recipe
 from toy_tokens import END, ScriptedTokens, never
 
@@ -138,6 +141,27 @@ def test_a_server_needs_adapters_and_an_address():
         Recipe(name="r", env="e", server="vllm:m@http://127.0.0.1:1")
     with pytest.raises(ConfigError, match="vllm:NAME@URL"):
         served_config(Recipe(name="r", env="e", lora=4, server="openai:m@http://127.0.0.1:1"), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("error", "fix"),
+    [
+        (
+            "adapters are loaded from below /home/frank/other only",
+            "FOLDER is above /home/frank/runs",
+        ),
+        ("the adapter `rerank` would be one more than the maximum of 8 adapters in memory", "raise `--max-adapters`"),
+        ("/home/frank/runs: the adapter's rank is 32; the maximum is 16", "`--max-adapter-rank`"),
+        ("No adapter found for '/home/frank/runs'", "under the same path"),
+    ],
+)
+def test_our_own_servers_refusals_have_the_advice_that_helps(error, fix):
+    assert fix in _own_advice(ModelError(error, kind="request"), Path("/home/frank/runs"))
+
+
+@pytest.mark.parametrize("name", ["sums", "a b", "-x-", "\u8bad\u7ec3", "n" * 300])
+def test_adapters_have_names_that_our_own_server_takes(name, tmp_path):
+    assert ADAPTER_NAME.fullmatch(f"{_owner_of(Recipe(name=name, env='e'), tmp_path)}-000001-{'a' * 16}")
 
 
 async def test_several_servers_get_every_adapter_and_one_that_comes_back_gets_it_before_requests(tmp_path):
