@@ -70,6 +70,8 @@ class Scene:
     words: Sequence[object]
     begin: Callable[[Start, Path], tuple[Command, list[Mortal]]]
     sides: Mapping[Side, frozenset[str]] = field(default_factory=dict)
+    pace: tuple[float, float] = (0.3, 1.5)
+    """Seconds between two harms. A server that is killed as soon as it listens again answers nobody."""
 
     @property
     def command(self) -> list[object]:
@@ -85,7 +87,7 @@ SCENES = {
         sides={Side.SANDBOX: frozenset({"crash", "died"})},
     ),
     "joined": Scene(env=CHORES, words=(*LONG_CHORES, "--group", 80), begin=kill_joined),
-    "replicas": Scene(env=TALK, words=("--group", 12, "--max-tokens", 12), begin=kill_replicas),
+    "replicas": Scene(env=TALK, words=("--group", 12, "--max-tokens", 12), begin=kill_replicas, pace=(3.0, 12.0)),
 }
 
 
@@ -101,7 +103,7 @@ def test_the_books_balance_whatever_dies(name, tmp_path):
         folder.mkdir()
         place = folder / "run"
         command, others = scene.begin(lambda *more, place=place, **how: Command([*scene.command, *more], place, **how), folder)
-        harm = harass(command, others, random, left)
+        harm = harass(command, others, random, left, scene.pace)
         assert command.process.returncode in {0, 1}, command.said.read_text()[-2000:]  # 1 if a rollout failed
         stored = Run(place)
         line = books_balance(stored, num_restarts=command.num_killed + command.num_repeated, sides=scene.sides)
