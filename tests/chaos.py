@@ -421,7 +421,7 @@ def harass(
             now = time.monotonic()
             if not began and command.is_under_way:
                 began = ended = now
-                due = now + random.uniform(*pace)
+                due = now + random.uniform(0.3, 1.5)  # soon, whatever the pace: a run may be short
             is_time = now < began + seconds or done.total() < FEWEST  # on a busy machine little happens in a moment
             if began and due <= now and is_time:
                 # The command itself is one of many: its death ends all that it has, and starting it again takes long.
