@@ -1,14 +1,11 @@
 """Several servers of the built-in engine behind one run: their counters say what the router saves, and one of them is killed."""
 
-import socket
-import subprocess
-import sys
-import urllib.request
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from model_servers import ModelServer
 from sandlot import Run
 from sandlot.core.trace import Scored
 from sandlot.observe.events import RunEvent, TurnTaken
@@ -21,43 +18,10 @@ GROUP = 4
 ROLLOUTS = 6 * GROUP
 
 
-class Server:
-    """`sandlot serve --model rookie` on a port of its own, which it has again when it is started again."""
-
-    def __init__(self) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
-        self.start()
-
-    def start(self) -> None:
-        words = ["serve", "--model", "rookie", "--port", str(self.port), "--kv-gib", "0.1", "--until-eof", "--kv-events"]
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "sandlot", *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-
-    def wait(self) -> None:
-        assert self.url in self.process.stdout.readline()
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.close()
-
-    def close(self) -> None:
-        with self.process:
-            self.process.stdin.close()
-
-    def gauge(self, name: str) -> float:
-        with urllib.request.urlopen(f"{self.url}/metrics", timeout=60) as reply:
-            lines = reply.read().decode().splitlines()
-        return next(float(line.split()[1]) for line in lines if line.startswith(f"sandlot_engine_{name} "))
-
-
 @pytest.fixture
 def servers():
     with ExitStack() as stack:
-        started = [Server(), Server()]
+        started = [ModelServer("--kv-events"), ModelServer("--kv-events")]
         for server in started:
             stack.callback(lambda server=server: server.close())
         for server in started:
@@ -65,7 +29,7 @@ def servers():
         yield started
 
 
-def talk(servers: list[Server], **more) -> RunConfig:
+def talk(servers: list[ModelServer], **more) -> RunConfig:
     spec = f"sandlot:rookie@{','.join(server.url for server in servers)}"
     model = ModelConfig(spec=spec, sampling=Sampling(max_tokens=12), **more)
     return RunConfig(env=str(TALK), model=model, select=Selection(group=GROUP), at_once=8, seed=1)

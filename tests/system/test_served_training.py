@@ -1,13 +1,11 @@
 """A training whose rollouts are sampled by our own servers, which get its adapters; one of them is killed and started again."""
 
-import socket
-import subprocess
-import sys
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from model_servers import ModelServer
 from sandlot.core.errors import ModelError
 from sandlot.core.ports.model import Sampling
 from sandlot.model.endpoint.tokens import open_remote, remote_config
@@ -25,41 +23,12 @@ ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 
 
-class Server:
-    """`sandlot serve --model rookie` that loads adapters below a folder, on a port that it has again when it is started again."""
-
-    def __init__(self, folder: Path, rank: int = 16, model: str = "rookie") -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
-        self.words = ["--model", model, "--adapters-from", str(folder), "--max-adapter-rank", str(rank)]
-        self.start()
-
-    def start(self) -> None:
-        words = ["serve", "--port", str(self.port), "--kv-gib", "0.1", "--until-eof", *self.words]
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "sandlot", *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-
-    def wait(self) -> None:
-        assert self.url in self.process.stdout.readline()
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.close()
-
-    def close(self) -> None:
-        with self.process:
-            self.process.stdin.close()
-
-
 @pytest.fixture
 def opened():
     with ExitStack() as stack:
 
-        def start(*given, **named) -> Server:
-            server = Server(*given, **named)
+        def start(folder: Path, rank: int = 16, model: str = "rookie") -> ModelServer:
+            server = ModelServer("--adapters-from", str(folder), "--max-adapter-rank", str(rank), model=model)
             stack.callback(server.close)
             server.wait()
             return server
@@ -67,7 +36,7 @@ def opened():
         yield start
 
 
-def recipe(servers: list[Server], *, name: str = "rookie", **changed) -> Recipe:
+def recipe(servers: list[ModelServer], *, name: str = "rookie", **changed) -> Recipe:
     settings = {
         "name": "served, by ours",
         "env": ROOT / "recipes" / "pretend.py",
@@ -89,7 +58,7 @@ def recipe(servers: list[Server], *, name: str = "rookie", **changed) -> Recipe:
     return Recipe(**settings | changed)
 
 
-async def names_at(server: Server) -> list[str]:
+async def names_at(server: ModelServer) -> list[str]:
     async with open_remote(remote_config("sandlot", f"rookie@{server.url}"), environ={}) as model:
         return [each.id for each in await model.list_models()]
 

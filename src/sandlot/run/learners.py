@@ -1,6 +1,6 @@
 """Which seats of a training learn, and which models they are, as its stored recipe says."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Mapping, Sequence
 
 import msgspec
 
@@ -34,10 +34,15 @@ class StoredModels(msgspec.Struct, kw_only=True):
         return model_names(self.model, own, learning_seats(run))
 
 
-def model_names(model: str, own: Mapping[str, str], seats: Iterable[str]) -> str:
+def model_names(model: str, own: Mapping[str, str], seats: Sequence[str]) -> str:
     """The models that learn, in a few words: a recipe's, if it plays a seat or there are none, and those of single seats."""
-    shared = not own or any(seat not in own for seat in seats)
+    shared = is_shared_used(own, seats)
     return ", ".join([*([model] if shared else []), *(f"{each} as {seat}" for seat, each in own.items())])
+
+
+def is_shared_used(own: Container[str], seats: Sequence[str]) -> bool:
+    """Whether the recipe's own model learns, where these seats do and some have policies of their own: not if all have."""
+    return not seats or any(seat not in own for seat in seats)
 
 
 def learning_seats(run: Run) -> list[str]:

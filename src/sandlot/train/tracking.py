@@ -30,6 +30,7 @@ from sandlot.observe.trackers.tensorboard import open_tensorboard
 from sandlot.observe.trackers.tracker import Tracker
 from sandlot.observe.trackers.wandb import open_wandb
 from sandlot.observe.training_records import Learned, Measured, by_seat
+from sandlot.run.learners import is_shared_used
 from sandlot.train.recipe import Recipe
 from sandlot.wiring.plugins import find_opener
 
@@ -137,12 +138,11 @@ def _short(model: str) -> str:
 def settings_of(recipe: Recipe, seats: Sequence[str] = ()) -> dict[str, str | int | float]:
     """The settings of a recipe that a tracker receives: numbers, and names without addresses. `seats` are those that learn."""
     own = recipe.own_models
-    shared = not own or any(seat not in own for seat in seats)
     envs = (each.env for each in recipe.environments)
     optimisation = recipe.optimisation
     return {
         "environment": ", ".join(Path(env).name if isinstance(env, str | Path) else env.name for env in envs),
-        **({"model": _short(recipe.model)} if shared else {}),
+        **({"model": _short(recipe.model)} if is_shared_used(own, seats) else {}),
         **{f"model.{seat}": _short(model) for seat, model in own.items()},
         "algorithm": type(recipe.algorithm).__name__,
         "steps": recipe.steps,

@@ -31,7 +31,6 @@ LOAD, UNLOAD = "/v1/load_lora_adapter", "/v1/unload_lora_adapter"
 _CLOSE_S = 30.0
 """Time for the server to unload the remaining adapters."""
 _HOW = "start vLLM with VLLM_ALLOW_RUNTIME_LORA_UPDATING=True in its environment and `--enable-lora`"
-_OWN_HOW = "start it with `sandlot serve --model M --adapters-from FOLDER`"
 
 
 @asynccontextmanager
@@ -202,23 +201,27 @@ def _digest_of(folder: Path) -> str:
     return digest.hexdigest()[:16]
 
 
+def _same_path(folder: Path) -> str:
+    return f"The server reads the adapter itself: it must see {folder} under the same path, for example on a shared disk"
+
+
 def _own_advice(error: ModelError, folder: Path) -> str:
     """What to do if our own server has refused an adapter."""
     lowered = str(error).lower()
     if "no adapter found" in lowered:
-        return f"The server reads the adapter itself: it must see {folder} under the same path, for example on a shared disk"
+        return _same_path(folder)
     if "adapters in memory" in lowered:
         return "Versions that requests still use take a place each: raise `--max-adapters`, or lower the recipe's `staleness`"
     if "rank is" in lowered:
         return "Start it with `--max-adapter-rank` of the recipe's `lora` or more"
-    return f"To let it take adapters, {_OWN_HOW}, where FOLDER is above {folder}"
+    return f"Start it with `sandlot serve --model M --adapters-from FOLDER`, where FOLDER is above {folder}"
 
 
 def _vllm_advice(error: ModelError, folder: Path) -> str:
     """What to do if vLLM has refused an adapter."""
     lowered = str(error).lower()
     if "no adapter found" in lowered:
-        return f"The server reads the adapter itself: it must see {folder} under the same path, for example on a shared disk"
+        return _same_path(folder)
     if error.kind == "not_found":
         return f"The server does not load adapters at runtime: {_HOW}"
     if "rank" in lowered:
