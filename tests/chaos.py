@@ -27,7 +27,7 @@ from executor_worlds import free_port, joining
 from sandlot import Run
 from sandlot.core.trace import Failed, Scored, Trace
 from sandlot.core.types import INFRASTRUCTURE, End, Side
-from sandlot.run.collector import LOST, MOST_LOST, RETURNED
+from sandlot.run.collector import LOST, MOST_LOST, RETURNED, is_lost_worker
 
 CHAOS_S = float(os.environ.get("CHAOS_S", "8"))
 IS_LONG = CHAOS_S >= 120
@@ -469,11 +469,12 @@ def _require_told(trace: Trace, outcome: Failed, sides: Mapping[Side, frozenset[
     """It failed because of what was killed, and was tried as often as it may be; nothing of it became a reward."""
     assert trace.reward is None
     assert outcome.kind in sides[outcome.side], outcome
-    if outcome.kind == LOST:
-        assert sum(attempt.outcome.kind == LOST for attempt in trace.attempts) == MOST_LOST - 1
+    if is_lost_worker(outcome):
+        lost = [each.outcome for each in trace.attempts if is_lost_worker(each.outcome) and each.outcome.kind == LOST]
+        assert len(lost) == MOST_LOST - 1
     else:
         assert outcome.side in INFRASTRUCTURE
-        assert any(attempt.outcome.side in INFRASTRUCTURE for attempt in trace.attempts)
+        assert any(not is_lost_worker(each.outcome) for each in trace.attempts), "lost workers are no attempt of its own"
 
 
 def nothing_is_left(command: Command) -> None:

@@ -28,7 +28,7 @@ from sandlot.train.choices import FILE as CHOICES
 from sandlot.train.report.progress import TrainingProgress
 from tiny_models import write_tiny
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(3 * CHAOS_S + 900)]
+pytestmark = [pytest.mark.system, pytest.mark.chaos, pytest.mark.timeout(3 * CHAOS_S + 900)]
 WORLDS = Path(__file__).parent.parent / "worlds"
 TALK = WORLDS / "talk.py"
 LONG_CHORES = [word for number in range(4) for word in ("--task", f"long-{number}")]

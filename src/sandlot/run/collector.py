@@ -82,6 +82,11 @@ _EXECUTORS: dict[str, Callable[..., AbstractAsyncContextManager[Executor]]] = {
 }
 
 
+def is_lost_worker(outcome: Failed) -> bool:
+    """True if the worker died or left. Sandboxes die too: a kind alone does not say what died."""
+    return outcome.side is Side.HARNESS and outcome.kind in {LOST, RETURNED}
+
+
 @dataclass(slots=True)
 class Collection:
     """Whether and why a run ended before everything was done."""
@@ -282,7 +287,7 @@ class Collector:
     def _judge(self, trace: Trace, place: int) -> None:
         """Tell the breaker how the rollout ended, and look for threads that will not end."""
         # A worker that died or left says nothing about the environment, if another one could take the rollout.
-        others = (attempt.outcome for attempt in trace.attempts if attempt.outcome.kind not in {LOST, RETURNED})
+        others = (attempt.outcome for attempt in trace.attempts if not is_lost_worker(attempt.outcome))
         outcomes = [*others, trace.outcome]
         failures = {outcome.side: outcome.message for outcome in outcomes if isinstance(outcome, Failed)}
         tripped = self.breaker.end(place, trace.rollout, failures)

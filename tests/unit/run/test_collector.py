@@ -13,6 +13,7 @@ from sandlot.core.trace import Failed, Scored
 from sandlot.model.policy.scripted import scripted_policies
 from sandlot.observe.event_log import EventReader
 from sandlot.observe.events import RolloutBegan, RolloutEnded, RunBegan, RunEnded
+from sandlot.run.breaker import Breaker
 from sandlot.run.collector import MOST_LOST, Collection, Collector, open_collector
 from sandlot.run.config import RunConfig, Selection
 from sandlot.run.control import RunOrder
@@ -67,8 +68,9 @@ async def test_single_rollouts_of_a_plan_are_not_taken_again(tmp_path):
 class ComesBack:
     """An executor whose workers leave, as often as told, and give the rollout back."""
 
-    def __init__(self, executor: Executor, returns: int) -> None:
+    def __init__(self, executor: Executor, returns: int, *, returned: bool = True) -> None:
         self._executor, self._returns, self.load = executor, returns, ExecutorLoad(2, 5)
+        self._returned = returned
         self.alone = []
 
     async def run(self, task, rollout, *, alone, **others):
@@ -76,11 +78,23 @@ class ComesBack:
         if not self._returns:
             return await self._executor.run(task, rollout, **others)
         self._returns -= 1
-        return WorkerLost("a worker left", 0.1, returned=True)
+        return WorkerLost("a worker left", 0.1, returned=self._returned)
+
+
+class HearsOnly(Breaker):
+    """A breaker that keeps what it was told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heard = []
+
+    def end(self, place, rollout, failures):
+        self.heard.append(dict(failures))
+        return super().end(place, rollout, failures)
 
 
 async def test_a_rollout_that_workers_return_is_taken_again_as_often_as_they_leave(tmp_path):
-    env, events = broken(["the sandbox failed"]), []
+    env, events = broken([SandboxError("the sandbox failed")]), []
     prepared = await prepare_run(env, RunConfig(env=env.name, model=ModelConfig(spec="scripted:noop")))
     noop = nullcontext(scripted_policies("noop", None))
     async with open_collector(prepared, tmp_path / "run", policies=noop, sink=events.append) as collector:
@@ -94,6 +108,22 @@ async def test_a_rollout_that_workers_return_is_taken_again_as_often_as_they_lea
     assert not any(executor.alone), "it has killed nobody"
 
 
+LOST_AT = [("died", "sandbox"), ("crash", "sandbox"), ("died", "harness"), ("returned", "harness")]
+
+
+@pytest.mark.parametrize(("kind", "side"), LOST_AT)
+async def test_the_breaker_counts_sandboxes_that_died_but_not_workers(tmp_path, kind, side):
+    env = broken([SandboxError("it is gone", kind=kind)] if side == "sandbox" else [])
+    prepared = await prepare_run(env, RunConfig(env=env.name, model=ModelConfig(spec="scripted:noop")))
+    async with open_collector(prepared, tmp_path / "run", policies=nullcontext(scripted_policies("noop", None))) as collector:
+        executor = ComesBack(collector.executor, returns=int(side == "harness"), returned=kind == "returned")
+        seen = replace(collector, executor=executor, breaker=HearsOnly())
+        await seen.collect(prepared.plan)
+    (trace,) = Run(tmp_path / "run")
+    assert [(each.outcome.side, each.outcome.kind) for each in trace.attempts] == [(side, kind)]
+    assert seen.breaker.heard == [{"sandbox": "it is gone"} if side == "sandbox" else {}]
+
+
 async def test_the_status_says_how_many_workers_there_are_and_whether_more_would_help(tmp_path):
     async with opened(tmp_path / "run") as (collector, _):
         status = replace(collector, executor=ComesBack(collector.executor, 0)).obey(RunOrder(do="status"))
@@ -102,7 +132,7 @@ async def test_the_status_says_how_many_workers_there_are_and_whether_more_would
         assert (here.workers, here.waiting) == (None, 0)
 
 
-def broken(failures: list[str]) -> Environment:
+def broken(failures: list[SandboxError]) -> Environment:
     """An environment whose sandbox fails as often as `failures` has entries."""
     env = Environment("broken", limits=Limits(turns=1))
 
@@ -113,7 +143,7 @@ def broken(failures: list[str]) -> Environment:
     @env.setup
     async def setup(world, task):
         if failures:
-            raise SandboxError(failures.pop())
+            raise failures.pop()
 
     @env.check(points=1)
     def fine(evidence, task):
@@ -124,7 +154,7 @@ def broken(failures: list[str]) -> Environment:
 
 @pytest.mark.parametrize(("attempts", "outcome", "num_began"), [(None, Scored, 2), (1, Failed, 1)])
 async def test_failed_infrastructure_is_tried_again_unless_only_one_attempt_is_allowed(tmp_path, attempts, outcome, num_began):
-    env = broken(["the machine is gone"])
+    env = broken([SandboxError("the machine is gone")])
     config = RunConfig(env=env.name, model=ModelConfig(spec="scripted:noop"))
     events = []
     async with open_collector(await prepare_run(env, config), tmp_path / "run", sink=events.append) as collector:
