@@ -33,7 +33,8 @@ test: install
 	@$(BIN)/pytest -n 2 -m "not system"
 
 # Longer proofs on the real machine: crashes, foreign servers, many connections, the other processor, a browser, a Docker engine,
-# a Prometheus (installed with apt-get if there is none; the tests start their own in a temporary folder).
+# a Prometheus (installed with apt-get if there is none; the tests start their own in a temporary folder). Some only: MARKS="...".
+MARKS ?= system
 test-system: install
 	@sh tests/install_debootstrap.sh
 	@sh tests/install_docker.sh
@@ -42,7 +43,7 @@ test-system: install
 	@sh tests/install_node.sh
 	@sh tests/install_prometheus.sh
 	@sh tests/install_otlp.sh $(BIN)/python >/dev/null
-	@$(BIN)/pytest -m "system and not chaos" --timeout 900
+	@$(BIN)/pytest -m "$(MARKS)" --timeout 900
 
 # Every page of `sandlot view` in a real Chromium (installed with apt-get if there is none). `make test-system` runs these tests too.
 test-browser: install
@@ -92,8 +93,7 @@ test-ray: install
 	@sh tests/foreign/ray.sh $(BIN)
 
 # What runs and trainings need is killed at random: workers, sandboxes, joined workers, model servers, the command itself, ten minutes
-# for each kind (CHAOS_S), an hour in all; the books must balance. One kind only: KIND=joined. In a few minutes: CHAOS_S=8. What
-# happens is drawn anew each time, so no other target runs it.
+# for each kind (CHAOS_S), an hour in all; the books must balance. One kind only: KIND=joined. `make test-system` has a short one.
 CHAOS_S ?= 600
 test-chaos: install
 	@CHAOS_S=$(CHAOS_S) $(BIN)/pytest -m chaos -s --timeout 3600 tests/system/test_chaos.py $(if $(KIND),-k $(KIND))
