@@ -96,8 +96,11 @@ class Command:
     """A command that is killed at most so many times, and repeated each time: it continues."""
 
     def __init__(self, words: Sequence[object], place: Path, *, most: int = 3, refused: str = "", **variables: str) -> None:
-        """`place` is the run directory that it writes. It is repeated if it ends incomplete (3), or if it says `refused` (2)."""
-        self._refused = refused
+        """`place` is the run directory that it writes.
+
+        It is repeated if it ends incomplete (3), if so much died that it stops as broken (1), or if it says `refused` (2).
+        """
+        self._refused, self._place = refused, place
         self.words, self.folder, self.most = [*map(str, words), "--run", str(place)], place.parent, most
         folder = self.folder
         self.marker = f"CHAOS={folder}"
@@ -143,6 +146,8 @@ class Command:
         match self.process.poll():
             case 3:
                 return True
+            case 1:  # also the exit code of a complete run in which a rollout failed
+                return Run(self._place).verdict == "stopped"
             case 2:
                 return bool(self._refused) and self._refused in self.said.read_text()
             case _:
