@@ -85,7 +85,7 @@ SCENES = {
         env=CHORES,
         words=(*LONG_CHORES, "--group", 60, "--image", "host"),
         begin=kill_sandboxes,
-        sides={Side.SANDBOX: frozenset({"crash", "died"})},
+        sides={Side.SANDBOX: frozenset({"crash", "died", "start"})},
     ),
     "joined": Scene(env=CHORES, words=(*LONG_CHORES, "--group", 80), begin=kill_joined),
     "replicas": Scene(env=TALK, words=("--group", 12, "--max-tokens", 12), begin=kill_replicas, pace=(3.0, 12.0)),
