@@ -33,6 +33,8 @@ WORLDS = Path(__file__).parent.parent / "worlds"
 TALK = WORLDS / "talk.py"
 LONG_CHORES = [word for number in range(4) for word in ("--task", f"long-{number}")]
 MODEL = "scripted:mixed:0.7"
+ONLY_DEATHS = "workers ended one after the other"
+"""What a run says if all its workers are killed before it has begun; who started it tries again."""
 START_S = 15
 """A further run is worth its start only if more time is left."""
 Start = Callable[..., Command]
@@ -40,12 +42,12 @@ Start = Callable[..., Command]
 
 
 def kill_workers(start: Start, folder: Path) -> tuple[Command, list[Mortal]]:
-    command = start("--model", MODEL, "--on", "processes:3")
+    command = start("--model", MODEL, "--on", "processes:3", refused=ONLY_DEATHS)
     return command, [OwnWorkers(command)]
 
 
 def kill_sandboxes(start: Start, folder: Path) -> tuple[Command, list[Mortal]]:
-    command = start("--model", MODEL, "--on", "processes:2")
+    command = start("--model", MODEL, "--on", "processes:2", refused=ONLY_DEATHS)
     workers = OwnWorkers(command)
     return command, [workers, Sandboxes(workers), Sandboxes(workers)]
 
