@@ -20,7 +20,7 @@ from anyio.abc import TaskStatus
 
 from sandlot.core.concurrency.blocking import blocking
 from sandlot.core.concurrency.garbage import paced_collections
-from sandlot.core.errors import ConfigError
+from sandlot.core.errors import ConfigError, HarnessError
 from sandlot.core.trace import Usage
 from sandlot.core.types import Split
 from sandlot.env.environment import Environment
@@ -178,8 +178,8 @@ async def _sit(  # noqa: PLR0913 - what a sitting may differ in, all by keyword
                 admission=watch.record() if watch is not None else None,
             )
             note_sitting(path, sitting)  # before the lock is released: who sees that the run has ended finds how
-    if not is_open:
-        raise KeyboardInterrupt(collection.stopped)  # stopped while opening, such as loading a model: nothing has been taken
+    if not is_open:  # stopped while opening, such as loading a model: nothing has been taken
+        raise HarnessError(str(collection.stopped)) if collection.tripped else KeyboardInterrupt(collection.stopped)
     return Run(path)
 
 

@@ -11,9 +11,10 @@ import msgspec
 import pytest
 
 import sandlot
-from sandlot.core.errors import ConfigError
+from sandlot.core.errors import ConfigError, HarnessError
 from sandlot.core.types import Split
 from sandlot.observe.events import RolloutEnded, RunEvent, Sink
+from sandlot.run import collector
 from sandlot.run.config import RunConfig, Selection, plan_run
 from sandlot.run.results import Run
 from sandlot.run.run import run_config
@@ -173,6 +174,18 @@ async def test_ctrl_c_while_the_model_is_opened_ends_the_run_at_once_and_leaves_
         assert "interrupted by SIGINT" in await interrupted()
     assert closed
     assert not list((tmp_path / "runs").glob("add-*"))
+
+
+async def test_a_run_that_is_stopped_as_broken_while_it_is_opened_says_why(add, tmp_path, monkeypatch):
+    @asynccontextmanager
+    async def only_dies(_rest, plan):
+        plan.stop("8 workers ended")
+        await anyio.sleep_forever()
+        yield
+
+    monkeypatch.setitem(collector._EXECUTORS, "processes", only_dies)
+    with pytest.raises(HarnessError, match="8 workers ended"):
+        await run_config(config(add), runs=tmp_path, on="processes:1")
 
 
 async def test_a_run_in_a_named_place_refuses_a_changed_environment(add, tmp_path):

@@ -4,9 +4,10 @@ A machine runs on a stack of read-only layers and writes to a layer of its own i
 of the stack: it costs nothing to take, and can be forked any number of times.
 """
 
+import logging
 import resource
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import anyio
@@ -28,15 +29,18 @@ from sandlot.sandbox.native.zygote import OverlayLayer, OverlayTree, Zygote, ope
 from sandlot.sandbox.program import find_program
 from sandlot.sandbox.quota import Quota
 
+_log = logging.getLogger(__name__)
+
 _AT_ONCE = 16
 """Machines being started at the same time; more would only wait for each other inside the kernel."""
 
 
 class NativeMachines:
-    """Machines from a zygote (`Machines`)."""
+    """Machines from a zygote (`Machines`). One that was killed takes its machines with it; those after it get another."""
 
-    def __init__(self, zygote: Zygote, tasks: TaskGroup, quota: Quota) -> None:
+    def __init__(self, zygote: Zygote, renew: Callable[[], Awaitable[Zygote]], tasks: TaskGroup, quota: Quota) -> None:
         self.zygote = zygote
+        self._renew = renew
         self._tasks = tasks
         self._quota = quota
         self._images: dict[str, tuple[SandboxImage, NativeBase]] = {}
@@ -53,7 +57,7 @@ class NativeMachines:
 
     async def freeze(self, machine: NativeMachine) -> NativeFiles:
         """End every process; the files are read by the same machine, and cost nothing until they are forked."""
-        files = NativeFiles(machine, self.zygote, self._start)
+        files = NativeFiles(machine, self._start)
         try:
             await machine.machine.kill_all(freeze=True)
         except SandboxOutOfMemory:  # every process has ended, and the files are still there
@@ -78,19 +82,23 @@ class NativeMachines:
 
     async def _start(self, base: NativeBase) -> NativeMachine:
         async with self._starting:
-            return await start_native_machine(self.zygote, self._tasks, base, self._quota)
+            return await start_native_machine(self._tasks, base, self._quota)
 
     async def _find(self, name: str) -> NativeBase:
         """An image by its name; the image object is kept, since it holds the files in the store."""
-        if name not in self._images:
+        if name not in self._images or self.zygote.is_gone:
             async with self._finding:
+                if self.zygote.is_gone:
+                    _log.warning("the process that starts sandboxes died, and all its sandboxes with it; another is started")
+                    self.zygote = await self._renew()
+                    self._images.clear()  # their layers were the dead one's
                 if name not in self._images:
                     image = await anyio.to_thread.run_sync(find_image, name)
                     trees = [
                         OverlayTree(place, tuple([await self._layer(image, folder) for folder in folders]))
                         for place, folders in image.trees
                     ]
-                    self._images[name] = image, NativeBase(tuple(trees), image.defaults)
+                    self._images[name] = image, NativeBase(self.zygote, tuple(trees), image.defaults)
         return self._images[name][1]
 
     async def _layer(self, image: SandboxImage, folder: Path) -> OverlayLayer:
@@ -118,9 +126,12 @@ async def open_native(
     """
     path = await anyio.to_thread.run_sync(find_program)
     _raise_open_files()
-    cgroups = find_cgroups() if user is None else Cgroups(missing=dict.fromkeys(CONTROLLERS, "an ordinary user has none"))
-    async with (
-        open_zygote(path, cgroups, user) as zygote,
-        open_backend(lambda tasks: NativeMachines(zygote, tasks, quota or Quota()), pool) as backend,
-    ):
-        yield backend
+    async with AsyncExitStack() as zygotes:
+
+        async def start() -> Zygote:
+            none = Cgroups(missing=dict.fromkeys(CONTROLLERS, "an ordinary user has none"))
+            return await zygotes.enter_async_context(open_zygote(path, find_cgroups() if user is None else none, user))
+
+        first = await start()
+        async with open_backend(lambda tasks: NativeMachines(first, start, tasks, quota or Quota()), pool) as backend:
+            yield backend

@@ -1,6 +1,7 @@
 """The frozen files of a native sandbox: read by the machine that wrote them, and a layer for others to start on."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import TypeVar
 
 import anyio
@@ -11,7 +12,7 @@ from sandlot.sandbox.changes import Change, changes_of, survey_of
 from sandlot.sandbox.link.machine import Machine
 from sandlot.sandbox.link.wire import Listing
 from sandlot.sandbox.native.machine import NativeBase, NativeMachine
-from sandlot.sandbox.native.zygote import OverlayLayer, OverlayTree, Zygote
+from sandlot.sandbox.native.zygote import OverlayLayer, OverlayTree
 
 _Answer = TypeVar("_Answer")
 
@@ -19,10 +20,9 @@ _Answer = TypeVar("_Answer")
 class NativeFiles:
     """What a machine wrote, after its processes have ended. The layer is made when the first machine is started on it."""
 
-    def __init__(self, machine: NativeMachine, zygote: Zygote, start: Callable[[NativeBase], Awaitable[NativeMachine]]) -> None:
+    def __init__(self, machine: NativeMachine, start: Callable[[NativeBase], Awaitable[NativeMachine]]) -> None:
         self.machine = machine
         self._below = machine.base
-        self._zygote = zygote
         self._start = start
         self._replacing = anyio.Lock(fast_acquire=True)
         self._layer: OverlayLayer | None = None
@@ -30,10 +30,10 @@ class NativeFiles:
     async def base(self) -> NativeBase:
         """What a machine on these files starts from: the layers below, and this one on top."""
         if self._layer is None:
-            self._layer = await self.machine.into_layer(self._zygote)
+            self._layer = await self.machine.into_layer()
         top = self._layer
         trees = tuple(OverlayTree(tree.mountpoint, (top, *tree.layers)) for tree in self._below.trees)
-        return NativeBase(trees, self._below.defaults)
+        return replace(self._below, trees=trees)
 
     async def replace_reader(self) -> None:
         """If the machine that wrote the files was killed for memory, read them by a fresh one.
@@ -60,9 +60,10 @@ class NativeFiles:
         return changes_of(await self._ask(lambda machine: machine.list_entries(Listing.CHANGED)))
 
     async def remove(self) -> None:
-        """Drop the layer, if one was made."""
-        if self._layer is not None:
-            await self._zygote.drop_layer(self._layer)
+        """Drop the layer, if one was made and its zygote still holds it."""
+        zygote = self._below.zygote
+        if self._layer is not None and not zygote.is_gone:
+            await zygote.drop_layer(self._layer)
 
     async def _ask(self, question: Callable[[Machine], Awaitable[_Answer]]) -> _Answer:
         """Ask the reader. What the agent left may fill its memory, so that it is killed while it reads: then ask a fresh one."""

@@ -18,8 +18,9 @@ from sandlot.sandbox.quota import Quota
 
 @dataclass(frozen=True, slots=True)
 class NativeBase:
-    """What a machine starts from."""
+    """What a machine starts from: layers that its zygote holds open."""
 
+    zygote: Zygote
     trees: tuple[OverlayTree, ...]
     defaults: CommandDefaults
 
@@ -38,11 +39,11 @@ class NativeMachine:
         """True if it has died."""
         return self.machine.link.is_gone
 
-    async def into_layer(self, zygote: Zygote) -> OverlayLayer:
+    async def into_layer(self) -> OverlayLayer:
         """What it wrote as a layer for others to start on. Once, and only when it is frozen or has ended."""
         if self._upper < 0:
             raise SandboxError("the sandbox is closed; its files are gone", kind="closed")
-        layer = await zygote.add_upper(self._number, self._upper)
+        layer = await self.base.zygote.add_upper(self._number, self._upper)
         await self._close_upper()
         return layer
 
@@ -59,10 +60,10 @@ class NativeMachine:
                 await anyio.to_thread.run_sync(os.close, upper)
 
 
-async def start_native_machine(zygote: Zygote, tasks: TaskGroup, base: NativeBase, quota: Quota) -> NativeMachine:
+async def start_native_machine(tasks: TaskGroup, base: NativeBase, quota: Quota) -> NativeMachine:
     """A fresh machine on these layers, ready for commands; its reader runs in `tasks` until it is closed."""
-    started = await zygote.start(base.trees, quota)
-    link = Link(started.sock, partial(zygote.cause_of_death, started.number))
+    started = await base.zygote.start(base.trees, quota)
+    link = Link(started.sock, partial(base.zygote.cause_of_death, started.number))
     try:
         upper = await link.read_hello_fd(started.sock)
     except BaseException:

@@ -68,6 +68,7 @@ class Zygote:
     def __init__(self, control: socket.socket, process: subprocess.Popen[bytes], cgroups: Cgroups) -> None:
         self._control = control
         self._process = process
+        self._is_silent = False
         self._asking = anyio.Lock(fast_acquire=True)
         self._folders: dict[Path, OverlayLayer] = {}
         self._numbers = itertools.count(1)
@@ -80,6 +81,11 @@ class Zygote:
         """For an ordinary user: why there is only one."""
         self.owners_mapped = True
         """False if some image's files cannot be made to belong to the sandbox's root on its file system."""
+
+    @property
+    def is_gone(self) -> bool:
+        """True if it has died, and with it every sandbox."""
+        return self._is_silent or self._process.poll() is not None
 
     async def configure(self, user: int) -> None:
         """Let it set up its namespaces, with the subordinate ids of its user."""
@@ -167,6 +173,7 @@ class Zygote:
             data = self._control.recv(65536)
         frames = FrameReader().feed(data)
         if not frames:
+            self._is_silent = True
             raise SandboxError("the sandbox zygote died", kind="died")
         if frames[0].kind == FrameKind.FAILED:
             number, message = take_failure(frames[0].payload)
@@ -180,6 +187,7 @@ class Zygote:
             except BlockingIOError:
                 await anyio.wait_writable(self._control)
             except OSError as error:
+                self._is_silent = True
                 raise SandboxError(f"the sandbox zygote died ({error})", kind="died") from error
             else:
                 return
