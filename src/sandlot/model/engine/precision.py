@@ -50,7 +50,8 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return self.half_s <= _SLOWER * self.single_s
 
     def __str__(self) -> str:
-        return f"{self.half} takes {self.half_s / max(self.single_s, 1e-12):.2g} times the CPU time of float32"
+        ratio = self.half_s / max(self.single_s, 1e-12)
+        return f"{self.half} takes {ratio:,.{1 if ratio < 10 else 0}f} times the CPU time of float32"
 
 
 class Precision(msgspec.Struct, frozen=True, kw_only=True):
