@@ -235,6 +235,7 @@ async def _audit_opened(subject: Subject, plan: AuditPlan, sink: Sink) -> Audit:
         seed=plan.seed,
         tasks=len(case.tasks),
         of_tasks=len(about.tasks),
+        chosen=_words_of_choice(plan),
         trials=case.taken + sum(probe.trials for probe in earlier),
         verdict=verdict_of(layers, standing),
         layers=tuple(layers),
@@ -243,6 +244,12 @@ async def _audit_opened(subject: Subject, plan: AuditPlan, sink: Sink) -> Audit:
         expired=tuple(expired),
         material=num_python_files(about),
     )
+
+
+def _words_of_choice(plan: AuditPlan) -> tuple[str, ...]:
+    if plan.tasks:
+        return tuple(word for task in plan.tasks for word in ("--task", task))
+    return () if plan.most_tasks == _MOST_TASKS else ("--limit", str(plan.most_tasks))
 
 
 def _dependencies(about: Description, plan: AuditPlan) -> list[Any]:

@@ -83,6 +83,8 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     tasks: int
     """Tasks that were played."""
     of_tasks: int
+    chosen: tuple[str, ...] = ()
+    """The words of a command line that chose them: `--limit N`, or `--task ID` for each."""
     trials: int
     verdict: AuditVerdict
     layers: tuple[LayerReport, ...]

@@ -51,9 +51,9 @@ def witness_lines(finding: Finding) -> list[str]:
 
 def reproduce_command(audit: Audit, finding: Finding) -> str:
     """The command that reproduces a finding."""
-    task = ["--task", finding.task] if finding.task is not None else []
+    tasks = ["--task", finding.task] if finding.task is not None else audit.chosen
     return shlex.join(
-        ["sandlot", "audit", *shlex.split(audit.subject), "--probe", finding.probe, *task, "--seed", str(audit.seed)]
+        ["sandlot", "audit", *shlex.split(audit.subject), "--probe", finding.probe, *tasks, "--seed", str(audit.seed)]
     )
 
 

@@ -1,5 +1,6 @@
 """Audits on disk, and what they are good for; reports that hostile words cannot break."""
 
+import shlex
 from html.parser import HTMLParser
 
 import msgspec
@@ -169,6 +170,15 @@ def test_the_command_that_shows_a_finding_again_is_one_a_shell_understands():
         reproduce_command(audit, audit.findings[0])
         == "sandlot audit 'environments/x y' --probe hollow-answers --task task-1 --seed 7"
     )
+
+
+@pytest.mark.parametrize("chosen", [(), ("--limit", "4"), ("--task", "one", "--task", "an other")])
+def test_the_command_for_a_finding_about_no_single_task_plays_the_same_tasks(chosen):
+    audit = msgspec.structs.replace(an_audit(AuditVerdict.FIX), chosen=chosen)
+    finding = msgspec.structs.replace(audit.findings[0], task=None)
+    words = shlex.join(chosen) + " " if chosen else ""
+    command = reproduce_command(audit, finding)
+    assert command == f"sandlot audit 'environments/x y' --probe hollow-answers {words}--seed 7"
 
 
 def test_what_a_killed_audit_left_half_written_is_removed_with_the_rest(tmp_path):
