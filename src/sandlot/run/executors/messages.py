@@ -13,6 +13,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from sandlot.core.errors import ConfigError, HarnessError
 from sandlot.core.trace import Trace
 from sandlot.observe.events import AgentEnded, ModelRetried, RolloutGraded, ToolCalled, TurnTaken, WorldOpened
 from sandlot.run.config import RunConfig
@@ -131,6 +132,12 @@ class WorkerRefused(msgspec.Struct, frozen=True, kw_only=True, tag="refused"):
     """The worker cannot work; the reason, a sentence."""
 
     reason: str
+    died: bool = False
+    """True if something died that it had started, such as sandboxes: the next worker may have more luck."""
+
+    def as_error(self) -> ConfigError | HarnessError:
+        """What ends the run, or only this worker."""
+        return HarnessError(self.reason) if self.died else ConfigError(self.reason)
 
 
 class EventHappened(msgspec.Struct, frozen=True, kw_only=True, tag="event"):

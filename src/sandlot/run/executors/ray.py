@@ -171,8 +171,8 @@ async def _require_ready(link: _RayLink) -> None:
     match first:
         case WorkerReady():
             return
-        case WorkerRefused(reason=reason):
-            raise ConfigError(f"Ray node {link.place.host}: {reason}")
+        case WorkerRefused(reason=reason) as refused:
+            raise msgspec.structs.replace(refused, reason=f"Ray node {link.place.host}: {reason}").as_error()
         case _:
             raise HarnessError(f"{await link.describe_end()}, before it was ready")
 

@@ -60,7 +60,7 @@ async def set_up_worker(link: StreamLink, setup: SetUp, patience_s: float = STAR
         case WorkerReady(fingerprint=fingerprint):
             if fingerprint != setup.fingerprint:
                 raise ConfigError(f"a worker has another environment: its fingerprint is `{fingerprint[:16]}`")
-        case WorkerRefused(reason=reason):
-            raise ConfigError(reason)
+        case WorkerRefused() as refused:
+            raise refused.as_error()
         case _:
             raise HarnessError(f"{await link.describe_end()} before it was ready")

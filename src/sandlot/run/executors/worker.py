@@ -20,7 +20,7 @@ import msgspec
 from sandlot.core.concurrency.garbage import paced_collections
 from sandlot.core.concurrency.loop import LOOP_OPTIONS
 from sandlot.core.concurrency.threads import ABANDONED
-from sandlot.core.errors import ConfigError, HarnessError, SandlotError
+from sandlot.core.errors import ConfigError, HarnessError, SandboxError, SandlotError
 from sandlot.core.task import Task
 from sandlot.core.trace import Failed, Trace
 from sandlot.core.types import INFRASTRUCTURE, End, Side
@@ -208,7 +208,7 @@ async def serve_run(
             env = _load_same(setup)
             parts = await open_everything(stack, env, setup)
         except SandlotError as error:
-            send(WorkerRefused(reason=str(error)))
+            send(WorkerRefused(reason=str(error), died=isinstance(error, SandboxError) and error.kind == "died"))
             return
         stack.enter_context(paced_collections())
         send(WorkerReady(fingerprint=setup.fingerprint))

@@ -7,12 +7,13 @@ import msgspec
 import pytest
 
 from executor_worlds import CHORES, config_of
-from sandlot.core.errors import ConfigError
+from sandlot.core.errors import ConfigError, HarnessError, SandboxError
 from sandlot.core.trace import Scored
 from sandlot.env.fingerprint import environment_fingerprint
 from sandlot.env.load import load
 from sandlot.env.taskset import tasks_of
 from sandlot.run.executors import setup as sending
+from sandlot.run.executors import worker
 from sandlot.run.executors.executor import ExecutorPlan
 from sandlot.run.executors.messages import (
     EvidenceStored,
@@ -127,6 +128,17 @@ async def test_files_that_are_there_and_differ_are_refused_too(tmp_path):
     (tmp_path / "home" / "helper.py").write_text("def answer_of(task):\n    return task.key['answer']\n")
     (refusal,) = await said_by_worker(setup)
     assert "differs from the one that the run began with" in refusal.reason
+
+
+@pytest.mark.parametrize(("kind", "error"), [("died", HarnessError), ("config", ConfigError)])
+async def test_what_died_while_a_worker_was_opened_ends_that_worker_and_not_the_run(tmp_path, monkeypatch, kind, error):
+    async def open_nothing(*_args):
+        raise SandboxError("the sandbox zygote died", kind=kind)
+
+    monkeypatch.setattr(worker, "open_everything", open_nothing)
+    (refusal,) = await said_by_worker(moved_away(tmp_path, "adder.py"))
+    assert isinstance(refusal.as_error(), error)
+    assert str(refusal.as_error()) == "the sandbox zygote died"
 
 
 def test_a_difference_is_named():
