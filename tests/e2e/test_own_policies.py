@@ -18,7 +18,8 @@ from sandlot.env.module import load_module
 from sandlot.model.nn.folder import load_folder
 from sandlot.observe.events import EvaluationBegan, RolledBack, RunEvent, StepLearned, TrainingBegan
 from sandlot.run.catalog import catalog_entry
-from sandlot.train.algorithms.algorithms import Imitate
+from sandlot.train.algorithms.algorithms import Imitate, PolicyGradient, Ppo
+from sandlot.train.algorithms.losses import Clip
 from sandlot.train.own_policy import OwnPolicy
 from sandlot.train.recipe import Evaluation, Recipe
 from sandlot.train.report.progress import TrainingProgress
@@ -208,6 +209,23 @@ def test_only_the_policy_that_got_worse_goes_back(folder, tmp_path):
         for number, line in enumerate(progress.evaluations)
         if line.score_of("first") < max(each.score_of("first") for each in progress.evaluations[: number + 1])
     ]
+
+
+BEHAVIOUR = Clip(0.2, 0.28, against="behaviour")
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "changed"),
+    [(PolicyGradient(loss=BEHAVIOUR), {"staleness": 2}), (Ppo(), {}), (Ppo(loss=BEHAVIOUR), {"staleness": 1, "lora": 2})],
+)
+def test_both_learn_from_stale_rollouts_and_with_a_critic_each(folder, tmp_path, algorithm, changed):
+    critic = isinstance(algorithm, Ppo)
+    progress = train(recipe(folder, algorithm=algorithm, critic=critic, steps=4, **changed), run=tmp_path / "run")
+    steps = {name: [step.policies[name] for step in progress.steps] for name in BOTH}
+    for each in steps.values():
+        assert all(step.tokens and step.staleness <= changed.get("staleness", 0) for step in each)
+        assert any(step.staleness for step in each) == ("staleness" in changed)
+    assert [step.loss for step in steps["first"]] != [step.loss for step in steps["second"]]
 
 
 def test_adapters_of_each_are_kept_and_the_best_are_merged(folder, tmp_path):
