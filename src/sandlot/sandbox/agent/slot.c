@@ -61,11 +61,14 @@ int slot_user_namespace(uint32_t owner, uint32_t first_id)
     int ready[2];
     if (pipe2(ready, O_CLOEXEC))
         return -1;
-    pid_t pid = fork();
+    pid_t parent = getpid(), pid = fork();
     if (pid == 0) {
         if (zygote.identity.privileged && (setresgid(owner, owner, owner) || setresuid(owner, owner, owner)))
             _exit(1);
-        if (unshare(CLONE_NEWUSER) || prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) || write(ready[1], "", 1) != 1)
+        /* The signal is set after the last change of credentials, which clears it; the zygote may have been killed before that. */
+        if (unshare(CLONE_NEWUSER) || prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) || getppid() != parent)
+            _exit(1);
+        if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) || write(ready[1], "", 1) != 1)
             _exit(1);
         pause();
         _exit(0);

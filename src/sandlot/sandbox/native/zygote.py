@@ -170,7 +170,10 @@ class Zygote:
             with anyio.CancelScope(shield=True):  # otherwise the next request would read this answer
                 await self._send(pack_frame(kind, 0, payload), fd)
                 await anyio.wait_readable(self._control)
-            data = self._control.recv(65536)
+            try:
+                data = self._control.recv(65536)
+            except OSError:  # killed before it had read the request
+                data = b""
         frames = FrameReader().feed(data)
         if not frames:
             self._is_silent = True

@@ -5,8 +5,9 @@ import resource
 import signal
 import subprocess
 import sys
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
+from random import Random
 
 import anyio
 import pytest
@@ -109,6 +110,38 @@ async def test_after_a_killed_zygote_another_one_starts_sandboxes(tmp_path):
         second = backend.machines.zygote
         assert second.pid != first.pid
     assert not any(folder.exists() for zygote in (first, second) for folder in zygote.cgroups.folders)
+
+
+def in_session(session: int) -> list[int]:
+    """Processes whose session was begun by this one, also if it has ended."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, *fields = path.read_text().rpartition(")")[2].split()
+            if state != "Z" and int(fields[2]) == session:
+                found.append(int(path.parent.name))
+    return found
+
+
+async def test_a_zygote_that_is_killed_at_any_moment_of_a_start_leaves_no_process():
+    random = Random(1)
+    for _ in range(25):
+        async with open_native() as backend:
+            zygote = backend.machines.zygote.pid
+
+            async def open_one(backend=backend):
+                with suppress(SandboxError):
+                    async with backend.open("host"):
+                        pass
+
+            async with anyio.create_task_group() as group:
+                for _ in range(8):
+                    group.start_soon(open_one)
+                await anyio.sleep(random.uniform(0, 0.05))
+                os.kill(zygote, signal.SIGKILL)
+        with anyio.fail_after(10):
+            while in_session(zygote):  # noqa: ASYNC110 - the kernel sets no event
+                await anyio.sleep(0.01)
 
 
 async def test_a_killed_zygote_leaves_no_cgroup():
