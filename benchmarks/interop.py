@@ -97,11 +97,11 @@ def main() -> None:
     for kind in known:
         if not asked.kinds or kind.name in asked.kinds:
             keep_row(NAME, kind.label, partial(measured, kind, asked.audit))
-    rows, fixed = kept_rows(NAME), {kind.name for kind in KINDS}
+    rows, fixed = kept_rows(NAME), {kind.name for kind in known}
     labels = {kind.label for kind in known}
 
     def is_current(what: str) -> bool:
-        """False for a row of a version that is no longer measured."""
+        """False for a row of a version, or of a file of rows, that is no longer measured."""
         label = what.removesuffix(": tasks")
         return label in labels or label.partition(" ")[0] not in fixed
 

@@ -5,6 +5,7 @@ import subprocess
 
 from repair_worlds import copy_pytest, write_tree
 from sandlot import Scored, load, run
+from sandlot.env.taskset import tasks_of
 from sandlot.interop.repositories.swebench import SweBenchImporter
 
 
@@ -37,21 +38,21 @@ TEST_PATCH = """\
 WORDS = "tests/test_sums.py::test_words"
 
 
-def imported(tmp_path, passing, conftest="", more=()):
+def imported(tmp_path, passing, conftest="", more=(), failing=("tests/test_more.py::test_twice",), **row):
     """What becomes of a row whose new test file cannot be imported before the change."""
     work = write_tree(tmp_path / "repos" / "o__ledger")
     (work / "src" / "ledger" / "more.py").write_text("ONE = 1\n")
     for place, text in (("tests/conftest.py", conftest), *more):
         (work / place).parent.mkdir(exist_ok=True)
         (work / place).write_text(text)
-    row = {
+    row |= {
         "instance_id": "row",
         "repo": "o/ledger",
         "base_commit": committed(work),
         "patch": PATCH,
         "test_patch": TEST_PATCH,
         "problem_statement": "There is no `twice`.",
-        "FAIL_TO_PASS": ["tests/test_more.py::test_twice"],
+        "FAIL_TO_PASS": list(failing),
         "PASS_TO_PASS": passing,
     }
     rows = tmp_path / "rows.jsonl"
@@ -64,6 +65,34 @@ def test_a_test_file_that_imports_what_is_new_and_a_name_that_is_not_there_do_no
     report = imported(tmp_path, [WORDS, "tests/test_sums.py::test_cut[one"])
     assert [task.id for task in report.tasks] == ["row"]
     assert ["test_cut" in each.why for each in report.left_out] == [True]
+
+
+def test_a_name_that_is_cut_at_a_space_stands_for_all_tests_that_begin_with_it(tmp_path):
+    text = "import pytest\nimport ledger.more\n\n@pytest.mark.parametrize('name', ['a ONE', 'a twice', 'ab'])\n"
+    text += "def test_names(name):\n    assert name == 'ab' or hasattr(ledger.more, name.split()[1])\n"
+    cut = "tests/test_cut.py::test_names[a"
+    report = imported(tmp_path, [WORDS], more=[("tests/test_cut.py", text)], failing=[cut])
+    assert (len(report.tasks), report.left_out) == (1, ())
+    [task] = tasks_of(load(tmp_path / "out"))
+    assert task.key["fail_to_pass"] == [f"{cut} twice]"]
+    assert task.key["pass_to_pass"] == [WORDS, f"{cut} ONE]"]
+
+
+def test_classes_are_set_up_as_older_versions_of_pytest_did(tmp_path):
+    text = "import ledger.more\n\nclass TestOld:\n    def setup(self):\n        self.name = 'ONE'\n\n"
+    text += "    def test_name(self):\n        assert hasattr(ledger.more, self.name)\n\n"
+    text += "class TestOlder(TestOld):\n    def setup(self):\n        self.name = 'twice'\n"
+    names = [f"tests/test_old.py::{name}::test_name" for name in ("TestOld", "TestOlder")]
+    report = imported(tmp_path, names[:1], more=[("tests/test_old.py", text)], failing=names[1:])
+    assert (len(report.tasks), report.left_out) == (1, ())
+
+
+def test_a_repository_has_metadata_though_it_is_not_installed(tmp_path):
+    script = "from setuptools import setup\nsetup(name='Ledger', entry_points={'o': ['sums = ledger.sums:add']})\n"
+    conftest = "from importlib.metadata import entry_points, version\n\nassert version('ledger') == '1.5'\n"
+    conftest += "assert [each.name for each in entry_points(group='o')] == ['sums']\n"
+    report = imported(tmp_path, [WORDS], conftest, [("setup.py", script), ("PKG-INFO", "")], version="1.5")
+    assert (len(report.tasks), report.left_out) == (1, ())
 
 
 def test_tests_that_cannot_be_collected_yet_do_not_hide_those_that_pass(tmp_path):
@@ -85,6 +114,18 @@ def test_a_conftest_that_cannot_be_imported_is_named(tmp_path):
     report = imported(tmp_path, [WORDS], "import collections\ncollections.Mapping\n")
     assert report.tasks == ()
     assert "has no attribute 'Mapping'" in report.left_out[0].why
+
+
+def test_a_row_that_names_no_test_that_passes_before_the_change_is_a_task(tmp_path):
+    report = imported(tmp_path, [])
+    assert [task.id for task in report.tasks] == ["row"]
+
+
+def test_why_no_test_is_repaired_is_said(tmp_path):
+    broken = "import pytest\n\n@pytest.fixture(autouse=True)\ndef old():\n    raise ValueError('wants an older Python')\n"
+    report = imported(tmp_path, [], broken)
+    assert report.tasks == ()
+    assert "test_twice`: ValueError: wants an older Python" in report.left_out[0].why
 
 
 def test_a_helper_that_is_off_the_path_is_not_taken_for_a_package_of_its_name(tmp_path):

@@ -37,7 +37,10 @@ def find_repository(folder: Path, repo: str) -> Path:
 
 
 def commit_files(git: Path, commit: str) -> dict[str, bytes]:
-    """The regular files of a commit by path. Links and submodules are left out, as are very large files."""
+    """The regular files of a commit by path. Links and submodules are left out, as are very large files.
+
+    A clone that was made without large files lacks their objects: those are left out too, if they are no Python.
+    """
     if not _COMMIT.match(commit):
         raise ConfigError(f"commit {commit!r}: give its hash")
     blobs = list(_listed(git, commit))
@@ -67,9 +70,9 @@ def _listed(git: Path, commit: str) -> Iterator[tuple[str, str, int]]:
             continue
         if name.startswith("/") or {"..", ".", "", ".git"} & set(name.split("/")):
             raise ConfigError(f"commit {commit[:12]}: its file {name!r} would be outside of its folder")
-        if not size.isdigit():  # git writes `BAD` for an object that is not there
+        if not size.isdigit() and name.endswith(".py"):  # git writes `BAD` for an object that is not there
             raise ConfigError(f"commit {commit[:12]}: the object of `{name}` is not in the git directory")
-        if int(size) <= _MAX_FILE_BYTES:
+        if size.isdigit() and int(size) <= _MAX_FILE_BYTES:
             yield name, blob.decode(), int(size)
 
 

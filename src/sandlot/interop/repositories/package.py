@@ -6,7 +6,6 @@ import itertools
 import os
 import re
 import shlex
-import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -29,7 +28,15 @@ from sandlot.interop.repositories.index import fetch_source, normalized
 from sandlot.interop.repositories.issue_text import issue_of
 from sandlot.interop.repositories.patches import patch_between
 from sandlot.interop.repositories.planting import PlantedBug, guardable_tests, plant
-from sandlot.interop.repositories.site_folder import INSTALL_ROUNDS, PYTEST, TOOLS, distributions_of, install, require_apart
+from sandlot.interop.repositories.site_folder import (
+    INSTALL_ROUNDS,
+    PYTEST,
+    TOOLS,
+    distributions_of,
+    install,
+    require_apart,
+    write_metadata,
+)
 from sandlot.interop.repositories.sources import SourceTree, read_tree
 from sandlot.interop.repositories.suite import GRADED_WALL_S, RepositoryLayout, Suite, open_suite, python_version
 from sandlot.interop.untrusted import source_digest, unpack
@@ -261,18 +268,6 @@ def hidden_tests(texts: Mapping[str, str], tests: Sequence[str]) -> list[dict[st
 def indented(text: str) -> str:
     """A text as a quotation."""
     return "\n".join(f"> {line}".rstrip() for line in text.splitlines())
-
-
-def write_metadata(tree: SourceTree, site: Path) -> None:
-    """What `importlib.metadata` reads about the package under test, which is not installed."""
-    about = site / f"{normalized(tree.name).replace('-', '_')}-{tree.version}.dist-info"
-    info = tree.root / "PKG-INFO"
-    if not info.is_file():
-        return
-    about.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(info, about / "METADATA")
-    for entry_points in tree.root.glob("**/*.egg-info/entry_points.txt"):
-        shutil.copyfile(entry_points, about / "entry_points.txt")
 
 
 def _texts(tree: SourceTree, files: Mapping[str, bytes]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sandlot.core.errors import ConfigError
 
-_PATHS = re.compile(r"^(?:---|\+\+\+) (?:[ab]/)?(.+?)(?:\t.*)?$", re.MULTILINE)
+_PATHS = re.compile(r"^(?:(?:---|\+\+\+) (?:[ab]/)?|(?:rename|copy) (?:from|to) )(.+?)(?:\t.*)?$", re.MULTILINE)
 
 
 def patched_paths(patch: str) -> tuple[str, ...]:

@@ -12,9 +12,9 @@ from sandlot.core.ports.sandbox import Backend
 from sandlot.core.task import Task
 from sandlot.interop.repositories.folder import write_repair_environment, write_repository
 from sandlot.interop.repositories.index import fetch_source, normalized, source_files
-from sandlot.interop.repositories.package import indented, run_async, unpack_tree, write_metadata
+from sandlot.interop.repositories.package import indented, run_async, unpack_tree
 from sandlot.interop.repositories.patches import patch_between
-from sandlot.interop.repositories.site_folder import PYTEST, install, require_apart
+from sandlot.interop.repositories.site_folder import PYTEST, install, require_apart, write_metadata
 from sandlot.interop.repositories.sources import SourceTree
 from sandlot.interop.repositories.suite import RepositoryLayout, open_suite, python_version
 from sandlot.interop.repositories.verified import LibraryFolder, find_tests, install_missing

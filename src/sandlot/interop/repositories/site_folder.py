@@ -16,6 +16,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from sandlot.core.errors import ConfigError
 from sandlot.interop.repositories.index import normalized
+from sandlot.interop.repositories.sources import SourceTree
 
 PYTEST = ("pytest==8.4.2",)
 """What runs hidden tests; `run_tests.py` relies on it."""
@@ -35,11 +36,14 @@ _DISTRIBUTIONS = {
     "dateutil": "python-dateutil",
     "attr": "attrs",
     "bs4": "beautifulsoup4",
-    "docutils": "docutils",
+    "PIL": "pillow",
+    "sklearn": "scikit-learn",
+    "jwt": "PyJWT",
+    "pkg_resources": "setuptools<81",  # the last that have it
 }
 """Names of distributions that differ from the module's."""
-INSTALL_ROUNDS = 2
-"""A `conftest.py` that cannot be imported hides what the other files miss."""
+INSTALL_ROUNDS = 6
+"""A module that cannot be imported hides the next: each `conftest.py` and each test file tells one at a time."""
 
 
 def distributions_of(modules: Iterable[str]) -> list[str]:
@@ -69,6 +73,17 @@ def install(requirements: tuple[str, ...], folder: Path, python: str, without: s
     return missing
 
 
+def write_metadata(tree: SourceTree, site: Path) -> None:
+    """What `importlib.metadata` reads about the package under test, which is not installed."""
+    version = tree.version or "0"
+    about = site / f"{normalized(tree.name).replace('-', '_')}-{version}.dist-info"
+    about.mkdir(parents=True, exist_ok=True)
+    text = tree.metadata.strip() or f"Metadata-Version: 2.1\nName: {tree.name}\nVersion: {version}"
+    (about / "METADATA").write_text(f"{text}\n", encoding="utf-8")
+    if tree.entry_points:
+        (about / "entry_points.txt").write_text(tree.entry_points, encoding="utf-8")
+
+
 def _is_wanted(requirement: str, without: str) -> bool:
     try:
         parsed = Requirement(requirement)
@@ -76,7 +91,7 @@ def _is_wanted(requirement: str, without: str) -> bool:
         return False
     if parsed.url:
         return False
-    return requirement in (*PYTEST, *TOOLS) or not (
+    return requirement in (*PYTEST, *TOOLS, *_DISTRIBUTIONS.values()) or not (
         _UNWANTED.match(parsed.name) or normalized(parsed.name) == normalized(without)
     )
 

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from sandlot.core.errors import ConfigError
 from sandlot.interop.repositories.index import normalized
+from sandlot.interop.repositories.setup_script import setup_arguments, strings
 
 _NOT_PACKAGES = frozenset(
     {
@@ -21,7 +22,7 @@ _NOT_PACKAGES = frozenset(
 )
 _LEFT_OUT = frozenset({"doc", "docs", "benchmark", "benchmarks", "changelog.d", "news", "node_modules"})
 """Folders that no task needs."""
-_TEST_FILE = re.compile(r"(test_.*|.*_test|tests?|conftest)\.py\Z")
+_TEST_FILE = re.compile(r"((unit)?test_.*|.*_test|tests?|conftest)\.py\Z")
 _TEST_EXTRAS = frozenset({"test", "tests", "testing", "dev", "unittest", "pytest", "check", "checks"})
 _MAX_FILE_BYTES = 2 * 2**20
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -45,6 +46,10 @@ class SourceTree:
     """Folders and files with tests, relative to the root."""
     options: tuple[str, ...] = field(default=())
     """Options of pytest that the repository's own configuration sets and its tests need."""
+    metadata: str = ""
+    """The `PKG-INFO` of a source distribution; empty for a repository."""
+    entry_points: str = ""
+    """Its `entry_points.txt`, or what it would be."""
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -82,29 +87,37 @@ def is_below(path: str, places: tuple[str, ...]) -> bool:
 
 
 def read_tree(root: Path, name: str = "") -> SourceTree:
-    """What an unpacked source distribution says about itself. `ConfigError` if it has no modules or no tests."""
+    """What an unpacked source distribution says about itself. `ConfigError` if it has no modules or no tests.
+
+    What it does not say about its name and version, that of its folder does: `NAME-VERSION`.
+    """
     metadata = _metadata(root)
-    name = name or metadata.get("Name", "") or root.name.rpartition("-")[0]
-    version = metadata.get("Version", "") or ""
+    project, settings, script = _toml(root / "pyproject.toml"), _settings(root), setup_arguments(root / "setup.py")
+    named = _about(project, settings, script)
+    name = name or metadata.get("Name", "") or named.get("name", "") or root.name.rpartition("-")[0]
+    version = (
+        metadata.get("Version", "") or named.get("version", "") or (root.name.rpartition("-")[2] if "-" in root.name else "")
+    )
     if not _NAME.fullmatch(name) or not _VERSION.fullmatch(version):  # both become names of folders
         raise ConfigError(f"its source distribution names itself {name[:80]!r} {version[:80]!r}, which is no name and version")
-    project = _toml(root / "pyproject.toml")
     modules = _modules(root, name)
     if not modules:
         raise ConfigError(f"`{name}`: no Python package or module found in its source distribution")
     tests = _tests(root, modules)
     if not tests:
         raise ConfigError(f"`{name}` {version}: its source distribution has no tests")
-    found = [*(_required(metadata) if metadata.keys() else _declared(root, project)), *_grouped(project)]
+    found = [*(_required(metadata) if metadata.keys() else _declared(project, settings, script)), *_grouped(project)]
     return SourceTree(
         root=root,
         name=name,
         version=version,
-        license=_license(metadata, project),
+        license=_license(metadata, project, settings, script),
         requires=tuple(dict.fromkeys(each for each in found if each.strip())),
         modules=modules,
         tests=tests,
         options=_options(root, project),
+        metadata=metadata.as_string(),
+        entry_points=_entry_points(root, project, settings, script),
     )
 
 
@@ -120,12 +133,49 @@ def _toml(path: Path) -> dict[str, Any]:
     return {}
 
 
-def _license(metadata: Any, project: dict[str, Any]) -> str:
-    given = metadata.get("License-Expression") or metadata.get("License") or ""
+def _settings(root: Path) -> configparser.ConfigParser:
+    """Its `setup.cfg`."""
+    settings = configparser.ConfigParser(interpolation=None, strict=False)
+    settings.optionxform = lambda optionstr: optionstr  # names of groups are taken as they are
+    with contextlib.suppress(configparser.Error, OSError, UnicodeDecodeError):
+        settings.read(root / "setup.cfg", encoding="utf-8")
+    return settings
+
+
+def _about(project: dict[str, Any], settings: configparser.ConfigParser, script: dict[str, Any]) -> dict[str, str]:
+    """The name and version that a repository declares, as far as they are written out."""
+    found: dict[str, str] = {}
+    for what, form in (("name", _NAME), ("version", _VERSION)):
+        for stated in (script.get(what), settings.get("metadata", what, fallback=""), project.get("project", {}).get(what)):
+            if isinstance(stated, str) and stated and form.fullmatch(stated):
+                found[what] = stated
+    return found
+
+
+def _entry_points(root: Path, project: dict[str, Any], settings: configparser.ConfigParser, script: dict[str, Any]) -> str:
+    """By which others find functions of the package, and often it finds its own."""
+    for file in root.glob("**/*.egg-info/entry_points.txt"):
+        return file.read_text(encoding="utf-8", errors="replace")
+    groups: dict[str, list[str]] = {}
+    declared = script.get("entry_points")
+    for group, lines in cast("dict[Any, Any]", declared).items() if isinstance(declared, dict) else ():
+        groups[str(group)] = list(strings(lines))
+    for group, lines in settings["options.entry_points"].items() if settings.has_section("options.entry_points") else ():
+        groups[group] = lines.splitlines()
+    for group, table in project.get("project", {}).get("entry-points", {}).items():
+        groups[group] = [f"{name} = {value}" for name, value in table.items()]
+    lines = [line for group, each in groups.items() for line in (f"[{group}]", *each)]
+    return "".join(f"{line.strip()}\n" for line in lines if line.strip())
+
+
+def _license(metadata: Any, project: dict[str, Any], settings: configparser.ConfigParser, script: dict[str, Any]) -> str:
+    given = metadata.get("License-Expression") or metadata.get("License")
+    given = str(given or settings.get("metadata", "license", fallback="") or script.get("license") or "")
     if given and len(given) < 60:
-        return str(given)
+        return given
     table = project.get("project", {})
     classifiers = [*map(str, metadata.get_all("Classifier", [])), *map(str, table.get("classifiers", ()))]
+    classifiers += strings(script.get("classifiers"))
     names = [each.rpartition("::")[2].strip() for each in classifiers if each.startswith("License")]
     stated = table.get("license", "")
     return ", ".join(dict.fromkeys(names)) or (stated if isinstance(stated, str) else str(stated.get("text", ""))) or "not stated"
@@ -172,20 +222,23 @@ def _required(metadata: Any) -> Iterator[str]:
         yield f"{requirement.strip()} ; {rest}" if rest else requirement.strip()
 
 
-def _declared(root: Path, project: dict[str, Any]) -> Iterator[str]:
-    """Requirements that a repository declares in `pyproject.toml` and `setup.cfg`, for tests too."""
+def _declared(project: dict[str, Any], settings: configparser.ConfigParser, script: dict[str, Any]) -> Iterator[str]:
+    """Requirements that a repository declares in `pyproject.toml`, `setup.cfg` and `setup.py`, for tests too."""
+    for name in ("install_requires", "tests_require"):
+        yield from strings(script.get(name))
+    extras = script.get("extras_require")
+    for name, group in cast("dict[Any, Any]", extras).items() if isinstance(extras, dict) else ():
+        if normalized(str(name)) in _TEST_EXTRAS:
+            yield from strings(group)
     table = project.get("project", {})
     yield from (each for each in table.get("dependencies", ()) if isinstance(each, str))
     for name, group in table.get("optional-dependencies", {}).items():
         if normalized(name) in _TEST_EXTRAS:
             yield from (each for each in group if isinstance(each, str))
-    settings = configparser.ConfigParser(interpolation=None, strict=False)
-    with contextlib.suppress(configparser.Error, OSError, UnicodeDecodeError):
-        settings.read(root / "setup.cfg", encoding="utf-8")
-        yield from settings.get("options", "install_requires", fallback="").split("\n")
-        for name in settings["options.extras_require"] if settings.has_section("options.extras_require") else ():
-            if normalized(name) in _TEST_EXTRAS:
-                yield from settings["options.extras_require"][name].split("\n")
+    yield from settings.get("options", "install_requires", fallback="").split("\n")
+    for name in settings["options.extras_require"] if settings.has_section("options.extras_require") else ():
+        if normalized(name) in _TEST_EXTRAS:
+            yield from settings["options.extras_require"][name].split("\n")
 
 
 def _grouped(project: dict[str, Any]) -> Iterator[str]:

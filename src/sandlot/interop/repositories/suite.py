@@ -60,6 +60,8 @@ class TestJob:
     reverse: bool = False
     stop_when_late: bool = False
     """End the run with the first test that takes too long."""
+    collected: bool = False
+    """List the tests that are found in the files, before those that were asked for are run."""
     coverage: tuple[str, ...] = ()
     """Folders and files of which it is recorded which test runs which line."""
 
@@ -90,6 +92,8 @@ class JobResult:
     finished: bool
     late: bool
     seconds: float
+    collected: tuple[str, ...] = ()
+    """The tests that were found, if that was asked for."""
 
     def outcomes(self) -> dict[str, str]:
         """The outcome of each test; for one that ran several times, the last."""
@@ -125,6 +129,7 @@ class Suite:
                     "wall_s": job.wall_s,
                     "reverse": job.reverse,
                     "stop_when_late": job.stop_when_late,
+                    "collected": job.collected,
                     "coverage": [f"{ROOT}/{path}" for path in job.coverage],
                     "name": "_holds",
                 }
@@ -150,6 +155,7 @@ def read_result(given: Mapping[str, Any]) -> JobResult:
     reports: list[TestReport] = []
     missing: dict[str, str] = {}
     ran: dict[str, dict[int, tuple[str, ...]]] = {}
+    collected: list[str] = []
     finished = False
     for line in given["lines"]:
         fields = cast("list[Any]", line) if isinstance(line, list) else []
@@ -161,12 +167,20 @@ def read_result(given: Mapping[str, Any]) -> JobResult:
                 missing[place] = str(cast("dict[str, Any]", fields[2]).get("message", ""))
             case ["lines", str(path), dict()]:
                 ran[path] = {int(number): tuple(tests) for number, tests in cast("dict[str, list[str]]", fields[2]).items()}
+            case ["collected", str(test)]:
+                collected.append(test)
             case ["finished"]:
                 finished = True
             case _:
                 pass
     return JobResult(
-        reports=tuple(reports), not_collected=missing, lines=ran, finished=finished, late=given["late"], seconds=given["seconds"]
+        reports=tuple(reports),
+        not_collected=missing,
+        lines=ran,
+        finished=finished,
+        late=given["late"],
+        seconds=given["seconds"],
+        collected=tuple(collected),
     )
 
 

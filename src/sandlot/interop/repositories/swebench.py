@@ -18,10 +18,10 @@ from sandlot.interop.repositories.folder import write_repair_environment, write_
 from sandlot.interop.repositories.git_tree import commit_files, find_repository
 from sandlot.interop.repositories.package import indented, run_async
 from sandlot.interop.repositories.patches import patch_between, patched
-from sandlot.interop.repositories.site_folder import PYTEST, install, require_apart
+from sandlot.interop.repositories.site_folder import PYTEST, install, require_apart, write_metadata
 from sandlot.interop.repositories.sources import SourceTree, named, read_tree
 from sandlot.interop.repositories.suite import RepositoryLayout, open_suite, python_version
-from sandlot.interop.repositories.verified import LibraryFolder, RepairTests, confirm_tests, install_missing
+from sandlot.interop.repositories.verified import LibraryFolder, RepairTests, confirm_tests, install_missing, whole_names
 from sandlot.interop.untrusted import read_rows, refuse_pickle, source_digest
 from sandlot.wiring.parts import open_backend
 
@@ -47,6 +47,7 @@ class SweBenchRow(msgspec.Struct, frozen=True):
     FAIL_TO_PASS: Any = ()
     PASS_TO_PASS: Any = ()
     image_name: str = ""
+    version: str = ""
 
     @property
     def makes_the_bug(self) -> bool:
@@ -134,6 +135,8 @@ def checked_row(raw: Any) -> SweBenchRow:
     except msgspec.ValidationError as error:
         raise ConfigError(str(error)) from error
     lists = {name: _tests(getattr(row, name)) for name in ("FAIL_TO_PASS", "PASS_TO_PASS")}
+    if not re.fullmatch(r"[\w.+-]{0,40}", row.version) or row.version.startswith("."):
+        raise ConfigError(f"version {row.version[:80]!r}: write one such as `1.2`")
     if max(len(row.patch), len(row.test_patch), len(row.problem_statement)) > _MAX_TEXT:
         raise ConfigError(f"a text of more than {_MAX_TEXT:,} characters")
     if not lists["FAIL_TO_PASS"]:
@@ -163,7 +166,7 @@ async def _import_row(
     hidden = patched(broken, row.test_patch)
     name = task_id(row.instance_id)
     with tempfile.TemporaryDirectory(prefix="sandlot-row-") as temporary:
-        tree = _tree(Path(temporary) / "tree", hidden, repo)
+        tree = _tree(Path(temporary), hidden, f"{repo.rpartition('/')[2].removesuffix('.py')}-{row.version or 0}")
         require_apart(tree.name)
         changed = {path for path in base.keys() | golden.keys() | broken.keys() if broken.get(path) != golden.get(path)}
         outside = sorted(path for path in changed if not tree.is_source(path) and path.endswith(".py") and not tree.is_test(path))
@@ -171,15 +174,25 @@ async def _import_row(
             raise ConfigError(f"its patch changes files outside of the package ({', '.join(outside[:2]) or 'no source file'})")
         site = folder / "site" / name
         install((*PYTEST, *tree.requires), site, python, without=tree.name)
+        write_metadata(tree, site)
         kept = set(tree.files())
         layout = RepositoryLayout(paths=tree.paths, modules=tree.modules, tests=tree.tests, options=tree.options, site=name)
     change = {path: golden[path].decode() if path in golden else None for path in changed if tree.is_source(path)}
     texts = {path: hidden[path].decode(errors="replace") for path in kept if path.endswith(".py") and tree.is_test(path)}
     files = {path: content for path, content in hidden.items() if path in kept}
     places = {test.partition("::")[0] for test in (*row.FAIL_TO_PASS, *row.PASS_TO_PASS)}
-    await install_missing(LibraryFolder(site, python, tree), backend, files | _written(change), layout, sorted(places))
+    found = await install_missing(LibraryFolder(site, python, tree), backend, files | _written(change), layout, sorted(places))
+    failing, passing = whole_names(row.FAIL_TO_PASS, found), whole_names(row.PASS_TO_PASS, found)
+    either = [test for name, tests in failing.items() if tests != (name,) for test in tests]
     async with open_suite(backend, files, (site,), layout) as suite:
-        tests = await confirm_tests(suite, change, texts, row.FAIL_TO_PASS, row.PASS_TO_PASS)
+        tests = await confirm_tests(
+            suite,
+            change,
+            texts,
+            [name for name, tests in failing.items() if tests == (name,)],
+            [test for tests in passing.values() for test in tests if test not in either],
+            either,
+        )
     write_repository(folder, name, {path: content for path, content in broken.items() if path in kept or path in base}, layout)
     write_repository(folder, f"{name}.hidden", files, layout)
     places = ", ".join(f"/work/repo/{module}" for module in tree.modules)
@@ -216,8 +229,9 @@ def _only(files: Mapping[str, bytes], paths: Mapping[str, Any]) -> dict[str, byt
     return {path: files[path] for path in paths if path in files}
 
 
-def _tree(root: Path, files: Mapping[str, bytes], repo: str) -> SourceTree:
+def _tree(folder: Path, files: Mapping[str, bytes], name: str) -> SourceTree:
+    root = folder / name
     for path, content in files.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_bytes(content)
-    return read_tree(root, repo.rpartition("/")[2].removesuffix(".py"))
+    return read_tree(root)

@@ -64,6 +64,17 @@ def test_a_missing_object_is_not_fetched_with_a_program_of_the_configuration(rep
     assert not (folder / "ran").exists()
 
 
+def test_what_a_clone_without_large_files_lacks_is_left_out(repository):
+    folder, commit = repository
+    git = find_repository(folder, "o/r")
+    blob = subprocess.run(
+        ["git", f"--git-dir={git}", "rev-parse", f"{commit}:sub/b.bin"], check=True, capture_output=True, text=True
+    )
+    name = blob.stdout.strip()
+    (git / "objects" / name[:2] / name[2:]).unlink()
+    assert set(commit_files(git, commit)) == {".gitattributes", "a.py"}
+
+
 @pytest.mark.parametrize("name", ["..", ".", ".git"])
 def test_names_of_a_tree_do_not_lead_out(repository, name):
     """Git itself refuses to write such a tree; whoever makes one by hand does not."""

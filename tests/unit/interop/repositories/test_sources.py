@@ -70,6 +70,14 @@ def test_a_patch_between_files_is_applied_to_the_same_files():
     assert patched(after, patch_between(before, after), reverse=True) == before
 
 
+def test_a_patch_may_rename_a_file_and_copy_another():
+    patch = "diff --git a/a.py b/b.py\nsimilarity index 100%\nrename from a.py\nrename to b.py\n"
+    patch += "diff --git a/c.py b/d.py\nsimilarity index 100%\ncopy from c.py\ncopy to d.py\n"
+    assert patched({"a.py": b"one\n", "c.py": b"two\n"}, patch) == {"b.py": b"one\n", "c.py": b"two\n", "d.py": b"two\n"}
+    with pytest.raises(ConfigError, match="does not apply"):
+        patched({"a.py": b"one\n"}, patch.replace("b.py", "../b.py"))
+
+
 @pytest.mark.parametrize(
     "patch",
     [
@@ -114,6 +122,8 @@ def test_lists_of_tests_may_be_json_or_lists():
         ({"FAIL_TO_PASS": [["deep"]]}, "neither a list"),
         ({"patch": "x" * 2_000_000}, "more than 1,000,000"),
         ({"repo": 3}, "Expected `str`"),
+        ({"version": "1/../../.."}, "write one such as"),
+        ({"version": ".."}, "write one such as"),
     ],
 )
 def test_a_row_that_cannot_be_a_task_says_why(change, why):

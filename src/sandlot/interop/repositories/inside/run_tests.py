@@ -18,6 +18,7 @@ import select
 import signal
 import sys
 import time
+import types
 
 PIPE_BYTES = 32 * 2**20
 """Most bytes of results of one job."""
@@ -136,6 +137,9 @@ class Recorder:
             data = data[os.write(self.out, data) :]
 
     def pytest_collection_modifyitems(self, items):
+        if self.job.get("collected"):
+            for item in items:
+                self.tell("collected", item.nodeid)
         if self.job.get("reverse"):
             items.reverse()
         if not self.job["tests"]:
@@ -154,6 +158,13 @@ class Recorder:
             seen.add(test)
             ordered.append(item)
         items[:] = ordered
+
+    def pytest_pycollect_makeitem(self, obj):
+        """Call `setup` and `teardown` of classes as pytest did before version 8; tests of that time rely on it."""
+        for name in ("setup", "teardown"):
+            plain = getattr(obj, name, None) if isinstance(obj, type) else None
+            if isinstance(plain, types.FunctionType) and plain.__code__.co_argcount == 1 and not hasattr(obj, f"{name}_method"):
+                setattr(obj, f"{name}_method", calling(name))
 
     def pytest_collectreport(self, report):
         if report.failed:
@@ -182,6 +193,11 @@ class Recorder:
 
     def pytest_sessionstart(self):
         self.started = True
+
+
+def calling(name):
+    """A method that calls the one of this name, which a subclass may have replaced."""
+    return lambda self: getattr(self, name)()
 
 
 class Tail(io.TextIOBase):
