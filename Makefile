@@ -33,7 +33,7 @@ test: install
 	@$(BIN)/pytest -n 2 -m "not system"
 
 # Longer proofs on the real machine: crashes, foreign servers, many connections, the other processor, a browser, a Docker engine,
-# a Prometheus (installed with apt-get if there is none; the tests start their own in a temporary folder). Some only: MARKS="...".
+# a Prometheus, a NATS server (installed with apt-get if missing; tests start their own in a temporary folder). Some: MARKS="...".
 MARKS ?= system
 test-system: install
 	@sh tests/install_debootstrap.sh
@@ -42,6 +42,7 @@ test-system: install
 	@sh tests/install_chromium.sh
 	@sh tests/install_node.sh
 	@sh tests/install_prometheus.sh
+	@sh tests/install_nats.sh
 	@sh tests/install_otlp.sh $(BIN)/python >/dev/null
 	@$(BIN)/pytest -m "$(MARKS)" --timeout 900
 

@@ -41,6 +41,7 @@ from sandlot.cli.commands import (
     show,
     simulate,
     simulator,
+    stream,
     task,
     tokens,
     train,
@@ -75,8 +76,8 @@ def _options(
 
 
 _ORDER = (
-    doctor, new, task, importing, data, list, show, view, watch, play, run, worker, control, compare, regrade, replay, shell,
-    record, diagnose, audit, health, triage, tokens, calibrate, judge, simulator, train, simulate, rubric, serve, export,
+    doctor, new, task, importing, data, list, show, view, watch, stream, play, run, worker, control, compare, regrade, replay,
+    shell, record, diagnose, audit, health, triage, tokens, calibrate, judge, simulator, train, simulate, rubric, serve, export,
     pack, images, gc,
 )  # fmt: skip
 _NAMES = [name for module in _ORDER for name in getattr(module, "NAMES", (module.__name__.rpartition(".")[2],))]

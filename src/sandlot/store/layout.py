@@ -2,6 +2,7 @@
 
     manifest.json            what was run
     events.jsonl             what happened while it ran (observe/event_log.py)
+    streams/*.json           how far that was streamed elsewhere (observe/event_stream.py)
     lock                     held by the writer, with its pid
     log/NNNNNN.log           traces as they finish (frames.py)
     segments/NNNNNN.parquet  a sealed log of the same number (segments.py)
