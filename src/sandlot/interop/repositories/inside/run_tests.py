@@ -8,7 +8,6 @@ that holds or does not. A test whose outcome does not follow the bits was not ru
 
 import ast
 import contextlib
-import importlib
 import io
 import itertools
 import json
@@ -362,8 +361,7 @@ def main():
         make_reachable(folder)
     from _pytest.config import default_plugins
 
-    for plugin in default_plugins:  # imported once, before the forks
-        importlib.import_module(f"_pytest.{plugin}")
+    __import__("_pytest", fromlist=default_plugins)  # imported once, before the forks
     if given.get("compiled"):  # where compiled files of many jobs are kept
         sys.dont_write_bytecode, sys.pycache_prefix = False, given["compiled"]
         os.makedirs(sys.pycache_prefix, exist_ok=True)
