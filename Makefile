@@ -86,6 +86,7 @@ test-clients: install
 	@sh tests/foreign/clients.sh $(BIN)
 
 # Programs of other projects on our exports, and ours on their tasks, each in an environment of its own; one only: KIND=harbor.
+# The last lines name what passed, what failed, and what did not run here and why.
 test-interop: install
 	@sh tests/foreign/interop.sh $(BIN) $(KIND)
 

@@ -2,14 +2,11 @@
 # Jobs that Harbor ran and wrote are read as runs. Then Harbor's own command runs an environment that we exported, in a Docker engine
 # that the test starts: its oracle gets full marks and its nop agent none. Needs root (../../install_docker.sh installs the engine)
 # and Python 3.12 or newer.
-set -e
-bin="$1"
+set -eu
+. "$(dirname "$0")/../peer_venv.sh"
 here="$(cd "$(dirname "$0")" && pwd)"
 folder="$SANDLOT_FOREIGN/harbor"
-for python in "$PYTHON312" python3.12 python3.13 "$HOME"/.pyenv/versions/3.1[23]*/bin/python3; do  # a shim of pyenv may not start
-  "$python" -c 'import venv' 2>/dev/null && break
-done
-"$python" -c 'import venv' 2>/dev/null || { echo "harbor needs Python 3.12; name one with PYTHON312=..."; exit 1; }
+python="$(python_312)"
 if [ ! -x "$folder/bin/harbor" ]; then
   "$python" -m venv "$folder"
   # Without its lower bound on certifi, which can be a day ahead of a mirror.
@@ -25,8 +22,10 @@ END
   "$folder/bin/pip" install --quiet --no-deps harbor==0.25.0
 fi
 HARBOR_PYTHON="$folder/bin/python" "$bin/python" -m pytest -q -p no:cacheprovider -o timeout=600 "$here/harbor_logs_conformance.py"
+[ "$(id -u)" = 0 ] || not_run "Harbor's jobs were read; for its own command, the test starts a Docker engine, which needs root"
+sh "$here/../../install_debootstrap.sh"
+sh "$here/../../install_docker.sh"
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 "$bin/sandlot" export harbor "$here/sums" --out "$work/tasks"
-sh "$here/../../install_docker.sh"
 "$bin/python" "$here/harbor_docker.py" "$folder/bin/harbor" "$work/tasks" "$work/jobs"

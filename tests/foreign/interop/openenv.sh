@@ -1,12 +1,8 @@
 #!/bin/sh
-# OpenEnv's own client plays environments that `sandlot serve --openenv` serves, and ours those that OpenEnv's server serves. It has a virtual environment without Sandlot.
+# OpenEnv's own client plays environments that `sandlot serve --openenv` serves, and ours those that OpenEnv's server serves. It has a
+# virtual environment without Sandlot.
 set -eu
-bin="$1"
-folder="$SANDLOT_FOREIGN/interop-openenv"
-if [ ! -f "$folder/installed" ]; then
-  python3 -m venv "$folder"
-  "$folder/bin/pip" install --quiet --disable-pip-version-check openenv-core==0.3.0
-  touch "$folder/installed"
-fi
-OPENENV_PYTHON="$folder/bin/python" "$bin/python" -m pytest -q -p no:cacheprovider -o timeout=600 \
+. "$(dirname "$0")/../peer_venv.sh"
+separate_venv openenv "$bin/python" openenv-core==0.3.0
+OPENENV_PYTHON="$PEER/bin/python" "$bin/python" -m pytest -q -p no:cacheprovider -o timeout=600 \
   tests/foreign/interop/openenv_conformance.py tests/foreign/interop/openenv_import_conformance.py

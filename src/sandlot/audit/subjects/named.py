@@ -19,6 +19,7 @@ from sandlot.audit.subjects.foreign.gym import GymConfig, open_gym, read_gym
 from sandlot.core.errors import ConfigError
 from sandlot.core.types import Json
 from sandlot.env.environment import Environment
+from sandlot.env.importing import imported_folder
 from sandlot.wiring.config import judge_config, user_config
 
 _FOREIGN = ("--python", "--without-sandbox")
@@ -115,6 +116,7 @@ def find_subject(
         )
     if subject.env is not None:
         _only((), subject, f"`{subject.env}` is an environment")
+        imported_folder(subject.env)  # here, where it may take minutes: the process that loads it is ended if it says nothing
         words = _environment_words(subject.env, judge, user, sandbox)
         make = partial(EnvironmentSubject, subject.env, judge=judge, user=user, sandbox=sandbox, patience_s=patience_s)
         declarations = _find_declarations(Path(subject.env))
