@@ -98,7 +98,7 @@ class Command:
     def __init__(self, words: Sequence[object], place: Path, *, most: int = 3, refused: str = "", **variables: str) -> None:
         """`place` is the run directory that it writes.
 
-        It is repeated if it ends incomplete (3), if so much died that it stops as broken (1), or if it says `refused` (1 or 2).
+        It is repeated if it ends incomplete (3), if so much died that it stops as broken (1), or if it says `refused` (2).
         """
         self._refused, self._place = refused, place
         self.words, self.folder, self.most = [*map(str, words), "--run", str(place)], place.parent, most
@@ -152,16 +152,11 @@ class Command:
             case 3:
                 return True
             case 1:  # also the exit code of a complete run in which a rollout failed
-                verdict = Run(self._place).verdict
-                return verdict == "stopped" or (verdict == "incomplete" and self._is_refused)
+                return Run(self._place).verdict == "stopped"
             case 2:
-                return self._is_refused
+                return bool(self._refused) and self._refused in self.said.read_text()
             case _:
                 return False
-
-    @property
-    def _is_refused(self) -> bool:
-        return bool(self._refused) and self._refused in self.said.read_text()
 
     @property
     def is_over(self) -> bool:
