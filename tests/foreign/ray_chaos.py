@@ -18,8 +18,6 @@ from sandlot import Run
 
 pytestmark = pytest.mark.timeout(3 * CHAOS_S + 900)
 STORE = {"object_store_memory": 100_000_000}
-OTHERS = "127.0.0.2"
-"""A program joins a node of its own address, and Ray ends it when that node dies: only the head lives where the run does."""
 NODES = 2
 START_S = 30
 """A further run is worth its start only if more time is left."""
@@ -33,7 +31,7 @@ class RayNodes:
         self._nodes = [self._join() for _ in range(NODES)]
 
     def _join(self):
-        return self._cluster.add_node(num_cpus=1, node_ip_address=OTHERS, **STORE)
+        return self._cluster.add_node(num_cpus=1, **STORE)
 
     def harm(self, random: Random) -> str | None:
         if not self._nodes:
@@ -51,10 +49,14 @@ class RayNodes:
 
 
 class RayWorkers:
-    """The processes of our own nodes in which rollouts are taken."""
+    """The processes of our own nodes in which rollouts are taken.
+
+    A node dies with its agents, and a run with the head: those are left alone.
+    """
 
     def harm(self, random: Random) -> str | None:
-        pids = [pid for pid in descendants(os.getpid()) if commanded(pid).startswith("ray::")]
+        names = {pid: commanded(pid) for pid in descendants(os.getpid())}
+        pids = [pid for pid, name in names.items() if name.startswith("ray::") and "Agent" not in name]
         return "a Ray worker killed" if pids and kill(random.choice(pids)) else None
 
     def tend(self) -> None: ...
@@ -69,8 +71,7 @@ def descendants(pid: int) -> Iterator[int]:
 
 def test_the_books_balance_while_nodes_die_and_join(tmp_path):
     random, left, number, done = Random(4), CHAOS_S, 0, Counter[str]()
-    head = {"num_cpus": 0, "include_dashboard": False, **STORE}
-    cluster = Cluster(initialize_head=True, head_node_args=head)
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, **STORE})
     try:
         while number == 0 or left > START_S:
             number += 1
