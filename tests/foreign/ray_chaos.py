@@ -19,6 +19,8 @@ from sandlot import Run
 pytestmark = pytest.mark.timeout(3 * CHAOS_S + 900)
 STORE = {"object_store_memory": 100_000_000}
 NODES = 2
+PACE = (2.0, 8.0)
+"""Seconds between two harms: a node and its worker need some to start."""
 START_S = 30
 """A further run is worth its start only if more time is left."""
 
@@ -93,8 +95,10 @@ def test_the_books_balance_while_nodes_die_and_join(tmp_path):
                 "--json",
             ]
             nodes = RayNodes(cluster)
-            command = Command([*words, "--on", f"ray:{cluster.address}"], place, RAY_USAGE_STATS_ENABLED="0")
-            harm = harass(command, [nodes, RayWorkers()], random, left, (1, 4))
+            on = ("--on", f"ray:{cluster.address}")
+            # What it says if all its workers are killed before it has begun; who started it tries again.
+            command = Command([*words, *on], place, refused="workers ended one after the other", RAY_USAGE_STATS_ENABLED="0")
+            harm = harass(command, [nodes, RayWorkers()], random, left, PACE)
             assert command.process.returncode in {0, 1}, "1 if a rollout failed"
             line = books_balance(Run(place), num_restarts=command.num_killed + command.num_repeated)
             sys.stdout.write(f"ray {number}: {line}; {dict(harm.done)}\n")
