@@ -7,10 +7,8 @@ without the collector.
 
 So the clock decides here. Twenty times a second the new objects are set aside (`gc.freeze`), which costs nothing. One time in ten
 they are looked at first; where that finds garbage, as of an author's code that makes cycles, they are looked at every time.
-What becomes garbage after it was set aside, as of rollouts that last longer, is found when all objects are looked at. That takes
-as long as there are objects, so it is done when memory has grown by a kilobyte for each, or has doubled; or the number of open
-files has: garbage may hold files, which weigh nothing. For files, only growth counts that is much of what the process may open:
-thousands of rollouts have thousands of connections.
+All objects are looked at when memory or the number of open files has doubled: garbage may hold files, which weigh nothing. For
+files, only growth counts that is much of what the process may open: thousands of rollouts have thousands of connections.
 """
 
 import asyncio
@@ -30,12 +28,8 @@ FOUND = 100
 """Objects of garbage in one look, from which on new objects are looked at every time."""
 THRESHOLDS = (100_000, 1_000_000, 1_000_000)
 """As of `gc.set_threshold`: new objects are collected without the clock too, if a thread makes many while the loop is blocked."""
-OBJECT_BYTES = 1024
-"""All objects are looked at when memory has grown by this much for each: with few objects it costs little, and is done soon."""
-LEAST_BYTES = 64 * 2**20
-"""The least growth for that, so that a small process has hardly any such collection."""
 MORE_BYTES = 512 * 2**20
-"""Growth of memory that is enough, however many objects there are, if memory has also doubled."""
+"""Memory must also have grown by this much for a collection of all objects, so that a small process has none."""
 MORE_FILES = 16_384
 """The same for open files, or a quarter of the files that the process may open, if that is fewer."""
 _STATM = Path("/proc/self/statm")
@@ -88,15 +82,11 @@ def held_now() -> Held:
     return Held(resident_bytes(), num_open_files(), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
-def must_collect_all(now: Held, after_last: Held, num_objects: int) -> bool:
-    """Whether so much has come since the last collection of all objects that its cost is small beside what made them.
-
-    `num_objects` were left by the last one.
-    """
+def must_collect_all(now: Held, after_last: Held) -> bool:
+    """Whether one has doubled since the last collection of all objects, so that its cost is small beside what made them."""
     more_bytes, more_files = now.num_bytes - after_last.num_bytes, now.num_files - after_last.num_files
-    many_bytes = min(max(after_last.num_bytes, MORE_BYTES), max(num_objects * OBJECT_BYTES, LEAST_BYTES))
     many_files = min(MORE_FILES, now.max_files // 4) if now.max_files > 0 else MORE_FILES  # -1 for no limit
-    return more_bytes >= many_bytes or more_files >= max(after_last.num_files, many_files)
+    return more_bytes >= max(after_last.num_bytes, MORE_BYTES) or more_files >= max(after_last.num_files, many_files)
 
 
 class _Pace:
@@ -105,7 +95,7 @@ class _Pace:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._timer: asyncio.TimerHandle | None = None
-        self._after_last, self._num_objects = held_now(), _num_objects()
+        self._after_last = held_now()
         self._num_unseen = 0
 
     def start(self) -> None:
@@ -123,17 +113,13 @@ class _Pace:
         self.start()
 
     def _look(self) -> None:
-        if must_collect_all(held_now(), self._after_last, self._num_objects):
+        if must_collect_all(held_now(), self._after_last):
             _unfreeze()
             found = gc.collect()
-            self._after_last, self._num_objects = held_now(), _num_objects()
+            self._after_last = held_now()
         else:
             found = gc.collect(0)
         self._num_unseen = 0 if found < FOUND else SAMPLED
-
-
-def _num_objects() -> int:
-    return gc.get_freeze_count() + len(gc.get_objects())
 
 
 def _freeze() -> None:
