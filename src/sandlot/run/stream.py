@@ -4,7 +4,6 @@ The sender may be killed and started again at any time, the server may go away a
 event arrives, in order, and JetStream drops what comes twice.
 """
 
-import fcntl
 import os
 import time
 from collections.abc import Callable, Generator
@@ -17,7 +16,7 @@ from sandlot.core.errors import ConfigError
 from sandlot.observe.event_stream import EventLogSender, StreamUnavailable
 from sandlot.observe.jetstream import JetStream
 from sandlot.observe.nats import NatsTarget, read_nats_target
-from sandlot.store.lock import is_live
+from sandlot.store.lock import is_live, locked_file
 
 _EVERY_S = 0.25
 """Between two looks at the log."""
@@ -69,7 +68,12 @@ def open_run_stream(
     """
     target = read_nats_target(url, os.environ)
     events = EventLogSender(run, str(target), target.subject)
-    with _only_sender(events.note_file.with_suffix(".lock"), run, target):
+
+    def refusal(holder: str) -> ConfigError:
+        return ConfigError(f"process {holder} streams `{run}` to {target} already; let it, or stop it")
+
+    # One process at a time: two would note each other's positions.
+    with locked_file(events.note_file.with_suffix(".lock"), f"the stream of `{run}`", refusal):
         stream = RunStream(run, target, events, tell or (lambda _sentence: None), patience_s)
         try:
             yield stream
@@ -103,7 +107,7 @@ class RunStream:
                 now = time.monotonic()
                 failed_at = failed_at or now
                 self._problem = str(error)
-                if not (live and not once) and now - failed_at >= self._patience_s:
+                if (once or not live) and now - failed_at >= self._patience_s:
                     break
                 self._tell(f"{error}; trying again in {pause_s:g} s")
                 time.sleep(pause_s)
@@ -149,20 +153,3 @@ class RunStream:
             self._server = self._connect()
         self._events.send(self._server)
         self._server.keep_alive()
-
-
-@contextmanager
-def _only_sender(lock: Path, run: Path, target: NatsTarget) -> Generator[None]:
-    """One process at a time: two would note each other's positions."""
-    fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
-    try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(fd, 32, 0).decode(errors="replace").strip() or "unknown"
-            raise ConfigError(f"process {holder} streams `{run}` to {target} already; let it, or stop it") from None
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
-        yield
-    finally:
-        os.close(fd)  # releases the lock; the file stays, since without it two senders could lock two files
