@@ -1,7 +1,10 @@
 """Imports point down only. A new part must be given a floor here before it can exist."""
 
 import ast
+import gc
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parent.parent / "src" / "sandlot"
 
@@ -20,6 +23,15 @@ FLOORS = [
 ]
 PLACE = {part: (floor, order) for floor, groups in enumerate(FLOORS) for order, parts in enumerate(groups) for part in parts}
 TORCH_ALLOWED = ("model/nn/", "model/engine/", "train/", "observe/trackers/tensorboard.py")  # the last: torch brings the writer
+
+
+@pytest.fixture(autouse=True)
+def no_garbage():
+    """Python 3.11 fails with SystemError if garbage of another test is collected while it parses, and raises (gh-106905)."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
 
 
 def part_of(path: Path) -> str:
