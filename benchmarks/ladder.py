@@ -27,6 +27,7 @@ from report import machine, say, with_section
 
 import sandlot
 from sandlot import Agent, Environment, Scored, Task
+from sandlot.core.syntax import parse_python
 
 ROOT = Path(__file__).parents[1]
 NAME = "ladder"
@@ -142,7 +143,7 @@ class Forgetful:
         await self._agent.say(text)
 
     def _shortened(self, found: re.Match[str]) -> str:
-        tree = _Forgetting(self._skill, self._rng).visit(ast.parse(found["code"]))
+        tree = _Forgetting(self._skill, self._rng).visit(parse_python(found["code"]))
         return f"{found[1]}{ast.unparse(ast.fix_missing_locations(tree))}{found[4]}"
 
 

@@ -23,6 +23,7 @@ from sandlot.checks import LIBRARY
 from sandlot.cli.main import app
 from sandlot.core import errors, limits, ports, rubric, task, trace
 from sandlot.core.ports import grading, model, sandbox, session, store, world
+from sandlot.core.syntax import parse_python
 from sandlot.env import folder
 from sandlot.grade.loading import rubric_schema
 from sandlot.observe import events, training_records
@@ -135,7 +136,7 @@ def _fields(record: type) -> list[tuple[str, str, str, str]]:
     """Name, type, default and meaning of each field, read from the source code."""
     docs: dict[str, tuple[str, str, str]] = {}
     for owner in reversed([each for each in record.__mro__ if each.__module__.partition(".")[0] == "sandlot"]):
-        body = ast.parse(inspect.cleandoc("\n" + inspect.getsource(owner))).body[0].body
+        body = parse_python(inspect.cleandoc("\n" + inspect.getsource(owner))).body[0].body
         for place, statement in enumerate(body):
             if not isinstance(statement, ast.AnnAssign) or statement.target.id.startswith("_"):
                 continue

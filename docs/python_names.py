@@ -15,6 +15,7 @@ from typing import Any
 
 import sandlot
 from sandlot import apps
+from sandlot.core.syntax import parse_python
 from sandlot.ports import Completed
 from sandlot.train import Evaluation, Optimisation
 
@@ -156,7 +157,7 @@ class _Definition:
     """A function as it is written: annotations in the author's words."""
 
     def __init__(self, function: Any) -> None:
-        node = ast.parse(inspect.cleandoc("\n" + inspect.getsource(function))).body[0]
+        node = parse_python(inspect.cleandoc("\n" + inspect.getsource(function))).body[0]
         assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         arguments = node.args
         self.returns_text = ast.unparse(node.returns).strip("'") if node.returns else ""

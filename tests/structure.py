@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from sandlot.core.syntax import parse_python
+
 ROOT = Path(__file__).parent.parent / "src" / "sandlot"
 LONG_FUNCTION = 60
 SMALL_FILE = 30
@@ -28,7 +30,7 @@ def modules_of(root: Path) -> list[Module]:
     for path in sorted(root.rglob("*.py")):
         name = ".".join((root.name, *path.relative_to(root).with_suffix("").parts)).removesuffix(".__init__")
         text = path.read_text()
-        found.append(Module(name, path, text.count("\n"), ast.parse(text)))
+        found.append(Module(name, path, text.count("\n"), parse_python(text)))
     return found
 
 

@@ -1,10 +1,9 @@
 """Imports point down only. A new part must be given a floor here before it can exist."""
 
 import ast
-import gc
 from pathlib import Path
 
-import pytest
+from sandlot.core.syntax import parse_python
 
 ROOT = Path(__file__).parent.parent / "src" / "sandlot"
 
@@ -25,22 +24,13 @@ PLACE = {part: (floor, order) for floor, groups in enumerate(FLOORS) for order, 
 TORCH_ALLOWED = ("model/nn/", "model/engine/", "train/", "observe/trackers/tensorboard.py")  # the last: torch brings the writer
 
 
-@pytest.fixture(autouse=True)
-def no_garbage():
-    """Python 3.11 fails with SystemError if garbage of another test is collected while it parses, and raises (gh-106905)."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
-
-
 def part_of(path: Path) -> str:
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
 def imports_of(path: Path) -> list[str]:
     names: list[str] = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parse_python(path.read_text())):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):

@@ -190,7 +190,7 @@ def reworded(text: str, spoken: dict[str, str]) -> str:
 
 def renamed(sources: dict[str, str], kept: Iterable[str], words: Words) -> tuple[dict[str, str], dict[str, str]]:
     """A folder's Python files with new names, and the new names that also occur in texts."""
-    trees = {file: ast.parse(text) for file, text in sources.items()}
+    trees = {file: ast.parse(text) for file, text in sources.items()}  # noqa: TID251
     chosen = Chosen()
     for tree in trees.values():
         chosen.visit(tree)

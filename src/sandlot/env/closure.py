@@ -14,6 +14,8 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.metadata import distributions
 from pathlib import Path
 
+from sandlot.core.syntax import parse_python
+
 ENDINGS = (".py", *EXTENSION_SUFFIXES)
 LEFT_OUT = {"audit.toml", "README.md", "README.rst", "README.txt", "README", "docs", "tests", "runs"}
 """Top-level names in an environment's folder that the fingerprint leaves out."""
@@ -153,7 +155,7 @@ def _module(root: Path, words: list[str], above: set[Path]) -> Iterator[Path]:
 @functools.lru_cache(maxsize=256)
 def _tree_of(path: Path, _stamp: tuple[int, int]) -> ast.Module | None:
     try:
-        return ast.parse(path.read_bytes())
+        return parse_python(path.read_bytes())
     except (SyntaxError, ValueError, RecursionError):
         return None  # it cannot be imported
 

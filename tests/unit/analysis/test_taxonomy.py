@@ -11,6 +11,7 @@ from sandlot.analysis import taxonomy
 from sandlot.analysis.taxonomy import LABELS, DecidedBy, label_of, label_of_failure, label_of_row
 from sandlot.core import errors
 from sandlot.core.rubric import RubricScore
+from sandlot.core.syntax import parse_python
 from sandlot.core.trace import Cancelled, Failed, Message, Node, Scored, Text, ToolCall, ToolResult, Trace
 from sandlot.core.types import End, Role, Side
 
@@ -141,7 +142,7 @@ def kinds_raised() -> set[tuple[Side, str]]:
     sides = {name: each.side for name, each in vars(errors).items() if isinstance(each, type) and getattr(each, "side", None)}
     found: set[tuple[Side, str]] = set()
     for path in SOURCE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parse_python(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in sides:
                 kinds = [word.value for word in node.keywords if word.arg == "kind"]
                 written = kinds[0] if kinds else ast.Constant("crash")

@@ -18,6 +18,7 @@ import msgspec
 from sandlot.core.errors import ConfigError
 from sandlot.core.ports.importer import LeftOut
 from sandlot.core.rubric import PythonCheck, Rubric
+from sandlot.core.syntax import parse_python
 from sandlot.core.task import Task
 from sandlot.core.trace import Trace
 from sandlot.env.environment import Environment
@@ -115,7 +116,7 @@ def _require_file_checks(rubric: Rubric, name: str, home: Path) -> None:
 
 def _used_of_evidence(file: Path) -> list[str]:
     """What the functions of a file read of evidence besides files."""
-    tree = ast.parse(file.read_text())
+    tree = parse_python(file.read_text())
     return sorted(
         {
             node.attr

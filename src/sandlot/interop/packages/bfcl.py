@@ -16,6 +16,7 @@ from typing import Any
 from sandlot.core.errors import ConfigError
 from sandlot.core.ports.importer import ImportedTask, ImportReport, LeftOut
 from sandlot.core.rubric import PythonCheck, Rubric
+from sandlot.core.syntax import parse_python
 from sandlot.core.task import Task
 from sandlot.core.types import Json
 from sandlot.interop.folder_writer import EnvironmentDraft, environment_name, write_environment
@@ -141,7 +142,7 @@ def _task(kind: str, entry: Json, expected: list[list[str]]) -> Task:
 def _parsed(text: str, methods: dict[str, Any]) -> Json:
     """An expected call as a tool call: positional arguments get their names from the method."""
     try:
-        call: Any = ast.parse(text, mode="eval").body
+        call: Any = parse_python(text, "eval").body
         names = list(inspect.signature(methods[call.func.id]).parameters)
         arguments = {name: ast.literal_eval(value) for name, value in zip(names, call.args, strict=False)}
         arguments |= {str(each.arg): ast.literal_eval(each.value) for each in call.keywords}

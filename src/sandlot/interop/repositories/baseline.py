@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sandlot.core.errors import ConfigError
+from sandlot.core.syntax import parse_python
 from sandlot.interop.repositories.suite import JobResult, Suite, TestJob, TestReport
 
 MAX_TEST_S = 0.5
@@ -94,7 +95,7 @@ def unsteady_functions(text: str) -> dict[str, str]:
     if not _TIMED.search(text) and not _DRAWN.search(text):
         return {}
     try:
-        tree = ast.parse(text)
+        tree = parse_python(text)
     except (SyntaxError, ValueError):
         return {}
     lines, found = text.split("\n"), dict[str, str]()

@@ -3,6 +3,7 @@
 import ast
 import re
 
+from sandlot.core.syntax import parse_python
 from sandlot.interop.repositories.suite import TestReport
 
 _MAX_SHOWN = 400
@@ -135,7 +136,7 @@ def _expected_is_left(test_text: str, report: TestReport) -> bool:
     """True if the failing assertion has the expected value on its left: a constant there, and a call on the right."""
     line = int(report.said.get("test_line", 0) or 0)
     try:
-        tree = ast.parse(test_text)
+        tree = parse_python(test_text)
     except (SyntaxError, ValueError):
         return False
     for node in ast.walk(tree):

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from sandlot.core.syntax import parse_python
+
 
 class BugKind(StrEnum):
     """What was done to the source."""
@@ -90,7 +92,7 @@ _MIN_BODY_LINES, _MAX_BODY_LINES = 3, 40
 def mutations(source: str) -> list[Mutation]:
     """Every bug that could be planted in a file, in the order of the file; `is_bug` says whether it really is one."""
     try:
-        tree = ast.parse(source)
+        tree = parse_python(source)
     except (SyntaxError, ValueError, RecursionError):
         return []
     finder = _Finder(source)
@@ -101,7 +103,7 @@ def mutations(source: str) -> list[Mutation]:
 def is_bug(mutation: Mutation, source: str) -> bool:
     """True if the changed text still parses, and to another program."""
     try:
-        return ast.dump(ast.parse(mutation.applied(source))) != ast.dump(ast.parse(source))
+        return ast.dump(parse_python(mutation.applied(source))) != ast.dump(parse_python(source))
     except (SyntaxError, ValueError):
         return False
 

@@ -1,6 +1,5 @@
 """Repair tasks from a Python package: its source distribution, its own tests, and bugs planted in it."""
 
-import ast
 import asyncio
 import itertools
 import os
@@ -20,6 +19,7 @@ import anyio
 
 from sandlot.core.errors import ConfigError
 from sandlot.core.ports.importer import ImportedTask, ImportReport, LeftOut
+from sandlot.core.syntax import parse_python
 from sandlot.core.task import Task
 from sandlot.core.types import Split, derive_seed
 from sandlot.interop.repositories.baseline import Baseline, functions_of, measure_baseline, missing_modules, run_all
@@ -248,14 +248,11 @@ def task_of(
 
 
 def hidden_tests(texts: Mapping[str, str], tests: Sequence[str]) -> list[dict[str, Any]]:
-    """Changes that take the functions of some tests out of their files, the last of a file first. A class keeps `pass`.
-
-    They are found at import: `ast.parse` in several threads at once can fail, and gradings run in threads.
-    """
+    """Changes that take the functions of some tests out of their files, the last of a file first. A class keeps `pass`."""
     changes: list[dict[str, Any]] = []
     for path in sorted({test.partition("::")[0] for test in tests}):
         starts = [0, *(place + 1 for place, letter in enumerate(texts[path]) if letter == "\n"), len(texts[path])]
-        functions = functions_of(ast.parse(texts[path]))
+        functions = functions_of(parse_python(texts[path]))
         places = {test.partition("::")[2].partition("[")[0] for test in tests if test.partition("::")[0] == path}
         for place in sorted(places & functions.keys(), key=lambda place: functions[place].lineno, reverse=True):
             node = functions[place]

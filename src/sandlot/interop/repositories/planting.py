@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import anyio
 
+from sandlot.core.syntax import parse_python
 from sandlot.interop.repositories.baseline import Baseline, functions_of
 from sandlot.interop.repositories.issue_text import says_something
 from sandlot.interop.repositories.mutation import BugKind, Mutation, is_bug, mutations
@@ -104,7 +105,7 @@ def _hash(*parts: object) -> str:
 
 def _ranges(source: str) -> dict[str, tuple[int, int]]:
     """First and last line of each function of a file."""
-    places = functions_of(ast.parse(source))
+    places = functions_of(parse_python(source))
     return {place.replace("::", "."): (node.lineno, node.end_lineno or node.lineno) for place, node in places.items()}
 
 
@@ -315,7 +316,7 @@ def guardable_tests(texts: Mapping[str, str], tests: Sequence[str]) -> frozenset
     places: dict[str, set[str]] = {}
     for path, text in texts.items():
         try:
-            functions = functions_of(ast.parse(text))
+            functions = functions_of(parse_python(text))
         except (SyntaxError, ValueError):
             continue
         places[path] = {

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from sandlot.core.syntax import parse_python
+
 _MAX_BYTES = 2**18
 _MAX_LENGTH = 10_000
 """Of a sum: each line of a script could double what it has."""
@@ -21,7 +23,7 @@ class _UnknownError(Exception):
 def setup_arguments(path: Path) -> dict[str, Any]:
     """The keyword arguments of the call of `setup` by name; empty if there is none that can be read."""
     try:
-        return _arguments(ast.parse(path.read_text(encoding="utf-8"))) if path.stat().st_size <= _MAX_BYTES else {}
+        return _arguments(parse_python(path.read_text(encoding="utf-8"))) if path.stat().st_size <= _MAX_BYTES else {}
     except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
         return {}
 

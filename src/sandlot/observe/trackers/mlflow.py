@@ -12,8 +12,7 @@ from urllib.parse import urlsplit
 
 from sandlot.core.errors import ConfigError
 from sandlot.core.types import digest
-from sandlot.observe.trackers.package import import_package
-from sandlot.observe.trackers.tracker import Settings, Tracker
+from sandlot.observe.trackers.tracker import Settings, Tracker, import_package
 
 _EXPERIMENT = "sandlot"
 _OWN = "sandlot.run"

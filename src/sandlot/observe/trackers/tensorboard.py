@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sandlot.observe.trackers.package import import_package
-from sandlot.observe.trackers.tracker import Settings, Tracker
+from sandlot.observe.trackers.tracker import Settings, Tracker, import_package
 
 
 def open_tensorboard(rest: str, run: Path) -> Tracker:

@@ -1,7 +1,10 @@
 """A tracker: a place outside the run directory for the figures of a training run. Built-in and installed ones share this port."""
 
 from collections.abc import Mapping
-from typing import Protocol
+from importlib import import_module
+from typing import Any, Protocol
+
+from sandlot.core.errors import ConfigError
 
 Settings = Mapping[str, str | int | float]
 """A run's settings by name."""
@@ -21,3 +24,14 @@ class Tracker(Protocol):
     def end(self) -> None:
         """End this sitting. Also called if there were no figures, and after an error."""
         ...
+
+
+def import_package(module: str, extra: str) -> Any:
+    """The module of a tracker, whose package is an optional extra; `ConfigError` with the install command if it is missing."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ConfigError(
+            f"tracker `{extra}` needs the package `{extra}`, which cannot be imported ({error}); "
+            f"install it: pip install 'sandlot[{extra}]'"
+        ) from error

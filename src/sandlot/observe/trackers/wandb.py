@@ -9,8 +9,7 @@ from typing import Any
 
 from sandlot.core.errors import ConfigError
 from sandlot.core.types import digest
-from sandlot.observe.trackers.package import import_package
-from sandlot.observe.trackers.tracker import Settings, Tracker
+from sandlot.observe.trackers.tracker import Settings, Tracker, import_package
 
 
 def open_wandb(rest: str, run: Path) -> Tracker:

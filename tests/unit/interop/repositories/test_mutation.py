@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from repair_worlds import LEDGER
+from sandlot.core.syntax import parse_python
 from sandlot.interop.repositories.mutation import BugKind, is_bug, mutations
 
 SOURCES = {module.__name__: Path(str(module.__file__)).read_text() for module in (textwrap, json.decoder)} | {"ledger": LEDGER}
@@ -26,7 +27,7 @@ TURNED = {
 
 def turned_comparisons(source: str) -> set[str]:
     """Slow twin: every program with one comparison of a function turned round, made on the tree and written out whole."""
-    tree = ast.parse(source)
+    tree = parse_python(source)
     nodes = list(ast.walk(tree))
     inside = {
         id(inner)
@@ -51,7 +52,7 @@ def turned_comparisons(source: str) -> set[str]:
 @pytest.mark.parametrize("name", SOURCES)
 def test_comparisons_are_turned_as_on_the_tree(name):
     source = SOURCES[name]
-    made = {ast.unparse(ast.parse(each.applied(source))) for each in mutations(source) if each.kind is BugKind.COMPARISON}
+    made = {ast.unparse(parse_python(each.applied(source))) for each in mutations(source) if each.kind is BugKind.COMPARISON}
     assert made
     assert made == turned_comparisons(source)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import sandlot.model.engine
+from sandlot.core.syntax import parse_python
 
 FOLDER = Path(sandlot.model.engine.__file__).parent
 CORE = (
@@ -17,7 +18,7 @@ CORE = (
 
 @pytest.mark.parametrize("name", CORE)
 def test_the_core_needs_only_torch_and_numpy(name):
-    for node in ast.walk(ast.parse((FOLDER / f"{name}.py").read_text())):
+    for node in ast.walk(parse_python((FOLDER / f"{name}.py").read_text())):
         modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         modules += [node.module] if isinstance(node, ast.ImportFrom) else []
         for module in modules:

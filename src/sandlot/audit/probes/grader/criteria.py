@@ -17,6 +17,7 @@ from sandlot.audit.probes.grader.rungs import rungs
 from sandlot.audit.probes.likeness import EPSILON
 from sandlot.audit.subject import Regrade, Trial
 from sandlot.core.rubric import CheckResult, CheckVerdict, PythonCheck
+from sandlot.core.syntax import parse_python
 from sandlot.core.trace import FileRecord
 from sandlot.core.types import digest
 
@@ -139,7 +140,7 @@ def _reads_conduct(case: Case, check: str) -> bool:
     texts: list[str] = []
     for source in case.description.sources.values():
         try:
-            tree = ast.parse(source)
+            tree = parse_python(source)
         except SyntaxError:
             continue
         texts += [

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from sandlot.audit.probes.scripted.reach import GoldenWork
 from sandlot.audit.probes.scripted.tables import stored_answers
 from sandlot.audit.subject import Act, Call, Say, Script
+from sandlot.core.syntax import parse_python
 
 _REFUSAL = "I cannot help with that."
 NEUTRAL = "I have looked at it and that is all."
@@ -226,7 +227,7 @@ def _is_python(path: str, text: str) -> bool:
     if not text.strip() or not (path.endswith(".py") or "def " in text):
         return False
     try:
-        ast.parse(text)
+        parse_python(text)
     except (SyntaxError, ValueError, RecursionError):
         return False
     return True
@@ -235,12 +236,14 @@ def _is_python(path: str, text: str) -> bool:
 def _names(text: str) -> list[str]:
     """Names of a module's functions and classes."""
     made = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    return [node.name for node in ast.parse(text).body if isinstance(node, made)]
+    return [node.name for node in parse_python(text).body if isinstance(node, made)]
 
 
 def _emptied_tests(text: str) -> str:
     """The same tests with empty bodies."""
-    names = [node.name for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef) and "test" in node.name.lower()]
+    names = [
+        node.name for node in ast.walk(parse_python(text)) if isinstance(node, ast.FunctionDef) and "test" in node.name.lower()
+    ]
     return "".join(f"def {name}(*args): pass\n\n" for name in names) or "def test_fine(): pass\n"
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from sandlot.audit.probes.static.code import last_name
 from sandlot.core.groups import group_by_key
+from sandlot.core.syntax import parse_python
 
 _COMPARED = (ast.Eq, ast.Is)
 
@@ -20,7 +21,7 @@ def stored_answers(path: str, files: Mapping[str, str], prompt: str) -> str | No
 def _cases(text: str) -> Iterator[tuple[str, str, str]]:
     """`(name, arguments, value)` of every `assert name(arguments) == value` and `assertEqual(name(...), value)`."""
     try:
-        tree = ast.parse(text)
+        tree = parse_python(text)
     except (SyntaxError, ValueError, RecursionError):
         return
     for node in ast.walk(tree):

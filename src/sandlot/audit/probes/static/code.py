@@ -15,6 +15,7 @@ from sandlot.audit.case import Case
 from sandlot.audit.subject import Description
 from sandlot.core.groups import group_by_key
 from sandlot.core.rubric import PythonCheck
+from sandlot.core.syntax import parse_python
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -263,7 +264,7 @@ def _modules(sources: Mapping[str, str]) -> Iterator[Module]:
         if not path.endswith(".py"):
             continue
         try:
-            tree = ast.parse(text)
+            tree = parse_python(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue  # not valid Python, so it cannot be loaded
         if _depth(tree) > _DEEPEST:

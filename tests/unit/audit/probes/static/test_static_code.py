@@ -1,7 +1,5 @@
 """Reading code: in which part each function runs, and what its names may hold."""
 
-import ast
-
 import pytest
 
 from sandlot.audit.probes.panel import STATIC as PROBES
@@ -9,6 +7,7 @@ from sandlot.audit.probes.static import outside
 from sandlot.audit.probes.static.code import Code, Part, read_code
 from sandlot.audit.probes.static.flow import Flow, Holds
 from sandlot.core.rubric import PythonCheck, Rubric
+from sandlot.core.syntax import parse_python
 from static_cases import HEAD, case_of, codes, found
 
 
@@ -129,7 +128,7 @@ async def test_code_probes_do_not_apply_without_sources():
 def held(source: str, expression: str, function: str = "right") -> Holds:
     code = code_of(source)
     place = next(each for each in code.functions if each.name == function)
-    return Flow(code).of(place, ast.parse(expression, mode="eval").body)
+    return Flow(code).of(place, parse_python(expression, "eval").body)
 
 
 CHECK = """
