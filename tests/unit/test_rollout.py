@@ -4,6 +4,7 @@ import anyio
 import msgspec
 import pytest
 
+from leftovers import no_leftovers
 from sandlot.core.concurrency import author, threads
 from sandlot.core.errors import ModelError, SandboxOutOfMemory, StoppedByHook, StoreError, ToolError
 from sandlot.core.limits import Constraint, Limits, OnBreach
@@ -71,6 +72,14 @@ def saying(text, parent=None, stop="stop", **fields):
 async def rolled(env, policies, *, hooks=(), harness=None):
     parts = RolloutParts(grading=Grading(env=env), policies=policies, harness=harness or ToolLoop(hooks))
     return await run_rollout(parts, TASK, run="test", rollout=0, blobs=MemoryBlobs())
+
+
+async def test_a_golden_rollout_leaves_nothing_for_the_garbage_collector():
+    policies = scripted_policies("golden", quiz().marked.solution)
+    await rolled(quiz(), policies)
+    with no_leftovers():
+        for _ in range(3):
+            assert (await rolled(quiz(), policies)).reward == 1.0
 
 
 async def test_a_golden_rollout_is_done_and_scored():

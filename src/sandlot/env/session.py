@@ -121,7 +121,10 @@ async def open_session(
             untouched = env.image is not None and env.marked.setup is None and not env.marked.sources
             initial: Snapshot | Mapping[str, FileRecord] = {} if untouched else await _initial(world, limits.evidence_bytes)
         people = await open_people(env, task, world, user, keeper)
-        yield WorldSession(env, task, world, _by_name(tools), people, blobs, initial, keep_time=keep_time)
+        try:
+            yield WorldSession(env, task, world, _by_name(tools), people, blobs, initial, keep_time=keep_time)
+        finally:
+            world.terminals = None  # they hold the world as well, and Python frees such a cycle much later
 
 
 async def _initial(world: LiveWorld, cap_bytes: int) -> Snapshot | Mapping[str, FileRecord]:

@@ -166,6 +166,8 @@ class TerminalSession:
             self.code = await self.process.wait()
         except SandboxError as error:
             self.problem = str(error)
+        except anyio.get_cancelled_exc_class():
+            return  # the world ends; a task that ends as cancelled is freed much later, and with it all that was recorded
         finally:
             self.recording.add(self.screen, last=True)
             self._note_change()

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import sandlot
+from leftovers import no_leftovers
 from sandlot import Agent, Environment, Evidence, Task, World
 from sandlot.apps import CALENDAR, CHAT, MAIL, WAITING, Colleague, KnownFact, LiveApps, load_calendar, load_chat, load_mail
 from sandlot.core.errors import GradeError
@@ -94,6 +95,13 @@ async def play(env: Environment) -> tuple[Any, Trace, MemoryBlobs]:
         trace = Trace(run="r", task=task.id, rollout=0, seed=0)
         trace.evidence = await session.gather("done")
         return session.world.apps.freeze(), trace, blobs
+
+
+async def test_apps_leave_nothing_for_the_garbage_collector():
+    env = made()
+    await play(env)
+    with no_leftovers():
+        await play(env)
 
 
 async def test_two_cold_starts_have_the_same_bytes_and_the_same_play_ends_in_the_same_bytes():

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from leftovers import no_leftovers
 from sandlot.core.errors import AuthorError, ConfigError, ToolError
 from sandlot.core.task import Task
 from sandlot.core.trace import RECORDING, Message, ToolCall, Trace
@@ -50,6 +51,19 @@ async def test_what_is_typed_runs_and_the_session_stays_open():
         shown = await typed("cd /tmp && export WORD=kept\n")
         assert "[session main, 24 rows, 80 columns, cursor at row" in shown
         assert "kept in /tmp" in await typed("echo $WORD in $PWD\n", wait_for="kept in /tmp\n")
+
+
+async def test_sessions_leave_nothing_for_the_garbage_collector():
+    async with open_backend() as backend:
+
+        async def typed_once():
+            async with open_session(ENV, Task("t", prompt="?"), backend=backend) as session:
+                await session.reset()
+                await AtTerminal(session)("true\n")
+
+        await typed_once()
+        with no_leftovers():
+            await typed_once()
 
 
 async def test_a_prompt_without_echo_and_a_full_screen_program():

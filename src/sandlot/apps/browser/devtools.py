@@ -162,3 +162,4 @@ async def open_devtools(process: Process) -> AsyncGenerator[DevTools]:
             with anyio.move_on_after(5, shield=True), suppress(SandboxError):
                 await process.kill()
             group.cancel_scope.cancel()
+            devtools.on_event = _ignore  # the window that listens holds these tools as well

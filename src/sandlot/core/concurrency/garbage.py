@@ -7,14 +7,17 @@ without the collector.
 
 So the clock decides here. Twenty times a second the new objects are set aside (`gc.freeze`), which costs nothing. One time in ten
 they are looked at first; where that finds garbage, as of an author's code that makes cycles, they are looked at every time.
-All objects are looked at when memory or the number of open files has doubled: garbage may hold files, which weigh nothing. For
-files, only growth counts that is much of what the process may open: thousands of rollouts have thousands of connections.
+All objects are looked at when Python's allocations, memory or the number of open files have doubled: each alone misses garbage.
+Memory that was freed often stays with the process, so it shows no second pile of garbage that is as large as the first;
+allocations do not show large arrays; and files weigh nothing. For files, only growth counts that is much of what the process may
+open: thousands of rollouts have thousands of connections.
 """
 
 import asyncio
 import gc
 import os
 import resource
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,8 +31,10 @@ FOUND = 100
 """Objects of garbage in one look, from which on new objects are looked at every time."""
 THRESHOLDS = (100_000, 1_000_000, 1_000_000)
 """As of `gc.set_threshold`: new objects are collected without the clock too, if a thread makes many while the loop is blocked."""
+MORE_BLOCKS = 1_000_000
+"""Allocations must also have grown by this many, some 100 MB, for a collection of all objects: a small process has none."""
 MORE_BYTES = 512 * 2**20
-"""Memory must also have grown by this much for a collection of all objects, so that a small process has none."""
+"""The same for memory."""
 MORE_FILES = 16_384
 """The same for open files, or a quarter of the files that the process may open, if that is fewer."""
 _STATM = Path("/proc/self/statm")
@@ -71,6 +76,8 @@ def num_open_files() -> int:
 class Held(NamedTuple):
     """What this process holds."""
 
+    num_blocks: int
+    """Allocations of Python's objects (`sys.getallocatedblocks`)."""
     num_bytes: int
     num_files: int
     max_files: int
@@ -78,15 +85,15 @@ class Held(NamedTuple):
 
 
 def held_now() -> Held:
-    """Memory and open files of this process."""
-    return Held(resident_bytes(), num_open_files(), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    """Allocations, memory and open files of this process."""
+    return Held(sys.getallocatedblocks(), resident_bytes(), num_open_files(), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
 def must_collect_all(now: Held, after_last: Held) -> bool:
     """Whether one has doubled since the last collection of all objects, so that its cost is small beside what made them."""
-    more_bytes, more_files = now.num_bytes - after_last.num_bytes, now.num_files - after_last.num_files
     many_files = min(MORE_FILES, now.max_files // 4) if now.max_files > 0 else MORE_FILES  # -1 for no limit
-    return more_bytes >= max(after_last.num_bytes, MORE_BYTES) or more_files >= max(after_last.num_files, many_files)
+    pairs = zip(now[:3], after_last[:3], (MORE_BLOCKS, MORE_BYTES, many_files), strict=True)
+    return any(held - before >= max(before, least) for held, before, least in pairs)
 
 
 class _Pace:

@@ -6,7 +6,7 @@ Waiting does not count as agent time. `Retry-After` is honoured up to a cap. Onl
 import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from math import isfinite
@@ -36,31 +36,38 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
     wait_s: float
 
 
-_listener: ContextVar[Callable[[Retry], None] | None] = ContextVar("retry_listener", default=None)
+_listener: ContextVar["listen_for_retries | None"] = ContextVar("retry_listener", default=None)
 
 
 class listen_for_retries:  # noqa: N801 - used as a function; every turn passes it, and a generator costs more
-    """Call `to` for each retry of any model inside the context, as contexts around it do; policies record them in the trace."""
+    """Call `to` for each retry of any model inside the context, as contexts around it do; policies record them in the trace.
 
-    __slots__ = ("_to", "_token")
+    After the context it holds nothing: tasks started inside have copies of the context variables, and a task that was cancelled
+    is garbage that Python frees much later, with all that it holds.
+    """
+
+    __slots__ = ("_outer", "_to", "_token")
 
     def __init__(self, to: Callable[[Retry], None]) -> None:
-        self._to = to
+        self._to: Callable[[Retry], None] | None = to
+        self._outer: listen_for_retries | None = None
+        self._token: Token[listen_for_retries | None] | None = None
 
     def __enter__(self) -> None:
-        outer = _listener.get()
-        self._token = _listener.set(self._to if outer is None else _both(self._to, outer))
+        self._outer = _listener.get()
+        self._token = _listener.set(self)
 
     def __exit__(self, *_: object) -> None:
+        assert self._token is not None, "it is entered first"
         _listener.reset(self._token)
+        self._to = self._outer = self._token = None
 
-
-def _both(inner: Callable[[Retry], None], outer: Callable[[Retry], None]) -> Callable[[Retry], None]:
-    def tell(retry: Retry) -> None:
-        inner(retry)
-        outer(retry)
-
-    return tell
+    def tell(self, retry: Retry) -> None:
+        """Call every function that listens, the innermost first."""
+        if self._to is not None:
+            self._to(retry)
+        if self._outer is not None:
+            self._outer.tell(retry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +120,7 @@ def report_retry(retry: Retry) -> None:
     _log.debug("model retry", extra={"kind": retry.kind, "attempt": retry.attempt, "wait_s": retry.wait_s})
     listener = _listener.get()
     if listener is not None:
-        listener(retry)
+        listener.tell(retry)
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:

@@ -38,6 +38,7 @@ class Mailbox(Generic[Item]):
     def __init__(self) -> None:
         self._items: deque[Item] = deque()
         self._arrived: anyio.Event | None = None
+        self._closed = False
 
     def put(self, item: Item) -> None:
         """Add an item without waiting."""
@@ -45,9 +46,17 @@ class Mailbox(Generic[Item]):
         if self._arrived is not None:
             self._arrived.set()
 
+    def close(self) -> None:
+        """No item follows: whoever waits for one, or will, is cancelled."""
+        self._closed = True
+        if self._arrived is not None:
+            self._arrived.set()
+
     async def take(self) -> Item:
         """The oldest item; waits for one."""
         while not self._items:
+            if self._closed:
+                raise anyio.get_cancelled_exc_class()
             self._arrived = anyio.Event()
             await self._arrived.wait()
         return self._items.popleft()
@@ -147,6 +156,7 @@ class _SolutionPolicy:
         self._task = task.copied()
         self._group = group
         self._begun = False
+        self._closed = False
         self._over: SolutionEnded | None = None
         self._turns: Turns = Mailbox()
         self._answers: _Answers = Mailbox()
@@ -178,10 +188,19 @@ class _SolutionPolicy:
                 await self._solution(agent, self._task)
         except SandlotError as raised:
             error = raised
+        except anyio.get_cancelled_exc_class():
+            if not self._closed:
+                raise
+            return  # a task that ends so leaves no cycle of objects behind, as one that is cancelled does
         if error is not None and not isinstance(error, AuthorError):
             blamed = AuthorError(f"{what}: {type(error).__name__}: {error}", kind=error.kind)
             blamed.original, error = error, blamed
         self._turns.put(SolutionEnded(error))
+
+    def close(self) -> None:
+        """End a solution that waits for an answer, as most do when the rollout ends; one that waits for anything else goes on."""
+        self._closed = True
+        self._answers.close()
 
 
 @asynccontextmanager
@@ -191,9 +210,11 @@ async def open_solution(name: str, solution: Solution, task: Task) -> AsyncGener
         raise AuthorError(f"solution `{name_of(solution)}` is not async; write `async def solve(agent: Agent, task: Task)`")
     try:
         async with anyio.create_task_group() as group:
+            policy = _SolutionPolicy(name, solution, task, group)
             try:
-                yield _SolutionPolicy(name, solution, task, group)
+                yield policy
             finally:
+                policy.close()
                 group.cancel_scope.cancel()
     except ExceptionGroup as wrapped:  # errors of the rollout itself pass through
         raise unwrapped(wrapped) from None

@@ -9,7 +9,8 @@ import select
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Protocol
+from copy import copy
+from typing import Protocol, TypeVar
 
 import anyio
 
@@ -19,9 +20,15 @@ from sandlot.sandbox.link.wire import Frame, FrameKind, FrameReader, pack_frame,
 _RECEIVE = 256 << 10
 
 
-def copy_error(error: SandboxError) -> SandboxError:
-    """A copy of an error: each place that raises it needs its own object, and with it its own traceback."""
-    return type(error)(str(error), kind=error.kind)
+_Error = TypeVar("_Error", bound=Exception)
+
+
+def copy_error(error: _Error) -> _Error:
+    """A copy of an error without its traceback: each place that raises a stored error needs one of its own.
+
+    A traceback holds frames, and these hold the link: with the error in it they would be a cycle, which Python frees much later.
+    """
+    return copy(error)
 
 
 class _Listener(Protocol):
@@ -142,7 +149,7 @@ class Link:
     def fail(self, error: SandboxError) -> None:
         """Break the link: every channel gets the error, and later calls raise it."""
         if self.broken is None:
-            self.broken = error
+            self.broken = copy_error(error)
             with suppress(OSError):
                 self._connection.shutdown(socket.SHUT_RDWR)  # wakes the waiters, and process 1 exits
             if not self._running:
@@ -204,7 +211,7 @@ class Link:
         finally:
             self.drop_channel(number)
         if answer.error is not None:
-            raise answer.error
+            raise copy_error(answer.error)
         return answer.pieces, answer.value
 
 
@@ -236,5 +243,5 @@ class _Answer:
         self.ready.set()
 
     def on_broken(self, error: SandboxError) -> None:
-        self.error = copy_error(error)
+        self.error = error
         self.ready.set()

@@ -97,7 +97,7 @@ class Channel:
 
     def on_broken(self, error: SandboxError) -> None:
         """Give the error to every waiter."""
-        self._fail(copy_error(error))
+        self._fail(error)
         self._wake()
 
     def _fail(self, error: Exception) -> None:
@@ -128,7 +128,7 @@ class Channel:
         while not self._accepted and not self._closed:
             await self._next_change().wait()
         if self._error is not None:
-            raise self._error
+            raise copy_error(self._error)
         return self._accepted
 
     async def wait_drained(self) -> None:
@@ -145,7 +145,7 @@ class Channel:
         """The next piece of output; None at the end."""
         while not self._pieces:
             if self._error is not None:
-                raise self._error
+                raise copy_error(self._error)
             if self._closed or self._ended:
                 return None
             await self._wait()
@@ -159,7 +159,7 @@ class Channel:
         """Wait for the end of the command."""
         while self.code is None:
             if self._error is not None:
-                raise self._error
+                raise copy_error(self._error)
             if self._closed:
                 raise protocol_error("the end of a command without its exit code")
             await self._wait()
@@ -172,7 +172,7 @@ class Channel:
             await self.request(FrameKind.INPUT)
         while view:
             if self._error is not None:
-                raise self._error
+                raise copy_error(self._error)
             if self._closed:
                 return  # the reader is gone; for a pipe this would be SIGPIPE, which is ignored too
             if self._untaken >= WINDOW:

@@ -1,6 +1,7 @@
 import gc
 import os
 import resource
+import sys
 import weakref
 
 import anyio
@@ -10,6 +11,7 @@ import pytest
 from sandlot.core.concurrency import garbage
 from sandlot.core.concurrency.garbage import (
     FOUND,
+    MORE_BLOCKS,
     MORE_BYTES,
     MORE_FILES,
     THRESHOLDS,
@@ -81,10 +83,10 @@ async def test_where_one_look_finds_much_garbage_the_next_objects_are_looked_at_
         gc.callbacks.remove(note)
 
 
-@pytest.mark.parametrize("more", [Held(MORE_BYTES, 0, 1024), Held(0, 256, 1024)])
-async def test_set_aside_garbage_is_collected_when_memory_or_open_files_have_doubled(monkeypatch: pytest.MonkeyPatch, more: Held):
+@pytest.mark.parametrize("more", [Held(MORE_BLOCKS, 0, 0, 1024), Held(0, MORE_BYTES, 0, 1024), Held(0, 0, 256, 1024)])
+async def test_set_aside_garbage_is_collected_when_one_of_three_has_doubled(monkeypatch: pytest.MonkeyPatch, more: Held):
     gone = anyio.Event()
-    sizes = iter([Held(0, 0, 1024)])
+    sizes = iter([Held(0, 0, 0, 1024)])
     monkeypatch.setattr(garbage, "held_now", lambda: next(sizes, more))
     with paced_collections(), anyio.fail_after(10):
         weakref.finalize(Kept(), gone.set)
@@ -102,7 +104,7 @@ async def test_set_aside_garbage_is_collected_when_memory_or_open_files_have_dou
     ],
 )
 def test_all_objects_are_looked_at_when_memory_has_doubled_and_grown_much(resident: int, after_last: int, expected: bool):
-    assert must_collect_all(Held(resident, 0, 1024), Held(after_last, 0, 1024)) is expected
+    assert must_collect_all(Held(0, resident, 0, 1024), Held(0, after_last, 0, 1024)) is expected
 
 
 @pytest.mark.parametrize(
@@ -118,7 +120,7 @@ def test_all_objects_are_looked_at_when_memory_has_doubled_and_grown_much(reside
     ],
 )
 def test_open_files_count_where_they_are_many_for_the_limit(num_files: int, after_last: int, max_files: int, expected: bool):
-    assert must_collect_all(Held(0, num_files, max_files), Held(0, after_last, max_files)) is expected
+    assert must_collect_all(Held(0, 0, num_files, max_files), Held(0, 0, after_last, max_files)) is expected
 
 
 async def test_files_that_only_garbage_holds_are_closed_in_a_long_run(monkeypatch: pytest.MonkeyPatch):
@@ -136,6 +138,22 @@ async def test_files_that_only_garbage_holds_are_closed_in_a_long_run(monkeypatc
     assert most - before < 4 * more_files
 
 
-def test_memory_and_open_files_of_this_process_are_known():
+async def test_garbage_that_lived_for_long_does_not_pile_up(monkeypatch: pytest.MonkeyPatch):
+    more_blocks, start, peaks = 20_000, sys.getallocatedblocks(), list[int]()
+    monkeypatch.setattr(garbage, "MORE_BLOCKS", more_blocks)
+    monkeypatch.setattr(garbage, "EVERY_S", 0.001)
+    monkeypatch.setattr(garbage, "held_now", lambda: Held(max(0, sys.getallocatedblocks() - start), 0, 0, 1024))
+    with paced_collections():
+        for _ in range(20):
+            piled = [Kept() for _ in range(more_blocks)]
+            gc.freeze()  # as if they had lived for longer than a tick
+            peaks.append(sys.getallocatedblocks() - start)
+            piled.clear()
+            await anyio.sleep(0.05)
+    assert max(peaks) < 8 * more_blocks * 2, peaks  # two blocks each, and far from all of the twenty
+
+
+def test_allocations_memory_and_open_files_of_this_process_are_known():
+    assert held_now().num_blocks > 10_000
     assert held_now().num_bytes > 2**20
     assert held_now().num_files >= 3

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from leftovers import no_leftovers
 from sandlot.core.errors import SandboxError, unwrapped
 from sandlot.core.ports.sandbox import Command
 from sandlot.sandbox.link.link import Link
@@ -103,6 +104,17 @@ async def test_output_beyond_every_window_breaks_the_link():
                 process._channel.on_frame(item)
     link.close()
     theirs.close()
+
+
+async def test_a_refusal_leaves_nothing_for_the_garbage_collector():
+    refusal = pack_frame(FrameKind.FAILED, 1, b"\2\0\0\0" + pack_text("read: no"))
+
+    async def refused(link):
+        with suppress(FileNotFoundError):
+            await ask(link)
+
+    with no_leftovers():
+        await talk(refusal, refused)
 
 
 async def test_a_refusal_becomes_the_error_of_its_number():
