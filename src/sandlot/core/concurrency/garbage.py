@@ -31,8 +31,8 @@ FOUND = 100
 """Objects of garbage in one look, from which on new objects are looked at every time."""
 THRESHOLDS = (100_000, 1_000_000, 1_000_000)
 """As of `gc.set_threshold`: new objects are collected without the clock too, if a thread makes many while the loop is blocked."""
-MORE_BLOCKS = 1_000_000
-"""Allocations must also have grown by this many, some 100 MB, for a collection of all objects: a small process has none."""
+MORE_BLOCKS = 4_000_000
+"""Allocations must also have grown by this many, some 400 MB, for a collection of all objects: it may then take a second."""
 MORE_BYTES = 512 * 2**20
 """The same for memory."""
 MORE_FILES = 16_384

@@ -5,7 +5,7 @@ Trials of one `take` share a process on purpose, so that leaks between them can 
 
 import os
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -15,7 +15,7 @@ import anyio
 import msgspec
 
 from sandlot.audit.starved import SilenceTimer
-from sandlot.audit.subject import PLAIN, Conditions, Description, Lost, Request, Trial
+from sandlot.audit.subject import PLAIN, Conditions, Description, Lost, Regrade, Request, Trial
 from sandlot.audit.subjects.environment.worker import Begun, Described, Done, Job, Note, Refused
 from sandlot.audit.subjects.environment.workers import AuditWorker, ForkServer, open_fork_server, start_worker
 from sandlot.audit.subjects.worker_process import GarbledFrame, WorkerFrames, variables_of
@@ -82,7 +82,9 @@ class EnvironmentSubject:
                 break
             working = await self._work([requests[place] for place in left], conditions)
             self._num_hung += working.fate == "hung"
-            trials |= {left[place]: trial for place, trial in working.trials.items()}
+            trials |= {
+                left[place]: _with_files(trial, requests[left[place]], working.files) for place, trial in working.trials.items()
+            }
             lost = [place for place in working.begun if place not in working.trials] or ([] if working.trials else [0])
             if len(trials) < len(requests):
                 trials |= {left[place]: Trial(lost=Lost(kind=working.fate, message=working.why())) for place in lost}
@@ -91,7 +93,11 @@ class EnvironmentSubject:
 
     async def _work(self, requests: Sequence[Request], conditions: Conditions) -> "_WorkerRun":
         """Run one worker. Without requests it describes the environment."""
-        job = Job(self.env, tuple(requests), conditions, self.judge, self.user, self.sandbox)
+        files: dict[str, bytes] = {}
+        for request in requests:
+            files |= request.files if isinstance(request, Regrade) else {}
+        bare = tuple(msgspec.structs.replace(each, files={}) if isinstance(each, Regrade) else each for each in requests)
+        job = Job(self.env, bare, files, conditions, self.judge, self.user, self.sandbox)
         async with self.processes:
             hasty = self._num_hung >= _MANY_HUNG
             working = _WorkerRun(job, min(self.patience_s, _IMPATIENCE_S) if hasty else self.patience_s)
@@ -111,6 +117,15 @@ class EnvironmentSubject:
         return trials
 
 
+def _with_files(trial: Trial, request: Request, files: Mapping[str, bytes]) -> Trial:
+    """A trial with the bytes behind its evidence: for one that was graded again, those that were given."""
+    if isinstance(request, Regrade):
+        return msgspec.structs.replace(trial, files=request.files)
+    evidence = trial.evidence
+    blobs = [file.blob for file in evidence.files.values() if file.blob] + ([evidence.apps.journal] if evidence.apps else [])
+    return msgspec.structs.replace(trial, files={blob: files[blob] for blob in blobs if blob in files})
+
+
 class _WorkerRun:
     """One worker process from start to end: its results, and how it ended."""
 
@@ -121,6 +136,8 @@ class _WorkerRun:
         self._refused: Refused | None = None
         self.description: Description | None = None
         self.trials: dict[int, Trial] = {}
+        self.files: dict[str, bytes] = {}
+        """The evidence of all its trials, by hash: each file comes once."""
         self.begun: dict[int, None] = {}
         self.fate = "died"
 
@@ -167,6 +184,7 @@ class _WorkerRun:
                 self.begun[note.place] = None
             case Done():
                 self.trials[note.place] = note.trial
+                self.files |= note.trial.files
             case Described():
                 self.description = note.description
             case Refused():

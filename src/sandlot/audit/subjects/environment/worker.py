@@ -47,8 +47,8 @@ from sandlot.wiring.parts import Grading, RolloutParts, open_grading
 
 _MEMORY_BYTES = 8 * 2**30
 """Address space of a worker, so that a grader that allocates without end does not exhaust the machine."""
-_FILES_BYTES = 8 * 2**20
-"""Maximum bytes of evidence returned with a trial."""
+_FILES_BYTES = 64 * 2**20
+"""Maximum bytes of evidence returned with a trial. Most trials of a job leave nearly the same files, and each goes out once."""
 _SANDBOXES = 4
 """Sandboxes kept ready."""
 
@@ -60,7 +60,9 @@ class Job(msgspec.Struct, frozen=True):
 
     env: str
     requests: tuple[Request, ...] = ()
-    """Empty: only describe the environment."""
+    """Empty: only describe the environment. A `Regrade` has no files here."""
+    files: dict[str, bytes] = {}
+    """The bytes behind the evidence of all requests, by hash."""
     conditions: Conditions = Conditions()
     judge: str | None = None
     user: str | None = None
@@ -74,7 +76,7 @@ class Begun(msgspec.Struct, frozen=True, tag="begun"):
 
 
 class Done(msgspec.Struct, frozen=True, tag="done"):
-    """A trial is done."""
+    """A trial is done. Its trial has only the files that no earlier one of the job had."""
 
     place: int
     trial: Trial
@@ -154,13 +156,22 @@ async def _take_all(env: Environment, job: Job, note: Callable[[Note], None]) ->
         user = conditions.user or job.user
         users = await stack.enter_async_context(open_users(_at_temperature_zero(user), env)) if user else None
         kept = MemoryBlobs() if env.apps and env.image is None else None
+        given = MemoryBlobs()
+        for data in job.files.values():
+            await given.put(data)
+        told: set[str] = set()
+
+        def note_done(place: int, trial: Trial) -> None:
+            new = {blob: data for blob, data in trial.files.items() if blob not in told}
+            told.update(new)
+            note(Done(place, msgspec.structs.replace(trial, files=new)))
 
         async def take(place: int) -> None:
             async with places:
                 reseed(conditions, place)
                 note(Begun(place))
-                trial = partial(_take_trial, grading, tasks, job.requests[place], place, users, kept)
-                note(Done(place, await take_measured(trial, may_run_out=conditions.fault is not None)))
+                trial = partial(_take_trial, grading, tasks, job.requests[place], place, given, users, kept)
+                note_done(place, await take_measured(trial, may_run_out=conditions.fault is not None))
 
         for place in order:
             if conditions.at_once == 1:
@@ -196,13 +207,14 @@ async def _take_trial(
     tasks: dict[str, Task],
     request: Request,
     place: int,
+    given: MemoryBlobs,
     users: Users | None = None,
     kept: MemoryBlobs | None = None,
 ) -> Trial:
     """Take one trial; failures are part of the result.
 
-    `kept`: the blobs of all trials in one place. In a world of apps the base state, megabytes, is then hashed once; a sandbox's
-    files would fill the memory.
+    `given`: the evidence of trials to be graded again. `kept`: the blobs of all trials in one place. In a world of apps the base
+    state, megabytes, is then hashed once; a sandbox's files would fill the memory.
     """
     name = request.task if isinstance(request, Take) else request.trace.task
     if name not in tasks:
@@ -211,10 +223,9 @@ async def _take_trial(
     graded: list[Evidence] = []
     grading = dataclasses.replace(grading, on_evidence=graded.append)
     if isinstance(request, Regrade):
-        scores = [await _regrade(grading, tasks[name], request) for _ in range(request.times)]
+        scores = [await _regrade(grading, tasks[name], request, given) for _ in range(request.times)]
         return Trial(
             trace=request.trace,
-            files=request.files,
             scores=tuple(scores),
             reached=tuple(dict.fromkeys(ATTEMPTED)),
             answer_was_read=_was_read(graded),
@@ -238,10 +249,7 @@ def _was_read(graded: Sequence[Evidence]) -> bool:
     return not graded or any(evidence.answer_was_read for evidence in graded)
 
 
-async def _regrade(grading: Grading, task: Task, request: Regrade) -> Scored | Failed:
-    blobs = MemoryBlobs()
-    for data in request.files.values():
-        await blobs.put(data)
+async def _regrade(grading: Grading, task: Task, request: Regrade, blobs: MemoryBlobs) -> Scored | Failed:
     trace = msgspec.structs.replace(request.trace, outcome=None)
     with record_outcome(trace):
         trace.outcome = Scored(await grade_trace(grading, task, trace, blobs))

@@ -64,6 +64,23 @@ def says(task: str, text: str) -> Take:
     return Take(task=task, play=Script(name="says", turns=((Say(text),),)))
 
 
+async def test_large_evidence_comes_back_once_and_can_be_graded_again(tmp_path):
+    subject = written(tmp_path, body="assert sum(len(evidence.read(f'/l/{n}')) for n in range(6)) == 18 * 2**20")
+    file = tmp_path / "subject.py"
+    writes = '[await world.write(f"/l/{n}", random.Random(n).randbytes(3 * 2**20)) for n in range(6)]; return "done"'
+    text = file.read_text().replace('return (await world.read("/note")).decode()', writes)
+    file.write_text(text.replace("await agent.say(task", 'await agent.call("look"); await agent.say(task'))
+    first, second = await subject.take([Take(task=task, play=NamedPlay(name="golden")) for task in ("t0", "t1")])
+    assert first.reward == second.reward == 1.0
+    assert sum(map(len, first.files.values())) > 18 * 2**20
+    assert first.files.keys() == second.files.keys()
+    assert all(first.files[blob] is second.files[blob] for blob in first.files), "what both left was sent and is kept once"
+    again, wrong = await subject.take([regrade_with_answer(first, "0", times=2), regrade_with_answer(second, "0")])
+    assert [score.score.value for score in again.scores] == [1.0, 1.0]
+    assert wrong.reward == 0.0
+    assert again.files == first.files
+
+
 async def test_libraries_of_the_image_are_not_sources_of_the_author(tmp_path):
     folder = write_repair(tmp_path)
     assert (folder / "site" / "pytest" / "__init__.py").is_file()
