@@ -409,7 +409,7 @@ class LiveApps:
         """Free the memory. Nothing can be asked of the apps after it."""
         for live in self._apps.values():
             live.connection.close()
-        self._apps.clear()  # apps and world hold each other, and Python frees such a cycle much later
+            del live.apps  # they hold each other, and Python frees such a cycle much later
         self.world = None
 
     def _on_all(self, sql: str) -> None:

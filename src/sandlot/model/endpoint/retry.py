@@ -42,8 +42,8 @@ _listener: ContextVar["listen_for_retries | None"] = ContextVar("retry_listener"
 class listen_for_retries:  # noqa: N801 - used as a function; every turn passes it, and a generator costs more
     """Call `to` for each retry of any model inside the context, as contexts around it do; policies record them in the trace.
 
-    After the context it holds nothing: tasks started inside have copies of the context variables, and a task that was cancelled
-    is garbage that Python frees much later, with all that it holds.
+    After the context it does not hold `to` any more: tasks started inside have copies of the context variables, and a cancelled
+    task is garbage that Python frees much later, with all that it holds.
     """
 
     __slots__ = ("_outer", "_to", "_token")
@@ -54,13 +54,14 @@ class listen_for_retries:  # noqa: N801 - used as a function; every turn passes 
         self._token: Token[listen_for_retries | None] | None = None
 
     def __enter__(self) -> None:
+        assert self._to is not None, "it is entered once"
         self._outer = _listener.get()
         self._token = _listener.set(self)
 
     def __exit__(self, *_: object) -> None:
         assert self._token is not None, "it is entered first"
         _listener.reset(self._token)
-        self._to = self._outer = self._token = None
+        self._to = self._token = None
 
     def tell(self, retry: Retry) -> None:
         """Call every function that listens, the innermost first."""

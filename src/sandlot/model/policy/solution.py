@@ -9,9 +9,10 @@ from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import anyio
+import anyio.lowlevel
 import msgspec
 from anyio.abc import TaskGroup
 
@@ -41,7 +42,9 @@ class Mailbox(Generic[Item]):
         self._closed = False
 
     def put(self, item: Item) -> None:
-        """Add an item without waiting."""
+        """Add an item without waiting; nothing once it is closed."""
+        if self._closed:
+            return
         self._items.append(item)
         if self._arrived is not None:
             self._arrived.set()
@@ -56,6 +59,7 @@ class Mailbox(Generic[Item]):
         """The oldest item; waits for one."""
         while not self._items:
             if self._closed:
+                await anyio.lowlevel.cancel_shielded_checkpoint()  # for others, if the caller catches everything in a loop
                 raise anyio.get_cancelled_exc_class()
             self._arrived = anyio.Event()
             await self._arrived.wait()
@@ -188,8 +192,8 @@ class _SolutionPolicy:
                 await self._solution(agent, self._task)
         except SandlotError as raised:
             error = raised
-        except anyio.get_cancelled_exc_class():
-            if not self._closed:
+        except BaseException as raised:
+            if not (self._closed and _is_cancellation(raised)):
                 raise
             return  # a task that ends so leaves no cycle of objects behind, as one that is cancelled does
         if error is not None and not isinstance(error, AuthorError):
@@ -201,6 +205,7 @@ class _SolutionPolicy:
         """End a solution that waits for an answer, as most do when the rollout ends; one that waits for anything else goes on."""
         self._closed = True
         self._answers.close()
+        self._turns.close()
 
 
 @asynccontextmanager
@@ -218,6 +223,13 @@ async def open_solution(name: str, solution: Solution, task: Task) -> AsyncGener
                 group.cancel_scope.cancel()
     except ExceptionGroup as wrapped:  # errors of the rollout itself pass through
         raise unwrapped(wrapped) from None
+
+
+def _is_cancellation(error: BaseException) -> bool:
+    """True for a cancellation, also one that the solution's own task group has wrapped."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(_is_cancellation, cast("BaseExceptionGroup[BaseException]", error).exceptions))
+    return isinstance(error, anyio.get_cancelled_exc_class())
 
 
 def _as_json(arguments: dict[str, Any]) -> Json:

@@ -1,5 +1,6 @@
 import random
 
+import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -72,3 +73,19 @@ def test_every_listener_around_a_retry_hears_it_and_none_after_its_block():
         report_retry(retry)
     report_retry(retry)
     assert heard == ["inner", "outer", "outer"]
+
+
+async def test_a_task_that_outlives_the_inner_listener_still_reaches_the_outer_one():
+    heard: list[str] = []
+    left = anyio.Event()
+
+    async def report() -> None:
+        await left.wait()
+        report_retry(Retry(attempt=1, kind="server", message="m", wait_s=0.0))
+
+    with listen_for_retries(lambda _retry: heard.append("outer")):
+        async with anyio.create_task_group() as group:
+            with listen_for_retries(lambda _retry: heard.append("inner")):
+                group.start_soon(report)
+            left.set()
+    assert heard == ["outer"]

@@ -1,6 +1,7 @@
 from contextlib import asynccontextmanager
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from sandlot.core.errors import AuthorError, StoppedByHook, ToolError
@@ -178,6 +179,40 @@ async def test_a_rollout_that_ends_early_cancels_its_solution():
         async with playing(solve) as stage:
             await stage.turn()
     assert ended == ["cleanup"]
+
+
+async def test_a_solution_that_catches_everything_for_long_stops_nobody_else():
+    tries, others = [], []
+
+    async def solve(agent: Agent, task: Task) -> None:
+        while len(tries) < 100:
+            try:
+                await agent.say("again")
+            except BaseException:  # noqa: BLE001
+                tries.append(len(others))
+
+    async def count() -> None:
+        while True:
+            others.append(1)
+            await anyio.lowlevel.checkpoint()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(count)
+        async with playing(solve) as stage:
+            await stage.turn()
+        group.cancel_scope.cancel()
+    assert tries[-1] - tries[0] > 50, "others ran meanwhile"
+
+
+async def test_a_solution_that_wraps_its_cancellation_does_not_spoil_the_rollout():
+    async def solve(agent: Agent, task: Task) -> None:
+        try:
+            await agent.say("first")
+        except BaseException as error:  # noqa: BLE001
+            raise BaseExceptionGroup("several", [error]) from None
+
+    async with playing(solve) as stage:
+        assert (await stage.turn()).message.text == "first"
 
 
 async def test_a_solution_that_swallows_cancellation_does_not_spoil_the_rollout():
