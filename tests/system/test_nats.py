@@ -260,3 +260,14 @@ def test_a_large_event_is_sent_when_the_limit_allows_it_and_found_again(tmp_path
         note.unlink()
         done = started(*follow, server.url, cwd=tmp_path)
         assert (done.code, done.json["sent"], done.json["duplicates"]) == (0, 0, num_events), done
+
+
+def test_a_log_without_the_end_of_its_run_is_not_said_to_be_delivered(tmp_path: Path):
+    run = tmp_path / "runs" / "one"
+    started("run", "arithmetic", "-m", "scripted:golden", "--rollouts", 2, "--run", run, cwd=tmp_path)
+    *lines, _end = (run / FILE).read_bytes().splitlines(keepends=True)
+    (run / FILE).write_bytes(b"".join(lines))  # as of a run that was killed, or goes on in another container
+    with nats(tmp_path, "-js") as server:
+        done = started("stream", run, server.url, cwd=tmp_path)
+    assert done.code == 3, done
+    assert "the log does not say that the run has ended" in done.out

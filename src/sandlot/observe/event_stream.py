@@ -232,22 +232,28 @@ class EventLogSender:
         if acknowledged is not None:
             self.num_duplicates += acknowledged.duplicate
             self.num_sent += not acknowledged.duplicate
-            note = msgspec.structs.replace(note, sequence=max(note.sequence, acknowledged.sequence))
         elif line.too_large:
-            if len(note.too_large) >= _MOST_TOO_LARGE:
-                raise ConfigError(f"more than {_MOST_TOO_LARGE:,} events of `{self._path}` are larger than the receiver takes")
-            note = msgspec.structs.replace(note, too_large=note.too_large | {line.place: line.end})
-            begins = one_line(line.begins.decode(errors="replace"))
-            _log.warning(
-                "event too large, not sent", extra={"place": line.place, "bytes": line.end - line.place, "begins": begins}
-            )
+            note = self._with_too_large(line)
         else:
             self.num_unreadable += 1
-        if line.place < note.place:  # it was too large before
+        if line.place < note.place:  # It was too large before. Its number says nothing of the lines behind `place`.
             left = {place: end for place, end in note.too_large.items() if place != line.place}
             self._note = msgspec.structs.replace(note, too_large=left)
         else:
-            self._note = msgspec.structs.replace(note, place=line.end, last_place=line.place, last_hash=line.hash)
+            sequence = note.sequence if acknowledged is None else acknowledged.sequence
+            self._note = msgspec.structs.replace(
+                note, place=line.end, last_place=line.place, last_hash=line.hash, sequence=sequence
+            )
+
+    def _with_too_large(self, line: _Line) -> _Note:
+        if self.num_too_large >= _MOST_TOO_LARGE:
+            raise ConfigError(
+                f"more than {_MOST_TOO_LARGE:,} events of `{self._path}` are larger than the receiver takes; raise its limit "
+                "and repeat the command"
+            )
+        begins = one_line(line.begins.decode(errors="replace"))
+        _log.warning("event too large, not sent", extra={"place": line.place, "bytes": line.end - line.place, "begins": begins})
+        return msgspec.structs.replace(self._note, too_large=self._note.too_large | {line.place: line.end})
 
     def _write_note(self) -> None:
         """Not synced, which could slow the run down: after a power failure, more is sent again."""
