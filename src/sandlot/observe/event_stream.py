@@ -140,7 +140,8 @@ class EventLogSender:
             raise ConfigError(f"`{folder}` is a link; remove it: what was sent is noted in a folder of the run itself")
         make_folder(folder, disk)
         self.note_file = folder / f"{_hash(target.encode())}.json"
-        self._note = self._noted = _read_note(self.note_file, target)
+        self._note: _Note = _read_note(self.note_file, target)
+        self._noted = self._note
         self._decoder = msgspec.json.Decoder(_Head)
         self._prepared: StreamReceiver | None = None
         self.num_sent = self.num_duplicates = self.num_unreadable = 0
