@@ -30,6 +30,8 @@ class FakeNats:
     """Instead of the line `INFO`."""
     config: dict | None = None
     """The stream, if there is one."""
+    num_created: int = 0
+    """Streams that were made here."""
     stored: list[Stored] = field(default_factory=list)
     remembers: bool = True
     deaf_after: int | None = None
@@ -84,13 +86,20 @@ class FakeNats:
             return {"streams": None if self.config is None else [self.config["name"]]}
         if what.startswith("STREAM.CREATE"):
             self.config = request
+            self.num_created += 1
         if what.startswith("STREAM.MSG.GET"):
             for number, message in enumerate(self.stored, start=1):
                 if number >= request["seq"] and message.subject.startswith(request["next_by_subj"][:-1]):
                     header = base64.b64encode(f"NATS/1.0\r\nNats-Msg-Id: {message.id}\r\n\r\n".encode()).decode()
-                    return {"message": {"subject": message.subject, "seq": number, "hdrs": header}}
+                    body = base64.b64encode(message.body).decode()
+                    return {"message": {"subject": message.subject, "seq": number, "hdrs": header, "data": body}}
             return {"error": {"code": 404, "description": "no message found"}}
-        return {"config": self.config}
+        return {"config": self.config, "created": f"at {self.num_created}", "state": {"last_seq": len(self.stored)}}
+
+    def lose_everything(self) -> None:
+        """As if its store was wiped."""
+        self.config = None
+        self.stored.clear()
 
 
 @contextmanager

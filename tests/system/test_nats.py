@@ -216,3 +216,58 @@ def test_what_is_wrong_with_a_server_is_said_with_the_fix_and_without_the_passwo
         right = started("stream", run, server.url, cwd=tmp_path, NATS_USER="someone", NATS_PASSWORD="correct-horse")
         assert right.code == 0, right
         assert "correct-horse" not in right.out + right.err
+
+
+def test_a_server_that_lost_its_store_is_sent_everything_and_one_that_was_killed_is_not(tmp_path: Path):
+    run = tmp_path / "runs" / "one"
+    started("run", "arithmetic", "-m", "scripted:golden", "--rollouts", 5, "--run", run, cwd=tmp_path)
+    events = (run / FILE).read_bytes().splitlines()
+    with nats(tmp_path, "-js") as server:
+        sent = []
+        for what in ("first", "killed", "wiped"):
+            if what != "first":
+                server.kill()
+            if what == "wiped":
+                shutil.rmtree(tmp_path / "jetstream")
+            if what != "first":
+                server.start()
+            done = started("stream", run, server.url, "--json", cwd=tmp_path)
+            assert (done.code, done.json["duplicates"]) == (0, 0), done
+            sent.append(done.json["sent"])
+        assert sent == [len(events), 0, len(events)]
+        assert [body for _, body in server.consume()] == events
+
+
+def test_a_large_event_is_sent_when_the_limit_allows_it_and_found_again(tmp_path: Path):
+    run, config = tmp_path / "runs" / "one", tmp_path / "nats.conf"
+    started("run", "arithmetic", "-m", "scripted:golden", "--rollouts", 2, "--run", run, cwd=tmp_path)
+    *lines, end = (run / FILE).read_bytes().splitlines(keepends=True)
+    (run / FILE).write_bytes(b"".join([*lines, b'{"event":"large","x":"' + b"y" * 6_200_000 + b'"}\n', end]))
+    num_events = len(lines) + 2
+    follow = ("stream", run, "--json")
+    config.write_text("max_payload: 1MB\n")
+    with nats(tmp_path, "-js", "-c", str(config)) as server:
+        for sent in (num_events - 1, 0):
+            done = started(*follow, server.url, cwd=tmp_path)
+            assert (done.code, done.json["sent"], done.json["too_large"]) == (1, sent, 1), done
+            assert "`max_payload` of the server" in done.json["size_limit"]
+        server.kill()
+        config.write_text("max_payload: 8MB\n")
+        server.start()
+        done = started(*follow, server.url, cwd=tmp_path)
+        assert (done.code, done.json["sent"], done.json["too_large"]) == (0, 1, 0), done
+        (note,) = (run / FOLDER).glob("*.json")
+        note.unlink()
+        done = started(*follow, server.url, cwd=tmp_path)
+        assert (done.code, done.json["sent"], done.json["duplicates"]) == (0, 0, num_events), done
+
+
+def test_a_log_without_the_end_of_its_run_is_not_said_to_be_delivered(tmp_path: Path):
+    run = tmp_path / "runs" / "one"
+    started("run", "arithmetic", "-m", "scripted:golden", "--rollouts", 2, "--run", run, cwd=tmp_path)
+    *lines, _end = (run / FILE).read_bytes().splitlines(keepends=True)
+    (run / FILE).write_bytes(b"".join(lines))  # as of a run that was killed, or goes on in another container
+    with nats(tmp_path, "-js") as server:
+        done = started("stream", run, server.url, cwd=tmp_path)
+    assert done.code == 3, done
+    assert "the log does not say that the run has ended" in done.out

@@ -109,6 +109,6 @@ class EventReader:
                 self._place += len(line)
                 try:
                     event = self._decoder.decode(line)
-                except (msgspec.DecodeError, UnicodeDecodeError):
+                except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                     continue
                 yield event

@@ -279,7 +279,7 @@ class NatsConnection:
 
     def unavailable(self, what: str) -> StreamUnavailable:
         """The error that says this of the server, without secrets."""
-        shown = one_line(self._secrets.redact(what[:2000]), 400)
+        shown = one_line(self._secrets.redact(what), 400)  # in this order: half a secret is not found
         return StreamUnavailable(f"the NATS server {self._target.host}:{self._target.port} {shown}")
 
 
@@ -287,5 +287,5 @@ def decode_reply(data: bytes, kind: type[_T]) -> _T:
     """JSON that a server sent; `StreamUnavailable` if it is something else."""
     try:
         return msgspec.json.decode(data, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise StreamUnavailable(f"the NATS server sends what cannot be read: {one_line(str(error), 200)}") from error

@@ -1,4 +1,4 @@
-"""Streaming an event log: whoever dies when, each line arrives, in order, and always under the same id."""
+"""Streaming an event log: whoever dies when, each line arrives, and always under the same id."""
 
 import json
 import shutil
@@ -25,9 +25,18 @@ class Receiver:
     """Stores each id once. The sender may die after it `accepts` some more messages, or is told of some."""
 
     max_bytes: int = 1000
+    store: str = "first"
+    looked_up: list[int] = field(default_factory=list)
     stored: dict[str, bytes] = field(default_factory=dict)
     accepts: int = 10**9
     tells: int = 10**9
+
+    @property
+    def last_sequence(self) -> int:
+        return len(self.stored)
+
+    def look_up(self, after: int) -> None:
+        self.looked_up.append(after)
 
     def publish(self, messages: Sequence[StreamMessage]) -> Iterator[Acknowledgement]:
         known = [message.id in self.stored for message in messages[: self.accepts]]
@@ -88,8 +97,17 @@ def test_whatever_dies_when_each_line_arrives_once_and_in_order(tmp_path_factory
     append(run, b"\n")  # the next sitting ends a line that was cut off
     last = stream(run)
     last.send(receiver)
-    assert list(receiver.stored.values()) == sendable((run / FILE).read_bytes())
-    assert last.place == (run / FILE).stat().st_size
+    log = (run / FILE).read_bytes()
+    assert list(receiver.stored.values()) == sendable(log)
+    assert last.place == len(log)
+    assert last.num_too_large == sum(len(each) > 1000 for each in log.split(b"\n"))
+    receiver.max_bytes = 10**6
+    last = stream(run)
+    last.send(receiver)
+    assert last.num_too_large == 0
+    # What was too large comes late; the place in its id gives the order back.
+    in_order = sorted(receiver.stored, key=lambda each: int(each.split("-")[1]))
+    assert [receiver.stored[each] for each in in_order] == sendable(log, 10**6)
 
 
 def test_it_continues_where_it_stopped_and_follows_a_growing_log(tmp_path: Path):
@@ -138,6 +156,74 @@ def test_an_event_that_is_too_large_is_counted_and_named_and_the_rest_is_sent(tm
     assert record.place == len(line(1))
 
 
+def test_an_event_that_is_too_large_is_remembered_and_sent_when_the_limit_allows_it(tmp_path: Path):
+    large = b'{"event":"turn","x":"' + b"y" * 2000 + b'"}\n'
+    append(tmp_path, line(1) + large + line(2))
+    receiver = Receiver()
+    stream(tmp_path).send(receiver)
+    again = stream(tmp_path)
+    again.send(receiver)
+    assert (again.num_sent, again.num_too_large) == (0, 1)
+    receiver.max_bytes = len(large) - 2
+    again.send(receiver)
+    assert again.num_too_large == 1
+    receiver.max_bytes = len(large) - 1
+    again.send(receiver)
+    assert (again.num_sent, again.num_too_large) == (1, 0)
+    last = stream(tmp_path)
+    last.send(receiver)
+    assert (last.num_sent, last.num_duplicates, last.num_too_large, last.sequence) == (0, 0, 0, 2)
+    assert list(receiver.stored.values()) == [line(1)[:-1], line(2)[:-1], large[:-1]]
+
+
+def test_a_receiver_for_which_nearly_everything_is_too_large_is_refused(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr("sandlot.observe.event_stream._MOST_TOO_LARGE", 3)
+    append(tmp_path, line(1) * 5)
+    with pytest.raises(ConfigError, match="more than 3 events"):
+        stream(tmp_path).send(Receiver(max_bytes=5))
+    receiver = Receiver()
+    stream(tmp_path).send(receiver)
+    assert len(receiver.stored) == 5
+
+
+@pytest.mark.parametrize("lost", ["made again", "its end"])
+def test_a_receiver_that_lost_what_it_had_is_sent_everything(tmp_path: Path, lost: str, caplog):
+    append(tmp_path, line(1) + line(2))
+    receiver = Receiver()
+    stream(tmp_path).send(receiver)
+    append(tmp_path, line(3))
+    if lost == "made again":
+        after = Receiver(store="second", stored={"other": b"", "run": b""})
+    else:
+        after = Receiver(stored=dict(list(receiver.stored.items())[:1]))
+    events = stream(tmp_path)
+    events.send(after)
+    assert list(after.stored.values())[-3:] == [line(number)[:-1] for number in (1, 2, 3)]
+    assert after.looked_up == [0]
+    assert "has lost events" in caplog.text
+
+
+def test_what_a_receiver_has_is_looked_up_once_and_again_if_the_log_is_another_one(tmp_path: Path):
+    append(tmp_path, line(1) + line(2))
+    receiver = Receiver()
+    stream(tmp_path).send(receiver)
+    events = stream(tmp_path)
+    events.send(receiver)
+    append(tmp_path, line(3))
+    events.send(receiver)
+    assert receiver.looked_up == [0, 2]
+    (tmp_path / FILE).write_bytes(line(4))
+    events.send(receiver)
+    assert receiver.looked_up == [0, 2, 0]
+
+
+def test_an_event_that_is_nested_too_deep_to_be_read_is_no_event(tmp_path: Path):
+    append(tmp_path, b'{"event":"turn","x":' + b"[" * 5000 + b"]" * 5000 + b"}\n" + line(1))
+    receiver, events = Receiver(max_bytes=10**5), stream(tmp_path)
+    events.send(receiver)
+    assert (events.num_sent, events.num_unreadable) == (1, 1)
+
+
 def test_a_log_that_lost_its_end_is_sent_again_under_the_same_ids(tmp_path: Path):
     """A power failure may take lines that were streamed; other lines come in their place, which must not be passed over."""
     append(tmp_path, line(1) + line(2) + line(3))
@@ -179,6 +265,8 @@ def test_two_topics_of_one_receiver_both_get_the_events(tmp_path: Path):
         b'{"target":"x","log":"x","place":-5}',
         b'{"target":"x","place":10,"last_place":-3,"last_hash":"x"}',
         b'{"target":"x","place":99999999999,"last_place":3,"last_hash":"x"}',
+        b'{"target":"x","too_large":{"-5":3}}',
+        b'{"target":"x","x":' + b"[" * 5000 + b"]" * 5000 + b"}",
     ],
 )
 def test_a_note_that_is_wrong_costs_duplicates_and_nothing_else(tmp_path: Path, note: bytes):

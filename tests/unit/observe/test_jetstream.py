@@ -14,8 +14,8 @@ MESSAGES = [StreamMessage(f"id-{number}", kind, b"%d" % number) for number, kind
 CONFIG = {"name": "ev", "subjects": ["ev.>"]}
 
 
-def connect(server: FakeNats, run: str = "my.run 1", after: int = 0) -> JetStream:
-    return JetStream(read_nats_target(server.url, {}), run, after=after)
+def connect(server: FakeNats, run: str = "my.run 1") -> JetStream:
+    return JetStream(read_nats_target(server.url, {}), run)
 
 
 def reply(value: dict | list) -> bytes:
@@ -36,7 +36,8 @@ def test_a_stream_is_created_and_events_go_to_safe_subjects():
 def test_what_the_stream_has_already_is_not_sent_even_if_its_window_is_over():
     stored = [Stored("ev.other.turn", "id-2", b""), Stored("ev.run.turn", "id-0", b""), Stored("ev.run.turn", "id-1", b"")]
     with fake_nats(config=CONFIG, stored=stored, remembers=False) as server:
-        stream = connect(server, "run", after=1)
+        stream = connect(server, "run")
+        stream.look_up(1)
         found = list(stream.publish(MESSAGES))
         stream.close()
     assert [each.duplicate for each in found] == [True, True, False]
@@ -108,18 +109,124 @@ def test_a_server_that_has_endless_messages_of_the_run_is_asked_a_limited_number
         return reply({"message": {"seq": asked[-1] + 5, "hdrs": "%%%"}})
 
     with fake_nats(config=CONFIG, intercept=endless) as server:
-        connect(server).close()
-    assert len(asked) == 20
-
-
-def test_the_size_limits_of_server_and_stream_hold():
-    with fake_nats(config=CONFIG | {"max_msg_size": 5000}) as server:
         stream = connect(server)
-        assert 4000 < stream.max_bytes < 5000
+        stream.look_up(0)
+        monkeypatch.setattr("sandlot.observe.jetstream._MOST_LOOKED_UP", 10**9)
+        monkeypatch.setattr("sandlot.observe.jetstream._LOOK_UP_S", 0.05)
+        stream.look_up(0)  # ends too
         stream.close()
-    with fake_nats(info={"headers": True, "max_payload": 3}) as server:
+    assert asked[:20] == list(range(1, 121, 6))
+    assert asked[20:21] in ([], [1])  # it began again
+
+
+@pytest.mark.parametrize(
+    "answer", [reply({"error": {"code": 503, "description": "no quorum"}}), reply({"error": {"description": "?"}}), reply({})]
+)
+def test_only_a_message_that_is_not_found_ends_the_look_up(answer: bytes):
+    """Else what is stored already would be sent again."""
+    with fake_nats(config=CONFIG, intercept=lambda subject, _body: answer if "MSG.GET" in subject else None) as server:
         stream = connect(server)
-        assert stream.max_bytes == 0
+        with pytest.raises(StreamUnavailable, match="does not say which events it has"):
+            stream.look_up(0)
+        stream.close()
+
+
+def test_what_is_not_the_number_of_a_later_message_is_no_answer():
+    answer = reply({"message": {"seq": 5}})
+    with fake_nats(config=CONFIG, intercept=lambda subject, _body: answer if "MSG.GET" in subject else None) as server:
+        stream = connect(server)
+        with pytest.raises(StreamUnavailable, match="does not say which events it has"):
+            stream.look_up(5)
+        stream.close()
+
+
+def test_the_largest_event_that_is_sent_can_be_looked_up():
+    """The stream answers in base64, which is a third longer."""
+    with fake_nats(info={"headers": True, "max_payload": 64 * 2**20}) as server:
+        stream = connect(server, "run")
+        messages = [StreamMessage("id", "k" * 100, b"x" * stream.max_bytes)]
+        list(stream.publish(messages))
+        assert stream.max_bytes > 5 * 2**20
+        stream.look_up(0)
+        assert list(stream.publish(messages)) == [Acknowledgement(1, duplicate=True)]
+        stream.close()
+
+
+def test_a_stream_that_was_wiped_has_another_name_and_an_earlier_end():
+    with fake_nats() as server:
+        first = connect(server)
+        list(first.publish(MESSAGES))
+        again = connect(server)
+        assert (again.store, again.last_sequence) == (first.store, 3)
+        server.lose_everything()
+        wiped = connect(server)
+        assert wiped.last_sequence == 0
+        assert wiped.store != first.store
+        for stream in (first, again, wiped):
+            stream.close()
+
+
+def test_a_stream_that_is_made_again_while_we_publish_is_noticed():
+    with fake_nats(remembers=False) as server:
+        stream = connect(server)
+        list(stream.publish(MESSAGES))
+        server.stored.clear()
+        with pytest.raises(StreamUnavailable, match="counts its messages anew"):
+            list(stream.publish(MESSAGES))
+        stream.close()
+
+
+@pytest.mark.parametrize(
+    ("max_payload", "max_msg_size", "limit"),
+    [
+        (2**20, 5000, "5,000 bytes, `max_msg_size` of the stream `ev`"),
+        (5000, -1, "5,000 bytes, `max_payload` of the server"),
+        (64 * 2**20, -1, "of Sandlot"),
+    ],
+)
+def test_the_size_limit_that_holds_is_named(max_payload: int, max_msg_size: int, limit: str):
+    info = {"headers": True, "max_payload": max_payload}
+    with fake_nats(info=info, config=CONFIG | {"max_msg_size": max_msg_size}) as server:
+        stream = connect(server)
+        assert limit in stream.size_limit
+        assert stream.max_bytes > 4000
+        stream.close()
+
+
+@pytest.mark.parametrize(("max_payload", "max_msg_size"), [(1023, -1), (0, -1), (-5, -1), (2**20, 100)])
+def test_a_limit_below_any_event_is_refused(max_payload: int, max_msg_size: int):
+    info = {"headers": True, "max_payload": max_payload}
+    with (
+        fake_nats(info=info, config=CONFIG | {"max_msg_size": max_msg_size}) as server,
+        pytest.raises(StreamUnavailable, match="at least 1,024"),
+    ):
+        connect(server)
+
+
+def test_a_server_with_countless_streams_is_asked_about_a_few():
+    asked = []
+
+    def many(subject: str, _body: bytes) -> bytes | None:
+        asked.append(subject)
+        return reply({"streams": [f"s{number}" for number in range(5000)]} if "NAMES" in subject else {})
+
+    with fake_nats(intercept=many) as server, pytest.raises(ConfigError, match="holds some of the subjects"):
+        connect(server)
+    assert len(asked) < 100
+
+
+def test_the_name_of_a_stream_is_shown_on_one_short_line():
+    name = "a\x1b[2J\n" + "b" * 5000
+    for config in (CONFIG | {"name": name, "no_ack": True}, {"name": name, "subjects": []}):
+        names = reply({"streams": ["ev"]})
+        intercept = lambda subject, _body, names=names: names if "NAMES" in subject else None  # noqa: E731
+        with fake_nats(config=config, intercept=intercept) as server, pytest.raises(ConfigError) as refused:
+            connect(server)
+        assert str(refused.value).isprintable()
+        assert len(str(refused.value)) < 500
+    with fake_nats(config=CONFIG | {"name": name}, intercept=intercept) as server:
+        stream = connect(server)
+        assert stream.stream == "ev"
         stream.close()
 
 

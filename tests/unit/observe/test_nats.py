@@ -59,6 +59,7 @@ def test_a_wrong_address_is_refused_with_an_example_and_without_its_secret(url: 
         (b"SSH-2.0-\x1b[31mred\r\n", "is no NATS server"),
         (b"INFO {\r\n", "cannot be read"),
         (b'INFO {"headers":true,"max_payload":"x"}\r\n', "cannot be read"),
+        (b'INFO {"x":' + b"[" * 5000 + b"]" * 5000 + b"}\r\n", "cannot be read"),
         (b"INFO {}\r\n", "takes no message headers"),
         (b"x" * 200_000, "a line of more than 65,536 bytes"),
         (INFO + b"MSG a 1 99999999999\r\n", "a message of 99,999,999,999 bytes"),
@@ -74,6 +75,15 @@ def test_a_server_that_speaks_something_else_is_an_error_that_says_so(greeting: 
         NatsConnection(read_nats_target(server.url.replace("//", "//u:swordfish@"), {}))
     assert "swordfish" not in str(failed.value)
     assert "\x1b" not in str(failed.value)
+
+
+def test_no_part_of_a_secret_is_shown_where_an_error_is_cut():
+    secret = "correct-horse-battery-staple" * 8
+    for before in range(0, 240, 20):
+        greeting = INFO + b"-ERR '%s'\r\n" % (b"x" * before + secret.encode() * 20)
+        with fake_nats(greeting=greeting) as server, pytest.raises(StreamUnavailable) as failed:
+            NatsConnection(read_nats_target(server.url.replace("//", f"//u:{secret}@"), {}))
+        assert "horse" not in str(failed.value)
 
 
 @pytest.mark.parametrize("greeting", [b" ", INFO[:-2], INFO + b"MSG a 1 99\r\nhalf"])

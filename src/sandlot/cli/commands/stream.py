@@ -21,10 +21,10 @@ def _stream(
     """Stream the events of a run or a training to NATS JetStream, live or after.
 
     Follows the run's event log until the run has ended, or until Ctrl-C, which leaves the run alone. Each event is published to
-    SUBJECT.RUN.KIND, in order and at least once; the same command continues where it stopped, and JetStream drops what comes
-    twice by its id. The stream is created if none takes the subject. Credentials: `nats://USER:PASSWORD@HOST/SUBJECT`,
+    SUBJECT.RUN.KIND at least once, and in order unless it was refused or too large at first; the same command continues where it
+    stopped, and JetStream drops what comes twice by its id. The stream is created if none takes the subject. Credentials: `nats://USER:PASSWORD@HOST/SUBJECT`,
     `nats://TOKEN@HOST/SUBJECT`, or the variables NATS_USER and NATS_PASSWORD, or NATS_TOKEN. Exit code 0 if the run has ended and
-    everything is delivered, 1 if an event was too large, 3 if the run goes on or the server is gone.
+    everything is delivered, 1 if an event is too large, 3 if the run goes on, its log has no end, or the server is gone.
     """
     from sandlot.run.stream import open_run_stream  # noqa: PLC0415 - help does not need it
 
@@ -42,8 +42,13 @@ def _show(done: "StreamedRun") -> None:
     if done.unreadable:
         print(f"{done.unreadable:,} lines of the log were cut off by a crash and hold no event")
     if done.too_large:
-        print(f"{done.too_large:,} events are larger than the server takes and were NOT sent; raise `max_payload` of the server")
+        print(f"{done.too_large:,} events are NOT sent: larger than {done.size_limit}; with a larger limit, repeat the command")
     if done.problem:
         print(f"gave up: {done.problem}; the same command continues")
-    elif not done.ended:
+    elif done.live:
         print("the run goes on; the same command continues")
+    elif not done.ended:
+        print(
+            "the log does not say that the run has ended: it was killed, or goes on where this process cannot see it, such as "
+            "in another container; the same command continues"
+        )
