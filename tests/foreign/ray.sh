@@ -18,6 +18,17 @@ THEIRS=$("$VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_paths()["p
 echo "import site; site.addsitedir('$OURS')" >"$THEIRS/zzz-ours.pth"
 export RAY_USAGE_STATS_ENABLED=0
 unset RAY_ADDRESS
-[ $# -gt 0 ] || set -- tests/contract/test_executor_contract.py tests/unit/run/executors tests/foreign/ray_cluster.py tests/foreign/ray_chaos.py
 # Its warnings are its own: ours are errors in our own tests.
-exec "$VENV/bin/python" -m pytest -p no:cacheprovider -o filterwarnings=default -o timeout=600 --disable-warnings "$@"
+test_on_ray() {
+  "$VENV/bin/python" -m pytest -p no:cacheprovider -o filterwarnings=default -o timeout=600 --disable-warnings "$@"
+}
+if [ $# -gt 0 ]; then
+  test_on_ray "$@"
+  exit
+fi
+# One process each: a Ray that was started inside one turns its authentication on for every cluster that is started there later.
+STATUS=0
+for TESTS in tests/contract/test_executor_contract.py tests/unit/run/executors tests/foreign/ray_cluster.py tests/foreign/ray_chaos.py; do
+  test_on_ray "$TESTS" || STATUS=$?
+done
+exit $STATUS
