@@ -14,6 +14,7 @@ import anyio
 import pytest
 
 from command_line import ENVIRONMENTS, environ, started
+from running import is_running
 from sandlot.analysis.tokens.audit import check_tokens
 from sandlot.core.concurrency.clock import time_limit
 from sandlot.core.errors import ConfigError, ModelError
@@ -41,13 +42,9 @@ def folder(tmp_path_factory) -> Path:
     return write_tiny(tmp_path_factory.mktemp("models") / "tiny")
 
 
-def alive(pid: int) -> bool:
-    return Path(f"/proc/{pid}").exists() and Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
-
-
 def wait_until_gone(pid: int) -> None:
     for _ in range(1000):
-        if not alive(pid):
+        if not is_running(pid):
             return
         time.sleep(0.02)
     raise AssertionError(f"process {pid} is still there")
@@ -151,7 +148,7 @@ def test_an_engine_does_not_outlive_a_parent_that_was_killed(folder):
     command = [sys.executable, "-c", PARENT, f"hf:{folder}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environ()) as parent:
         engine = int(parent.stdout.readline())
-        assert alive(engine)
+        assert is_running(engine)
         parent.kill()
     wait_until_gone(engine)
 

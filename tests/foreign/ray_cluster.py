@@ -22,6 +22,7 @@ from ray.cluster_utils import Cluster
 
 from command_line import environ, refused, started
 from executor_worlds import CHORES, chores, config_of, plan_of
+from running import is_running
 from sandlot.core.errors import ConfigError
 from sandlot.core.trace import Failed, Scored
 from sandlot.observe.events import RolloutBegan, RolloutEnded
@@ -58,13 +59,6 @@ async def until(true) -> None:
     with anyio.fail_after(300):
         while not true():  # noqa: ASYNC110 - other processes make it so
             await anyio.sleep(0.05)
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return False
 
 
 async def test_a_node_that_dies_costs_no_rollout_and_one_that_joins_is_used(cluster, tmp_path):

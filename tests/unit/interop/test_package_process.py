@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from running import is_running
 from sandlot.core.errors import AuthorError, ConfigError
 from sandlot.interop import package_process
 from sandlot.interop.package_process import PackageProcess, RunningPrograms, package_version_of
@@ -180,13 +181,6 @@ def running_programs(program):
 def wait_until(done):
     while not done():  # the test's own time limit ends this
         time.sleep(0.02)
-
-
-def is_running(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 @pytest.mark.parametrize("do", ["leave", "flood"])

@@ -4,12 +4,12 @@ import os
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
 from command_line import refused, started
 from executor_worlds import CHORES, opened, plan_of
+from running import is_running
 from sandlot import Environment
 from sandlot.core.errors import ConfigError, HarnessError
 from sandlot.run.config import RunConfig
@@ -91,7 +91,7 @@ def test_no_worker_outlives_a_run_that_is_killed(tmp_path):
     process.wait()
     assert len(workers) == 2
     for pid in workers:
-        while Path(f"/proc/{pid}").exists() and "State:\tZ" not in Path(f"/proc/{pid}/status").read_text():
+        while is_running(pid):
             time.sleep(0.05)
     assert len(list(tmp_path.glob("closed-*"))) == 2, "their worlds were closed"
     assert Run(next((tmp_path / "runs").iterdir())).verdict == "incomplete"

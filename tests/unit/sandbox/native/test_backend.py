@@ -14,6 +14,7 @@ import pytest
 
 from made_images import docker_archive, file, tar_of
 from native_sandboxes import sh
+from running import is_running
 from sandlot.core.errors import ConfigError, SandboxError
 from sandlot.core.ports.sandbox import Command
 from sandlot.sandbox import compile as compile_module
@@ -58,8 +59,8 @@ def ended(process):
 
 
 async def gone(pids):
-    with anyio.fail_after(10):
-        while any(Path(f"/proc/{pid}").exists() for pid in pids):  # noqa: ASYNC110 - the kernel sets no event
+    with anyio.fail_after(60):
+        while any(map(is_running, pids)):  # noqa: ASYNC110 - the kernel sets no event
             await anyio.sleep(0.01)
 
 
