@@ -9,7 +9,7 @@ import pytest
 
 import rows
 import sandlot
-from browser import Browser, has_text, open_browser, start, wait_until
+from browser import Browser, NavigatedError, has_text, open_browser, start, wait_until
 from sandlot.analysis.training_log import read_lines
 from sandlot.observe.event_log import open_event_log
 from sandlot.observe.events import RolloutBegan, ToolCalled
@@ -66,7 +66,10 @@ async def press(browser: Browser, key: str) -> None:
 
 async def wait_for(browser: Browser, script: str) -> None:
     async def is_so() -> bool:
-        return bool(await browser.evaluate(script))
+        try:
+            return bool(await browser.evaluate(script))
+        except NavigatedError:  # a link was followed meanwhile
+            return False
 
     await wait_until(is_so)
 
