@@ -120,20 +120,18 @@ def test_a_server_that_has_endless_messages_of_the_run_is_asked_a_limited_number
 
 
 @pytest.mark.parametrize(
-    "answer", [reply({"error": {"code": 503, "description": "no quorum"}}), reply({"error": {"description": "?"}}), reply({})]
+    "answer",
+    [
+        {"error": {"code": 503, "description": "no quorum"}},
+        {"error": {"description": "?"}},
+        {},
+        {"message": {"seq": 5}},  # not the number of a later message
+    ],
 )
-def test_only_a_message_that_is_not_found_ends_the_look_up(answer: bytes):
+def test_only_a_message_that_is_not_found_ends_the_look_up(answer: dict[str, object]):
     """Else what is stored already would be sent again."""
-    with fake_nats(config=CONFIG, intercept=lambda subject, _body: answer if "MSG.GET" in subject else None) as server:
-        stream = connect(server)
-        with pytest.raises(StreamUnavailable, match="does not say which events it has"):
-            stream.look_up(0)
-        stream.close()
-
-
-def test_what_is_not_the_number_of_a_later_message_is_no_answer():
-    answer = reply({"message": {"seq": 5}})
-    with fake_nats(config=CONFIG, intercept=lambda subject, _body: answer if "MSG.GET" in subject else None) as server:
+    said = reply(answer)
+    with fake_nats(config=CONFIG, intercept=lambda subject, _body: said if "MSG.GET" in subject else None) as server:
         stream = connect(server)
         with pytest.raises(StreamUnavailable, match="does not say which events it has"):
             stream.look_up(5)
