@@ -24,7 +24,8 @@ def _stream(
     SUBJECT.RUN.KIND at least once, and in order unless it was refused or too large at first; the same command continues where it
     stopped, and JetStream drops what comes twice by its id. The stream is created if none takes the subject. Credentials:
     `nats://USER:PASSWORD@HOST/SUBJECT`, `nats://TOKEN@HOST/SUBJECT`, or the variables NATS_USER and NATS_PASSWORD, or NATS_TOKEN.
-    Exit code 0 if the run has ended and everything is delivered, 1 if an event is too large, 3 if the run goes on, its log has no end, or the server is gone.
+    Exit code 0 if the run has ended and everything is delivered, 1 if an event is too large, 3 if the run goes on, its log has no
+    end, or the server is gone.
     """
     from sandlot.run.stream import open_run_stream  # noqa: PLC0415 - help does not need it
 
