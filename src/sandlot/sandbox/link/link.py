@@ -186,20 +186,22 @@ class Link:
         self._listeners.pop(number, None)
 
     async def send(self, kind: FrameKind, channel: int, payload: bytes = b"") -> None:
-        """Send one frame."""
+        """Send one frame. It cannot be cancelled, so callers know that a frame they have counted is sent.
+
+        A frame that is sent in part would also corrupt every channel of this link.
+        """
         data = memoryview(pack_frame(kind, channel, payload))
-        async with self._sending:
-            while data:
-                if self.broken is not None:
-                    raise copy_error(self.broken)
-                try:
-                    data = data[self._connection.send(data) :]
-                except BlockingIOError:
-                    # Shielded: a frame that is sent in part would corrupt every channel of this link.
-                    with anyio.CancelScope(shield=True):
+        with anyio.CancelScope(shield=True):
+            async with self._sending:
+                while data:
+                    if self.broken is not None:
+                        raise copy_error(self.broken)
+                    try:
+                        data = data[self._connection.send(data) :]
+                    except BlockingIOError:
                         await anyio.wait_writable(self._connection)
-                except OSError as error:
-                    await self._fail_dead(str(error))
+                    except OSError as error:
+                        await self._fail_dead(str(error))
 
     async def ask(self, kind: FrameKind, payload: bytes, *, most: int = 64 << 20) -> tuple[list[bytes], int]:
         """Send a request and wait for its answer: the DATA payloads and the number in DONE. `OSError` if the agent refused."""
