@@ -49,6 +49,11 @@ class Member:
     reward: float
     rows: tuple[Row, ...]
 
+    @property
+    def rollout(self) -> tuple[str, int]:
+        """The key of the trace it was made of."""
+        return self.rows[0].rollout
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -142,7 +147,7 @@ def rows_of(trace: Trace, *, learners: Sequence[str] = ("agent",)) -> tuple[Row,
     return tuple(_row(trace, leaf, taken, learners) for leaf in _leaves(trace))
 
 
-def _key(trace: Trace) -> tuple[str, int]:
+def rollout_key(trace: Trace) -> tuple[str, int]:
     """The trace's key. Seats of one rollout are in different groups, so each is a rollout of its own; their names have no `/`."""
     return (f"{trace.task}/{trace.seat}", trace.rollout) if isinstance(trace, SeatTrace) else trace.key
 
@@ -163,7 +168,7 @@ def _row(trace: Trace, leaf: int, taken: set[int], learners: Sequence[str]) -> R
     fresh = {index for index in path_indices(trace, leaf) if index not in taken and trace.nodes[index].message.agent in learners}
     taken |= fresh
     return Row(
-        rollout=_key(trace),
+        rollout=rollout_key(trace),
         ids=path.ids.astype(np.int32),
         trained=sampled & (path.mask == 1) & np.isin(path.nodes, list(fresh)),
         logprobs=np.where(sampled, path.logprobs, 0).astype(np.float32),

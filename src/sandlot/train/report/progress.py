@@ -25,7 +25,7 @@ from sandlot.train.recipe import Recipe
 from sandlot.train.report.diversity import diversity_of
 from sandlot.train.report.heldout import heldout_summary
 from sandlot.train.reward_model import RewardModel
-from sandlot.train.rows import Group, score_of
+from sandlot.train.rows import Group, rollout_key, score_of
 from sandlot.train.tally import Update
 
 
@@ -190,17 +190,17 @@ class _StepFigures:
 
 
 def _figures(batch: Batch, recipe: Recipe) -> _StepFigures:
-    scored = [
-        (f"{group.environment}/{group.task}", trace)
-        for group, members in batch
-        for trace in members
-        if isinstance(trace.outcome, Scored)
-    ]
-    tasks = [task for task, _ in scored]
-    passed = [float(_passed(trace)) for _, trace in scored]
+    """Of the rollouts that have a reward. One that is scored may have none: its time was over before its first turn, say."""
+    tasks: list[str] = []
+    rewarded: list[tuple[float, Trace]] = []
+    for group, traces in batch:
+        by_key = {rollout_key(trace): trace for trace in traces}
+        tasks += [f"{group.environment}/{group.task}"] * len(group.members)
+        rewarded += [(member.reward, by_key[member.rollout]) for member in group.members]
+    passed = [float(_passed(trace)) for _, trace in rewarded]
     outcome = recipe.outcome or (score_of if isinstance(recipe.reward, RewardModel) else None)
-    outcomes = [outcome(trace) for _, trace in scored] if outcome else passed
-    rewards = [float(reward) for group, _ in batch for reward in group.rewards]
+    outcomes = [outcome(trace) for _, trace in rewarded] if outcome else passed
+    rewards = [reward for reward, _ in rewarded]
     return _StepFigures(
         reward=_mean(tasks, rewards),
         passed=_mean(tasks, passed)[0],

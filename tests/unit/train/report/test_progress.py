@@ -7,10 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from made_traces import failed
 from sandlot.analysis.training_log import FILE, read_lines
 from sandlot.core.errors import ConfigError
+from sandlot.core.rubric import RubricScore
+from sandlot.core.trace import Node, Scored, Tokens, Trace, text_message
+from sandlot.core.types import Role
 from sandlot.observe.training_records import Collapse, EnvironmentScore, EnvironmentStep, Learned, Measured, SeatScore, WentBack
-from sandlot.train.report.progress import TrainingProgress
+from sandlot.train.recipe import Recipe
+from sandlot.train.report.progress import TrainingProgress, summarise_step
+from sandlot.train.rows import group_of
+from sandlot.train.tally import Update
 
 
 def step(version: int, **fields) -> Learned:
@@ -20,6 +27,28 @@ def step(version: int, **fields) -> Learned:
         "seconds": 2.0, "update_s": 0.5, "phases": {"model": 6.0, "tools": 1.0, "open": 2.0, "grade": 1.0},
     }  # fmt: skip
     return Learned(version=version, **plain | fields)
+
+
+def rollout(number: int, value: float, *, turns: int = 1) -> Trace:
+    trace = Trace(run="r", task="t", rollout=number, seed=0)
+    trace.append(Node(message=text_message(Role.USER, "go")))
+    tokens = Tokens(ids=bytes(4), logprobs=bytes(4), mask=b"\x01", versions=((1, 0),))
+    for turn in range(turns):
+        message = text_message(Role.ASSISTANT, "done")
+        trace.append(Node(message=message, parent=turn, sampled=True, context=bytes(4), tokens=tokens))
+    trace.outcome = Scored(RubricScore(points=value, possible=1, value=value))
+    return trace
+
+
+def test_only_rollouts_with_a_reward_count_in_the_figures_of_a_step():
+    late, lost = rollout(2, 0.0, turns=0), rollout(3, 0.0)
+    lost.outcome = failed()
+    traces = [late, rollout(0, 1.0), lost, rollout(1, 0.5)]
+    batch = [(group_of("t", traces, environment="e"), traces)]
+    update = Update(0.1, 1.0, 2, 4, 4, 0.5, {"kl_behaviour": 0.0, "entropy": 1.0, "clipped": 0.0})
+    learned = summarise_step(1, batch, update, 2.0, Recipe(name="n", env="e.py"), {"e": 1.0})
+    assert (learned.reward, learned.rollouts, learned.failed) == (0.75, 4, 2)
+    assert (learned.passed, learned.environments["e"].reward) == (0.5, 0.75)
 
 
 def measured(version: int, mean: float = 0.5) -> Measured:
