@@ -16,8 +16,9 @@ from engine_load import Agents, Flat, play_agents, play_flat, play_update
 from report import Report, Row, machine, publish, say
 
 from sandlot.model.engine.engine import Engine
-from sandlot.model.engine.local import plain_runner
+from sandlot.model.engine.plain import PlainRunner
 from sandlot.model.nn.decoder import Decoder
+from sandlot.model.nn.packed import pack_linears
 
 NAME = "engine"
 BATCHES = (1, 8, 32)
@@ -151,7 +152,7 @@ def ratios_of(ours: dict[str, Any], peers: dict[str, dict[str, Any]]) -> dict[st
 
 def _engine(decoder: Decoder, max_batch: int, context: int, *, share: bool = True) -> Engine:
     blocks = (max_batch + 1) * -(-context // BLOCK)
-    runner = plain_runner(decoder, blocks, BLOCK)
+    runner = PlainRunner(pack_linears(decoder), blocks=blocks, block_size=BLOCK)
     return Engine(runner, blocks=blocks, context=context, max_batch=max_batch, chunk=512, share=share)
 
 

@@ -5,13 +5,14 @@ Qwen3-0.6B's shape with random weights: speed does not depend on what they say.
 
 import gc
 import time
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from engine_load import Agents, Flat, play_agents, play_flat, play_update
 from report import Row, say
 
-from sandlot.model.engine.batch import KVCache
+from sandlot.model.engine.blocks import KvDtype
+from sandlot.model.engine.cache import KVCache
 from sandlot.model.engine.cuda import CudaRunner
 from sandlot.model.engine.engine import Engine
 from sandlot.model.engine.kernels import draw
@@ -29,6 +30,8 @@ MATRIX = 790e12
 BLOCK = 64
 DECODING = (Flat(1, 512, 64), Flat(8, 512, 64), Flat(32, 512, 64), Flat(1, 32_000, 32), Flat(8, 32_000, 32))
 """Loads whose decoding steps are timed beside the main one's."""
+EIGHT_BITS = (Flat(256, 512, 64), Flat(8, 32_000, 32), Flat(16, 32_000, 32))
+"""Loads whose decoding steps are timed with each type that keys and values can be stored in."""
 PROMPTS = (Flat(64, 512, 1), Flat(8, 4096, 1), Flat(1, 32_768, 1))
 
 
@@ -46,6 +49,7 @@ def measured(*, small: bool, skip_peers: bool) -> tuple[dict[str, Any], dict[str
     say(f"flat: {ours['flat']}")
     if not small:
         ours["decoding"] = [_decoding(decoder, each) for each in DECODING]
+        ours["stored"] = [_decoding(decoder, each, stored) for each in EIGHT_BITS for stored in get_args(KvDtype)]
         ours["prompts"] = [_prompts(decoder, each) for each in PROMPTS]
     for name, share in (("agents", True), ("agents_without_tree", False)):
         ours[name] = play_agents(_engine(runner, load.requests, context, share=share), agents)
@@ -72,32 +76,40 @@ def _decoder() -> Decoder:
     return decoder.requires_grad_(requires_grad=False)
 
 
-def _runner(decoder: Decoder, max_batch: int, context: int) -> CudaRunner:
-    blocks = min(40 * 2**30 // KVCache.block_bytes(SHAPE, BLOCK, torch.bfloat16), max_batch * -(-context // BLOCK))
-    return CudaRunner(decoder, blocks=blocks, block_size=BLOCK, max_batch=max_batch, max_context=context)
+def _free_memory() -> None:
+    """Free runners that are over: graphs and what recorded them hold each other."""
+    gc.collect()
+    torch.cuda.empty_cache()
+
+
+def _runner(decoder: Decoder, max_batch: int, context: int, stored: KvDtype = "same") -> CudaRunner:
+    _free_memory()
+    most = 64 * 2**30 // KVCache.block_bytes(SHAPE, BLOCK, torch.bfloat16, stored)
+    blocks = min(most, max_batch * -(-context // BLOCK))
+    return CudaRunner(decoder, blocks=blocks, block_size=BLOCK, max_batch=max_batch, max_context=context, kv_dtype=stored)
 
 
 def _engine(runner: CudaRunner, max_batch: int, context: int, *, share: bool = True) -> Engine:
     return Engine(runner, blocks=runner.scratch, context=context, max_batch=max_batch, chunk=32768, share=share, pick=draw)
 
 
-def _roofline(decoder: Decoder, decoding: list[tuple[float, int]]) -> dict[str, float]:
+def _roofline(decoder: Decoder, decoding: list[tuple[float, int]], stored: KvDtype = "same") -> dict[str, float]:
     """What reading all weights and all KV once a step would take, of what the steps took."""
     weights = sum(weight.numel() * weight.element_size() for weight in decoder.parameters())
-    per_token = KVCache.block_bytes(SHAPE, 1, torch.bfloat16)
+    per_token = KVCache.block_bytes(SHAPE, 1, torch.bfloat16, stored)
     steady = decoding[len(decoding) // 10 :]
     least = sum((weights + tokens * per_token) / BANDWIDTH for _, tokens in steady)
     took = sum(seconds for seconds, _ in steady)
     return {"decode_step_ms": round(took / len(steady) * 1e3, 3), "roofline_share": round(least / took, 4)}
 
 
-def _decoding(decoder: Decoder, load: Flat) -> dict[str, Any]:
+def _decoding(decoder: Decoder, load: Flat, stored: KvDtype = "same") -> dict[str, Any]:
     """The decoding steps of a load."""
     context = load.tokens_in + load.tokens_out + 8 * BLOCK
-    runner = _runner(decoder, load.requests, context)
+    runner = _runner(decoder, load.requests, context, stored)
     play_flat(_engine(runner, load.requests, context), Flat(load.requests, load.tokens_in, 8))  # compile and record
     cost = play_flat(_engine(runner, load.requests, context), load)
-    figures = {"load": vars_of(load), **_roofline(decoder, cost.decoding)}
+    figures = {"load": vars_of(load), "stored": stored, **_roofline(decoder, cost.decoding, stored)}
     say(f"decoding: {figures}")
     return figures
 
@@ -140,8 +152,7 @@ def _transformers(decoder: Decoder, load: Flat) -> dict[str, Any]:
     from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
     del decoder
-    gc.collect()
-    torch.cuda.empty_cache()
+    _free_memory()
     config = AutoConfig.for_model(**config_of(SHAPE))
     with torch.device("cuda"):
         model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16, attn_implementation="sdpa").eval()
@@ -181,6 +192,13 @@ def _summary(ours: dict[str, Any], peers: dict[str, Any]) -> tuple[dict[str, flo
         *(
             Row(f"the same at {_said(each)}: share, ms", f"{each['roofline_share']:.3f}, {each['decode_step_ms']:.2f}")
             for each in ours.get("decoding", ())
+        ),
+        *(
+            Row(
+                f"keys and values as {each['stored']}, {_said(each)}: share, ms",
+                f"{each['roofline_share']:.3f}, {each['decode_step_ms']:.2f}",
+            )
+            for each in ours.get("stored", ())
         ),
         *(Row(f"prompts, {_said(each)}: tokens per second", each["tokens_per_s"]) for each in ours.get("prompts", ())),
         *(

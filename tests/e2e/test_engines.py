@@ -196,6 +196,8 @@ def test_a_tokenizer_is_for_engines_of_others():
         require_applicable(ModelConfig(spec="vllm:m@http://127.0.0.1:9", kv_gib=1.0))
     with pytest.raises(ConfigError, match="--dtype is for"):
         require_applicable(ModelConfig(spec="vllm:m@http://127.0.0.1:9", dtype=Dtype.FLOAT32))
+    with pytest.raises(ConfigError, match="`kv_dtype` is for smollm2, rookie, hf"):
+        require_applicable(ModelConfig(spec="vllm:m@http://127.0.0.1:9", kv_dtype="int8"))
     require_applicable(ModelConfig(spec="sglang:m@http://127.0.0.1:9", tokenizer="/x"))
     require_applicable(ModelConfig(spec="rookie", kv_gib=1.0))
 

@@ -9,6 +9,7 @@ from sandlot.core.errors import ConfigError
 from sandlot.core.ports.model import Sampling
 from sandlot.core.types import Dtype
 from sandlot.model.endpoint.secret import public_url
+from sandlot.model.engine.blocks import KvDtype
 from sandlot.model.engine.eviction import EvictionName
 from sandlot.model.engine.siblings import Speculate
 from sandlot.model.routing.router import Routing
@@ -46,6 +47,9 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     what our own servers report to have cached; or `round-robin`."""
     kv_gib: float | None = None
     """Memory for keys and values in the built-in engine, in GiB; None for its default."""
+    kv_dtype: KvDtype | None = None
+    """How the built-in engine stores keys and values: `same`, as computed, or `int8` or `fp8`, in about half the memory, which
+    changes log-probabilities; None for its default, `same`."""
     eviction: EvictionName | None = None
     """Which cached prefixes the built-in engine drops first: `turns`, `cost` or `lru`; None for its default, `turns`."""
     speculate: Speculate | None = None

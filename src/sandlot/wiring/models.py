@@ -152,9 +152,10 @@ async def _open_engine_chat(config: ModelConfig, spend: Spend) -> AsyncGenerator
 def _options(config: ModelConfig) -> list[str]:
     """Options of the engine's command line."""
     kv_gib = [] if config.kv_gib is None else ["--kv-gib", f"{config.kv_gib:g}"]
+    kv_dtype = [] if config.kv_dtype is None else ["--kv-dtype", config.kv_dtype]
     evict = [] if config.eviction is None else ["--evict", config.eviction]
     speculate = [] if config.speculate is None else ["--speculate", config.speculate]
-    return [*kv_gib, *evict, *speculate, *([] if config.dtype is None else ["--dtype", config.dtype.value])]
+    return [*kv_gib, *kv_dtype, *evict, *speculate, *([] if config.dtype is None else ["--dtype", config.dtype.value])]
 
 
 def _caps(config: ModelConfig) -> SpendCaps:
@@ -350,7 +351,8 @@ def require_applicable(model: ModelConfig) -> None:
         raise ConfigError(f"`routing` is for models with several servers; model `{model.shown}` has one: leave it out")
     if model.routing == "reported" and scheme != "sandlot":
         raise ConfigError(f"`routing`: only `sandlot:` servers report; model `{model.shown}` has others: use `prefix`")
-    of_engine = {"--kv-gib": model.kv_gib, "`eviction`": model.eviction, "`speculate`": model.speculate, "--dtype": model.dtype}
+    of_engine = {"--kv-gib": model.kv_gib, "`kv_dtype`": model.kv_dtype, "`eviction`": model.eviction}
+    of_engine |= {"`speculate`": model.speculate, "--dtype": model.dtype}
     for option, value in of_engine.items():
         if value is not None and scheme not in _ENGINES:
             raise ConfigError(f"{option} is for {', '.join(_ENGINES)}; model `{model.shown}` runs elsewhere: leave it out")

@@ -10,6 +10,7 @@ import typer
 
 from sandlot.cli.options import Judge, NumberType, OptionalEnv, Rubric, app
 from sandlot.core.errors import ConfigError
+from sandlot.model.engine.blocks import KvDtype
 from sandlot.model.engine.eviction import EvictionName
 from sandlot.model.engine.siblings import Speculate
 
@@ -31,6 +32,14 @@ _Token = Annotated[
 _Evict = Annotated[
     EvictionName | None,
     _Option("--evict", help="What a full key-value cache drops first: `turns`, `cost` or `lru`. [default: turns]"),
+]
+_KvDtype = Annotated[
+    KvDtype | None,
+    _Option(
+        "--kv-dtype",
+        help="How keys and values are stored: `same` as computed, or `int8` or `fp8`, in about half the memory, which changes "
+        "log-probabilities. [default: same]",
+    ),
 ]
 _Speculate = Annotated[
     Speculate | None,
@@ -83,6 +92,7 @@ def _serve(
     token: _Token = None,
     unix: Annotated[Path | None, _Option("--unix", metavar="PATH", help="Serve a model at a unix socket instead.")] = None,
     kv_gib: Annotated[float | None, _Option("--kv-gib", help="GiB for the model's key-value cache. [default: 1]")] = None,
+    kv_dtype: _KvDtype = None,
     evict: _Evict = None,
     speculate: _Speculate = None,
     dtype: NumberType = None,
@@ -106,16 +116,16 @@ def _serve(
     hosts = tuple(allow_host or ())
     served_as = {"--mcp": mcp or None, "--openenv": openenv or None}
     of_environments = {"ENV": env, **served_as, "--task": task, "--judge": judge, "--rubric": rubric, "--token": token}
-    of_models = {"--unix": unix, "--kv-gib": kv_gib, "--evict": evict, "--speculate": speculate, "--dtype": dtype}
-    of_models |= {"--max-batch": max_batch, "--until-eof": until_eof or None, "--kv-events": kv_events}
+    of_models = {"--unix": unix, "--kv-gib": kv_gib, "--kv-dtype": kv_dtype, "--evict": evict, "--speculate": speculate}
+    of_models |= {"--dtype": dtype, "--max-batch": max_batch, "--until-eof": until_eof or None, "--kv-events": kv_events}
     of_models |= {"--adapter": adapter, "--adapters-from": adapters_from}
     of_models |= {"--max-adapters": max_adapters, "--max-adapter-rank": max_adapter_rank}
     if model is not None:
         _require_unset(of_environments, "a model")
         place = {"host": host, "port": port, "unix": unix, "allow_hosts": hosts, "drain_s": drain_s, "until_eof": until_eof}
         place["kv_events"] = kv_events
-        share = {"kv_gib": kv_gib, "eviction": evict, "max_batch": max_batch, "speculate": speculate, "dtype": dtype}
-        share |= {"adapters": tuple(map(_adapter_of, adapter or ())), "adapters_from": adapters_from}
+        share = {"kv_gib": kv_gib, "kv_dtype": kv_dtype, "eviction": evict, "max_batch": max_batch, "speculate": speculate}
+        share |= {"dtype": dtype, "adapters": tuple(map(_adapter_of, adapter or ())), "adapters_from": adapters_from}
         return _serve_model(model, place, share | {"max_adapters": max_adapters, "max_adapter_rank": max_adapter_rank})
     _require_unset(of_models, "an environment")
     if env is None or mcp is openenv:

@@ -1,17 +1,15 @@
-"""The input of a forward pass, and the KV cache.
+"""The input of a forward pass, and what runs it.
 
-A batch concatenates tokens of several sequences: whole prompts, chunks of prompts, single decoded tokens. The KV cache consists
-of blocks of `block_size` tokens; a sequence has a table of block numbers.
+A batch concatenates tokens of several sequences: whole prompts, chunks of prompts, single decoded tokens.
 """
 
 from dataclasses import dataclass
 from typing import Protocol
 
-import torch
 from torch import Tensor
 
+from sandlot.model.engine.cache import KVCache
 from sandlot.model.nn.mixed import AdapterWeights
-from sandlot.model.nn.shape import Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,26 +34,6 @@ class Batch:
     """The maximum tokens of one sequence in this pass; 1 if all are decoding."""
     adapters: tuple[AdapterWeights | None, ...] = ()
     """The adapter of each sequence, None for the base model; empty if none has one."""
-
-
-class KVCache:
-    """Keys and values of all blocks: `[layers, blocks, kv_heads, block_size, head]` each."""
-
-    def __init__(self, shape: Shape, blocks: int, block_size: int, device: torch.device, dtype: torch.dtype) -> None:
-        self.block_size = block_size
-        size = (shape.layers, blocks, shape.kv_heads, block_size, shape.head)
-        self.keys = torch.zeros(size, device=device, dtype=dtype)
-        self.values = torch.zeros(size, device=device, dtype=dtype)
-
-    @staticmethod
-    def block_bytes(shape: Shape, block_size: int, dtype: torch.dtype) -> int:
-        """Bytes of one block in all layers."""
-        return 2 * shape.layers * shape.kv_heads * block_size * shape.head * dtype.itemsize
-
-    def copy(self, source: int, target: int) -> None:
-        """Copy one block to another, in all layers."""
-        self.keys[:, target] = self.keys[:, source]
-        self.values[:, target] = self.values[:, source]
 
 
 class Runner(Protocol):

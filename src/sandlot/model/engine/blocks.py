@@ -4,6 +4,11 @@ A block is held by the running sequences that use it, and by the prefix tree if 
 *idle* if only the tree holds it; idle blocks may be evicted. `free + held` is always the whole pool.
 """
 
+from typing import Literal
+
+KvDtype = Literal["same", "int8", "fp8"]
+"""How keys and values are stored: in the type they were computed in, or with 8 bits, as integers or floating-point numbers."""
+
 
 class Blocks:
     """Reference counts over `total` block numbers."""

@@ -11,13 +11,15 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from sandlot.model.engine.batch import Batch, KVCache
+from sandlot.model.engine.batch import Batch
+from sandlot.model.engine.blocks import KvDtype
+from sandlot.model.engine.cache import KVCache, Stored
 from sandlot.model.engine.kernels import add_norm, attend_decoding, gate, rotate
 from sandlot.model.engine.prompts import PromptAttention, as_ints, find_long
 from sandlot.model.nn.decoder import Block, Decoder
 from sandlot.model.nn.pieces import has_cudnn
 
-_Attend = Callable[[Tensor, Tensor | None, Tensor, Tensor, Tensor], Tensor]
+_Attend = Callable[[Tensor, Tensor | None, Tensor, Stored, Stored], Tensor]
 """(queries, keys if wanted and values of this pass, keys and values of one layer's cache) -> attended."""
 
 
@@ -28,13 +30,20 @@ class CudaRunner:
     adapts = False
 
     def __init__(
-        self, decoder: Decoder, *, blocks: int, block_size: int = 64, max_batch: int = 256, max_context: int | None = None
+        self,
+        decoder: Decoder,
+        *,
+        blocks: int,
+        block_size: int = 64,
+        max_batch: int = 256,
+        max_context: int | None = None,
+        kv_dtype: KvDtype = "same",
     ) -> None:
         weight = decoder.embedding.weight
         self.decoder = decoder.eval().requires_grad_(requires_grad=False)
         self.device = weight.device
         # One block more than the engine uses: padding rows write there.
-        self.cache = KVCache(decoder.shape, blocks + 1, block_size, weight.device, weight.dtype)
+        self.cache = KVCache(decoder.shape, blocks + 1, block_size, weight.device, weight.dtype, stored=kv_dtype)
         self.scratch = blocks
         self.max_batch = max_batch
         self.width = -(-(max_context or decoder.shape.context) // block_size)
@@ -76,7 +85,7 @@ class CudaRunner:
         inputs.fill_idle(self.scratch, self.cache.block_size)
         splits = self._splits(size)
 
-        def attend(q: Tensor, _k: Tensor | None, _v: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        def attend(q: Tensor, _k: Tensor | None, _v: Tensor, keys: Stored, values: Stored) -> Tensor:
             return attend_decoding(q, keys, values, inputs.tables, inputs.lengths, splits)
 
         def run() -> Tensor:
@@ -103,7 +112,7 @@ class CudaRunner:
     def _run(self, batch: Batch) -> Tensor:
         shape = self.decoder.shape
         counts = as_ints(batch.starts[1:] - batch.starts[:-1])
-        long = find_long(counts, as_ints(batch.lengths)) if has_cudnn(self.cache.keys.dtype, shape.head) else []
+        long = find_long(counts, as_ints(batch.lengths)) if has_cudnn(self.decoder.embedding.weight.dtype, shape.head) else []
         attention = PromptAttention(batch, shape.heads // shape.kv_heads, self.device, long)
         ids, positions, slots, wanted = (
             x.to(self.device, non_blocking=True) for x in (batch.ids, batch.positions, batch.slots, batch.wanted)
@@ -118,8 +127,7 @@ class CudaRunner:
         cos, sin = decoder.angles(positions, x.dtype)
         shape, delta = decoder.shape, None
         k = torch.empty((len(x), shape.kv_heads, shape.head), device=x.device, dtype=x.dtype) if wants_keys else None
-        for layer, block in enumerate(cast("Iterable[Block]", decoder.blocks)):
-            keys, values = self.cache.keys[layer], self.cache.values[layer]
+        for (keys, values), block in zip(self.cache.layers, cast("Iterable[Block]", decoder.blocks), strict=True):
             qkv = block.qkv(add_norm(x, delta, block.before_attention.weight, block.before_attention.eps))
             q = rotate(qkv, cos, sin, block.head_norms, keys, values, slots, k)
             v = qkv[:, -shape.kv_heads * shape.head :].unflatten(1, (shape.kv_heads, shape.head))

@@ -13,7 +13,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from sandlot.model.engine.cache import LARGEST, SMALLEST, Stored
+
 _LOG2_E = 1.4426950408889634
+_LARGEST_INT8, _LARGEST_FP8 = tl.constexpr(LARGEST[torch.int8]), tl.constexpr(LARGEST[torch.float8_e4m3fn])
+_SMALLEST = tl.constexpr(SMALLEST)
 
 
 @triton.jit
@@ -40,8 +44,17 @@ def _scaled(x, by, inverse, NORM: tl.constexpr):
 
 
 @triton.jit
-def _rotate(qkv, cos, sin, q_weight, k_weight, q, k, cache_k, cache_v, slots, eps, HEADS: tl.constexpr, KV_HEADS: tl.constexpr,
-            HALF: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, NORM: tl.constexpr, KEYS: tl.constexpr):  # fmt: skip
+def _in_8_bits(x, TYPE: tl.constexpr):
+    """Numbers that were divided by their scale, rounded."""
+    if tl.int8 == TYPE:
+        x = tl.floor(x + 0.5)
+    return x.to(TYPE)
+
+
+@triton.jit
+def _rotate(qkv, cos, sin, q_weight, k_weight, q, k, cache_k, cache_v, scales_k, scales_v, slots, eps, HEADS: tl.constexpr,
+            KV_HEADS: tl.constexpr, HALF: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, NORM: tl.constexpr,
+            KEYS: tl.constexpr):  # fmt: skip
     # Column c is rotated with column c + HALF, by one angle.
     WIDTH: tl.constexpr = 2 * HALF
     token = tl.program_id(0).to(tl.int64)
@@ -64,15 +77,25 @@ def _rotate(qkv, cos, sin, q_weight, k_weight, q, k, cache_k, cache_v, slots, ep
     to_q = q + (token * HEADS + head) * WIDTH + low
     tl.store(to_q, turned_a, mask=is_q)
     tl.store(to_q + HALF, turned_b, mask=is_q)
-    at = slot // BLOCK * KV_HEADS * BLOCK * WIDTH + slot % BLOCK * WIDTH + low
-    key, value = head - HEADS, head - HEADS - KV_HEADS
-    tl.store(cache_k + at + key * BLOCK * WIDTH, turned_a, mask=is_k)
-    tl.store(cache_k + at + key * BLOCK * WIDTH + HALF, turned_b, mask=is_k)
+    key, value, is_v = head - HEADS, head - HEADS - KV_HEADS, (head >= HEADS + KV_HEADS) & inside
     if KEYS:
         tl.store(k + (token * KV_HEADS + key) * WIDTH + low, turned_a, mask=is_k)
         tl.store(k + (token * KV_HEADS + key) * WIDTH + low + HALF, turned_b, mask=is_k)
-    tl.store(cache_v + at + value * BLOCK * WIDTH, a, mask=(value >= 0) & inside)
-    tl.store(cache_v + at + value * BLOCK * WIDTH + HALF, b, mask=(value >= 0) & inside)
+    first = slot // BLOCK * KV_HEADS * BLOCK + slot % BLOCK  # of head 0, in rows of one token and head
+    stored_a, stored_b = tl.where(is_k, turned_a, a), tl.where(is_k, turned_b, b)
+    if scales_k is not None:
+        stored: tl.constexpr = cache_k.dtype.element_ty
+        exact_a, exact_b = stored_a.to(tl.float32), stored_b.to(tl.float32)
+        largest = tl.max(tl.maximum(tl.abs(exact_a), tl.abs(exact_b)), 1)[:, None]
+        by = tl.where(largest < _SMALLEST, 1.0, largest / (_LARGEST_INT8 if stored == tl.int8 else _LARGEST_FP8))
+        stored_a, stored_b = _in_8_bits(exact_a / by, stored), _in_8_bits(exact_b / by, stored)
+        tl.store(scales_k + first + key * BLOCK, by, mask=is_k)
+        tl.store(scales_v + first + value * BLOCK, by, mask=is_v)
+    to_k, to_v = cache_k + first * WIDTH + key * BLOCK * WIDTH + low, cache_v + first * WIDTH + value * BLOCK * WIDTH + low
+    tl.store(to_k, stored_a, mask=is_k)
+    tl.store(to_k + HALF, stored_b, mask=is_k)
+    tl.store(to_v, stored_a, mask=is_v)
+    tl.store(to_v + HALF, stored_b, mask=is_v)
 
 
 @triton.jit
@@ -87,9 +110,29 @@ def _gate(both, out, WIDTH: tl.constexpr, COLUMNS: tl.constexpr):
 
 
 @triton.jit
-def _fold(own, k, v, seen, most, total, sums, scale, MASKED: tl.constexpr, PRECISION: tl.constexpr):
+def _load(cache_k, cache_v, scales_k, scales_v, row_0, n, column, there, WIDTH: tl.constexpr, MASKED: tl.constexpr):
+    """One block of keys and values, and their scales if they have any."""
+    where = row_0 * WIDTH + n[:, None] * WIDTH + column[None, :]
+    scale_k, scale_v = n, n  # not used without scales
+    if MASKED:
+        k, v = tl.load(cache_k + where, mask=there[:, None], other=0.0), tl.load(cache_v + where, mask=there[:, None], other=0.0)
+        if scales_k is not None:
+            scale_k = tl.load(scales_k + row_0 + n, mask=there, other=0.0)
+            scale_v = tl.load(scales_v + row_0 + n, mask=there, other=0.0)
+    else:
+        k, v = tl.load(cache_k + where), tl.load(cache_v + where)
+        if scales_k is not None:
+            scale_k, scale_v = tl.load(scales_k + row_0 + n), tl.load(scales_v + row_0 + n)
+    return k, v, scale_k, scale_v
+
+
+@triton.jit
+def _fold(own, k, v, scale_k, scale_v, seen, most, total, sums, scale, MASKED: tl.constexpr, SCALED: tl.constexpr,
+          PRECISION: tl.constexpr):  # fmt: skip
     """One block of keys and values added to the running softmax."""
-    scores = tl.dot(own, tl.trans(k), input_precision=PRECISION) * scale
+    scores = tl.dot(own, tl.trans(k.to(own.dtype)), input_precision=PRECISION) * scale
+    if SCALED:
+        scores *= scale_k[None, :]
     if MASKED:
         scores = tl.where(seen, scores, float("-inf"))
     more = tl.maximum(most, tl.max(scores, 1))
@@ -98,13 +141,17 @@ def _fold(own, k, v, seen, most, total, sums, scale, MASKED: tl.constexpr, PRECI
         shift = tl.where(more == float("-inf"), 0.0, more)
     p = tl.exp2(scores - shift[:, None])
     old = tl.exp2(most - shift)
-    return more, total * old + tl.sum(p, 1), sums * old[:, None] + tl.dot(p.to(v.dtype), v, input_precision=PRECISION)
+    total = total * old + tl.sum(p, 1)
+    if SCALED:
+        p *= scale_v[None, :]
+    return more, total, sums * old[:, None] + tl.dot(p.to(own.dtype), v.to(own.dtype), input_precision=PRECISION)
 
 
 @triton.jit
-def _attend(q, cache_k, cache_v, out, lse, tables, lengths, starts, tiles, scale, q_stride, table_stride, KV_HEADS: tl.constexpr,
-            GROUP: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, SPLITS: tl.constexpr,
-            DECODE: tl.constexpr, STAGES: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
+def _attend(q, cache_k, cache_v, scales_k, scales_v, out, lse, tables, lengths, starts, tiles, scale, q_stride, table_stride,
+            KV_HEADS: tl.constexpr, GROUP: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
+            SPLITS: tl.constexpr, DECODE: tl.constexpr, STAGES: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
+    SCALED: tl.constexpr = scales_k is not None
     tile, kv, split = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     if DECODE:
         sequence, first, begin, count = tile, 0, tile, 1
@@ -126,6 +173,8 @@ def _attend(q, cache_k, cache_v, out, lse, tables, lengths, starts, tiles, scale
     share = tl.cdiv(tl.cdiv(end, BLOCK), SPLITS)
     low = split * share
     high = tl.minimum(low + share, tl.cdiv(end, BLOCK))
+    if own.dtype == tl.bfloat16 and cache_k.dtype.element_ty == tl.float8e4nv:
+        own = own.to(tl.float16)  # a GPU makes fp16 of fp8 in one instruction, and bf16 in several
     n = tl.arange(0, BLOCK)
     most = tl.full((ROWS,), float("-inf"), tl.float32)
     total = tl.zeros((ROWS,), tl.float32)
@@ -135,16 +184,16 @@ def _attend(q, cache_k, cache_v, out, lse, tables, lengths, starts, tiles, scale
         edge = tl.minimum(high, (length - count + first + 1) // BLOCK)
         for number in tl.range(low, edge, num_stages=STAGES):
             block = tl.load(tables + sequence * table_stride + number).to(tl.int64)
-            where = (block * KV_HEADS + kv) * BLOCK * WIDTH + n[:, None] * WIDTH + column[None, :]
-            k, v = tl.load(cache_k + where), tl.load(cache_v + where)
-            most, total, sums = _fold(own, k, v, live, most, total, sums, scale, False, PRECISION)  # noqa: FBT003
+            row_0 = (block * KV_HEADS + kv) * BLOCK
+            k, v, scale_k, scale_v = _load(cache_k, cache_v, scales_k, scales_v, row_0, n, column, n, WIDTH, False)  # noqa: FBT003
+            most, total, sums = _fold(own, k, v, scale_k, scale_v, live, most, total, sums, scale, False, SCALED, PRECISION)  # noqa: FBT003
     for number in tl.range(edge, high, num_stages=STAGES):
         block = tl.load(tables + sequence * table_stride + number).to(tl.int64)
-        where = (block * KV_HEADS + kv) * BLOCK * WIDTH + n[:, None] * WIDTH + column[None, :]
-        there = (number * BLOCK + n)[:, None] < end  # the rest of the last block is not read
-        k, v = tl.load(cache_k + where, mask=there, other=0.0), tl.load(cache_v + where, mask=there, other=0.0)
+        row_0 = (block * KV_HEADS + kv) * BLOCK
+        there = number * BLOCK + n < end  # the rest of the last block is not read
+        k, v, scale_k, scale_v = _load(cache_k, cache_v, scales_k, scales_v, row_0, n, column, there, WIDTH, True)  # noqa: FBT003
         seen = (number * BLOCK + n)[None, :] <= position[:, None]
-        most, total, sums = _fold(own, k, v, seen, most, total, sums, scale, True, PRECISION)  # noqa: FBT003
+        most, total, sums = _fold(own, k, v, scale_k, scale_v, seen, most, total, sums, scale, True, SCALED, PRECISION)  # noqa: FBT003
     sums = sums / tl.where(total == 0.0, 1.0, total)[:, None]
     place = (begin + query).to(tl.int64) * (KV_HEADS * GROUP) + head
     if SPLITS == 1:
@@ -221,21 +270,22 @@ def add_norm(x: Tensor, delta: Tensor | None, weight: Tensor, eps: float) -> Ten
     return out
 
 
-def rotate(qkv: Tensor, cos: Tensor, sin: Tensor, norms: tuple[Tensor, Tensor, float] | None, cache_k: Tensor, cache_v: Tensor,
+def rotate(qkv: Tensor, cos: Tensor, sin: Tensor, norms: tuple[Tensor, Tensor, float] | None, keys: Stored, values: Stored,
            slots: Tensor, k: Tensor | None = None) -> Tensor:  # fmt: skip
     """Split `qkv` `[tokens, (heads + 2 kv_heads) * head]`: return rotated queries, and write keys and values to their slots.
 
-    `norms` are the weights of the queries' and the keys' norm, and epsilon. Caches are `[blocks, kv_heads, block_size, head]`.
+    `norms` are the weights of the queries' and the keys' norm, and epsilon; `keys` and `values` are those of one layer.
     Keys are also written to `k` `[tokens, kv_heads, head]` if it is given.
     """
-    _, kv_heads, block, width = cache_k.shape
+    _, kv_heads, block, width = keys.numbers.shape
     heads = qkv.shape[1] // width - 2 * kv_heads
     q = torch.empty((len(qkv), heads, width), device=qkv.device, dtype=qkv.dtype)
     q_weight, k_weight, eps = norms or (qkv, qkv, 0.0)
     rows = 8
     _rotate[(len(qkv), triton.cdiv(heads + 2 * kv_heads, rows))](
-        qkv, cos, sin, q_weight, k_weight, q, q if k is None else k, cache_k, cache_v, slots, eps, HEADS=heads, KV_HEADS=kv_heads,
-        HALF=width // 2, BLOCK=block, ROWS=rows, NORM=norms is not None, KEYS=k is not None, num_warps=4)  # fmt: skip
+        qkv, cos, sin, q_weight, k_weight, q, q if k is None else k, keys.numbers, values.numbers, keys.scales, values.scales,
+        slots, eps, HEADS=heads, KV_HEADS=kv_heads, HALF=width // 2, BLOCK=block, ROWS=rows, NORM=norms is not None,
+        KEYS=k is not None, num_warps=4)  # fmt: skip
     return q
 
 
@@ -248,24 +298,24 @@ def gate(both: Tensor) -> Tensor:
     return out
 
 
-def attend_prompts(q: Tensor, cache_k: Tensor, cache_v: Tensor, tables: Tensor, lengths: Tensor, starts: Tensor, tiles: Tensor,
+def attend_prompts(q: Tensor, keys: Stored, values: Stored, tables: Tensor, lengths: Tensor, starts: Tensor, tiles: Tensor,
                    rows: int = 128, out: Tensor | None = None) -> Tensor:  # fmt: skip
     """Attention of prompts and chunks: `tiles` are pairs (sequence, first query), `rows // group` queries each.
 
     Queries that are in no tile are left as they are in `out`.
     """
-    _, kv_heads, block, width = cache_k.shape
+    _, kv_heads, block, width = keys.numbers.shape
     out = torch.empty(q.shape, device=q.device, dtype=q.dtype) if out is None else out
     _attend[(len(tiles), kv_heads, 1)](
-        q, cache_k, cache_v, out, out, tables, lengths, starts, tiles, width**-0.5 * _LOG2_E, q.stride(0), tables.stride(0),
-        KV_HEADS=kv_heads, GROUP=q.shape[1] // kv_heads, WIDTH=width, BLOCK=block, ROWS=rows, SPLITS=1, DECODE=False,
-        STAGES=3, PRECISION=_precision(q), num_warps=4)  # fmt: skip
+        q, keys.numbers, values.numbers, keys.scales, values.scales, out, out, tables, lengths, starts, tiles,
+        width**-0.5 * _LOG2_E, q.stride(0), tables.stride(0), KV_HEADS=kv_heads, GROUP=q.shape[1] // kv_heads, WIDTH=width,
+        BLOCK=block, ROWS=rows, SPLITS=1, DECODE=False, STAGES=3, PRECISION=_precision(q), num_warps=4)  # fmt: skip
     return out
 
 
-def attend_decoding(q: Tensor, cache_k: Tensor, cache_v: Tensor, tables: Tensor, lengths: Tensor, splits: int = 1) -> Tensor:
+def attend_decoding(q: Tensor, keys: Stored, values: Stored, tables: Tensor, lengths: Tensor, splits: int = 1) -> Tensor:
     """Attention of one new token per sequence: `q` is `[sequences, heads, head]`."""
-    _, kv_heads, block, width = cache_k.shape
+    _, kv_heads, block, width = keys.numbers.shape
     count, heads = q.shape[0], q.shape[1]
     group = heads // kv_heads
     out = torch.empty(q.shape, device=q.device, dtype=q.dtype)
@@ -274,9 +324,10 @@ def attend_decoding(q: Tensor, cache_k: Tensor, cache_v: Tensor, tables: Tensor,
         parts = torch.empty((count, heads, splits, width), device=q.device, dtype=torch.float32)
         lse = torch.empty((count, heads, splits), device=q.device, dtype=torch.float32)
     _attend[(count, kv_heads, splits)](
-        q, cache_k, cache_v, parts, lse, tables, lengths, lengths, lengths, width**-0.5 * _LOG2_E, q.stride(0), tables.stride(0),
-        KV_HEADS=kv_heads, GROUP=group, WIDTH=width, BLOCK=block, ROWS=max(16, triton.next_power_of_2(group)), SPLITS=splits,
-        DECODE=True, STAGES=3, PRECISION=_precision(q), num_warps=2)  # fmt: skip
+        q, keys.numbers, values.numbers, keys.scales, values.scales, parts, lse, tables, lengths, lengths, lengths,
+        width**-0.5 * _LOG2_E, q.stride(0), tables.stride(0), KV_HEADS=kv_heads, GROUP=group, WIDTH=width, BLOCK=block,
+        ROWS=max(16, triton.next_power_of_2(group)), SPLITS=splits, DECODE=True, STAGES=3,
+        PRECISION=_precision(q), num_warps=2)  # fmt: skip
     if splits > 1:
         _join[(count * heads,)](
             parts, lse, out, SPLITS=splits, SPLITS_UP=triton.next_power_of_2(splits), WIDTH=width, num_warps=1

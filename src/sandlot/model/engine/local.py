@@ -15,7 +15,9 @@ from sandlot.core.concurrency.threads import off_loop
 from sandlot.core.errors import ConfigError, ModelError, boundary
 from sandlot.core.ports.model import Sampled, Sampling
 from sandlot.core.types import Dtype
-from sandlot.model.engine.batch import KVCache, Runner
+from sandlot.model.engine.batch import Runner
+from sandlot.model.engine.blocks import KvDtype
+from sandlot.model.engine.cache import KVCache
 from sandlot.model.engine.engine import Decode, Engine, OldKv
 from sandlot.model.engine.eviction import EvictionName, eviction_named
 from sandlot.model.engine.plain import PlainRunner
@@ -33,8 +35,8 @@ from sandlot.model.nn.shape import Shape
 Weights = Mapping[str, torch.Tensor]
 """A decoder's state by parameter names."""
 
-MakeRunner = Callable[[Decoder, int, int], Runner]
-"""(decoder, blocks, block size) -> runner."""
+MakeRunner = Callable[[Decoder, int, int, KvDtype], Runner]
+"""(decoder, blocks, block size, how keys and values are stored) -> runner."""
 
 _CLOSE_S = 60.0
 """Time for the last step when closing."""
@@ -45,6 +47,8 @@ class LocalConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     kv_bytes: int = 2**30
     """Bytes for the KV cache."""
+    kv_dtype: KvDtype = "same"
+    """How keys and values are stored (`cache.py`); with 8 bits about twice as many tokens fit, and log-probabilities differ."""
     block_size: int | None = None
     """Tokens per KV block; None: 16, on a GPU 64."""
     max_batch: int = 32
@@ -67,9 +71,9 @@ class LocalConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     max_adapter_rank: int = 64
 
 
-def plain_runner(decoder: Decoder, blocks: int, block_size: int) -> Runner:
+def plain_runner(decoder: Decoder, blocks: int, block_size: int, kv_dtype: KvDtype = "same") -> Runner:
     """`MakeRunner` for the CPU; packs the decoder's layers if that is faster."""
-    return PlainRunner(pack_linears(decoder), blocks=blocks, block_size=block_size)
+    return PlainRunner(pack_linears(decoder), blocks=blocks, block_size=block_size, kv_dtype=kv_dtype)
 
 
 @asynccontextmanager
@@ -276,9 +280,9 @@ def _build_engine(decoder: Decoder, config: LocalConfig, runner: MakeRunner, pic
     assert config.block_size is not None
     assert config.chunk is not None
     most = config.max_batch * -(-context // config.block_size)
-    blocks = min(config.kv_bytes // KVCache.block_bytes(shape, config.block_size, dtype), most)
+    blocks = min(config.kv_bytes // KVCache.block_bytes(shape, config.block_size, dtype, config.kv_dtype), most)
     return Engine(
-        runner(decoder, blocks, config.block_size),
+        runner(decoder, blocks, config.block_size, config.kv_dtype),
         blocks=blocks,
         context=context,
         max_batch=config.max_batch,
@@ -325,8 +329,15 @@ def _cuda_parts(config: LocalConfig) -> tuple[MakeRunner, Pick]:
     from sandlot.model.engine.cuda import CudaRunner  # noqa: PLC0415 - Triton is installed only with a GPU
     from sandlot.model.engine.kernels import draw  # noqa: PLC0415 - as above
 
-    def runner(decoder: Decoder, blocks: int, block_size: int) -> Runner:
-        return CudaRunner(decoder, blocks=blocks, block_size=block_size, max_batch=config.max_batch, max_context=config.context)
+    def runner(decoder: Decoder, blocks: int, block_size: int, kv_dtype: KvDtype) -> Runner:
+        return CudaRunner(
+            decoder,
+            blocks=blocks,
+            block_size=block_size,
+            max_batch=config.max_batch,
+            max_context=config.context,
+            kv_dtype=kv_dtype,
+        )
 
     return runner, draw
 

@@ -13,12 +13,14 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - the name everyone knows
 from torch import Tensor, nn
 
-from sandlot.model.engine.batch import Batch, KVCache
+from sandlot.model.engine.batch import Batch
+from sandlot.model.engine.blocks import KvDtype
+from sandlot.model.engine.cache import KVCache, Stored
 from sandlot.model.nn.decoder import Attend, Decoder
 from sandlot.model.nn.mixed import AdapterWeights, Share, adapters_applied
 from sandlot.model.nn.packed import PackedLinear, can_add_in_fp32
 
-Part = Callable[[Tensor, Tensor, Tensor, Tensor], None]
+Part = Callable[[Tensor, Stored, Stored, Tensor], None]
 """(queries of all tokens, one layer's keys, its values, output to write to)."""
 
 _BUCKET = 1.5
@@ -34,14 +36,14 @@ class PlainRunner:
     ahead = False
     adapts = True
 
-    def __init__(self, decoder: Decoder, *, blocks: int, block_size: int = 16) -> None:
+    def __init__(self, decoder: Decoder, *, blocks: int, block_size: int = 16, kv_dtype: KvDtype = "same") -> None:
         weight = decoder.embedding.weight
         self._decoder = decoder.eval()
         self._head = weight
         self._head_from = (0, 0)
         self._has_adapted = False
         """Whether an adapter has written to the cache. What it wrote may be anything, and stays there after it is gone."""
-        self.cache = KVCache(decoder.shape, blocks, block_size, weight.device, weight.dtype)
+        self.cache = KVCache(decoder.shape, blocks, block_size, weight.device, weight.dtype, stored=kv_dtype)
 
     @torch.inference_mode()
     def forward(self, batch: Batch, ids: Tensor | None = None) -> Tensor:
@@ -69,9 +71,9 @@ class PlainRunner:
         where, offsets = batch.slots // self.cache.block_size, batch.slots % self.cache.block_size
 
         def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            keys, values = self.cache.keys[layer], self.cache.values[layer]
-            keys[where, :, offsets] = k
-            values[where, :, offsets] = v
+            keys, values = self.cache.layers[layer]
+            keys.write(where, offsets, k)
+            values.write(where, offsets, v)
             out = torch.empty_like(q)
             for part in parts:
                 part(q, keys, values, out)
@@ -111,8 +113,8 @@ class PlainRunner:
         where = torch.tensor(at, device=tables.device)[:, None] + torch.arange(count, device=tables.device)
         mask = torch.ones(count, length, dtype=torch.bool, device=tables.device).tril(length - count)
 
-        def part(q: Tensor, keys: Tensor, values: Tensor, out: Tensor) -> None:
-            k, v = gather(keys), gather(values)
+        def part(q: Tensor, keys: Stored, values: Stored, out: Tensor) -> None:
+            k, v = gather(keys, q.dtype), gather(values, q.dtype)
             group = q.shape[1] // k.shape[1]
             k, v = (x.flatten(0, 1)[:, None].expand(-1, group, -1, -1) for x in (k, v))
             queries = q[where].unflatten(2, (-1, group)).permute(0, 2, 3, 1, 4).flatten(0, 1)
@@ -129,8 +131,8 @@ class PlainRunner:
         seen = torch.arange(longest, device=tables.device) < ends[:, None]
         mask = None if min(lengths) == longest else seen[:, None, None, :]
 
-        def part(q: Tensor, keys: Tensor, values: Tensor, out: Tensor) -> None:
-            k, v = gather(keys), gather(values)
+        def part(q: Tensor, keys: Stored, values: Stored, out: Tensor) -> None:
+            k, v = gather(keys, q.dtype), gather(values, q.dtype)
             queries = q[where].unflatten(1, (k.shape[1], -1))
             out[where] = F.scaled_dot_product_attention(queries, k, v, mask).flatten(1, 2)
 
@@ -150,29 +152,29 @@ class PlainRunner:
         group = self._decoder.shape.heads // self._decoder.shape.kv_heads
         mask = seen[:, None, None].expand(-1, -1, group, -1, -1).flatten(2, 3)
 
-        def part(q: Tensor, keys: Tensor, values: Tensor, out: Tensor) -> None:
-            k, v = gather(keys), gather(values)
+        def part(q: Tensor, keys: Stored, values: Stored, out: Tensor) -> None:
+            k, v = gather(keys, q.dtype), gather(values, q.dtype)
             queries = q[where].unflatten(2, (-1, group)).permute(0, 2, 3, 1, 4).flatten(2, 3)
             found = F.scaled_dot_product_attention(queries, k, v, mask)
             out[own] = found.unflatten(2, (group, most)).permute(0, 3, 1, 2, 4).flatten(2, 3)[is_own]
 
         return part
 
-    def _gather(self, tables: Tensor, lengths: list[int]) -> Callable[[Tensor], Tensor]:
+    def _gather(self, tables: Tensor, lengths: list[int]) -> Callable[[Stored, torch.dtype], Tensor]:
         """Gather one layer's `[blocks, kv_heads, block_size, head]` to `[sequences, kv_heads, longest, head]`, in one copy.
 
         Beyond a sequence's length its table may hold any block number, and its last block what others have left there. No mask
         hides an adapter's NaN, or a product that is infinite, so these places become zero.
         """
-        heads, size, width = self.cache.keys.shape[2:]
+        heads, size, width = self.cache.keys.numbers.shape[2:]
         longest = max(lengths)
         whole = -(-longest // size)
         tables = tables[:, :whole].long()
         beyond = self._beyond(tables, lengths) if self._has_adapted and min(lengths) < longest else None
         flat = (tables[:, None] * heads + torch.arange(heads, device=tables.device)[:, None]).flatten()
 
-        def gather(layer: Tensor) -> Tensor:
-            blocks = layer.view(-1, size * width).index_select(0, flat)
+        def gather(layer: Stored, dtype: torch.dtype) -> Tensor:
+            blocks = layer.read(flat, dtype)
             if beyond is not None:
                 blocks.view(-1, width).index_fill_(0, beyond, 0.0)
             return blocks.view(len(tables), heads, -1, width)[:, :, :longest]
@@ -181,7 +183,7 @@ class PlainRunner:
 
     def _beyond(self, tables: Tensor, lengths: list[int]) -> Tensor:
         """The places beyond each sequence's length in what is gathered, as rows of one head and token."""
-        heads, size = self.cache.keys.shape[2:4]
+        heads, size = self.cache.keys.numbers.shape[2:4]
         places = torch.arange(tables.shape[1] * size, device=tables.device)
         is_beyond = places >= torch.tensor(lengths, device=tables.device)[:, None, None]
         return is_beyond.expand(-1, heads, -1).flatten().nonzero().flatten()

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from sandlot.model.engine.batch import Batch
+from sandlot.model.engine.cache import Stored
 from sandlot.model.engine.kernels import attend_prompts
 from sandlot.model.nn.pieces import merge_pieces, piece_kernels
 
@@ -86,7 +87,7 @@ class PromptAttention:
         self.wants_keys = bool(self._long)
         """Whether `attend` needs the keys of this pass beside those in the cache."""
 
-    def attend(self, q: Tensor, k: Tensor | None, v: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    def attend(self, q: Tensor, k: Tensor | None, v: Tensor, keys: Stored, values: Stored) -> Tensor:
         """Attention of `q`, with keys and values of this pass, and a layer's cache of all."""
         found = [] if k is None else [(rows, rows.attend(q, k, v, keys, values)) for rows in self._long]
         if found and found[0][0].is_all_of(q):
@@ -121,13 +122,13 @@ class _Rows:
         self.before = prompts.before
         self.table = tables[prompts.numbers[0]].long().to(device, non_blocking=True)
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, keys: Stored, values: Stored) -> Tensor:
         """The attention of these rows, `[rows * length, heads, width]`."""
         kernels = piece_kernels(q.device)
         asked, *own = (self._of(x) for x in (q, k, v))
         here, total = kernels.forward(asked, *own, True)  # noqa: FBT003 - torch's own order
         if self.before:
-            seen = (self._earlier(cache) for cache in (keys, values))
+            seen = (self._earlier(cache, q.dtype) for cache in (keys, values))
             here, _ = merge_pieces(here, total, *kernels.forward(asked, *seen, False))  # noqa: FBT003 - as above
         return here.transpose(1, 2).flatten(0, 1)
 
@@ -148,10 +149,12 @@ class _Rows:
         own = x[self.first : self.first + rows * length].view(rows, length, *x.shape[1:]) if self.adjacent else x[self.index]
         return own.transpose(1, 2)
 
-    def _earlier(self, cache: Tensor) -> Tensor:
+    def _earlier(self, cache: Stored, dtype: torch.dtype) -> Tensor:
         """Keys or values before this pass, as `[1, kv_heads, before, width]`."""
-        found = cache[self.table[: -(-self.before // cache.shape[2])]]
-        return found.transpose(0, 1).flatten(1, 2)[None, :, : self.before]
+        heads, size = cache.numbers.shape[1:3]
+        blocks = self.table[: -(-self.before // size)]
+        rows = (blocks * heads + torch.arange(heads, device=blocks.device)[:, None]).flatten()
+        return cache.read(rows, dtype).unflatten(0, (heads, -1)).flatten(1, 2)[None, :, : self.before]
 
 
 def _tiles(starts: Tensor, chosen: Tensor, queries: int) -> Tensor:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sandlot.model.engine.batch import KVCache
 from sandlot.model.engine.blocks import Blocks
+from sandlot.model.engine.cache import KVCache
 from sandlot.model.engine.request import Sequence
 from sandlot.model.engine.seats import Rows, Seats
 from sandlot.model.engine.tree import ID_BYTES, Match, PrefixBlock, PrefixTree

@@ -12,6 +12,7 @@ import anyio.to_thread
 
 from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.types import Dtype
+from sandlot.model.engine.blocks import KvDtype
 from sandlot.model.engine.eviction import EvictionName
 from sandlot.model.engine.siblings import Speculate
 from sandlot.model.engine.weights import model_folder
@@ -54,13 +55,14 @@ class ModelPlace:
 
 @dataclass(frozen=True, slots=True)
 class ModelShare:
-    """What a served model uses: GiB for the key-value cache and what it drops first, requests at once, guesses, number type.
+    """What a served model uses: its key-value cache, requests at once, guesses, number type.
 
-    And its adapters: those it begins with (name and folder), the folder below which clients may load more, and how many of which
-    rank there may be.
+    Of the cache: GiB, how it is stored, and what it drops first. And its adapters: those it begins with (name and folder), the
+    folder below which clients may load more, and how many of which rank there may be.
     """
 
     kv_gib: float = 1.0
+    kv_dtype: KvDtype = "same"
     eviction: EvictionName = "turns"
     max_batch: int = 32
     speculate: Speculate = "off"
@@ -94,6 +96,7 @@ async def serve_model(
     renderer = await anyio.to_thread.run_sync(open_renderer, folder)
     config = LocalConfig(
         kv_bytes=int(share.kv_gib * 2**30),
+        kv_dtype=share.kv_dtype,
         max_batch=share.max_batch,
         eviction=share.eviction,
         speculate=share.speculate,

@@ -11,8 +11,8 @@ from sandlot.core.syntax import parse_python
 
 FOLDER = Path(sandlot.model.engine.__file__).parent
 CORE = (
-    "adapters", "batch", "blocks", "engine", "eviction", "gauges", "plain", "prefix_log", "request", "sampler", "scheduler",
-    "seats", "siblings", "speculation", "tree",
+    "adapters", "batch", "blocks", "cache", "engine", "eviction", "gauges", "plain", "prefix_log", "request", "sampler",
+    "scheduler", "seats", "siblings", "speculation", "tree",
 )  # fmt: skip
 
 

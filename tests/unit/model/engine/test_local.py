@@ -163,8 +163,8 @@ async def test_a_dead_engine_fails_everyone_and_hangs_nobody():
     failures: list[ModelError] = []
 
     class Dying:
-        def __init__(self, weights, blocks, block_size) -> None:
-            self._runner = plain_runner(weights, blocks, block_size)
+        def __init__(self, *parts) -> None:
+            self._runner = plain_runner(*parts)
             self.cache = self._runner.cache
             self.ahead = self._runner.ahead
             self._left = 5

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandlot.model.engine.batch import Batch
+from sandlot.model.engine.cache import Stored
 from sandlot.model.engine.prompts import LONG, STEP, LongPrompts, PromptAttention, find_long
 
 pytestmark = pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning")  # an empty split has a log-sum of minus infinity
@@ -28,13 +29,14 @@ class Pass:
             [torch.randn(length, heads, WIDTH, generator=draw) for length in self.lengths]
             for heads in (KV_HEADS, KV_HEADS, HEADS)
         )
-        self.keys, self.values = (torch.full((sum(blocks), KV_HEADS, BLOCK, WIDTH), float("nan")) for _ in range(2))
+        size = (sum(blocks), KV_HEADS, BLOCK, WIDTH)
+        self.keys, self.values = (Stored(torch.full(size, float("nan")), None) for _ in range(2))
         for row, count in enumerate(blocks):
             for index in range(count):
                 tables[row, index] = block = next(order)
                 for cache, own in ((self.keys, self.k[row]), (self.values, self.v[row])):
                     part = own[index * BLOCK : (index + 1) * BLOCK]
-                    cache[block, :, : len(part)] = part.transpose(0, 1)
+                    cache.numbers[block, :, : len(part)] = part.transpose(0, 1)
         starts = torch.tensor([0, *self.counts]).cumsum(0).to(torch.int32)
         none = torch.zeros(0, dtype=torch.int64)
         self.batch = Batch(
