@@ -1,4 +1,6 @@
+import ctypes
 import errno
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -76,9 +78,22 @@ def test_a_replaced_folder_may_hold_folders(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
 
-def test_a_write_taken_in_bites_is_whole(tmp_path):
-    import os
+@pytest.mark.parametrize("has_call", [True, False])
+def test_many_files_are_synced_at_once_where_the_system_can(tmp_path, monkeypatch, has_call):
+    synced = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    if not has_call:
+        monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: object())
+    elif not hasattr(ctypes.CDLL(None), "syncfs"):
+        pytest.skip("this system has no `syncfs`")
+    with replace_folder(tmp_path / "kept", ()) as new:
+        for number in range(1_200):
+            (new / str(number)).write_text("x")
+    assert len(list((tmp_path / "kept").iterdir())) == 1_200
+    assert len(synced) == (1 if has_call else 1_202)  # the folder above; and each file, and the folder itself
 
+
+def test_a_write_taken_in_bites_is_whole(tmp_path):
     disk = type(DISK)(write=lambda fd, data: os.write(fd, data[:3]))
     write_file(tmp_path / "file", b"0123456789", disk)
     assert (tmp_path / "file").read_bytes() == b"0123456789"

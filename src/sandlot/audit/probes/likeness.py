@@ -121,10 +121,11 @@ def observed_by_agent(trial: Trial, volatile: Collection[str] = (), without: Col
     }
 
 
-def left_behind(trial: Trial, volatile: Collection[str] = ()) -> Json:
-    """The final state and files, and what changed in the apps."""
+def left_behind(trial: Trial, volatile: Collection[str] = (), without: Collection[str] = ()) -> Json:
+    """The final state and files, and what changed in the apps; files in `without` are left out."""
     record = trial.evidence
-    files = {path: _file_of(trial, path, volatile) for path in record.files if not path.endswith(_STAMPED)}
+    paths = [path for path in record.files if path not in without and not path.endswith(_STAMPED)]
+    files = {path: _file_of(trial, path, volatile) for path in paths}
     left: Json = {"state": mask_volatile(record.state, volatile), "files": files}
     if record.apps is not None:
         left["apps"] = {"bases": record.apps.bases, "changes": mask_volatile(_app_changes(trial), volatile)}
@@ -199,9 +200,9 @@ def mentions(text: str, value: str) -> bool:
     return bool(value) and re.search(rf"(?<![\w.]){re.escape(value)}(?!\w|\.\d)", text) is not None
 
 
-def _without_moments(trial: Trial) -> Json:
+def _without_moments(trial: Trial, without: Collection[str]) -> Json:
     """What a trial left, with every moment at which it changed an app masked, as ISO time or as seconds."""
-    left = left_behind(trial)
+    left = left_behind(trial, without=without)
     changes: Json = left.get("apps", {}).get("changes", {})
     known = {str(change["at"])[:_SECOND] for change in changes.values() if "at" in change}
 
@@ -244,5 +245,12 @@ def changes_between(before: Trial, after: Trial, *, timeless: bool = False) -> d
 
     With `timeless`, the moments at which apps were changed are left out: one reading call less, and all later ones differ.
     """
-    old, new = (leaves(_without_moments(trial) if timeless else left_behind(trial)) for trial in (before, after))
+    files = after.evidence.files
+    same = {path for path, record in before.evidence.files.items() if files.get(path) == record}  # most of a repository: not read
+
+    def values(trial: Trial) -> dict[str, Any]:
+        left = _without_moments(trial, same) if timeless else left_behind(trial, without=same)
+        return leaves({name: value for name, value in left.items() if value or name != "files"})
+
+    old, new = values(before), values(after)
     return {where: new.get(where, MISSING) for where in {**old, **new} if old.get(where, MISSING) != new.get(where, MISSING)}

@@ -36,3 +36,18 @@ def test_a_requirement_is_looked_for_in_the_index_only(requirement, ran, tmp_pat
 def test_addresses_paths_and_options_are_not_installed(form, ran, tmp_path):
     assert install((form.format(tmp_path / "here"),), tmp_path / "site", "3.11") == []
     assert not ran.exists()
+
+
+def test_older_libraries_can_be_asked_for_with_constraints_of_pip(tmp_path, monkeypatch):
+    for version in ("1.0", "2.0"):
+        about = f"demo-{version}.dist-info"
+        with zipfile.ZipFile(tmp_path / f"demo-{version}-py3-none-any.whl", "w") as wheel:
+            wheel.writestr(f"{about}/METADATA", f"Metadata-Version: 2.1\nName: demo\nVersion: {version}\n")
+            wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+            wheel.writestr(f"{about}/RECORD", "")
+    (tmp_path / "older.txt").write_text("demo<2\n")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    monkeypatch.setenv("PIP_CONSTRAINT", str(tmp_path / "older.txt"))
+    assert install(("demo",), tmp_path / "site", "3.11") == []
+    assert [path.name for path in (tmp_path / "site").glob("*.dist-info")] == ["demo-1.0.dist-info"]
