@@ -80,7 +80,7 @@ class InspectServer:
 
     def job(self, request: Json) -> "InspectJob":
         """Begin a job."""
-        return InspectJob(self._address, request)
+        return InspectJob(self._address, request, self._process.pid)
 
     def close(self) -> None:
         """End the process and its jobs."""
@@ -93,7 +93,7 @@ class InspectServer:
 class InspectJob:
     """One job of the server. `AuthorError` if it fails, ends or takes too long."""
 
-    def __init__(self, address: str, request: Json) -> None:
+    def __init__(self, address: str, request: Json, session: int) -> None:
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.settimeout(ANSWER_S)
         self._socket.connect(address)
@@ -102,7 +102,7 @@ class InspectJob:
         self.seen: Json = {}
         self._pid: int | None = None
         try:
-            self._pid = int(self._answer()["pid"])
+            self._pid = _process_of(self._answer(), session)
             self.ask(request)
         except AuthorError:
             self.close()
@@ -151,6 +151,17 @@ class InspectJob:
         with suppress(OSError):  # what could not be written to a process that has ended
             self._lines.close()
         self._socket.close()
+
+
+def _process_of(hello: Json, session: int) -> int:
+    """The process that runs the job, to be killed at its end; `AuthorError` for one that the server did not start."""
+    pid = hello.get("pid")
+    try:
+        if type(pid) is int and pid > 1 and os.getsid(pid) == session:
+            return pid
+    except (OSError, OverflowError):
+        pass
+    raise AuthorError(f"Inspect's process says that its number is {pid!r:.80}, which is no process of the server")
 
 
 class InspectCall(msgspec.Struct, frozen=True):
