@@ -160,11 +160,13 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("tau2")
 
 
-@pytest.mark.parametrize("conduct", CONDUCTS)
-@pytest.mark.parametrize("domain", SAMPLES)
+@pytest.mark.parametrize(
+    ("domain", "conduct"),
+    [("airline", "wrong"), *((domain, conduct) for domain in SAMPLES for conduct in ("solved", "nothing"))],
+)
 def test_scores_are_equal_on_the_same_conduct_of_agent_and_user(domain, conduct, folder, tmp_path):
     place, tasks = imported(domain, folder)
-    for sample in samples_of(domain):
+    for sample in samples_of(domain)[: None if conduct == "solved" else 1]:
         plans = CONDUCTS[conduct](sample)
         theirs, log = score_of_inspect(domain, sample, plans, tmp_path / str(len(plans["user"])))
         trace = played(place, tasks[sample.id], plans)

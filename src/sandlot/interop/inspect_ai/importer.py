@@ -3,12 +3,14 @@
     inspect:inspect_evals/NAME          a task of an installed package
     inspect:FILE.py@TASK                a task in a file; its code runs on this machine
     ...?NAME=VALUE                      an argument of the task; `score=LOW..HIGH` is the scale of its scorers
+    ...?roles=NAME,NAME                 roles that only tools or later turns ask, which an import does not see
 
 Where the solver, a tool or a scorer asks a model in a role, such as tau2's customer, the run's `--user` model plays it. A task
 that asks another model of its own is refused, and samples that want a sandbox are left out.
 """
 
 import hashlib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
@@ -78,20 +80,21 @@ class InspectImporter:
 
     def digest(self, source: str) -> str:
         """Changes with the packages, and with the file."""
-        name, arguments, _ = _read_source(source)
-        about = _listed(server_of(name, arguments))
-        file = Path(name.partition("@")[0])
+        named = _read_source(source)
+        about = _listed(server_of(named.name, named.arguments))
+        file = Path(named.name.partition("@")[0])
         content = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
         return f"{about['version']}:{about['package_version']}:{content}"
 
     def write(self, source: str, folder: Path, *, limit: int | None) -> ImportReport:
         """Write the environment. Every sample is begun once, to see how its conversation begins."""
-        name, arguments, scale = _read_source(source)
+        named = _read_source(source)
+        name, arguments, scale = named.name, named.arguments, named.scale
         server = server_of(name, arguments)
         about = _listed(server)
         tasks: list[Task] = []
         left_out: list[LeftOut] = []
-        roles: list[str] = []
+        roles = list(named.roles)
         golden: float | None = None
         for sample in about["samples"]:
             if limit is not None and len(tasks) >= limit:
@@ -144,10 +147,21 @@ class InspectImporter:
         )
 
 
-def _read_source(source: str) -> tuple[str, Json, str]:
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A task, as it is named."""
+
+    name: str
+    arguments: Json
+    scale: str
+    roles: tuple[str, ...]
+
+
+def _read_source(source: str) -> _Source:
     name, _, query = source.partition("?")
     options = dict(parse_qsl(query, keep_blank_values=True))
     scale = options.pop("score", "")
+    roles = tuple(filter(None, options.pop("roles", "").split(",")))
     if scale and read_score_range(scale) is None:
         raise ConfigError(f"`score={scale}` is no range; write `score=LOW..HIGH`, such as `score=0..10`")
     file, mark, task = name.rpartition("@")
@@ -157,7 +171,7 @@ def _read_source(source: str) -> tuple[str, Json, str]:
         name = f"{Path(file).resolve()}@{task}"
     elif name.count("/") != 1 or not all(name.split("/")):
         raise ConfigError(f"`{source}` names no task; write `inspect_evals/NAME`, or `FILE.py@TASK`")
-    return name, {key: _value(value) for key, value in options.items()}, scale
+    return _Source(name, {key: _value(value) for key, value in options.items()}, scale, roles)
 
 
 def _value(text: str) -> Any:

@@ -132,7 +132,7 @@ class InspectJob:
             line = self._lines.readline(_MAX_LINE_BYTES + 1)
             if len(line) > _MAX_LINE_BYTES:
                 raise AuthorError(f"Inspect's process sent a line of more than {_MAX_LINE_BYTES:,} bytes")
-            return msgspec.json.decode(line, type=dict[str, Any])
+            return msgspec.convert(json.loads(line), dict[str, Any])  # a score may be NaN, which Python's reader takes
         except TimeoutError as error:
             raise AuthorError(f"Inspect did not answer within {ANSWER_S:g} s", kind="timeout") from error
         except (OSError, ValueError, RecursionError) as error:

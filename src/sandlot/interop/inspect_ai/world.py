@@ -273,11 +273,15 @@ async def end_sample(world: World) -> None:
 
 
 def _record(world: World, seen: Json) -> None:
+    played = isinstance(world, RoleWorld) and world.roles is not None
+    if seen["roles"] and not played:  # a scorer may turn the refusal into a score, a solver into anything
+        role = seen["roles"][0]
+        raise AuthorError(
+            f"Inspect's sample asked a model in the role `{role}`, which it did not when it was imported; import it with "
+            f"`?roles={role}`, and name the model with `--user`"
+        )
     if seen["error"] and not seen["scoring"]:
         raise AuthorError(f"Inspect's sample failed: {seen['error']}")
-    played = isinstance(world, RoleWorld) and world.roles is not None
-    if seen["roles"] and not played:  # a scorer may turn the refusal into a score
-        raise AuthorError(f"Inspect's sample asked a model in the role `{seen['roles'][0]}`, and there is none")
     world.state["scores"] = seen["scores"]
     world.state["failed"] = seen["error"]
 

@@ -103,6 +103,10 @@ def test_a_line_has_a_maximum_length(opened, monkeypatch):
         opened(QUESTION | {"messages": [MESSAGE | {"text": "x" * 2_000}]})
 
 
+def test_a_score_that_is_no_number_is_read(opened):
+    assert opened(b'{"done": true, "scores": {"judge": {"value": NaN}}}\n').done
+
+
 def test_a_job_whose_answer_never_came_is_not_asked_again(opened):
     job = opened(QUESTION)
     job._busy = True  # as a thread leaves it whose time was up
