@@ -67,8 +67,9 @@ class InspectWorld:
         world.state["job"] = name
         try:
             await played.play_roles()
-            if job.done and played.said is not None:
-                raise ModelError(f"the user ended the sample before the agent's first turn: {played.said.message.text[:200]!r}")
+            if job.done and (played.said is not None or played.end is not None):
+                said = played.said.message.text[:200] if played.said else played.end
+                raise ModelError(f"the user ended the sample before the agent's first turn: {said!r}")
             played.require_as_imported()
             yield [_InspectTool(played, ToolSpec(**tool)) for tool in job.seen["tools"]]
         finally:
@@ -130,7 +131,7 @@ class PlayedSample:
                 raise GradeError(str(error), kind=error.kind) from error
             raise
         if turn.node is not None:
-            self.said = None if question.scoring else turn.node
+            self.said = self.said if question.scoring else turn.node
             calls = [
                 {"id": call.id, "name": call.name, "arguments": call.arguments, "malformed": call.malformed}
                 for call in turn.node.message.calls
