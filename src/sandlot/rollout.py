@@ -49,7 +49,7 @@ async def run_rollout(parts: RolloutParts, task: Task, *, run: str, rollout: int
                 trace.end = await _act(parts, task, session, trace)
             with timed(trace.phases, "gather"):
                 trace.evidence = await session.gather(trace.answer)
-                trace.events += cut_events(trace.evidence, trace.num_turns) + await session.store_recordings()
+                trace.events += cut_events(trace.evidence, trace.num_turns) + await session.closing_events()
         emit_agent_ended(parts.sink, trace)
         with timed(trace.phases, "waiting"):
             await parts.wait_for_grading()

@@ -19,6 +19,12 @@ NO_REPLY = frozenset({"user_said_nothing", "user_refused", "user_called"})
 COLLEAGUE_ANSWERED = "colleague_answered"
 """The event of a message that a model read as a colleague: who, what it was asked, and its answer, empty for none."""
 
+ROLE_ANSWERED = "role_answered"
+"""The event of a foreign program's question to a model in a role: the role, text and calls of the answer, and its usage."""
+
+ROLE_BEGINS = "(The user begins the conversation.)"
+"""What a role says where only the tools of a foreign program are wanted: while it is imported, and before a run."""
+
 _RULES = """\
 You play the user in a conversation with an assistant. Write only what the user says, in the first person, one short message \
 at a time. You are not the assistant: you do not help, offer or look anything up, you are the one who is helped.
@@ -75,6 +81,8 @@ class Persona(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Examples of an agent's last message after which the user must continue. Used by `sandlot simulator` only."""
     address: str = ""
     """The address of a colleague, who answers mail or chat (`Colleague(persona=...)` sets it); empty for the user."""
+    role: str = ""
+    """A role of a program of another framework, which gives the instructions itself (importers set it); empty for people here."""
 
     def __post_init__(self) -> None:
         for name in ("who", "done"):

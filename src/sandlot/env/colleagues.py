@@ -23,6 +23,7 @@ from sandlot.core.trace import Event
 from sandlot.core.types import End
 from sandlot.env.declaration import Declaration
 from sandlot.env.keeper import Keeper
+from sandlot.env.roles import PlayedRoles
 from sandlot.env.user import LimitedUser, OpenUser, open_user
 from sandlot.env.world import LiveWorld
 
@@ -83,12 +84,16 @@ class People:
     """Answers its plain messages."""
     colleagues: PlayedColleagues | None
     """Answer what it writes in apps, if a model plays them."""
+    roles: PlayedRoles | None = None
+    """Answer a foreign program."""
 
 
-async def open_people(env: Declaration, task: Task, world: LiveWorld, played: OpenUser | None, keeper: Keeper) -> People:
-    """Open the user and the colleagues of a task; `played` opens those whom a model plays."""
+async def open_people(
+    env: Declaration, task: Task, world: LiveWorld, played: OpenUser | None, roles: PlayedRoles | None, keeper: Keeper
+) -> People:
+    """Open the user and the colleagues of a task; `played` opens those whom a model plays. `roles` are open already."""
     user = await open_user(env, task, world, played, keeper)
-    return People(user, await _open_colleagues(env, task, world, played, keeper))
+    return People(user, await _open_colleagues(env, task, world, played, keeper), roles)
 
 
 async def _open_colleagues(

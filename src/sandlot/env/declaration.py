@@ -24,7 +24,7 @@ from sandlot.core.persona import Persona
 from sandlot.core.ports.grading import Evidence, Judge
 from sandlot.core.ports.session import User
 from sandlot.core.ports.store import Blobs
-from sandlot.core.ports.world import Tool, ToolSource, World
+from sandlot.core.ports.world import AsksRoles, Tool, ToolSource, World
 from sandlot.core.rubric import PythonCheck, Rubric, RubricScore
 from sandlot.core.seats import ORDERS, Order, Seat
 from sandlot.core.task import Task
@@ -83,13 +83,18 @@ class Marked:
 
     @property
     def is_played(self) -> bool:
-        """True if there is someone for a model to play: a user or colleagues."""
-        return self.persona is not None or self.colleagues is not None
+        """True if there is someone for a model to play: a user, colleagues, or roles of a foreign program."""
+        return self.persona is not None or self.colleagues is not None or bool(self.roles)
 
     @property
     def needs_player(self) -> bool:
         """True if no rollout is possible without a model that plays someone."""
-        return self.colleagues is not None or (self.persona is not None and self.user is None)
+        return self.colleagues is not None or bool(self.roles) or (self.persona is not None and self.user is None)
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The roles that programs of other frameworks ask a model to play."""
+        return tuple(role for source in self.sources if isinstance(source, AsksRoles) for role in source.roles)
 
 
 def _require_valid(name: str, network: str, state: object, images: str | None) -> None:

@@ -45,6 +45,8 @@ def environment_facts(env: Environment) -> dict[str, Any]:
 
 def _user(env: Environment) -> str | None:
     """Who answers the agent's plain messages; an environment of one function asks for itself."""
+    if env.marked.roles:
+        return f"a model plays the role {', '.join(env.marked.roles)}, `--user MODEL`; it must be named"
     if env.marked.persona is None and env.marked.colleagues is not None:
         return "its colleagues are played by a model, `--user MODEL`; it must be named"
     if env.marked.persona is not None:

@@ -6,7 +6,8 @@ tasks/*.jsonl|parquet  one row per task; or tasks.py with `def tasks(rng)`
 world.py               optional: `def setup(world, task)`, a class `State`, and `SOURCES`, a list of parts with tools of their own
 tools.py  checks.py    functions; rubrics name checks as `checks:function`
 user.py                optional: `def persona(task)` for a user that a model plays, `def reply(world, text)` for a scripted one,
-                       `def colleagues(task)` for colleagues whom a model plays
+                       `def colleagues(task)` for colleagues whom a model plays; `USER`, a function from world and task to a
+                       `User`, where a program of another framework speaks (importers write it)
 solution.py            `async def solve(agent, task)`
 rubrics/<name>.json    `default` is used unless a task names another
 """
@@ -107,6 +108,8 @@ def load_folder(folder: Path) -> Environment:
         env.colleagues(user.colleagues)  # type: ignore[union-attr]
     if hasattr(user, "reply"):
         env.user(user.reply)  # type: ignore[union-attr]
+    if hasattr(user, "USER"):
+        env.marked.user = user.USER  # type: ignore[union-attr]
     solution = _optional(folder / "solution.py")
     if solution is not None:
         env.solution(_function(solution, "solve", folder / "solution.py"))

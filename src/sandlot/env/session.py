@@ -44,6 +44,7 @@ from sandlot.env.declaration import Declaration
 from sandlot.env.image import image_of
 from sandlot.env.initial import record_initial_files
 from sandlot.env.keeper import Keeper
+from sandlot.env.roles import open_roles
 from sandlot.env.user import OpenUser, require_user
 from sandlot.env.world import LiveWorld, answering, sandbox_of
 from sandlot.grade.gather import gather, keep_found
@@ -115,12 +116,13 @@ async def open_session(
         tools = list(env.tools)
         if env.terminal and env.image is not None:
             world.terminals = await keeper.enter(open_terminals(world), limits.provision_s, SandboxError, "opening terminals")
+        world.roles = roles = await open_roles(env, task, user, keeper)
         for source in env.marked.sources:  # after setup: a server inside the sandbox may need what setup wrote
             tools += await keeper.enter(source.open(world), limits.provision_s, AuthorError, f"starting {source!r}")
         with deadline(limits.setup_s, SandboxError, f"listing the files that setup of task `{task.id}` left"):
             untouched = env.image is not None and env.marked.setup is None and not env.marked.sources
             initial: Snapshot | Mapping[str, FileRecord] = {} if untouched else await _initial(world, limits.evidence_bytes)
-        people = await open_people(env, task, world, user, keeper)
+        people = await open_people(env, task, world, user, roles, keeper)
         try:
             yield WorldSession(env, task, world, _by_name(tools), people, blobs, initial, keep_time=keep_time)
         finally:
@@ -159,7 +161,7 @@ class WorldSession:
         self._blobs = blobs
         self._initial = initial
         self._people = people
-        self._user, self._colleagues = people.user, people.colleagues
+        self._user, self._colleagues, self._roles = people.user, people.colleagues, people.roles
         self._constraints = env.constraints
         self._num_calls: Counter[str] = Counter()
         self._penalties: dict[str, float] = {}
@@ -201,9 +203,21 @@ class WorldSession:
         system = (self._seat and self._seat.system) or self._env.system
         opening = [text_message(Role.SYSTEM, system)] if system else []
         events = list(first.events)
+        self._note_roles(events)
+        if first.node is not None:
+            self._messages = [*opening, first.node.message]
+            return Step(messages=tuple(self._messages), events=tuple(events), user=first.node)
         prompt = text_message(Role.USER, await self._with_news(first.text, events))
         self._messages = [*opening, await self._with_images(prompt)]
         return Step(messages=tuple(self._messages), events=tuple(events))
+
+    def _note_roles(self, events: list[Event]) -> End | None:
+        """Add what was asked of the roles of a foreign program; the end if their limits are reached."""
+        if self._roles is None:
+            return None
+        told, end = self._roles.take(self._num_turns)
+        events += told
+        return end
 
     async def _with_news(self, text: str, events: list[Event]) -> str:
         """A text, and what the seat was told since its last turn: all of it is cut as one tool result."""
@@ -253,6 +267,7 @@ class WorldSession:
             end, uttered = turn.end, turn.node
             message = uttered.message if uttered else text_message(Role.USER, turn.text) if turn.text or end is None else None
             events += (msgspec.structs.replace(event, turn=self._num_turns) for event in turn.events)
+        end = self._note_roles(events) or end
         self._end = end or self._limit_reached()
         if message is not None:
             self._messages.append(message)
@@ -313,12 +328,13 @@ class WorldSession:
             except SandboxOutOfMemory:
                 return
 
-    async def store_recordings(self) -> list[Event]:
-        """Store what was shown in terminals; one event for each session names its recording."""
-        found = list(self.world.terminals.recordings()) if self.world.terminals else []
-        return [
-            self._event(RECORDING, session=name, artifact=await self._blobs.put(cast), bytes=len(cast)) for name, cast in found
-        ]
+    async def closing_events(self) -> list[Event]:
+        """What was asked of roles at the end, and the stored recordings of terminals, one event for each session."""
+        events: list[Event] = []
+        self._note_roles(events)
+        for name, cast in self.world.terminals.recordings() if self.world.terminals else ():
+            events.append(self._event(RECORDING, session=name, artifact=await self._blobs.put(cast), bytes=len(cast)))
+        return events
 
     async def _gather(self, final: Snapshot | None, answer: str, lost: str = "") -> EvidenceRecord:
         record = await gather(

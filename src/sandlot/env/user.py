@@ -82,6 +82,8 @@ def require_user(env: Declaration, *, named: bool) -> None:
         )
     if not named and env.marked.needs_player:
         who = "colleagues" if env.marked.colleagues is not None else "a user"
+        if env.marked.roles:
+            who = f"the role {', '.join(env.marked.roles)}"
         raise ConfigError(f"environment `{env.name}` has {who} that a model plays; name the model with `--user MODEL`")
 
 

@@ -13,6 +13,7 @@ from sandlot.core.errors import AuthorError, ToolError
 from sandlot.core.image_formats import BadImageError
 from sandlot.core.images import Image, store_image
 from sandlot.core.ports.sandbox import Command, Completed, Files, Process, Sandbox, Stream
+from sandlot.core.ports.session import RolePlayer
 from sandlot.core.ports.store import Blobs
 from sandlot.core.task import Task
 from sandlot.core.trace import FileRecord, ImagePart, Message
@@ -123,6 +124,9 @@ class LiveWorld:
 
     ended: bool = False
     """True once `end` was called."""
+
+    roles: RolePlayer | None = None
+    """Plays the roles of a foreign program; None if there are none."""
 
     seat = cast("str", property(lambda _world: _answering_seat()))  # for a type checker an attribute, as in `World`
     """The seat whose call or message is being answered; empty in setup, between rounds and at the end."""

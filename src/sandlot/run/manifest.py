@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import functools
 import os
 import platform
 import sys
@@ -14,6 +15,7 @@ import anyio.to_thread
 import msgspec
 
 from sandlot.core.limits import Limits
+from sandlot.core.persona import ROLE_BEGINS
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task, split_of
 from sandlot.core.types import Json, digest
@@ -21,7 +23,10 @@ from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import environment_fingerprint, setting_fingerprint
 from sandlot.env.image import build_task_images, host_image_digest
 from sandlot.env.session import open_session
+from sandlot.env.user import OpenUser
 from sandlot.model.engine.precision import processor_name
+from sandlot.model.policy.scripted import scripted_policies
+from sandlot.model.policy.user import ModelUsers
 from sandlot.run.config import RunConfig, RunPlan
 from sandlot.wiring.config import ModelConfig
 from sandlot.wiring.models import renderer_of
@@ -119,14 +124,24 @@ async def gather_facts(env: Environment, config: RunConfig, plan: RunPlan) -> Ru
 
 
 async def list_served_tools(env: Environment, task: Task, sandbox: str = "native") -> list[ToolSpec]:
-    """Every tool the agent may call. MCP servers are started once, in a world of this task without a user, to list theirs."""
+    """Every tool the agent may call. MCP servers are started once, in a world of this task without a user, to list theirs.
+
+    A foreign program that asks a model in a role before it names its tools gets a stand-in's answer.
+    """
     if not env.marked.sources:
         return [tool.spec for tool in env.tools]
     alone = copy.copy(env)
     alone.marked = dataclasses.replace(env.marked, user=None, persona=None)
     async with AsyncExitStack() as stack:
         backend = await stack.enter_async_context(open_backend(sandbox)) if env.image is not None else None
-        return list((await stack.enter_async_context(open_session(alone, task, backend=backend, for_seats=True))).tools)
+        role = _stand_in(task) if env.marked.roles else None
+        session = open_session(alone, task, backend=backend, user=role, for_seats=True)
+        return list((await stack.enter_async_context(session)).tools)
+
+
+def _stand_in(task: Task) -> OpenUser:
+    users = ModelUsers(scripted_policies(f"constant:{ROLE_BEGINS}"))
+    return functools.partial(users.user, task=task.public(), seed=0)
 
 
 def run_digest(config: RunConfig, prints: Fingerprints) -> str:

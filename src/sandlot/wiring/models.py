@@ -70,6 +70,11 @@ async def open_users(config: ModelConfig, env: Environment) -> AsyncGenerator[Us
         yield ReplayUsers(_traces_of(rest))
         return
     if config.spec == FAITHFUL:
+        if env.marked.roles:
+            raise ConfigError(
+                f"user `{FAITHFUL}` follows a persona, and `{env.name}` has none: its program asks a model in the role "
+                f"{', '.join(env.marked.roles)}; name a model, or `scripted:echo`, which repeats what it is told"
+            )
         yield FaithfulUsers()
         return
     if scheme == "scripted" and rest.partition(":")[0] in {"golden", "mixed"}:

@@ -131,7 +131,6 @@ def prompts_id(prompts, folder, task):
     ("source", "said"),
     [
         ("inspect_evals/agent_bench_os", "wants a sandbox of kind `docker`"),
-        ("inspect_evals/tau2_airline", "model in the role `user`"),
         ("inspect_evals/agentic_misalignment", "model|Anthropic API"),  # which, depends on what is installed
         ("inspect_evals/no_such", "no_such"),
         ("nonsense", "names no task"),

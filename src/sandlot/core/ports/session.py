@@ -115,6 +115,23 @@ class User(Protocol):
         ...
 
 
+@runtime_checkable
+class RolePlayer(Protocol):
+    """A model in the roles of a program of another framework, which keeps the conversations itself."""
+
+    async def answer(self, role: str, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> UserTurn:
+        """The next message of a conversation, as `node`; an `end` and no node if a limit is reached. `ModelError` if it fails."""
+        ...
+
+
+@runtime_checkable
+class RoleWorld(Protocol):
+    """A world in which the run's `--user` model plays the roles of a foreign program: for loops of other frameworks."""
+
+    roles: RolePlayer | None
+    """None if there are no roles to play."""
+
+
 class Users(Protocol):
     """Opens users that a model plays, one per rollout."""
 
@@ -124,7 +141,10 @@ class Users(Protocol):
         ...
 
     def user(self, persona: Persona, task: Task, seed: int, rollout: int = 0) -> AbstractAsyncContextManager[User]:
-        """A user for one rollout of a task, given without its key. `seed` is for sampling."""
+        """A user for one rollout of a task, given without its key. `seed` is for sampling.
+
+        For a persona with a `role` it is a `RolePlayer` too.
+        """
         ...
 
 

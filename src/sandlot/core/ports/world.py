@@ -163,3 +163,11 @@ class ToolSource(Protocol):
     def open(self, world: World) -> AbstractAsyncContextManager[Sequence[Tool]]:
         """Start it for this world; it stops when the context ends."""
         ...
+
+
+@runtime_checkable
+class AsksRoles(Protocol):
+    """A source of tools whose program asks models in roles: the run's `--user` model plays them."""
+
+    roles: Sequence[str]
+    """Their names, as the program has them; none if it asks no model."""

@@ -3,11 +3,14 @@
     inspect:inspect_evals/NAME          a task of an installed package
     inspect:FILE.py@TASK                a task in a file; its code runs on this machine
     ...?NAME=VALUE                      an argument of the task; `score=LOW..HIGH` is the scale of its scorers
+    ...?roles=NAME,NAME                 roles that only tools or later turns ask, which an import does not see
 
-A task whose scorer or solver asks a model of its own (a judge, a user) is refused, and samples that want a sandbox are left out.
+Where the solver, a tool or a scorer asks a model in a role, such as tau2's customer, the run's `--user` model plays it. A task
+that asks another model of its own is refused, and samples that want a sandbox are left out.
 """
 
 import hashlib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
@@ -15,6 +18,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from sandlot.core.errors import AuthorError, ConfigError, GradeError
+from sandlot.core.persona import ROLE_BEGINS
 from sandlot.core.ports.importer import ImportedTask, ImportReport, LeftOut
 from sandlot.core.rubric import PythonCheck, Rubric
 from sandlot.core.task import Task
@@ -23,33 +27,30 @@ from sandlot.interop.folder_writer import EnvironmentDraft, environment_name, ta
 from sandlot.interop.gyms.source import read_score_range
 from sandlot.interop.inspect_ai.records import LogScore
 from sandlot.interop.inspect_ai.scores import rubric_score
-from sandlot.interop.inspect_ai.world import PYTHON, InspectJob, InspectServer, opening_of, server_of
+from sandlot.interop.inspect_ai.server import ANSWER_S, PYTHON, InspectJob, InspectServer, question_of, server_of
+from sandlot.interop.inspect_ai.world import opening_of
 
-_TURNS = 100
-_ROLE = "role"
-_ALIKE = 3
-"""Samples that ask for a model in a role, after which a task is refused: to begin each of hundreds takes long."""
+_LIMITS = {"turns": 100} | dict.fromkeys(("tool_s", "setup_s", "provision_s"), ANSWER_S + 30)
+_MAX_ASKED = 50
+"""Answers in roles until the agent is asked."""
 _WORLD = '''\
 """A sample of an Inspect task."""
 
 from sandlot import Task, World
 from sandlot.interop.inspect_ai.world import InspectWorld, end_sample
 
-SOURCES = [InspectWorld({source!r}, {arguments!r}, {requires!r})]
+SOURCES = [InspectWorld({source!r}, {arguments!r}, {requires!r}, roles={roles!r})]
 
 
 async def finish(world: World, task: Task) -> None:
     await end_sample(world)
 '''
 _USER = '''\
-"""What the solver says to a message without calls."""
+"""What the solver says to a message without calls, and what models in roles say (`--user MODEL`)."""
 
-from sandlot import World
-from sandlot.interop.inspect_ai.world import next_words
+from sandlot.interop.inspect_ai.world import InspectUser
 
-
-async def reply(world: World, text: str) -> str | None:
-    return await next_words(world, text)
+USER = InspectUser
 '''
 _CHECKS = '''\
 """The scores of Inspect's own scorers."""
@@ -79,34 +80,34 @@ class InspectImporter:
 
     def digest(self, source: str) -> str:
         """Changes with the packages, and with the file."""
-        name, arguments, _ = _read_source(source)
-        about = _listed(server_of(name, arguments))
-        file = Path(name.partition("@")[0])
+        named = _read_source(source)
+        about = _listed(server_of(named.name, named.arguments))
+        file = Path(named.name.partition("@")[0])
         content = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
         return f"{about['version']}:{about['package_version']}:{content}"
 
     def write(self, source: str, folder: Path, *, limit: int | None) -> ImportReport:
         """Write the environment. Every sample is begun once, to see how its conversation begins."""
-        name, arguments, scale = _read_source(source)
+        named = _read_source(source)
+        name, arguments, scale = named.name, named.arguments, named.scale
         server = server_of(name, arguments)
         about = _listed(server)
         tasks: list[Task] = []
         left_out: list[LeftOut] = []
+        roles = list(named.roles)
         golden: float | None = None
         for sample in about["samples"]:
             if limit is not None and len(tasks) >= limit:
                 break
             try:
-                job, task = _begin(server, sample)
+                job, task = _begin(server, sample, roles)
             except (ConfigError, AuthorError) as error:
                 left_out.append(LeftOut(what=str(sample["id"]), why=str(error)[:500]))
-                if not tasks and error.kind == _ROLE and len(left_out) == _ALIKE:
-                    raise ConfigError(f"`{name}`: none of its first {_ALIKE} samples can be played: {error}") from error
                 continue
             if not tasks:
-                golden = _score_of_answer(job, task.key["target"], scale)
+                golden = _score_of_answer(job, task.key["target"], scale, roles)
                 # A scorer may ask a judge only about answers that are wrong.
-                _score_of_answer(server.job({"job": "play", "sample": sample["id"]}), "no answer", scale)
+                _score_of_answer(server.job(_play(sample)), "no answer", scale, roles)
             else:
                 job.close()
             tasks.append(task)
@@ -114,11 +115,11 @@ class InspectImporter:
         requires = (about["version"], about["package_version"])
         draft = EnvironmentDraft(
             name=environment_name(about["name"].rpartition("/")[2]),
-            settings={"description": f"{name} of Inspect AI.", "system": system or None, "limits": {"turns": _TURNS}},
+            settings={"description": f"{name} of Inspect AI.", "system": system or None, "limits": _LIMITS},
             tasks=tasks,
             rubrics={"default": Rubric(checks=(PythonCheck(id="scores", ref="checks:scores"),))},
             code={
-                "world.py": _WORLD.format(source=name, arguments=arguments, requires=requires),
+                "world.py": _WORLD.format(source=name, arguments=arguments, requires=requires, roles=tuple(roles)),
                 "user.py": _USER,
                 "checks.py": _CHECKS.format(scale=scale),
             }
@@ -136,17 +137,31 @@ class InspectImporter:
                 f"scored by {', '.join(about['scorers'])}; the reward is the mean of their values",
                 "the golden solution says the target, which gets full marks on the first sample"
                 if golden == 1.0
+                else "no golden solution: Inspect's tasks have none, and a role decides how the conversation ends"
+                if roles
                 else f"no golden solution: the target as the answer gets {golden} on the first sample",
+                *_role_notes(roles),
                 "several calls of one message are handed to Inspect one after the other, without the text beside them",
                 "Inspect's own limits (messages, tokens, time) hold as well; a sample that reaches one is scored",
             ),
         )
 
 
-def _read_source(source: str) -> tuple[str, Json, str]:
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A task, as it is named."""
+
+    name: str
+    arguments: Json
+    scale: str
+    roles: tuple[str, ...]
+
+
+def _read_source(source: str) -> _Source:
     name, _, query = source.partition("?")
     options = dict(parse_qsl(query, keep_blank_values=True))
     scale = options.pop("score", "")
+    roles = tuple(filter(None, options.pop("roles", "").split(",")))
     if scale and read_score_range(scale) is None:
         raise ConfigError(f"`score={scale}` is no range; write `score=LOW..HIGH`, such as `score=0..10`")
     file, mark, task = name.rpartition("@")
@@ -156,7 +171,7 @@ def _read_source(source: str) -> tuple[str, Json, str]:
         name = f"{Path(file).resolve()}@{task}"
     elif name.count("/") != 1 or not all(name.split("/")):
         raise ConfigError(f"`{source}` names no task; write `inspect_evals/NAME`, or `FILE.py@TASK`")
-    return name, {key: _value(value) for key, value in options.items()}, scale
+    return _Source(name, {key: _value(value) for key, value in options.items()}, scale, roles)
 
 
 def _value(text: str) -> Any:
@@ -177,15 +192,28 @@ def _listed(server: InspectServer) -> Json:
     return job.seen
 
 
-def _begin(server: InspectServer, sample: Json) -> tuple[InspectJob, Task]:
+def _role_notes(roles: list[str]) -> list[str]:
+    if not roles:
+        return []
+    return [
+        f"it asks a model in the role {', '.join(roles)}: `--user MODEL` plays it, with the instructions of the task",
+        "the user's model is sampled as `--user` says, and not with the settings of the task",
+    ]
+
+
+def _play(sample: Json) -> Json:
+    return {"job": "play", "sample": sample["id"], "roles": True}
+
+
+def _begin(server: InspectServer, sample: Json, roles: list[str]) -> tuple[InspectJob, Task]:
     """A sample, begun up to the agent's first turn, and its task."""
     if sample["sandbox"]:
         raise ConfigError(f"it wants a sandbox of kind `{sample['sandbox']}`, which is not offered here")
-    job = server.job({"job": "play", "sample": sample["id"]})
+    job = server.job(_play(sample))
     try:
-        _require_no_role(job.seen)
+        _answer_roles(job, roles)
         system, prompt = opening_of(job.seen)
-    except ConfigError:
+    except (ConfigError, AuthorError):
         job.close()
         raise
     target = sample["target"] if isinstance(sample["target"], str) else (sample["target"] or [""])[0]
@@ -193,25 +221,35 @@ def _begin(server: InspectServer, sample: Json) -> tuple[InspectJob, Task]:
     return job, Task(task_id(str(sample["id"])), prompt=prompt, data=data, key={"target": target}, split=Split.HELDOUT)
 
 
-def _score_of_answer(job: InspectJob, answer: str, scale: str) -> float | None:
-    """What an answer gets; None if the sample goes on. `ConfigError` if it cannot be played or scored here."""
+def _answer_roles(job: InspectJob, roles: list[str]) -> bool:
+    """Let roles say something until the agent is asked or the sample is over, and note their names. True if one was asked."""
+    for number in range(_MAX_ASKED):
+        if "role" not in job.seen:
+            return number > 0
+        role = question_of(job.seen).role
+        if role not in roles:
+            roles.append(role)
+        job.ask({"text": ROLE_BEGINS, "calls": []})
+    raise ConfigError(f"it asked a model in the role `{roles[-1]}` {_MAX_ASKED} times, and not the agent")
+
+
+def _score_of_answer(job: InspectJob, answer: str, scale: str, roles: list[str]) -> float | None:
+    """What an answer gets; None if the sample goes on or a role has a say. `ConfigError` if it cannot be played or scored."""
     try:
-        seen = job.ask({"text": answer, "calls": []})
-        _require_no_role(seen)
-        if not seen.get("done"):
+        _answer_roles(job, roles)
+        if not roles:
+            job.ask({"text": answer, "calls": []})
+        elif not job.done:
+            job.ask({"stop": True})  # what roles say here means nothing; a scorer is run only to see whom it asks
+        if _answer_roles(job, roles) or roles or not job.done:
             return None
-        if seen["error"]:
-            raise GradeError(seen["error"])  # noqa: TRY301 - one sentence for both
-        return rubric_score(msgspec.convert(seen["scores"], dict[str, LogScore]), read_score_range(scale)).value
+        if job.seen["error"]:
+            raise GradeError(job.seen["error"])  # noqa: TRY301 - one sentence for both
+        return rubric_score(msgspec.convert(job.seen["scores"], dict[str, LogScore]), read_score_range(scale)).value
     except (AuthorError, GradeError) as error:
         raise ConfigError(f"its first sample cannot be scored with the answer {answer[:80]!r}: {error}") from error
     finally:
         job.close()
-
-
-def _require_no_role(seen: Json) -> None:
-    if seen.get("roles"):
-        raise ConfigError(f"it asks a model in the role `{seen['roles'][0]}`, and there is none", kind=_ROLE)
 
 
 def _with_system(tasks: list[Task], left_out: list[LeftOut]) -> tuple[list[Task], str]:

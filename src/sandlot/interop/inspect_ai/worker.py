@@ -5,8 +5,8 @@
 
 Every connection is one job in a process of its own: importing Inspect and the task takes seconds, forking does not. The first
 line names the job. `list` answers with the samples of a task. `play` runs one: each time a model is wanted, the conversation and
-the tools are sent, and a message is read; at the end the scores are sent. A model in a role (a judge, a user) is refused: nobody
-is there to play it.
+the tools are sent, and a message is read; at the end the scores are sent. A model in a role (a judge, a user) is asked the same
+way, with the name of the role, if the job says that someone plays it (`roles`); otherwise it refuses.
 """
 
 import contextlib
@@ -95,7 +95,8 @@ def serve(line, task: dict) -> None:
 
 def send(line, value) -> None:
     """One line of JSON."""
-    line.write(json.dumps(value) + "\n")
+    text = json.dumps(value, ensure_ascii=False)
+    line.write(text.encode("utf-8", "replace").decode() + "\n")  # half of a surrogate pair is no UTF-8
     line.flush()
 
 
@@ -133,28 +134,38 @@ def listed(job) -> dict:
     }
 
 
+def with_sample(task, name):
+    """The task with one sample. Inspect's own filter takes an id for a pattern, and finds no `[issue]x[PERSONA:None]` of tau2."""
+    from inspect_ai.dataset import MemoryDataset
+
+    for number, sample in enumerate(task.dataset, 1):
+        if name == (number if sample.id is None else sample.id):
+            sample.id = name
+            task.dataset = MemoryDataset([sample], name=task.dataset.name)
+            return task
+    raise ValueError(f"the task has no sample {name!r}")
+
+
 def played(job, line) -> dict:
     """Run one sample with the agent on the other side as its model."""
     import inspect_ai.model._model as model_module
     from inspect_ai import eval as run_eval
     from inspect_ai.model import GenerateConfig, Model
 
-    agent, other = agent_apis(line)
-    asked: list[str] = []
+    conversation = Conversation(line)
+    agent, role_model = model_apis(conversation, played=bool(job.get("roles")))
 
     class Roles(dict):
-        """Every role is a model that refuses: without this, the agent would be its own judge and user."""
+        """Every role is a model of its own: without this, the agent would be its own judge and user."""
 
         def get(self, role, default=None):
-            asked.append(role)
-            return Model(other("refuses"), GenerateConfig())
+            return Model(role_model(role), GenerateConfig())
 
     model_module.model_roles = Roles  # in this process only
     with tempfile.TemporaryDirectory() as logs:
         (log,) = run_eval(
-            load(job),
+            with_sample(load(job), job["sample"]),
             model=Model(agent("agent"), GenerateConfig()),
-            sample_id=job["sample"],
             epochs=1,
             display="none",
             log_dir=logs,
@@ -164,10 +175,10 @@ def played(job, line) -> dict:
             retry_on_error=0,
             score_display=False,
         )
-        return ended(log, job, asked)
+        return ended(log, job, conversation.refused)
 
 
-def ended(log, job, asked: list[str]) -> dict:
+def ended(log, job, refused: list[str]) -> dict:
     """How the sample ended. Its log is read while its folder is there."""
     (sample,) = log.samples or [None]
     if sample is None:
@@ -180,55 +191,107 @@ def ended(log, job, asked: list[str]) -> dict:
         "limit": sample.limit.type if sample.limit else None,
         "error": sample.error.message[:2000] if sample.error else None,
         "scoring": scoring,
-        "roles": asked,
+        "roles": refused,
     }
 
 
-def agent_apis(line) -> tuple:
-    """Two model providers: the agent on the other side, and one that refuses."""
-    import anyio.to_thread
-    from inspect_ai.log import transcript
-    from inspect_ai.model import ChatMessageAssistant, ModelAPI, ModelOutput, ModelUsage, modelapi
-    from inspect_ai.tool import ToolCall
-    from inspect_ai.util import LimitExceededError
+class Conversation:
+    """Asks the other side for messages, one at a time."""
 
-    @modelapi(name="sandlot-none")
-    class RefusingModel(ModelAPI):
+    def __init__(self, line):
+        self.line = line
+        self.stopped = False
+        self.refused: list[str] = []
+        """Roles that were asked, and that nobody plays."""
+        self.lock = None
+
+    async def ask(self, question: dict) -> dict:
+        """The answer to a question. Once the other side has ended the sample, every model is at its limit.
+
+        That is raised for every later question too: a solver may catch it and go on, as tau2's does.
+        """
+        import anyio
+        import anyio.to_thread
+        from inspect_ai.util import LimitExceededError
+
+        self.lock = self.lock or anyio.Lock()
+        async with self.lock:  # solvers and scorers may ask several models at once
+            if not self.stopped or question.get("scoring"):
+                send(self.line, question)
+                text = await anyio.to_thread.run_sync(self.line.readline)
+                answer = json.loads(text) if text else {"stop": True}
+                if not answer.get("stop"):
+                    return answer
+                self.stopped = True
+        raise LimitExceededError("custom", value=0, limit=0, message="the other side has ended", source=None)
+
+
+def model_apis(conversation, *, played: bool) -> tuple:
+    """Two model providers: the agent on the other side, and a model in a role, which refuses if nobody plays it."""
+    from inspect_ai.log import transcript
+    from inspect_ai.model import ModelAPI, modelapi
+
+    def scoring():
+        return any(event.event == "span_begin" and event.type == "scorers" for event in transcript().events)
+
+    def question(input, tools):
+        return {"messages": [shown(message) for message in input], "tools": [offered(tool) for tool in tools]}
+
+    @modelapi(name="sandlot-role")
+    class RoleModel(ModelAPI):
         async def generate(self, input, tools, tool_choice, config):
-            raise RuntimeError("the task asks a model in a role of its own, such as a judge or a user, and there is none")
+            if not played:
+                conversation.refused.append(self.model_name)
+                raise RuntimeError("the task asks a model in a role of its own, such as a judge or a user, and there is none")
+            about = {"role": self.model_name, "scoring": scoring()}
+            return output_of(await conversation.ask(question(input, tools) | about))
 
     @modelapi(name="sandlot")
     class AgentModel(ModelAPI):
         async def generate(self, input, tools, tool_choice, config):
-            if any(event.event == "span_begin" and event.type == "scorers" for event in transcript().events):
+            if scoring():
                 raise RuntimeError("the scorer asks a model, and there is none")
-            send(line, {"messages": [shown(message) for message in input], "tools": [offered(tool) for tool in tools]})
-            text = await anyio.to_thread.run_sync(line.readline)
-            reply = json.loads(text) if text else {"stop": True}
-            if reply.get("stop"):
-                raise LimitExceededError("custom", value=0, limit=0, message="the agent has ended", source=None)
-            calls = [
-                ToolCall(id=call["id"], function=call["name"], arguments=call["arguments"], type="function")
-                for call in reply["calls"]
-            ]
-            message = ChatMessageAssistant(content=reply["text"], tool_calls=calls or None, source="generate")
-            output = ModelOutput.from_message(message, "tool_calls" if calls else "stop")
-            output.usage = ModelUsage()  # without one, Inspect may want to count
-            return output
+            return output_of(await conversation.ask(question(input, tools)))
 
-    return AgentModel, RefusingModel
+    return AgentModel, RoleModel
+
+
+def output_of(answer: dict):
+    """A message of the other side as Inspect's models give it."""
+    from inspect_ai.model import ChatMessageAssistant, ModelOutput, ModelUsage
+    from inspect_ai.tool import ToolCall
+
+    calls = [
+        ToolCall(
+            id=call["id"],
+            function=call["name"],
+            arguments=call["arguments"],
+            parse_error=call.get("malformed"),
+            type="function",
+        )
+        for call in answer["calls"]
+    ]
+    message = ChatMessageAssistant(content=answer["text"], tool_calls=calls or None, source="generate")
+    reasons = {"length": "max_tokens", "refusal": "content_filter"}
+    output = ModelOutput.from_message(message, reasons.get(answer.get("ended", ""), "tool_calls" if calls else "stop"))
+    output.usage = ModelUsage()  # without one, Inspect may want to count
+    return output
 
 
 def shown(message) -> dict:
     """A message of the conversation."""
     kinds = [] if isinstance(message.content, str) else [part.type for part in message.content]
     error = getattr(message, "error", None)
+    calls = [
+        {"id": call.id, "name": call.function, "arguments": call.arguments} for call in getattr(message, "tool_calls", None) or []
+    ]
     return {
         "role": message.role,
         "text": message.text,
         "kinds": kinds,
         "call": getattr(message, "tool_call_id", None),
         "error": error.message if error else None,
+        "calls": calls,
     }
 
 

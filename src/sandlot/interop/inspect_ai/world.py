@@ -4,167 +4,42 @@ The solver, the tools, the limits and the scorers are Inspect's. A tool call of 
 and what its tool answered is the result. A message without calls is handed to it too: if the solver then asks again, that is the
 user's reply, and otherwise the sample is over and scored. Inspect runs in a process of its own, in the Python that
 `SANDLOT_INSPECT_PYTHON` names, or else in ours.
+
+A model that the solver, a tool or a scorer asks in a role, such as the customer of tau2, is the run's `--user` model: the process
+sends the conversation of the role and gets the next message. It has no model of its own.
 """
 
-import atexit
 import itertools
-import json
 import os
-import shutil
-import signal
-import socket
-import subprocess
-import sys
-import tempfile
-import threading
-import time
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
 import msgspec
 
 from sandlot.core.concurrency import author
-from sandlot.core.errors import AuthorError, ConfigError, ToolError, boundary
+from sandlot.core.errors import AuthorError, ConfigError, GradeError, ModelError, ToolError, boundary
+from sandlot.core.persona import AGENT as USER
 from sandlot.core.ports.grading import Evidence
+from sandlot.core.ports.session import RoleWorld, UserTurn
 from sandlot.core.ports.world import Tool, ToolSpec, World
-from sandlot.core.trace import ToolCall, ToolResult
-from sandlot.core.types import Json
+from sandlot.core.task import Task
+from sandlot.core.trace import Event, Message, Node, Part, Text, ToolCall, ToolResult
+from sandlot.core.types import End, Json, Role
 from sandlot.interop.gyms.source import read_score_range
 from sandlot.interop.inspect_ai.records import LogScore
 from sandlot.interop.inspect_ai.scores import rubric_score
-from sandlot.interop.package_process import passed_variables
+from sandlot.interop.inspect_ai.server import InspectJob, InspectMessage, ModelQuestion, question_of, server_of
 from sandlot.tools.arguments import checked_arguments, clean
 
-PYTHON = "SANDLOT_INSPECT_PYTHON"
-_START_S = 90.0
-_ANSWER_S = 120.0
+_MAX_SAID_CHARS = 100_000
+"""Characters of a message that Inspect gets. A conversation comes back in one line, which an agent must not make too long."""
 _OVER = "The task is over; say that you are done."
 _NUMBERS = itertools.count()
-
-
-class InspectServer:
-    """The process that runs samples of one task."""
-
-    def __init__(self, source: str, arguments: Json) -> None:
-        self._folder = tempfile.mkdtemp(prefix="sandlot-inspect-")
-        self._address = f"{self._folder}/socket"
-        self._errors = Path(self._folder, "errors")
-        python = os.environ.get(PYTHON) or sys.executable
-        worker = Path(__file__).with_name("worker.py")
-        command = [python, "-P", str(worker), self._address, str(os.getpid()), source, json.dumps(arguments)]
-        try:
-            with self._errors.open("wb") as errors:
-                nothing = subprocess.DEVNULL
-                self._process = subprocess.Popen(  # noqa: S603 - the Python that the user named
-                    command,
-                    stdin=nothing,
-                    stdout=nothing,
-                    stderr=errors,
-                    env=passed_variables([name for name in os.environ if name.startswith("INSPECT_")]),
-                    start_new_session=True,
-                )
-        except OSError as error:
-            raise ConfigError(
-                f"`{python}` cannot be started: {error}; `{PYTHON}` names the Python that has inspect-ai"
-            ) from error
-        atexit.register(self.close)
-        self._wait(python)
-
-    def _wait(self, python: str) -> None:
-        until = time.monotonic() + _START_S
-        while not Path(self._address).exists():
-            if self._process.poll() is not None or time.monotonic() > until:
-                said = self._errors.read_text(errors="replace")
-                self.close()
-                raise ConfigError(f"Inspect did not start with `{python}`: {said.strip()[-500:] or 'it takes too long'}")
-            time.sleep(0.05)
-
-    @property
-    def alive(self) -> bool:
-        """False if the process has ended."""
-        return self._process.poll() is None
-
-    def job(self, request: Json) -> "InspectJob":
-        """Begin a job."""
-        return InspectJob(self._address, request)
-
-    def close(self) -> None:
-        """End the process and its jobs."""
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-
-class InspectJob:
-    """One job of the server. `AuthorError` if it fails, ends or takes too long."""
-
-    def __init__(self, address: str, request: Json) -> None:
-        self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.settimeout(_ANSWER_S)
-        self._socket.connect(address)
-        self._lines = self._socket.makefile("rw", encoding="utf-8", newline="\n")
-        self.seen: Json = {}
-        self._pid: int | None = None
-        try:
-            self._pid = int(self._answer()["pid"])
-            self.ask(request)
-        except AuthorError:
-            self.close()
-            raise
-
-    def ask(self, value: Json) -> Json:
-        """Send a line and read the answer."""
-        try:
-            self._lines.write(json.dumps(value) + "\n")
-            self._lines.flush()
-        except OSError as error:
-            raise AuthorError(f"Inspect's process ended: {error}") from error
-        answer = self._answer()
-        if "failed" in answer:
-            raise AuthorError(f"Inspect: {answer['failed']}")
-        self.seen = answer
-        return answer
-
-    def _answer(self) -> Json:
-        try:
-            return json.loads(self._lines.readline())
-        except TimeoutError as error:
-            raise AuthorError(f"Inspect did not answer within {_ANSWER_S:g} s", kind="timeout") from error
-        except (OSError, ValueError) as error:
-            raise AuthorError(f"Inspect's process ended: {error}") from error
-
-    @property
-    def done(self) -> bool:
-        """True if the sample is over and scored."""
-        return bool(self.seen.get("done"))
-
-    def close(self) -> None:
-        """End it, also if a tool or a scorer does not end."""
-        if self._pid is not None and not self.done:
-            with suppress(ProcessLookupError):
-                os.kill(self._pid, signal.SIGKILL)
-        with suppress(OSError):  # what could not be written to a process that has ended
-            self._lines.close()
-        self._socket.close()
-
-
-_LOCK = threading.Lock()
-_SERVERS: dict[str, InspectServer] = {}
-_JOBS: dict[str, InspectJob] = {}
-
-
-def server_of(source: str, arguments: Json) -> InspectServer:
-    """The server of a task, started if there is none."""
-    key = json.dumps([os.environ.get(PYTHON), source, arguments], sort_keys=True)
-    with _LOCK:
-        if key not in _SERVERS or not _SERVERS[key].alive:
-            _SERVERS[key] = InspectServer(source, arguments)
-        return _SERVERS[key]
+_JOBS: dict[str, "PlayedSample"] = {}
+"""The samples in progress, by the name in the state of their worlds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,10 +50,12 @@ class InspectWorld:
     arguments: Json
     requires: tuple[str, str]
     """The versions of inspect-ai and of the task's package that it was imported with."""
+    roles: tuple[str, ...] = ()
+    """The roles in which the task asks a model (`ports.AsksRoles`)."""
     checked: list[bool] = field(default_factory=list[bool])
 
     def open(self, world: World) -> AbstractAsyncContextManager[Sequence[Tool]]:
-        """Begin the sample, up to its first question to a model."""
+        """Begin the sample, up to its first question to the agent."""
         return self._opened(world)
 
     @asynccontextmanager
@@ -186,13 +63,15 @@ class InspectWorld:
         with boundary(AuthorError, "starting Inspect's sample"):
             job = await author.call(self._begin, world.task.data["sample"])
         name = f"{os.getpid()}-{next(_NUMBERS)}"
-        _JOBS[name] = job
+        played = _JOBS[name] = PlayedSample(job, world)
         world.state["job"] = name
         try:
-            system, prompt = opening_of(job.seen)
-            if prompt != world.task.prompt or system != world.task.data["system"]:
-                raise AuthorError("the sample begins otherwise than when it was imported; import it again")
-            yield [_InspectTool(job, ToolSpec(**tool)) for tool in job.seen["tools"]]
+            await played.play_roles()
+            if job.done and (played.said is not None or played.end is not None):
+                said = played.said.message.text[:200] if played.said else played.end
+                raise ModelError(f"the user ended the sample before the agent's first turn: {said!r}")
+            played.require_as_imported()
+            yield [_InspectTool(played, ToolSpec(**tool)) for tool in job.seen["tools"]]
         finally:
             _JOBS.pop(name, None)
             await anyio.to_thread.run_sync(job.close)
@@ -209,7 +88,89 @@ class InspectWorld:
                     "which may have other tasks and scores; install those versions, or import it again"
                 )
             self.checked.append(True)
-        return server.job({"job": "play", "sample": sample})
+        return server.job({"job": "play", "sample": sample, "roles": bool(self.roles)})
+
+
+class PlayedSample:
+    """A sample in progress: hands messages to Inspect, and lets the `--user` model play the roles that it asks."""
+
+    def __init__(self, job: InspectJob, world: World) -> None:
+        self.job = job
+        self.said: Node | None = None
+        """The last answer in a role, outside of scoring, since the agent's last message."""
+        self.end: End | None = None
+        """The limit of the roles, if one is reached."""
+        self._world = world
+
+    async def hand_in(self, value: Json) -> Json:
+        """Hand a message of the agent to the solver; what it says then: a question to the agent, or the end of the sample."""
+        await self.play_roles()  # of an earlier call, whose time was up
+        self.said = None
+        if not self.job.done:
+            await author.call(self.job.ask, value)
+        return await self.play_roles()
+
+    async def play_roles(self) -> Json:
+        """Answer for roles until the agent is asked or the sample is over."""
+        while "role" in self.job.seen:
+            await author.call(self.job.ask, await self._answer(question_of(self.job.seen)))
+        if self.job.done and "scores" not in self._world.state:
+            _record(self._world, self.job.seen)
+        return self.job.seen
+
+    async def _answer(self, question: ModelQuestion) -> Json:
+        roles = self._world.roles if isinstance(self._world, RoleWorld) else None
+        if roles is None:
+            raise AuthorError(f"Inspect's sample asked a model in the role `{question.role}`, and there is none")
+        if any(kind != "text" for message in question.messages for kind in message.kinds):
+            raise AuthorError(f"the role `{question.role}` was shown more than text, such as images")
+        try:
+            turn = await roles.answer(question.role, conversation_of(question.messages), question.tools)
+        except ModelError as error:
+            if question.scoring:
+                raise GradeError(str(error), kind=error.kind) from error
+            raise
+        if turn.node is not None:
+            self.said = self.said if question.scoring else turn.node
+            calls = [
+                {"id": call.id, "name": call.name, "arguments": call.arguments, "malformed": call.malformed}
+                for call in turn.node.message.calls
+            ]
+            return {"text": turn.node.message.text, "calls": calls, "ended": turn.node.stop}
+        if question.scoring:
+            raise GradeError(f"the scorer asks a model in the role `{question.role}`, whose limit is reached: {turn.end}")
+        self.end = turn.end
+        return {"stop": True}
+
+    def require_as_imported(self) -> None:
+        """`AuthorError` if the sample begins otherwise than when it was imported. What a role writes differs each time."""
+        system, prompt = opening_of(self.job.seen)
+        task = self._world.task
+        if system != task.data["system"] or (prompt != task.prompt and self.said is None):
+            raise AuthorError("the sample begins otherwise than when it was imported; import it again")
+
+    def uttered(self, text: str) -> Node | None:
+        """The text as sampled from a role, if it is the role's last answer; its usage is in the event of that answer."""
+        if self.said is None or self.said.message.text != text:
+            return None
+        message = Message(role=Role.USER, parts=(Text(text),), agent=USER)
+        return msgspec.structs.replace(self.said, message=message, usage=None)
+
+
+def conversation_of(messages: Sequence[InspectMessage]) -> list[Message]:
+    """A conversation of Inspect as ours; the results of one message's calls are one message."""
+    found: list[Message] = []
+    for message in messages:
+        if message.role is Role.TOOL:
+            text = message.error if message.error is not None else message.text
+            result = ToolResult(call=message.call or "", text=clean(text), error=message.error is not None)
+            earlier = found.pop().parts if found and found[-1].role is Role.TOOL else ()
+            found.append(Message(role=Role.TOOL, parts=(*earlier, result), agent="environment"))
+            continue
+        parts: list[Part] = [Text(clean(message.text))] if message.text or not message.calls else []
+        parts += [ToolCall(id=call.id, name=call.name, arguments=call.arguments) for call in message.calls]
+        found.append(Message(role=message.role, parts=tuple(parts)))
+    return found
 
 
 def opening_of(seen: Json) -> tuple[str, str]:
@@ -231,7 +192,7 @@ def opening_of(seen: Json) -> tuple[str, str]:
 class _InspectTool:
     """One tool of a sample."""
 
-    job: InspectJob
+    played: PlayedSample
     spec: ToolSpec
     concurrent: bool = False
 
@@ -241,15 +202,14 @@ class _InspectTool:
             arguments = checked_arguments(call)
         except ToolError as error:
             return ToolResult(call=call.id, text=str(error), error=True)
-        if self.job.done:
+        if self.played.job.done:
             return ToolResult(call=call.id, text=_OVER, error=True)
         number = world.state["calls"] = world.state.get("calls", 0) + 1
         name = f"call{number}"
         asked = {"text": "", "calls": [{"id": name, "name": self.spec.name, "arguments": arguments}]}
         with boundary(AuthorError, f"tool `{self.spec.name}`"):
-            seen = await author.call(self.job.ask, asked)
-        if self.job.done:
-            _record(world, seen)
+            seen = await self.played.hand_in(asked)
+        if self.played.job.done:
             return ToolResult(call=call.id, text=_OVER)
         answered = [message for message in seen["messages"] if message["call"] == name]
         said = _said_after(seen["messages"], name)
@@ -267,33 +227,62 @@ def _said_after(messages: list[Json], call: str) -> list[str]:
     return [message["text"] for message in rest if message["role"] == "user"]
 
 
-async def next_words(world: World, text: str) -> str | None:
-    """What the solver says to a message without calls; None if the sample is over."""
-    job = _JOBS[world.state["job"]]
-    if job.done:
-        return None
-    seen = await author.call(job.ask, {"text": text, "calls": []})
-    if job.done:
-        _record(world, seen)
-        return None
-    messages: list[Json] = seen["messages"]
-    last = max((number for number, each in enumerate(messages) if each["role"] == "assistant"), default=-1)
-    said = [message["text"] for message in messages[last + 1 :] if message["role"] == "user"]
-    return "\n\n".join(said) or "Please continue."
+@dataclass(frozen=True, slots=True)
+class InspectUser:
+    """What the solver and the roles say to the agent (`ports.User`; `USER` in `user.py`)."""
+
+    world: World
+    task: Task
+
+    async def open(self) -> UserTurn:
+        """The first message: the sample's, or what a role wrote."""
+        played = _JOBS[self.world.state["job"]]
+        _, prompt = opening_of(played.job.seen)
+        return UserTurn(text=prompt, node=played.uttered(prompt))
+
+    async def reply(self, text: str) -> UserTurn:
+        """What the solver says to a message without calls; the end if the sample is over, with a role's last words."""
+        played = _JOBS[self.world.state["job"]]
+        if played.job.done:
+            return UserTurn(end=played.end or End.DONE)
+        heard, events = _cut(text)
+        seen = await played.hand_in({"text": heard, "calls": []})
+        if played.job.done:
+            last = played.said.message.text if played.said else ""
+            return UserTurn(text=last, end=played.end or End.DONE, node=played.uttered(last) if last else None, events=events)
+        messages: list[Json] = seen["messages"]
+        before = max((number for number, each in enumerate(messages) if each["role"] == "assistant"), default=-1)
+        said = "\n\n".join(message["text"] for message in messages[before + 1 :] if message["role"] == "user")
+        return UserTurn(text=said or "Please continue.", node=played.uttered(said) if said else None, events=events)
+
+
+def _cut(text: str) -> tuple[str, tuple[Event, ...]]:
+    """A message of the agent, cut to what Inspect gets; a cut is an event."""
+    if len(text) <= _MAX_SAID_CHARS:
+        return text, ()
+    detail = {"chars": len(text), "shown": _MAX_SAID_CHARS}
+    half = _MAX_SAID_CHARS // 2
+    shown = f"{text[:half]}\n[... {len(text) - 2 * half} of {len(text)} characters cut here ...]\n{text[-half:]}"
+    return shown, (Event(kind="user_heard_cut", turn=0, detail=detail),)
 
 
 async def end_sample(world: World) -> None:
     """Score a sample that a limit ended. Inspect sees it as a limit of its own."""
-    job = _JOBS.get(world.state.pop("job", ""))
-    if job is not None and not job.done:
-        _record(world, await author.call(job.ask, {"stop": True}))
+    played = _JOBS.get(world.state.pop("job", ""))
+    if played is not None and not played.job.done:
+        await played.hand_in({"stop": True})
 
 
 def _record(world: World, seen: Json) -> None:
+    played = isinstance(world, RoleWorld) and world.roles is not None
+    if seen["roles"] and not played:  # a scorer may turn the refusal into a score, a solver into anything
+        role = seen["roles"][0]
+        raise AuthorError(
+            f"Inspect's sample asked a model in the role `{role}`, which it did not when it was imported; import it with "
+            f"`?roles={role}`, and name the model with `--user`"
+        )
     if seen["error"] and not seen["scoring"]:
         raise AuthorError(f"Inspect's sample failed: {seen['error']}")
-    if seen["roles"]:  # a scorer may turn the refusal into a score
-        raise AuthorError(f"Inspect's sample asked a model in the role `{seen['roles'][0]}`, and there is none")
     world.state["scores"] = seen["scores"]
     world.state["failed"] = seen["error"]
 

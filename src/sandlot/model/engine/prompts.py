@@ -154,7 +154,7 @@ class _Rows:
         heads, size = cache.numbers.shape[1:3]
         blocks = self.table[: -(-self.before // size)]
         rows = (blocks * heads + torch.arange(heads, device=blocks.device)[:, None]).flatten()
-        return cache.read(rows, dtype).unflatten(0, (heads, -1)).flatten(1, 2)[None, :, : self.before]
+        return cache.read(rows, dtype).view(1, heads, -1, cache.numbers.shape[3])[:, :, : self.before]
 
 
 def _tiles(starts: Tensor, chosen: Tensor, queries: int) -> Tensor:

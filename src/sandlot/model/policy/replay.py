@@ -13,13 +13,13 @@ import msgspec
 
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK
 from sandlot.core.errors import ModelError
-from sandlot.core.persona import AGENT, COLLEAGUE_ANSWERED, Persona
+from sandlot.core.persona import AGENT, COLLEAGUE_ANSWERED, ROLE_ANSWERED, Persona
 from sandlot.core.ports.session import Policies, Policy, User, UserTurn
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.seats import SeatTrace, seat_trace
 from sandlot.core.task import Task
-from sandlot.core.trace import Event, Message, Node, ToolResult, Trace
-from sandlot.core.types import End, Json
+from sandlot.core.trace import Event, Message, Node, Part, Text, ToolCall, ToolResult, Trace, Usage
+from sandlot.core.types import End, Json, Role
 from sandlot.model.policy.player import messages_since_turn
 
 _SHOWN_CHARS = 400
@@ -125,6 +125,8 @@ class ReplayUsers:
             raise ModelError(
                 f"rollout {rollout} of task `{task.id}` was not recorded; its user cannot be replayed", kind="not_found"
             )
+        if persona.role:
+            return nullcontext(_ReplayRole(recorded))
         if persona.address:
             return nullcontext(_ReplayColleague(recorded, persona.address))
         return nullcontext(_ReplayUser(recorded, task.prompt))
@@ -179,6 +181,42 @@ class _ReplayColleague:
                 kind="replay_over",
             )
         return UserTurn(text=self._left.pop(0))
+
+
+class _ReplayRole:
+    """Repeats the recorded answers in the roles of a foreign program, whatever it asks."""
+
+    def __init__(self, recorded: Trace) -> None:
+        self._task = recorded.task
+        self._left = [event.detail for event in recorded.events if event.kind == ROLE_ANSWERED]
+
+    async def open(self) -> UserTurn:
+        """Nothing: the program begins."""
+        return UserTurn()
+
+    async def reply(self, text: str) -> UserTurn:  # noqa: ARG002 - the program asks with whole conversations
+        """The end: nobody speaks to it."""
+        return UserTurn(end=End.DONE)
+
+    async def answer(self, role: str, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> UserTurn:  # noqa: ARG002 - all is recorded
+        """The next recorded answer; `ModelError` if there is none, or it was given in another role."""
+        if not self._left or self._left[0]["role"] != role:
+            found = (
+                f"the next recorded answer is of role `{self._left[0]['role']}`" if self._left else "there are no more answers"
+            )
+            raise ModelError(f"the role `{role}` of `{self._task}` is asked, and {found}", kind="replay_over")
+        detail = self._left.pop(0)
+        parts: list[Part] = [Text(detail["text"])] if detail["text"] else []
+        parts += msgspec.convert(detail["calls"], list[ToolCall])
+        usage = msgspec.convert(detail["usage"], Usage | None)
+        node = Node(
+            message=Message(role=Role.ASSISTANT, parts=tuple(parts)),
+            sampled=True,
+            usage=usage and msgspec.structs.replace(usage, usd=0.0),
+            stop="calls" if detail["calls"] else "stop",
+            model=detail["model"],
+        )
+        return UserTurn(text=detail["text"], node=node)
 
 
 def _replayed_node(node: Node, trace: Trace, leaf: int) -> Node:

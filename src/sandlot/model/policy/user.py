@@ -24,6 +24,7 @@ from sandlot.core.ports.session import Policies, Policy, User, UserTurn
 from sandlot.core.task import Task
 from sandlot.core.trace import Event, Message, Node, Text, Trace, text_message
 from sandlot.core.types import End, Role, derive_seed
+from sandlot.model.policy.role import ModelRole
 from sandlot.model.wire.text_calls import messages_as_text
 
 CONNECTED = "(You are connected to the assistant. Write your first message.)"
@@ -49,7 +50,10 @@ class ModelUsers:
     async def user(self, persona: Persona, task: Task, seed: int, rollout: int = 0) -> AsyncGenerator[User]:
         """A user with a policy of its own."""
         async with self.policies.policy(task, seed, rollout) as policy:
-            yield _ModelUser(self.name, policy, persona, task, seed)
+            if persona.role:
+                yield ModelRole(self.name, policy, task, seed)
+            else:
+                yield _ModelUser(self.name, policy, persona, task, seed)
 
 
 def end_mark(seed: int) -> str:

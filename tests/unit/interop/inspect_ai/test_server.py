@@ -1,0 +1,131 @@
+"""What the process that runs Inspect's samples may send: it holds foreign code."""
+
+import json
+import os
+import socket
+import subprocess
+import threading
+
+import pytest
+
+from sandlot.core.errors import AuthorError
+from sandlot.core.trace import ToolCall, ToolResult
+from sandlot.core.types import Role
+from sandlot.interop.inspect_ai import server
+from sandlot.interop.inspect_ai.server import InspectJob, InspectMessage, question_of
+from sandlot.interop.inspect_ai.world import conversation_of
+
+MESSAGE = {"role": "user", "text": "Hello."}
+QUESTION = {"messages": [MESSAGE], "tools": [], "role": "user"}
+
+
+@pytest.fixture
+def opened(tmp_path):
+    """A job with a process that says these lines, one for each that it reads."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(tmp_path / "socket"))
+    listener.listen(1)
+    listener.settimeout(20)
+    runner = subprocess.Popen(["sleep", "60"])  # the process that is killed when the job is closed
+    jobs = []
+
+    def start(*lines, pid=runner.pid):
+        own = {"pid": pid}
+
+        def serve():
+            connection, _ = listener.accept()
+            with connection, connection.makefile("rwb") as stream:
+                stream.write(json.dumps(own).encode() + b"\n")
+                stream.flush()
+                for line in lines:
+                    if not stream.readline():
+                        return
+                    stream.write(line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n")
+                    stream.flush()
+                stream.readline()
+
+        threading.Thread(target=serve, daemon=True).start()
+        job = InspectJob(str(tmp_path / "socket"), {"job": "play"}, os.getsid(0))
+        jobs.append(job)
+        return job
+
+    yield start
+    for job in jobs:
+        job.close()
+    listener.close()
+    runner.kill()
+    runner.wait()
+
+
+def test_a_question_to_a_role_is_read(opened):
+    job = opened(QUESTION, {"done": True})
+    assert (question_of(job.seen).role, job.done) == ("user", False)
+    job.ask({"text": "Hi.", "calls": []})
+    assert job.done
+
+
+@pytest.mark.parametrize("pid", [-1, 0, 1, True, "7", None, 2**40, []])
+def test_a_process_that_the_server_did_not_start_is_never_killed(opened, pid, monkeypatch):
+    killed = []
+    monkeypatch.setattr(server.os, "kill", lambda *given: killed.append(given))
+    with pytest.raises(AuthorError, match="no process of the server"):
+        opened(pid=pid)
+    assert killed == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"\n",
+        b"[]\n",
+        b"not json\n",
+        b"[" * 100_000 + b"\n",
+        QUESTION | {"messages": "all"},
+        QUESTION | {"messages": [{"role": "root", "text": "x"}]},
+        QUESTION | {"messages": [{"role": "user", "text": 7}]},
+        QUESTION | {"messages": [MESSAGE | {"calls": [{"id": "1", "name": "x", "arguments": "rm"}]}]},
+        QUESTION | {"messages": [MESSAGE] * 5_001},
+        QUESTION | {"tools": [{"name": "x"}]},
+        QUESTION | {"tools": [{"name": "x", "description": "", "parameters": {}}] * 1_001},
+        QUESTION | {"role": "x" * 101},
+        QUESTION | {"role": "a\nb"},
+        QUESTION | {"role": ["user"]},
+    ],
+)
+def test_what_is_no_question_fails_on_the_environments_side(opened, line):
+    with pytest.raises(AuthorError, match="Inspect"):
+        opened(line)
+
+
+def test_a_line_has_a_maximum_length(opened, monkeypatch):
+    monkeypatch.setattr(server, "_MAX_LINE_BYTES", 1_000)
+    with pytest.raises(AuthorError, match="more than 1,000 bytes"):
+        opened(QUESTION | {"messages": [MESSAGE | {"text": "x" * 2_000}]})
+
+
+def test_a_score_that_is_no_number_is_read(opened):
+    assert opened(b'{"done": true, "scores": {"judge": {"value": NaN}}}\n').done
+
+
+def test_a_job_whose_answer_never_came_is_not_asked_again(opened):
+    job = opened(QUESTION)
+    job._busy = True  # as a thread leaves it whose time was up
+    with pytest.raises(AuthorError, match="has not answered an earlier call"):
+        job.ask({"text": "Hi.", "calls": []})
+
+
+def test_a_conversation_of_a_role_is_ours_with_calls_and_results():
+    told = conversation_of(
+        [
+            InspectMessage(Role.SYSTEM, "You are Ada."),
+            InspectMessage(Role.USER, "Restart it."),
+            InspectMessage(Role.ASSISTANT, "", calls=[server.InspectCall("a", "restart", {"hard": True})]),
+            InspectMessage(Role.TOOL, "ok", call="a"),
+            InspectMessage(Role.TOOL, "", call="b", error="no such tool"),
+            InspectMessage(Role.USER, "half a pair: \ud800"),
+        ]
+    )
+    assert [message.role for message in told] == [Role.SYSTEM, Role.USER, Role.ASSISTANT, Role.TOOL, Role.USER]
+    assert told[2].parts == (ToolCall("a", "restart", {"hard": True}),)
+    assert told[3].results == (ToolResult("a", "ok"), ToolResult("b", "no such tool", error=True))
+    assert told[4].text.encode()
