@@ -6,7 +6,6 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
-export PYTHONDONTWRITEBYTECODE = 1
 
 .PHONY: install demo gallery test test-system test-browser test-aarch64 test-vllm test-trl test-peft test-trackers test-gym test-clients test-interop test-ray test-chaos test-chaos-ray check format docs lock wheels bench clean
 
