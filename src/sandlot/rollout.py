@@ -45,11 +45,14 @@ async def run_rollout(parts: RolloutParts, task: Task, *, run: str, rollout: int
     accepted: bool = getattr(parts.policies, "takes_images", False)  # a policy of a plug-in need not say
     with record_outcome(trace), images_stored_in(blobs, accepted=accepted):
         async with _opened(parts, task, trace, blobs) as session:
-            with _emitted_retries(parts, trace, "agent"):
-                trace.end = await _act(parts, task, session, trace)
-            with timed(trace.phases, "gather"):
-                trace.evidence = await session.gather(trace.answer)
-                trace.events += cut_events(trace.evidence, trace.num_turns) + await session.closing_events()
+            try:
+                with _emitted_retries(parts, trace, "agent"):
+                    trace.end = await _act(parts, task, session, trace)
+                with timed(trace.phases, "gather"):
+                    trace.evidence = await session.gather(trace.answer)
+                    trace.events += cut_events(trace.evidence, trace.num_turns) + await session.store_recordings()
+            finally:
+                trace.events += session.role_events()
         emit_agent_ended(parts.sink, trace)
         with timed(trace.phases, "waiting"):
             await parts.wait_for_grading()

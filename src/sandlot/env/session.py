@@ -328,10 +328,15 @@ class WorldSession:
             except SandboxOutOfMemory:
                 return
 
-    async def closing_events(self) -> list[Event]:
-        """What was asked of roles at the end, and the stored recordings of terminals, one event for each session."""
+    def role_events(self) -> list[Event]:
+        """What was asked of roles since the last step, also in one that failed."""
         events: list[Event] = []
         self._note_roles(events)
+        return events
+
+    async def store_recordings(self) -> list[Event]:
+        """The stored recordings of terminals, one event for each session."""
+        events: list[Event] = []
         for name, cast in self.world.terminals.recordings() if self.world.terminals else ():
             events.append(self._event(RECORDING, session=name, artifact=await self._blobs.put(cast), bytes=len(cast)))
         return events

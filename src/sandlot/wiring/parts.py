@@ -143,7 +143,11 @@ async def open_parts(
         raise ConfigError(
             f"environment `{grading.env.name}` has no sandbox to put an agent into; run it in one with `--image host`"
         )
-    if agent.harness == "command" and user is not None and (grading.env.marked.persona or grading.env.marked.roles):
+    if agent.harness == "command" and grading.env.marked.roles:
+        raise ConfigError(
+            f"harness `command` runs the agent's own loop, and `{grading.env.name}` asks models in roles beside it; use another"
+        )
+    if agent.harness == "command" and user is not None and grading.env.marked.persona:
         raise ConfigError(
             f"harness `command` runs the agent's own loop, which `{user.shown}` cannot speak to as a user; leave `--user` out"
         )

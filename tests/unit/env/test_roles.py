@@ -251,8 +251,53 @@ async def test_a_role_that_calls_its_tools_without_end_is_stopped_and_the_rollou
 
     trace = await rolled(users_answering(loops))
     assert (trace.end, trace.reward) == (End.TIME_LIMIT, 1.0)
-    assert len(answers(trace)) == 20
+    assert [event.detail["end"] for event in answers(trace)] == [None] * 20 + ["time_limit"]
     assert [event.detail["answers"] for event in trace.events if event.kind == "user_time_limit"] == [20]
+
+
+async def test_what_an_agent_causes_in_play_does_not_keep_a_judge_from_answering(monkeypatch):
+    monkeypatch.setattr(roles_module, "MAX_ANSWERS", 2)
+    asked = [text_message(Role.USER, "What is it?")]
+    async with users_answering(ada).user(Persona(who="x", role="customer"), TASK, 1) as player:
+        roles = roles_module.PlayedRoles(player, 60.0)
+        for _ in range(3):
+            turn = await roles.answer("customer", asked, [])
+        assert turn.end is End.TIME_LIMIT
+        assert (await roles.answer("grader", asked, [], scoring=True)).text == "An expert says: restart."
+        assert roles.take(1)[1] is End.TIME_LIMIT
+
+
+async def test_answers_before_a_failure_are_kept():
+    def fails(messages, tools):
+        if messages[-1].results:
+            raise ModelError("the endpoint is down", kind="unavailable")
+        return ada(messages, tools)
+
+    trace = await rolled(users_answering(fails))
+    assert isinstance(trace.outcome, Failed)
+    assert [call["name"] for call in answers(trace)[-1].detail["calls"]] == ["restart"]
+
+
+async def test_a_replay_repeats_how_a_role_ended():
+    def full(messages, tools):
+        if "restart" in messages[-1].text:
+            raise ModelError("too long", kind="context")
+        return ada(messages, tools)
+
+    first = await rolled(users_answering(full))
+    again = await rolled(ReplayUsers(lambda *_: first), policies=replay_policies(lambda *_: first))
+    assert (again.end, again.reward) == (first.end, first.reward) == (End.TOKEN_LIMIT, 1.0)
+
+
+async def test_the_instructions_of_many_roles_are_not_all_recorded(monkeypatch):
+    monkeypatch.setattr(roles_module, "_MAX_TOLD", 2)
+    monkeypatch.setattr(roles_module, "_MAX_TOLD_CHARS", 10)
+    async with users_answering(ada).user(Persona(who="x", role="customer"), TASK, 1) as player:
+        roles = roles_module.PlayedRoles(player, 60.0)
+        for number in range(4):
+            await roles.answer(f"role {number}", [TOLD, text_message(Role.USER, "What is it?")], [])
+    told = [event.detail["instructions"] for event in roles.take(1)[0] if event.kind == "user_told"]
+    assert told == [TOLD.text[:10]] * 2
 
 
 async def test_waiting_for_a_role_counts_against_no_limit_of_the_agent_or_its_tools():

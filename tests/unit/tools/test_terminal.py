@@ -134,7 +134,7 @@ async def test_a_session_is_recorded_without_escapes_of_its_programs():
     async with at_terminal(blobs) as typed:
         await typed("printf '\\033]0;owned\\007\\033[31mred\\033[0m\\n'; echo do''ne\n", wait_for="done")
         await typed.session.gather("")
-        events = await typed.session.closing_events()
+        events = await typed.session.store_recordings()
     trace = Trace(run="r", task="t", rollout=0, seed=0, end=End.DONE, events=events)
     assert has_terminal(trace)
     assert list(references(trace)) == [events[0].detail["artifact"]]

@@ -119,8 +119,13 @@ class User(Protocol):
 class RolePlayer(Protocol):
     """A model in the roles of a program of another framework, which keeps the conversations itself."""
 
-    async def answer(self, role: str, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> UserTurn:
-        """The next message of a conversation, as `node`; an `end` and no node if a limit is reached. `ModelError` if it fails."""
+    async def answer(
+        self, role: str, messages: Sequence[Message], tools: Sequence[ToolSpec], *, scoring: bool = False
+    ) -> UserTurn:
+        """The next message of a conversation, as `node`; an `end` and no node if a limit is reached. `ModelError` if it fails.
+
+        `scoring` is for the judges of a scorer, whose limits are not those of the rollout.
+        """
         ...
 
 

@@ -89,7 +89,8 @@ async def _opened(world: World, begin: Callable[[int], "Episode"], steps: int) -
     try:
         yield [_LookTool(episode), _StepTool(episode, steps)]
     finally:
-        await anyio.to_thread.run_sync(episode.close)
+        with anyio.CancelScope(shield=True):  # a cancelled rollout leaves nothing open
+            await anyio.to_thread.run_sync(episode.close)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,9 @@ _START_S = 90.0
 ANSWER_S = 300.0
 """Maximum time for one answer. To score a sample of tau2 takes ten seconds of a free processor."""
 _MAX_LINE_BYTES = 64 * 2**20
-_MAX_MESSAGES = 5_000
+_PIECE = 1 << 20
+_MAX_MESSAGES = 50_000
+"""Above what an agent with many calls in every turn can cause: that must not fail its rollout."""
 _MAX_TOOLS = 1_000
 _MAX_ROLE_CHARS = 100
 
@@ -61,6 +63,8 @@ class InspectServer:
             raise ConfigError(
                 f"`{python}` cannot be started: {error}; `{PYTHON}` names the Python that has inspect-ai"
             ) from error
+        self._processes: set[int] = set()
+        """The numbers of its jobs' processes."""
         atexit.register(self.close)
         self._wait(python)
 
@@ -80,7 +84,7 @@ class InspectServer:
 
     def job(self, request: Json) -> "InspectJob":
         """Begin a job."""
-        return InspectJob(self._address, request, self._process.pid)
+        return InspectJob(self._address, request, self._process.pid, self._processes)
 
     def close(self) -> None:
         """End the process and its jobs."""
@@ -91,52 +95,86 @@ class InspectServer:
 
 
 class InspectJob:
-    """One job of the server. `AuthorError` if it fails, ends or takes too long."""
+    """One job of the server. `AuthorError` if it fails, ends or takes too long.
 
-    def __init__(self, address: str, request: Json, session: int) -> None:
+    A thread that asks may be left behind, when the time of a tool is up or a rollout is cancelled. What it reads still counts:
+    whoever asks next waits for it first, with `settle`.
+    """
+
+    def __init__(self, address: str, request: Json, session: int, processes: set[int]) -> None:
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.settimeout(ANSWER_S)
         self._socket.connect(address)
-        self._lines = self._socket.makefile("rwb")
-        self._busy = False
+        self._received = b""
+        self._asking = threading.Lock()
+        self._failure: AuthorError | None = None
         self.seen: Json = {}
+        self._processes = processes
         self._pid: int | None = None
+        self._pid_fd: int | None = None
         try:
-            self._pid = _process_of(self._answer(), session)
+            self._pid, self._pid_fd = _process_of(self._answer(), session, processes)
             self.ask(request)
         except AuthorError:
             self.close()
             raise
 
+    def settle(self) -> None:
+        """Wait for the answer to an earlier call, whose time was up; `AuthorError` if it failed."""
+        with self._asking:
+            self._require_sound()
+
     def ask(self, value: Json) -> Json:
         """Send a line and read the answer: a question to the agent or to a role, or the end."""
-        if self._busy:
-            raise AuthorError("Inspect has not answered an earlier call, whose time was up")
-        self._busy = True
+        with self._asking:
+            self._require_sound()
+            try:
+                self.seen = self._ask(value)
+            except AuthorError as error:
+                self._failure = error
+                raise
+            return self.seen
+
+    def _ask(self, value: Json) -> Json:
         try:
-            self._lines.write(json.dumps(value).encode() + b"\n")
-            self._lines.flush()
+            self._socket.settimeout(ANSWER_S)
+            self._socket.sendall(json.dumps(value).encode() + b"\n")
         except OSError as error:
             raise AuthorError(f"Inspect's process ended: {error}") from error
         answer = self._answer()
-        self._busy = False
         if "failed" in answer:
             raise AuthorError(f"Inspect: {answer['failed']}")
         if "messages" in answer:
             question_of(answer)
-        self.seen = answer
         return answer
+
+    def _require_sound(self) -> None:
+        if self._failure is not None:
+            raise AuthorError(f"Inspect failed in an earlier call: {self._failure}", kind=self._failure.kind)
 
     def _answer(self) -> Json:
         try:
-            line = self._lines.readline(_MAX_LINE_BYTES + 1)
-            if len(line) > _MAX_LINE_BYTES:
-                raise AuthorError(f"Inspect's process sent a line of more than {_MAX_LINE_BYTES:,} bytes")
-            return msgspec.convert(json.loads(line), dict[str, Any])  # a score may be NaN, which Python's reader takes
+            # A score may be NaN, which Python's reader takes.
+            return msgspec.convert(json.loads(self._line()), dict[str, Any])
         except TimeoutError as error:
             raise AuthorError(f"Inspect did not answer within {ANSWER_S:g} s", kind="timeout") from error
         except (OSError, ValueError, RecursionError) as error:
             raise AuthorError(f"Inspect's process ended: {error}") from error
+
+    def _line(self) -> bytes:
+        """The next line. The time is that of the whole line: a process that sends a byte now and then is too slow too."""
+        until = time.monotonic() + ANSWER_S
+        found = bytearray(self._received)
+        while b"\n" not in found[-_PIECE:] and len(found) <= _MAX_LINE_BYTES:
+            self._socket.settimeout(max(until - time.monotonic(), 0.001))
+            piece = self._socket.recv(_PIECE)
+            if not piece:
+                break
+            found += piece
+        line, _, self._received = bytes(found).partition(b"\n")
+        if len(line) > _MAX_LINE_BYTES:
+            raise AuthorError(f"Inspect's process sent a line of more than {_MAX_LINE_BYTES:,} bytes")
+        return line
 
     @property
     def done(self) -> bool:
@@ -145,20 +183,32 @@ class InspectJob:
 
     def close(self) -> None:
         """End it, also if a tool or a scorer does not end."""
-        if self._pid is not None and not self.done:
+        if self._pid_fd is not None:
             with suppress(ProcessLookupError):
-                os.kill(self._pid, signal.SIGKILL)
-        with suppress(OSError):  # what could not be written to a process that has ended
-            self._lines.close()
+                if not self.done:
+                    signal.pidfd_send_signal(self._pid_fd, signal.SIGKILL)
+            os.close(self._pid_fd)
+            self._pid_fd = None
+        if self._pid is not None:
+            self._processes.discard(self._pid)
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)  # wakes a thread that was left behind
         self._socket.close()
 
 
-def _process_of(hello: Json, session: int) -> int:
-    """The process that runs the job, to be killed at its end; `AuthorError` for one that the server did not start."""
+def _process_of(hello: Json, session: int, processes: set[int]) -> tuple[int, int]:
+    """The process that runs the job, to be killed at its end, and its descriptor: its number may be used again.
+
+    `AuthorError` for one that the server did not start, or that runs another job.
+    """
     pid = hello.get("pid")
     try:
-        if type(pid) is int and pid > 1 and os.getsid(pid) == session:
-            return pid
+        if type(pid) is int and pid > 1 and pid not in {session, *processes}:
+            pid_fd = os.pidfd_open(pid)
+            if os.getsid(pid) == session:
+                processes.add(pid)
+                return pid, pid_fd
+            os.close(pid_fd)
     except (OSError, OverflowError):
         pass
     raise AuthorError(f"Inspect's process says that its number is {pid!r:.80}, which is no process of the server")

@@ -163,6 +163,7 @@ def played(job, line) -> dict:
 
     model_module.model_roles = Roles  # in this process only
     with tempfile.TemporaryDirectory() as logs:
+        os.environ["INSPECT_CACHE_DIR"] = logs  # an answer that another model gave in the role is not this one's
         (log,) = run_eval(
             with_sample(load(job), job["sample"]),
             model=Model(agent("agent"), GenerateConfig()),
@@ -202,7 +203,7 @@ class Conversation:
         self.line = line
         self.stopped = False
         self.refused: list[str] = []
-        """Roles that were asked, and that nobody plays."""
+        """Roles that were asked, and that nobody plays; empty for a scorer's model without a role."""
         self.lock = None
 
     async def ask(self, question: dict) -> dict:
@@ -217,8 +218,9 @@ class Conversation:
         self.lock = self.lock or anyio.Lock()
         async with self.lock:  # solvers and scorers may ask several models at once
             if not self.stopped or question.get("scoring"):
-                send(self.line, question)
-                text = await anyio.to_thread.run_sync(self.line.readline)
+                with anyio.CancelScope(shield=True):  # else the next question would get the answer to this one
+                    send(self.line, question)
+                    text = await anyio.to_thread.run_sync(self.line.readline)
                 answer = json.loads(text) if text else {"stop": True}
                 if not answer.get("stop"):
                     return answer
@@ -250,6 +252,7 @@ def model_apis(conversation, *, played: bool) -> tuple:
     class AgentModel(ModelAPI):
         async def generate(self, input, tools, tool_choice, config):
             if scoring():
+                conversation.refused.append("")
                 raise RuntimeError("the scorer asks a model, and there is none")
             return output_of(await conversation.ask(question(input, tools)))
 

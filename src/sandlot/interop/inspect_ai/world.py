@@ -74,7 +74,8 @@ class InspectWorld:
             yield [_InspectTool(played, ToolSpec(**tool)) for tool in job.seen["tools"]]
         finally:
             _JOBS.pop(name, None)
-            await anyio.to_thread.run_sync(job.close)
+            with anyio.CancelScope(shield=True):  # a cancelled rollout leaves no process
+                await anyio.to_thread.run_sync(job.close)
 
     def _begin(self, sample: Any) -> InspectJob:
         server = server_of(self.source, self.arguments)
@@ -104,7 +105,8 @@ class PlayedSample:
 
     async def hand_in(self, value: Json) -> Json:
         """Hand a message of the agent to the solver; what it says then: a question to the agent, or the end of the sample."""
-        await self.play_roles()  # of an earlier call, whose time was up
+        await author.call(self.job.settle)  # an earlier call, whose time was up, may still be under way
+        await self.play_roles()
         self.said = None
         if not self.job.done:
             await author.call(self.job.ask, value)
@@ -125,7 +127,7 @@ class PlayedSample:
         if any(kind != "text" for message in question.messages for kind in message.kinds):
             raise AuthorError(f"the role `{question.role}` was shown more than text, such as images")
         try:
-            turn = await roles.answer(question.role, conversation_of(question.messages), question.tools)
+            turn = await roles.answer(question.role, conversation_of(question.messages), question.tools, scoring=question.scoring)
         except ModelError as error:
             if question.scoring:
                 raise GradeError(str(error), kind=error.kind) from error
@@ -274,6 +276,8 @@ async def end_sample(world: World) -> None:
 
 
 def _record(world: World, seen: Json) -> None:
+    if "" in seen["roles"]:  # a scorer may turn the refusal into a score
+        raise GradeError("Inspect's scorer asks a model that has no role, and there is none to judge with")
     played = isinstance(world, RoleWorld) and world.roles is not None
     if seen["roles"] and not played:  # a scorer may turn the refusal into a score, a solver into anything
         role = seen["roles"][0]

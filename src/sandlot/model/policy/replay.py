@@ -198,14 +198,23 @@ class _ReplayRole:
         """The end: nobody speaks to it."""
         return UserTurn(end=End.DONE)
 
-    async def answer(self, role: str, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> UserTurn:  # noqa: ARG002 - all is recorded
-        """The next recorded answer; `ModelError` if there is none, or it was given in another role."""
+    async def answer(
+        self,
+        role: str,
+        messages: Sequence[Message],  # noqa: ARG002 - all is recorded
+        tools: Sequence[ToolSpec],  # noqa: ARG002 - as above
+        *,
+        scoring: bool = False,  # noqa: ARG002 - as above
+    ) -> UserTurn:
+        """The next recorded answer or end; `ModelError` if there is none, or it was given in another role."""
         if not self._left or self._left[0]["role"] != role:
             found = (
                 f"the next recorded answer is of role `{self._left[0]['role']}`" if self._left else "there are no more answers"
             )
             raise ModelError(f"the role `{role}` of `{self._task}` is asked, and {found}", kind="replay_over")
         detail = self._left.pop(0)
+        if detail["end"]:
+            return UserTurn(end=End(detail["end"]))
         parts: list[Part] = [Text(detail["text"])] if detail["text"] else []
         parts += msgspec.convert(detail["calls"], list[ToolCall])
         usage = msgspec.convert(detail["usage"], Usage | None)
@@ -213,7 +222,7 @@ class _ReplayRole:
             message=Message(role=Role.ASSISTANT, parts=tuple(parts)),
             sampled=True,
             usage=usage and msgspec.structs.replace(usage, usd=0.0),
-            stop="calls" if detail["calls"] else "stop",
+            stop=detail["stop"],
             model=detail["model"],
         )
         return UserTurn(text=detail["text"], node=node)

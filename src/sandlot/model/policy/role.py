@@ -31,7 +31,14 @@ class ModelRole:
         """An error: the program asks with whole conversations."""
         raise AuthorError(f"a role of a foreign program was told {text[:80]!r}; ask it with `answer`")
 
-    async def answer(self, role: str, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> UserTurn:
+    async def answer(
+        self,
+        role: str,
+        messages: Sequence[Message],
+        tools: Sequence[ToolSpec],
+        *,
+        scoring: bool = False,  # noqa: ARG002 - a judge is asked as others are
+    ) -> UserTurn:
         """The model's next message, calls included."""
         view = Trace(run="role", task=self.task.id, rollout=0, seed=self.seed)
         leaf: int | None = None

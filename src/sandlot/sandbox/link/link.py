@@ -18,6 +18,8 @@ from sandlot.core.errors import SandboxError
 from sandlot.sandbox.link.wire import Frame, FrameKind, FrameReader, pack_frame, protocol_error, take_failure, take_number
 
 _RECEIVE = 256 << 10
+_UNREAD_S = 120.0
+"""Time for the agent to read what was sent. It reads at once unless it is stopped, and nothing else ends that wait."""
 
 
 _Error = TypeVar("_Error", bound=Exception)
@@ -199,7 +201,10 @@ class Link:
                     try:
                         data = data[self._connection.send(data) :]
                     except BlockingIOError:
-                        await anyio.wait_writable(self._connection)
+                        with anyio.move_on_after(_UNREAD_S) as scope:
+                            await anyio.wait_writable(self._connection)
+                        if scope.cancelled_caught:
+                            self.fail(SandboxError(f"the sandbox has read nothing for {_UNREAD_S:g} s", kind="died"))
                     except OSError as error:
                         await self._fail_dead(str(error))
 

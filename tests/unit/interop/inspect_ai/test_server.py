@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import threading
+from contextlib import suppress
 
 import pytest
 
@@ -29,23 +30,27 @@ def opened(tmp_path):
     runner = subprocess.Popen(["sleep", "60"])  # the process that is killed when the job is closed
     jobs = []
 
-    def start(*lines, pid=runner.pid):
+    processes = set()
+
+    def start(*lines, pid=runner.pid, before=None):
         own = {"pid": pid}
 
         def serve():
             connection, _ = listener.accept()
-            with connection, connection.makefile("rwb") as stream:
+            with suppress(OSError), connection, connection.makefile("rwb") as stream:
                 stream.write(json.dumps(own).encode() + b"\n")
                 stream.flush()
-                for line in lines:
+                for number, line in enumerate(lines):
                     if not stream.readline():
                         return
+                    if number in (before or {}):
+                        before[number]()
                     stream.write(line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n")
                     stream.flush()
                 stream.readline()
 
         threading.Thread(target=serve, daemon=True).start()
-        job = InspectJob(str(tmp_path / "socket"), {"job": "play"}, os.getsid(0))
+        job = InspectJob(str(tmp_path / "socket"), {"job": "play"}, os.getsid(0), processes)
         jobs.append(job)
         return job
 
@@ -64,10 +69,10 @@ def test_a_question_to_a_role_is_read(opened):
     assert job.done
 
 
-@pytest.mark.parametrize("pid", [-1, 0, 1, True, "7", None, 2**40, []])
+@pytest.mark.parametrize("pid", [-1, 0, 1, True, "7", None, 2**40, [], os.getsid(0)])
 def test_a_process_that_the_server_did_not_start_is_never_killed(opened, pid, monkeypatch):
     killed = []
-    monkeypatch.setattr(server.os, "kill", lambda *given: killed.append(given))
+    monkeypatch.setattr(server.signal, "pidfd_send_signal", lambda *given: killed.append(given))
     with pytest.raises(AuthorError, match="no process of the server"):
         opened(pid=pid)
     assert killed == []
@@ -84,7 +89,7 @@ def test_a_process_that_the_server_did_not_start_is_never_killed(opened, pid, mo
         QUESTION | {"messages": [{"role": "root", "text": "x"}]},
         QUESTION | {"messages": [{"role": "user", "text": 7}]},
         QUESTION | {"messages": [MESSAGE | {"calls": [{"id": "1", "name": "x", "arguments": "rm"}]}]},
-        QUESTION | {"messages": [MESSAGE] * 5_001},
+        QUESTION | {"messages": [MESSAGE] * 50_001},
         QUESTION | {"tools": [{"name": "x"}]},
         QUESTION | {"tools": [{"name": "x", "description": "", "parameters": {}}] * 1_001},
         QUESTION | {"role": "x" * 101},
@@ -107,11 +112,76 @@ def test_a_score_that_is_no_number_is_read(opened):
     assert opened(b'{"done": true, "scores": {"judge": {"value": NaN}}}\n').done
 
 
-def test_a_job_whose_answer_never_came_is_not_asked_again(opened):
-    job = opened(QUESTION)
-    job._busy = True  # as a thread leaves it whose time was up
-    with pytest.raises(AuthorError, match="has not answered an earlier call"):
+def test_a_process_of_another_job_is_never_killed(opened):
+    first = opened(QUESTION, {"done": True})
+    with pytest.raises(AuthorError, match="no process of the server"):
+        opened()
+    assert first.ask({"text": "Hi.", "calls": []})["done"]
+
+
+def test_who_asks_next_waits_for_an_answer_under_way(opened):
+    """A thread is left behind when the time of a tool is up; what it reads is what is asked now."""
+    asked, go_on = threading.Event(), threading.Event()
+    held = {1: lambda: (asked.set(), go_on.wait(20))}
+    job = opened(QUESTION, {"messages": [MESSAGE], "tools": []}, {"done": True}, before=held)
+    left_behind = threading.Thread(target=job.ask, args=({"text": "I am the customer.", "calls": []},))
+    left_behind.start()
+    assert asked.wait(20)
+    assert "role" in job.seen
+    threading.Timer(0.05, go_on.set).start()
+    job.settle()
+    assert "role" not in job.seen
+    assert job.ask({"stop": True})["done"]
+    left_behind.join()
+
+
+def test_a_failure_that_nobody_heard_of_is_told_later(opened):
+    job = opened(QUESTION, b"[]\n")
+    with pytest.raises(AuthorError):
         job.ask({"text": "Hi.", "calls": []})
+    with pytest.raises(AuthorError, match="in an earlier call"):
+        job.settle()
+
+
+def test_closing_wakes_a_thread_that_was_left_behind(opened):
+    asked, go_on = threading.Event(), threading.Event()
+    job = opened(QUESTION, {"done": True}, before={1: lambda: (asked.set(), go_on.wait(20))})
+    failures = []
+
+    def ask():
+        try:
+            job.ask({"text": "Hi.", "calls": []})
+        except AuthorError as error:
+            failures.append(error)
+
+    left_behind = threading.Thread(target=ask)
+    left_behind.start()
+    assert asked.wait(20)
+    job.close()
+    left_behind.join()
+    go_on.set()
+    assert len(failures) == 1
+
+
+def test_a_line_that_comes_byte_by_byte_has_the_time_of_one_answer(opened, monkeypatch):
+    monkeypatch.setattr(server, "ANSWER_S", 0.2)
+    ours, theirs = socket.socketpair()
+    job = InspectJob.__new__(InspectJob)
+    job._socket, job._received = ours, b""
+    stop = threading.Event()
+
+    def drip():
+        while not stop.wait(0.01):
+            theirs.send(b"x")
+
+    dripping = threading.Thread(target=drip)
+    dripping.start()
+    with pytest.raises(AuthorError, match="did not answer within"):
+        job._answer()
+    stop.set()
+    dripping.join()
+    ours.close()
+    theirs.close()
 
 
 def test_a_conversation_of_a_role_is_ours_with_calls_and_results():

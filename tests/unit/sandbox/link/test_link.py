@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from leftovers import no_leftovers
 from sandlot.core.errors import SandboxError, unwrapped
 from sandlot.core.ports.sandbox import Command
+from sandlot.sandbox.link import link as link_module
 from sandlot.sandbox.link.link import Link
 from sandlot.sandbox.link.process import spawn
 from sandlot.sandbox.link.wire import FrameKind, pack_frame, pack_text
@@ -136,3 +137,24 @@ def test_any_frames_at_all_end_in_a_value_an_os_error_or_a_sandbox_error(items, 
                 await talk(data, work)
 
     anyio.run(main)
+
+
+async def test_an_agent_that_reads_nothing_breaks_the_link_for_everyone(monkeypatch):
+    """Sending cannot be cancelled, so nothing else would end it."""
+    monkeypatch.setattr(link_module, "_UNREAD_S", 0.05)
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    link = Link(ours)
+    refused = []
+
+    async def send():
+        with pytest.raises(SandboxError, match="has read nothing") as caught:
+            await link.send(FrameKind.INPUT, 1, bytes(900_000))
+        refused.append(caught.value.kind)
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            for _ in range(3):
+                group.start_soon(send)
+    assert refused == ["died"] * 3
+    theirs.close()
