@@ -4,7 +4,7 @@ import anyio
 from inspect_ai import Task, task
 from inspect_ai.dataset import Sample
 from inspect_ai.model import get_model
-from inspect_ai.scorer import includes, model_graded_qa
+from inspect_ai.scorer import Score, accuracy, includes, model_graded_qa, scorer
 from inspect_ai.solver import generate, solver, use_tools
 from inspect_ai.tool import tool
 
@@ -39,6 +39,37 @@ def two_at_once():
         return await generate(state)
 
     return solve
+
+
+@scorer(metrics=[accuracy()])
+def forgiving():
+    async def score(state, target):
+        try:
+            await get_model().generate("Is it right?")
+        except Exception:  # noqa: BLE001 - as scorers in inspect-evals do
+            return Score(value=1)
+        return Score(value=0)
+
+    return score
+
+
+@scorer(metrics=[accuracy()])
+def remembering():
+    async def score(state, target):
+        grade = (await get_model(role="grader").generate("Is it right?", cache=True)).completion
+        return Score(value=grade.endswith("C"))
+
+    return score
+
+
+@task
+def forgiven():
+    return Task(dataset=SAMPLES, solver=generate(), scorer=forgiving())
+
+
+@task
+def remembered():
+    return Task(dataset=SAMPLES, solver=generate(), scorer=remembering())
 
 
 @task

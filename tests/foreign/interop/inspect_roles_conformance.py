@@ -48,6 +48,23 @@ def test_a_grader_is_a_role_and_its_failure_is_the_graders(tmp_path):
         ran(folder, tmp_path / "none", None)
 
 
+def test_a_scorer_that_swallows_the_refusal_of_a_model_scores_nothing(tmp_path):
+    folder = tmp_path / "env"
+    imported("forgiven", folder)
+    for trace in ran(folder, tmp_path / "runs", None):
+        assert isinstance(trace.outcome, Failed)
+        assert (trace.outcome.side, trace.reward) == (Side.GRADER, None)
+
+
+def test_an_answer_that_inspect_keeps_is_not_that_of_another_model(tmp_path):
+    folder = tmp_path / "env"
+    imported("remembered", folder)
+    for grade, reward in {"C": 1.0, "I": 0.0}.items():
+        traces = ran(folder, tmp_path / grade, f"scripted:constant:{grade}")
+        assert [trace.reward for trace in traces] == [reward] * 2
+        assert all(roles_of(trace) == ["grader"] for trace in traces)
+
+
 def test_a_tool_may_ask_a_role(tmp_path):
     folder = tmp_path / "env"
     imported("advised", folder)

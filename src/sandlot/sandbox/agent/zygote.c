@@ -103,6 +103,7 @@ static const char *make_own_place(void)
     if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
         return "make the zygote's mount namespace";
     zygote.own_mounts = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+    zygote.itself = (int)syscall(SYS_pidfd_open, getpid(), 0);
     if (zygote.host_mounts < 0 || zygote.own_mounts < 0)
         return "hold the mount namespaces";
     if (mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID, "mode=755,size=1m") || chdir("/tmp"))
@@ -179,6 +180,16 @@ static void send_failed(int socket, const char *what)
     free(out.data);
 }
 
+/* It ends with the zygote by a signal, which is set last; the zygote may have been killed before that. Process 1 of a namespace
+ * has no number of its parent to look at, but its descriptor tells. */
+static void require_zygote(int itself)
+{
+    struct pollfd over = {.fd = itself, .events = POLLIN};
+    if (poll(&over, 1, 0))
+        _exit(1);
+    close(itself);
+}
+
 /* The first process of a sandbox: builds its world, gives up its power, and becomes the agent. */
 static void become_sandbox(struct spec *spec, int slot, int socket)
 {
@@ -187,8 +198,10 @@ static void become_sandbox(struct spec *spec, int slot, int socket)
     identity.first_id = slot_first_id(slot);
     const char *failed = slot_join(slot);
     int user_namespace = fcntl(zygote.slots[slot].user_namespace, F_DUPFD_CLOEXEC, 64);
+    int itself = zygote.itself < 0 ? -1 : fcntl(zygote.itself, F_DUPFD_CLOEXEC, 64);
     /* Everything else the zygote holds is closed before anything of the sandbox exists. Its control socket is descriptor 0. */
-    if (dup2(1, 0) < 0 || dup2(socket, 3) < 0 || dup2(user_namespace, 4) < 0 || syscall(SYS_close_range, 5u, ~0u, 0u))
+    if (dup2(1, 0) < 0 || dup2(socket, 3) < 0 || dup2(user_namespace, 4) < 0 || (itself >= 0 && dup2(itself, 5) < 0) ||
+        syscall(SYS_close_range, itself < 0 ? 5u : 6u, ~0u, 0u))
         _exit(1);
     fcntl(3, F_SETFD, FD_CLOEXEC);
     fcntl(4, F_SETFD, FD_CLOEXEC);
@@ -200,6 +213,8 @@ static void become_sandbox(struct spec *spec, int slot, int socket)
         send_failed(3, failed);
         _exit(1);
     }
+    if (itself >= 0)
+        require_zygote(5);
     close(4);
     close(view.settings);
     agent_run(3, 3, &view, true);

@@ -32,6 +32,7 @@ struct loan {
 
 struct zygote {
     int control, signals, host_mounts, own_mounts;
+    int itself; /* a descriptor of this process; -1 on a kernel without them */
     struct identity identity;
     uint32_t user, group;
     struct loan users, groups;

@@ -113,6 +113,19 @@ async def test_after_a_killed_zygote_another_one_starts_sandboxes(tmp_path):
     assert not any(folder.exists() for zygote in (first, second) for folder in zygote.cgroups.folders)
 
 
+async def test_no_sandbox_outlives_its_zygote_also_one_that_was_just_starting():
+    random = Random(2)
+    for _ in range(15):
+        async with open_native(pool=2) as backend:
+            await backend.warm("host")
+            async with backend.open("host"):  # the pool starts another one now
+                await anyio.sleep(random.random() * 0.03)
+                zygote = backend.machines.zygote.pid
+                below = children_of(zygote)
+                os.kill(zygote, signal.SIGKILL)
+                await gone(below)
+
+
 def in_session(session: int) -> list[int]:
     """Processes whose session was begun by this one, also if it has ended."""
     found = []
