@@ -335,11 +335,11 @@ class WorldSession:
         return events
 
     async def store_recordings(self) -> list[Event]:
-        """The stored recordings of terminals, one event for each session."""
-        events: list[Event] = []
-        for name, cast in self.world.terminals.recordings() if self.world.terminals else ():
-            events.append(self._event(RECORDING, session=name, artifact=await self._blobs.put(cast), bytes=len(cast)))
-        return events
+        """Store what was shown in terminals; one event for each session names its recording."""
+        found = list(self.world.terminals.recordings()) if self.world.terminals else []
+        return [
+            self._event(RECORDING, session=name, artifact=await self._blobs.put(cast), bytes=len(cast)) for name, cast in found
+        ]
 
     async def _gather(self, final: Snapshot | None, answer: str, lost: str = "") -> EvidenceRecord:
         record = await gather(
