@@ -2,14 +2,19 @@
 
 cuDNN does not read blocks of KV, but computes up to 1.7 times as many pairs per second. The tokens of a prompt, or of a chunk of
 one, see each other causally, and everything that was computed before without a mask: two pieces of one softmax.
+
+The device waits while a batch is prepared here. It is done with NumPy: on a machine with many cores, a small operation of torch
+takes a millisecond to wake its threads.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import cast
+from typing import Any, cast
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from sandlot.model.engine.batch import Batch
@@ -78,9 +83,9 @@ class PromptAttention:
         first = as_ints(batch.starts)
         counts = [end - start for start, end in pairwise(first)]
         taken = {number for each in long for number in each.numbers}
-        rest = torch.tensor([number not in taken for number in range(len(counts))])
+        rest = np.array([0 if number in taken else count for number, count in enumerate(counts)])
         self._long = [_Rows(each, first, counts, batch.tables, device) for each in long]
-        self._tiles = _tiles(batch.starts, rest, _ROWS // group).to(device, non_blocking=True)
+        self._tiles = _to_device(_tiles(rest, _ROWS // group), device)
         self._starts = batch.starts.to(device, non_blocking=True)
         self._lengths = batch.lengths.to(device, non_blocking=True)
         self._tables = batch.tables.to(device, non_blocking=True)
@@ -106,21 +111,20 @@ class _Rows:
     def __init__(
         self, prompts: LongPrompts, first: Sequence[int], counts: Sequence[int], tables: Tensor, device: torch.device
     ) -> None:
-        self.shape = (len(prompts.numbers), prompts.length)
-        starts = [first[number] for number in prompts.numbers]
-        sizes = torch.tensor([counts[number] for number in prompts.numbers])
-        along = torch.arange(prompts.length)
-        # Padding repeats the last token: no query before it sees it, and its values are finite.
-        index = torch.tensor(starts)[:, None] + torch.minimum(along[None], sizes[:, None] - 1)
-        self.first = starts[0]
-        self.adjacent = bool((index.flatten() == self.first + torch.arange(index.numel())).all())
-        """True if these are tokens in their own order, without padding."""
-        self.index = index.to(device, non_blocking=True)
-        own = along[None] < sizes[:, None]
-        self.places = own.flatten().nonzero()[:, 0].to(device, non_blocking=True)
-        self.tokens = index[own].to(device, non_blocking=True)
+        self.shape = rows, length = len(prompts.numbers), prompts.length
+        starts, sizes = (np.array([each[number] for number in prompts.numbers]) for each in (first, counts))
+        self.first = int(starts[0])
+        self.adjacent = bool((sizes == length).all() and (starts == self.first + length * np.arange(rows)).all())
+        """True if these are tokens in their own order, without padding; then they need no indices."""
         self.before = prompts.before
-        self.table = tables[prompts.numbers[0]].long().to(device, non_blocking=True)
+        self.table = tables[prompts.numbers[0]].long().to(device, non_blocking=True) if self.before else None
+        if self.adjacent:
+            return
+        along = np.arange(length)
+        own = along < sizes[:, None]
+        # Padding repeats the last token: no query before it sees it, and its values are finite.
+        index = starts[:, None] + np.minimum(along, sizes[:, None] - 1)
+        self.index, self.places, self.tokens = (_to_device(x, device) for x in (index, np.flatnonzero(own), index[own]))
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, keys: Stored, values: Stored) -> Tensor:
         """The attention of these rows, `[rows * length, heads, width]`."""
@@ -134,7 +138,7 @@ class _Rows:
 
     def is_all_of(self, q: Tensor) -> bool:
         """Whether its rows are all of these tokens, in their order."""
-        return self.adjacent and self.first == 0 and self.index.numel() == len(q)
+        return self.adjacent and self.first == 0 and self.shape[0] * self.shape[1] == len(q)
 
     def put(self, found: Tensor, out: Tensor) -> None:
         """Write what `attend` returned to the tokens' own places."""
@@ -152,16 +156,19 @@ class _Rows:
     def _earlier(self, cache: Stored, dtype: torch.dtype) -> Tensor:
         """Keys or values before this pass, as `[1, kv_heads, before, width]`."""
         heads, size = cache.numbers.shape[1:3]
+        assert self.table is not None, "only a chunk with tokens before it reads the cache"
         blocks = self.table[: -(-self.before // size)]
         rows = (blocks * heads + torch.arange(heads, device=blocks.device)[:, None]).flatten()
         return cache.read(rows, dtype).view(1, heads, -1, cache.numbers.shape[3])[:, :, : self.before]
 
 
-def _tiles(starts: Tensor, chosen: Tensor, queries: int) -> Tensor:
-    """Pairs (sequence, first query) that cover all queries of the chosen sequences."""
-    counts = (starts[1:] - starts[:-1]) * chosen
-    each = (counts + queries - 1) // queries
-    sequence = torch.repeat_interleave(torch.arange(len(counts)), each)
-    before = torch.cumsum(each, 0) - each
-    number = torch.arange(len(sequence)) - before[sequence]
-    return torch.stack((sequence, number * queries), dim=1).to(torch.int32)
+def _tiles(counts: NDArray[np.int64], queries: int) -> NDArray[np.int32]:
+    """Pairs (sequence, first query) that cover so many queries of each sequence."""
+    each = -(-counts // queries)
+    sequence = np.repeat(np.arange(len(counts)), each)
+    number = np.arange(len(sequence)) - np.repeat(np.cumsum(each) - each, each)
+    return np.stack((sequence, number * queries), axis=1).astype(np.int32)
+
+
+def _to_device(array: NDArray[Any], device: torch.device) -> Tensor:
+    return cast("Any", torch).from_numpy(array).to(device, non_blocking=True)

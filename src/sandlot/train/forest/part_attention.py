@@ -111,13 +111,21 @@ class Places:
             places += [np.arange(len(row)) + size + number * length for number, row in enumerate(batch)]
             self.batches.append(RowBatch(size, len(batch), length))
             size += len(batch) * length
-        tokens, at = (np.concatenate([np.empty(0, np.int64), *each]) for each in ([r for b in parts.rows for r in b], places))
-        index = np.zeros(size, np.int64)
-        index[at] = tokens
+        self.size = size
         self.same = parts.in_order
-        """True if rows are the tokens in their own order; padding may follow them."""
-        _, earliest = np.unique(tokens, return_index=True)
-        again = np.setdiff1d(np.arange(len(tokens)), earliest)
+        """True if rows are the tokens in their own order, so that no indices are needed; padding may follow them."""
+        if not self.same:
+            self._index(parts, np.concatenate(places), device)
+
+    def _index(self, parts: Parts, at: Ints, device: torch.device) -> None:
+        """Where the tokens of all rows are, `at` these places."""
+        tokens = np.concatenate([row for batch in parts.rows for row in batch])
+        index = np.zeros(self.size, np.int64)
+        index[at] = tokens
+        earliest = np.empty(int(tokens.max()) + 1, np.int64)
+        earliest[tokens[::-1]] = np.arange(len(tokens))[::-1]  # of several, the last one written stays
+        again = np.ones(len(tokens), bool)
+        again[earliest] = False
         self.index = to_tensor(index, device)
         self.first = to_tensor(at[earliest], device)
         """For each token of the forest, its first place."""
@@ -133,7 +141,7 @@ class Places:
         """Tokens into their first places, `fill` elsewhere."""
         if self.same:
             return self._own(x)
-        out = x.new_full((len(self.index), *x.shape[1:]), fill)
+        out = x.new_full((self.size, *x.shape[1:]), fill)
         out[self.first] = x[: len(self.first)]
         return out
 
@@ -141,18 +149,19 @@ class Places:
         """The reverse of `spread`: the first place of each token, zero for padding."""
         if self.same and len(x) == self.count:
             return x
+        own = x if self.same else x[self.first]
         out = x.new_zeros(self.count, *x.shape[1:])
-        out[: len(self.first)] = x if self.same else x[self.first]
+        out[: len(own)] = own
         return out
 
     def _own(self, x: Tensor) -> Tensor:
         """Without the padding after all rows."""
-        return x if len(x) == len(self.index) else x[: len(self.index)]
+        return x if len(x) == self.size else x[: self.size]
 
     def add_up(self, x: Tensor) -> Tensor:
         """The reverse of `gather`: the sum of all places of each token. Padding has none."""
         out = self.take(x)
-        return out.index_add_(0, self.again_to, x[self.again_from]) if len(self.again_to) else out
+        return out if self.same or not len(self.again_to) else out.index_add_(0, self.again_to, x[self.again_from])
 
 
 def _keys(keys: Ints, device: torch.device) -> Tensor | slice:
