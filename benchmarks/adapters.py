@@ -1,4 +1,7 @@
-"""`make bench NAME=adapters`: tokens per CPU-second of decoding with requests of several adapters in one batch, and of none.
+"""Tokens per CPU-second of decoding with requests of several adapters in one batch, and of none.
+
+    make bench NAME=adapters
+    make bench NAME=adapters ARGS="--device cuda"     ms a step on a GPU (needs torch, numpy and safetensors)
 
 Every request of a batch has an adapter of rank 16 on all linear layers, dealt out in turn; with 0 all are the base model's. The
 same short prompts and lengths, one thread, the ways in turn in one process, because the machine has other work; the least
@@ -16,12 +19,8 @@ import torch
 from report import Report, Row, publish, say
 
 from sandlot.model.engine.engine import Engine
-from sandlot.model.engine.local import plain_runner
-from sandlot.model.engine.precision import choose_precision
 from sandlot.model.engine.request import Request
-from sandlot.model.engine.weights import model_folder
 from sandlot.model.nn.decoder import Decoder
-from sandlot.model.nn.folder import load_folder, stored_dtype
 from sandlot.model.nn.lora import add_adapters, read_adapter, save_adapter
 from sandlot.model.nn.mixed import AdapterWeights
 from sandlot.model.nn.packed import pack_linears
@@ -39,7 +38,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--small", action="store_true", help="tiny sizes, and the table is left alone: does it work?")
     parser.add_argument("--only", choices=tuple(TOKENS), help="one model, and the table is of it alone")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     flags = parser.parse_args()
+    if flags.device == "cuda":
+        from adapters_cuda import measured as measured_on_gpu
+
+        publish(Report(f"{NAME}-cuda", *measured_on_gpu()), write_table=True)
+        return
+    from sandlot.model.engine.precision import choose_precision  # a GPU machine may lack what these need
+    from sandlot.model.engine.weights import model_folder
+    from sandlot.model.nn.folder import load_folder, stored_dtype
+
     torch.set_num_threads(1)
     rows: list[Row] = []
     ours: dict[str, Any] = {}
@@ -90,6 +99,8 @@ def measured(decoder: Decoder, adapters: list[AdapterWeights], batch: int, token
 
 
 def played(decoder: Decoder, adapters: list[AdapterWeights], batch: int, tokens: int) -> float:
+    from sandlot.model.engine.local import plain_runner
+
     blocks = batch * CONTEXT // BLOCK
     engine = Engine(plain_runner(decoder, blocks, BLOCK), blocks=blocks, context=CONTEXT, max_batch=batch, chunk=512)
     for number, weights in enumerate(adapters):

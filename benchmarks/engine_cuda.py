@@ -39,10 +39,10 @@ def measured(*, small: bool, skip_peers: bool) -> tuple[dict[str, Any], dict[str
     """(ours, peers, ratios, rows) of the CUDA half."""
     load = Flat(32, 128, 32) if small else Flat(256, 512, 256)
     agents = Agents(groups=2, turns=3, system=512) if small else Agents()
-    decoder = _decoder()
+    decoder = new_decoder()
     ours: dict[str, Any] = {"load": vars_of(load)}
     context = max(load.tokens_in + load.tokens_out, agents.context)
-    runner = _runner(decoder, load.requests, context)
+    runner = new_runner(decoder, load.requests, context)
     play_flat(_engine(runner, load.requests, context), Flat(load.requests, load.tokens_in, 8))  # compile and record
     cost = play_flat(_engine(runner, load.requests, context), load)
     ours["flat"] = {**cost.figures(), **_roofline(decoder, cost.decoding)}
@@ -65,7 +65,7 @@ def vars_of(load: Flat) -> dict[str, int]:
     return {"requests": load.requests, "tokens_in": load.tokens_in, "tokens_out": load.tokens_out}
 
 
-def _decoder() -> Decoder:
+def new_decoder() -> Decoder:
     torch.manual_seed(0)
     with torch.device("cuda"):
         decoder = Decoder(SHAPE).to(torch.bfloat16)
@@ -82,7 +82,7 @@ def _free_memory() -> None:
     torch.cuda.empty_cache()
 
 
-def _runner(decoder: Decoder, max_batch: int, context: int, stored: KvDtype = "same") -> CudaRunner:
+def new_runner(decoder: Decoder, max_batch: int, context: int, stored: KvDtype = "same") -> CudaRunner:
     _free_memory()
     most = 64 * 2**30 // KVCache.block_bytes(SHAPE, BLOCK, torch.bfloat16, stored)
     blocks = min(most, max_batch * -(-context // BLOCK))
@@ -106,7 +106,7 @@ def _roofline(decoder: Decoder, decoding: list[tuple[float, int]], stored: KvDty
 def _decoding(decoder: Decoder, load: Flat, stored: KvDtype = "same") -> dict[str, Any]:
     """The decoding steps of a load."""
     context = load.tokens_in + load.tokens_out + 8 * BLOCK
-    runner = _runner(decoder, load.requests, context, stored)
+    runner = new_runner(decoder, load.requests, context, stored)
     play_flat(_engine(runner, load.requests, context), Flat(load.requests, load.tokens_in, 8))  # compile and record
     cost = play_flat(_engine(runner, load.requests, context), load)
     figures = {"load": vars_of(load), "stored": stored, **_roofline(decoder, cost.decoding, stored)}
@@ -117,7 +117,7 @@ def _decoding(decoder: Decoder, load: Flat, stored: KvDtype = "same") -> dict[st
 def _prompts(decoder: Decoder, load: Flat) -> dict[str, Any]:
     """Prompts alone: the best of three after two to warm up, as FLOP/s of what their matrix products and attention need."""
     context = load.tokens_in + 8 * BLOCK
-    runner = _runner(decoder, load.requests, context)
+    runner = new_runner(decoder, load.requests, context)
     tokens = load.requests * load.tokens_in
     took = min([play_flat(_engine(runner, load.requests, context), load).wall_s for _ in range(5)][2:])
     layers = sum(weight.numel() for weight in decoder.blocks.parameters())

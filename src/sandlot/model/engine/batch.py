@@ -44,12 +44,14 @@ class Runner(Protocol):
     ahead: bool
     """Whether `forward` returns before the device is done, so that the next step can be launched before this one's tokens are
     known."""
-    adapts: bool
-    """Whether its batches may have adapters."""
 
     def forward(self, batch: Batch, ids: Tensor | None = None) -> Tensor:
         """Compute logits `[W, vocabulary]` of the wanted tokens in fp32 on the runner's device, and write all KV.
 
         `ids` are on the device and replace those of a decoding batch.
         """
+        ...
+
+    def place(self, weights: AdapterWeights) -> AdapterWeights:
+        """The weights of an adapter where `forward` needs them; `MemoryError` if there is no room."""
         ...

@@ -200,12 +200,11 @@ class Engine:
 
         With `replace`, the name may be in use: its running and waiting requests finish on what they began with.
         """
-        if not self._runner.adapts:
-            raise AdapterError(
-                "this engine runs on a GPU, whose graphs hold one set of weights; adapters are for the CPU: serve the merged "
-                "weights instead (`model/` of a checkpoint), or use vLLM"
-            )
-        adapter, before = self._adapters.load(name, weights, replace=replace)
+        try:
+            placed = self._runner.place(weights)
+        except MemoryError as error:
+            raise AdapterError(f"the adapter `{name}` does not fit into memory ({error}); remove another one first") from error
+        adapter, before = self._adapters.load(name, placed, replace=replace)
         if before is not None and before.is_over:
             self._scheduler.tree.forget(before.version)
         return adapter.version

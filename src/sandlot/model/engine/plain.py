@@ -34,7 +34,6 @@ class PlainRunner:
     """Runs batches on the device of the decoder's weights."""
 
     ahead = False
-    adapts = True
 
     def __init__(self, decoder: Decoder, *, blocks: int, block_size: int = 16, kv_dtype: KvDtype = "same") -> None:
         weight = decoder.embedding.weight
@@ -52,6 +51,10 @@ class PlainRunner:
         with adapters_applied(self._decoder, _shares(batch)) if batch.adapters else nullcontext():
             hidden = self._decoder(batch.ids if ids is None else ids, batch.positions, self._attend(batch))
         return self._logits(hidden[batch.wanted])
+
+    def place(self, weights: AdapterWeights) -> AdapterWeights:
+        """As they are: weights are read to the CPU."""
+        return weights
 
     def _logits(self, hidden: Tensor) -> Tensor:
         """Logits in fp32 at least: in bf16 the spacing at 30 is 1/8."""

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from sandlot.model.nn.decoder import Decoder
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class AdapterWeights:
-    """An adapter for decoders of one shape, in fp32 at least."""
+    """An adapter for decoders of one shape, in fp32 at least; on a GPU in the type of the base model."""
 
     rank: int
     linears: Mapping[str, tuple[Tensor, Tensor]]

@@ -227,11 +227,16 @@ def test_a_request_that_is_refused_takes_no_adapter(weights):
     assert it.metrics()["adapters"] == 0
 
 
-def test_a_runner_that_does_not_adapt_refuses_adapters(weights, monkeypatch):
-    monkeypatch.setattr(PlainRunner, "adapts", False)
-    it = engine(copy.deepcopy(BASE))
-    with pytest.raises(AdapterError, match="adapters are for the CPU"):
-        it.load_adapter("a", weights[0])
+def test_an_adapter_that_does_not_fit_is_refused_and_changes_nothing(weights, monkeypatch):
+    it = loaded(weights[:1])
+
+    def full(_runner, _weights):
+        raise MemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(PlainRunner, "place", full)
+    with pytest.raises(AdapterError, match=r"`b` does not fit into memory \(CUDA out of memory\); remove another"):
+        it.load_adapter("b", weights[1])
+    assert it.adapters == {"a": 1}
 
 
 @pytest.mark.parametrize("mode", ["in_turn"], indirect=True)
