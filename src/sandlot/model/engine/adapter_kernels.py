@@ -30,6 +30,12 @@ def _tile(tiles, TOKENS: tl.constexpr):
 
 
 @triton.jit
+def _pointer(place, TYPE: tl.constexpr):
+    """The address that stands at a place. torch aligns what it allocates, so that 16 bytes are read at once."""
+    return tl.multiple_of(tl.load(place).to(tl.pointer_type(TYPE)), 16)
+
+
+@triton.jit
 def _shrink(x, middle, count, table, table_stride, tiles, WIDTH: tl.constexpr, SHARE: tl.constexpr, MOST: tl.constexpr,
             TOKENS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, PRECISION: tl.constexpr):  # fmt: skip
     """`middle = x A'`, for some rows of A, and for a share of its columns."""
@@ -38,7 +44,7 @@ def _shrink(x, middle, count, table, table_stride, tiles, WIDTH: tl.constexpr, S
     if slot >= 0:
         entry = table + slot * table_stride
         there = row < tl.load(entry + 2)
-        a = tl.load(entry).to(tl.pointer_type(x.dtype.element_ty))
+        a = _pointer(entry, x.dtype.element_ty)
         live = token >= 0
         sums = tl.zeros((TOKENS, ROWS), tl.float32)
         for begin in range(0, SHARE, COLUMNS):
@@ -60,7 +66,7 @@ def _expand(middle, out, count, table, table_stride, tiles, WIDTH: tl.constexpr,
     if slot >= 0:
         entry = table + slot * table_stride
         rows = tl.load(entry + 2).to(tl.int32)
-        b = tl.load(entry + 1).to(tl.pointer_type(out.dtype.element_ty))
+        b = _pointer(entry + 1, out.dtype.element_ty)
         live, inside = token >= 0, column < WIDTH
         sums = tl.zeros((TOKENS, COLUMNS), tl.float32)
         for begin in range(0, rows, ROWS):

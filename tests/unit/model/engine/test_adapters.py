@@ -8,6 +8,7 @@ import weakref
 import hypothesis.strategies as st
 import numpy as np
 import pytest
+import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
@@ -253,6 +254,24 @@ def test_packed_layers_are_adapted_too(weights, wholes):
     number = runs.submit(request)
     answer = finish(runs)[number]
     assert answer.ids.tolist() == redrawn(wholes[1], request, answer)[0]
+
+
+@pytest.mark.parametrize("mode", ["in_turn"], indirect=True)
+def test_in_bf16_adapters_differ_from_merged_weights_by_its_rounding(folders, wholes):
+    half = copy.deepcopy(BASE).bfloat16()
+    it = engine(half)
+    for name, folder in zip(NAMES, folders, strict=False):
+        it.load_adapter(name, weights_in(half, folder))
+    asked = [Request(ids=prompt(seed, 12), max_tokens=12, seed=seed, adapter=name) for seed in range(3) for name in ["", *NAMES]]
+    numbers = {it.submit(request): request for request in asked}
+    off: dict[str, list[float]] = {"": [], **{name: [] for name in NAMES}}
+    for number, answer in finish(it).items():
+        request = numbers[number]
+        whole = wholes[["", *NAMES].index(request.adapter)]
+        for place, (token, logprob) in enumerate(zip(answer.ids.tolist(), answer.logprobs.tolist(), strict=True)):
+            exact = torch.log_softmax(engine_twin.scores(whole, [*request.ids, *answer.ids[:place].tolist()]), -1)[token]
+            off[request.adapter].append(abs(float(exact) - logprob))
+    assert max(np.mean(off[name]) for name in NAMES) < 2 * np.mean(off[""]), off
 
 
 @pytest.mark.parametrize("size", [1e5, 1e10, 1e18])
