@@ -20,8 +20,8 @@ from sandlot.model.engine.seats import Rows
 from sandlot.model.engine.siblings import LONGEST, NUM_KINDS, Guess, Siblings
 from sandlot.model.engine.tree import ID_BYTES
 
-MAX_GUESSED = 16
-"""Tokens that are guessed for one sequence in one pass, at most."""
+MAX_GUESSED = 15
+"""Tokens that are guessed for one sequence in one pass, at most. With the one before them they fill a tile of a GPU's kernel."""
 _GUESSED_PER_SEAT = 4
 """Tokens that are guessed in one pass, at most, for each seat of the engine: each needs logits of the whole vocabulary."""
 _LEAST = 0.05
