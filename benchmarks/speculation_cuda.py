@@ -74,8 +74,8 @@ class Taught(Siblings):
             self.learn(name, prompt[-WIDTHS[0] :] + written.tobytes(), TOKENS_OUT)
         return name
 
-    def guess(self, name: bytes, spelled: bytes, most: int) -> Guess:
-        found = super().guess(name, spelled, most if self._most is None else min(most, self._most))
+    def guess(self, name: bytes, spelled: bytes, most: int, *rest: Any) -> Guess:
+        found = super().guess(name, spelled, most if self._most is None else min(most, self._most), *rest)
         wrong = self._dice.random(len(found.tokens)) >= self._share
         return Guess([token + 13 * int(off) for token, off in zip(found.tokens, wrong, strict=True)], found.kinds)
 
