@@ -12,21 +12,26 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from sandlot.model.engine import kernels
 
-stored, is_decoding = sys.argv[1], sys.argv[2] == "decoding"
+stored, way = sys.argv[1:]
+is_decoding = way != "prompts"
 scales = "constexpr" if stored == "bf16" else "*fp32"
 shared = {"cache_k": f"*{stored}", "cache_v": f"*{stored}", "scales_k": scales, "scales_v": scales}
 none = {"scales_k": None, "scales_v": None} if stored == "bf16" else {}
+none |= {"starts": None} if way == "decoding" else {}
 
-def build(kernel, types, constants):
-    types = shared | types | dict.fromkeys(constants, "constexpr")
+def build(kernel, types, constants, warps=4):
+    none = {name: None for name in globals()["none"] if name in kernel.arg_names}
+    types = shared | types | dict.fromkeys(constants, "constexpr") | dict.fromkeys(none, "constexpr")
     source = ASTSource(fn=kernel, signature={name: types[name] for name in kernel.arg_names}, constexprs=constants | none)
-    assert triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 4}).asm["ptx"]
+    assert triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": warps}).asm["ptx"]
 
 halves, numbers = dict.fromkeys(("q", "out", "lse"), "*bf16"), dict.fromkeys(("tables", "lengths", "starts", "tiles"), "*i32")
 sizes = {"KV_HEADS": 8, "BLOCK": 64}
-attend = {"GROUP": 2, "WIDTH": 128, "ROWS": 16 if is_decoding else 128, "SPLITS": 1, "DECODE": is_decoding, "STAGES": 3}
 types = halves | numbers | {"scale": "fp32", "q_stride": "i32", "table_stride": "i32"}
-build(kernels._attend, types, sizes | attend | {"PRECISION": "tf32"})
+most = {"decoding": [1], "guesses": [8, 16]}.get(way, [64])  # queries of a tile
+for rows in [kernels.decoding_rows(2, each) for each in most]:
+    attend = {"GROUP": 2, "WIDTH": 128, "ROWS": rows, "SPLITS": 1, "DECODE": is_decoding, "STAGES": 3, "PRECISION": "tf32"}
+    build(kernels._attend, types, sizes | attend, 2 if rows == 16 else 4)
 names = ("qkv", "cos", "sin", "q_weight", "k_weight", "q", "k")
 rotate = {"HEADS": 16, "HALF": 64, "ROWS": 8, "NORM": True, "KEYS": not is_decoding}
 build(kernels._rotate, dict.fromkeys(names, "*bf16") | {"slots": "*i64", "eps": "fp32"}, sizes | rotate)
@@ -53,7 +58,7 @@ for kernel, sizes in ((kernels._shrink, shrink), (kernels._expand, expand)):
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("way", ["decoding", "prompts"])
+@pytest.mark.parametrize("way", ["decoding", "guesses", "prompts"])
 @pytest.mark.parametrize("stored", ["bf16", "i8", "fp8e4nv"])
 def test_keys_and_values_are_stored_and_read(stored, way, tmp_path):
     compile_with(COMPILE, [stored, way], tmp_path)

@@ -149,7 +149,7 @@ class Recipe:
     threads: int | None = None
     """CPU threads for sampling and training; None leaves it to torch."""
     speculate: Speculate = "off"
-    """`siblings`: guess tokens from what rollouts of the same task have written, and check several at once; on the CPU only."""
+    """`siblings`: guess tokens from what rollouts of the same task have written, and check several at once."""
     seed: int = 0
     """Seed of task order and sampling."""
     device: str = "cpu"
@@ -183,10 +183,10 @@ class Recipe:
                 f"recipe `{self.name}`: `{without_secrets(self.teacher)}` is not the policy in training, so its turns have no "
                 "policy gradient; imitate them (`algorithm=Imitate()`) or leave `teacher` out"
             )
-        if self.speculate != "off" and (self.server is not None or self.device != "cpu"):
+        if self.speculate != "off" and self.server is not None:
             raise ConfigError(
-                f"recipe `{self.name}`: `speculate` is `{self.speculate}`, but guesses are for the engine on the CPU, not for a "
-                f"{'server' if self.server is not None else 'GPU'}: leave it out"
+                f"recipe `{self.name}`: `speculate` is `{self.speculate}`, but guesses are for the built-in engine, not for a "
+                "server: leave it out"
             )
         _require_environments(self)
         _require_own_policies(self)

@@ -53,7 +53,7 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     eviction: EvictionName | None = None
     """Which cached prefixes the built-in engine drops first: `turns`, `cost` or `lru`; None for its default, `turns`."""
     speculate: Speculate | None = None
-    """Whether the built-in engine guesses tokens from what `siblings` have written, on the CPU; None for its default, `off`."""
+    """Whether the built-in engine guesses tokens from what `siblings` have written; None for its default, `off`."""
     dtype: Dtype | None = None
     """The number type that the built-in engine computes in; None for the one that suits the processor."""
     connections: int = 512

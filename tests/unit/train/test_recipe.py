@@ -60,11 +60,9 @@ def test_a_refusal_does_not_tell_a_password(wrong):
     assert "secret" not in str(raised.value)
 
 
-def test_guesses_are_refused_where_no_engine_on_the_cpu_samples(tmp_path):
+def test_guesses_are_refused_where_a_server_samples(tmp_path):
     with pytest.raises(ConfigError, match="not for a server: leave it out"):
         recipe(speculate="siblings")
-    with pytest.raises(ConfigError, match="not for a GPU: leave it out"):
-        recipe(speculate="siblings", server=None, device="cuda")
     write_recipe(recipe(server=None), tmp_path)
     require_same_recipe(recipe(server=None, speculate="siblings"), tmp_path)  # it only sets the pace
 

@@ -1,11 +1,10 @@
 """The CUDA runner: own kernels between matrix products, paged attention, one CUDA graph per size of decoding batch.
 
-Decoding replays a graph. Its inputs are one packed integer buffer, filled on the host and copied once. Batches are padded to the
-next captured size; padding rows write to a scratch block. Prompts, chunks and mixed batches run without a graph.
+Decoding replays a graph (`graphs.py`), also with guesses. Batches are padded to the next captured size; padding writes to a
+scratch block. Prompts, chunks and mixed batches run without a graph.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -13,12 +12,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from sandlot.model.engine.adapter_kernels import NONE
 from sandlot.model.engine.adapter_table import DECODING, PROMPTS, Adapt, AdapterTable, placed, tiles_of
 from sandlot.model.engine.batch import Batch
 from sandlot.model.engine.blocks import KvDtype
 from sandlot.model.engine.cache import KVCache, Stored
-from sandlot.model.engine.kernels import add_norm, attend_decoding, gate, rotate
+from sandlot.model.engine.graphs import NO_TILES, Packed, Recorded, record
+from sandlot.model.engine.kernels import add_norm, attend_decoding, decoding_rows, gate, rotate
 from sandlot.model.engine.prompts import PromptAttention, as_ints, find_long
 from sandlot.model.nn.decoder import Block, Decoder
 from sandlot.model.nn.mixed import AdapterWeights
@@ -26,7 +25,8 @@ from sandlot.model.nn.pieces import has_cudnn
 
 _Attend = Callable[[Tensor, Tensor | None, Tensor, Stored, Stored], Tensor]
 """(queries, keys if wanted and values of this pass, keys and values of one layer's cache) -> attended."""
-_NO_TILES = np.empty((0, 1 + DECODING), np.int32)
+_MOST_QUERIES = 16
+"""Tokens of one sequence in a recorded pass, at most."""
 
 
 class CudaRunner:
@@ -52,16 +52,22 @@ class CudaRunner:
         self.scratch = blocks
         self.max_batch = max_batch
         self.width = -(-(max_context or decoder.shape.context) // block_size)
-        self._graphs: dict[tuple[int, int, int], _Recorded] = {}
+        self._graphs: dict[tuple[int, ...], Recorded] = {}
         """By batch size, and if there are adapters, by the number of tiles and the most rows of an adapter."""
+        self._guessed_graphs: dict[tuple[int, ...], Recorded] = {}
+        """Of passes with guesses: also by the number of tokens, and by the most tokens of a sequence."""
+        self._pool: Any = torch.cuda.graph_pool_handle() if self.device.type == "cuda" else None
         self._adapters = AdapterTable(decoder.shape.layers, max_batch, weight.device)
         self._processors = _processors(weight.device)
 
     @torch.inference_mode()
     def forward(self, batch: Batch, ids: Tensor | None = None) -> Tensor:
         """Logits of the wanted tokens; the KV of all tokens is written."""
-        if batch.longest == 1 and len(batch.lengths) <= self.max_batch:
-            return self._decode(batch, ids)
+        if len(batch.lengths) <= self.max_batch:
+            if batch.longest == 1:
+                return self._decode(batch, ids)
+            if batch.longest <= _MOST_QUERIES and len(batch.wanted) == len(batch.ids):
+                return self._check(batch)
         assert ids is None, "tokens that are only on the device are decoded"
         return self._run(batch)
 
@@ -76,46 +82,56 @@ class CudaRunner:
 
     def _decode(self, batch: Batch, ids: Tensor | None) -> Tensor:
         count = len(batch.lengths)
-        tiles = tiles_of(self._adapters.put(batch.adapters), DECODING) if batch.adapters else _NO_TILES
-        key = self._rounded(count), len(tiles), self._adapters.most if batch.adapters else 0
+        tiles = self._tiles(batch.adapters)
+        key = _rounded(count), *self._adapted(tiles)
         if key not in self._graphs:
-            self._graphs[key] = self._record(*key[:2])
+            self._graphs[key] = self._record(key[0], key[0], 1, len(tiles))
         recorded = self._graphs[key]
-        recorded.inputs.fill(batch, self.scratch, self.cache.block_size, tiles)
+        recorded.inputs.fill(batch, tiles)
         if ids is not None:
             recorded.inputs.ids[:count] = ids
-        recorded.graph.replay()
-        return recorded.logits[:count] if len(batch.wanted) == count else recorded.logits[batch.wanted.to(self.device)]
+        logits = recorded.replay()
+        return logits[:count] if len(batch.wanted) == count else logits[batch.wanted.to(self.device)]
 
-    def _rounded(self, count: int) -> int:
-        """The captured batch size: few sizes, close to the count."""
-        size = 1
-        while size < count:
-            size += min(32, size)
-        return size
+    def _check(self, batch: Batch) -> Tensor:
+        """Logits after the newest token of each sequence, and after guesses that follow it."""
+        num_tokens, sequences = len(batch.ids), _rounded(len(batch.lengths))
+        tiles = self._tiles(batch.adapters, batch.starts)
+        group = self.decoder.shape.heads // self.decoder.shape.kv_heads
+        size = sequences, _rounded_tokens(max(num_tokens, sequences + 1)), decoding_rows(group, batch.longest) // group
+        key = *size, *self._adapted(tiles)
+        if key not in self._guessed_graphs:
+            self._guessed_graphs[key] = self._record(*size, len(tiles))
+        recorded = self._guessed_graphs[key]
+        recorded.inputs.fill(batch, tiles)
+        # Outside of the graph, so that logits of padding take neither memory nor time.
+        return self._logits(recorded.replay()[:num_tokens])
 
-    def _record(self, size: int, tiles: int) -> "_Recorded":
-        inputs = _Packed(size, self.width, tiles, self.device)
-        inputs.fill_idle(self.scratch, self.cache.block_size)
-        splits = self._splits(size)
+    def _tiles(self, adapters: Sequence[AdapterWeights | None], starts: Tensor | None = None) -> NDArray[np.int32]:
+        """The tiles of a pass with one token per sequence, or with those from one of `starts` to the next."""
+        if not adapters:
+            return NO_TILES
+        slots = self._adapters.put(adapters)
+        return tiles_of(slots if starts is None else np.repeat(slots, np.diff(as_ints(starts))), DECODING)
+
+    def _adapted(self, tiles: NDArray[np.int32]) -> tuple[int, int]:
+        """What a graph with these tiles depends on."""
+        return len(tiles), self._adapters.most if len(tiles) else 0
+
+    def _record(self, sequences: int, tokens: int, queries: int, tiles: int) -> Recorded:
+        """Record a pass of so many tokens, at most `queries` of each sequence: to logits, or to what they are computed from."""
+        inputs = Packed(sequences, tokens, self.width, tiles, self.scratch, self.cache.block_size, self.device)
+        splits = self._splits(sequences)
         adapt = self._adapters.adapt(inputs.tiles) if tiles else None
 
         def attend(q: Tensor, _k: Tensor | None, _v: Tensor, keys: Stored, values: Stored) -> Tensor:
-            return attend_decoding(q, keys, values, inputs.tables, inputs.lengths, splits)
+            return attend_decoding(q, keys, values, inputs.tables, inputs.lengths, splits, inputs.starts, queries)
 
         def run() -> Tensor:
-            return self._logits(self._hidden(inputs.ids, inputs.positions, inputs.slots, attend, adapt=adapt))
+            hidden = self._hidden(inputs.ids, inputs.positions, inputs.slots, attend, adapt=adapt)
+            return self._logits(hidden) if inputs.starts is None else hidden
 
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(2):  # compile the kernels before the capture
-                run()
-        torch.cuda.current_stream().wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # a trainer in another thread keeps running
-            logits = run()
-        return _Recorded(graph=graph, inputs=inputs, logits=logits)
+        return record(inputs, run, self.device, None if inputs.starts is None else self._pool)
 
     def _splits(self, size: int) -> int:
         """Programs per sequence and KV head: enough to keep every multiprocessor busy."""
@@ -186,65 +202,23 @@ def _applied(linear: nn.Linear, x: Tensor, adapt: Adapt | None, block: int, name
     return out
 
 
+def _rounded(count: int) -> int:
+    """The captured batch size: few sizes, close to the count."""
+    size = 1
+    while size < count:
+        size += min(32, size)
+    return size
+
+
+def _rounded_tokens(count: int) -> int:
+    """The captured number of tokens of a pass with guesses: a power of two, or one and a half times as much."""
+    size = 1 << (count - 1).bit_length()
+    return size * 3 // 4 if size >= 4 and count <= size * 3 // 4 else size
+
+
 def _processors(device: torch.device) -> int:
+    if device.type != "cuda":  # the kernels are interpreted
+        return 1
     # The stubs lack this type.
     properties = cast("Any", torch.cuda.get_device_properties(device))  # pyright: ignore[reportUnknownMemberType]
     return int(properties.multi_processor_count)
-
-
-class _Packed:
-    """A decoding batch's inputs in one buffer, sent with one copy."""
-
-    def __init__(self, size: int, width: int, tiles: int, device: torch.device) -> None:
-        self.size, self.width = size, width
-        tables, adapted = 4 * size, (4 + width) * size
-        total = adapted + tiles * (1 + DECODING)
-        self._host = torch.zeros(total, dtype=torch.int32, pin_memory=True)
-        self._device = torch.zeros(total, dtype=torch.int32, device=device)
-        self.ids, self.positions, self.slots, self.lengths = self._device[:tables].view(4, size)
-        self.tables = self._device[tables:adapted].view(size, width)
-        self.tiles = self._device[adapted:].view(tiles, 1 + DECODING)
-        self._columns = self._host[:tables].view(4, size)
-        self._tables = self._host[tables:adapted].view(size, width)
-        self._tiles = self._host[adapted:].view(tiles, 1 + DECODING)
-        self._copied = torch.cuda.Event()
-
-    def fill_idle(self, scratch: int, block_size: int) -> None:
-        """Fill with padding rows only."""
-        self._columns.zero_()
-        self._columns[2] = scratch * block_size
-        self._columns[3] = 1
-        self._tables.fill_(scratch)
-        self._tiles.fill_(NONE)
-        self._send()
-
-    def fill(self, batch: Batch, scratch: int, block_size: int, tiles: NDArray[np.int32]) -> None:
-        """Fill with a batch of at most `size` sequences, and the tiles of its adapters."""
-        count, blocks = batch.tables.shape
-        self._copied.synchronize()  # the copy of the last step may still read the host buffer
-        self._columns[0, :count] = batch.ids
-        self._columns[1, :count] = batch.positions
-        self._columns[2, :count] = batch.slots
-        self._columns[3, :count] = batch.lengths
-        self._tables[:count, :blocks] = batch.tables
-        self._tiles[:] = torch.as_tensor(tiles)
-        if count < self.size:
-            self._columns[0, count:] = 0
-            self._columns[1, count:] = 0
-            self._columns[2, count:] = scratch * block_size
-            self._columns[3, count:] = 1
-            self._tables[count:, 0] = scratch
-        self._send()
-
-    def _send(self) -> None:
-        self._device.copy_(self._host, non_blocking=True)
-        self._copied.record()
-
-
-@dataclass(frozen=True, slots=True)
-class _Recorded:
-    """A captured graph with its inputs and output."""
-
-    graph: torch.cuda.CUDAGraph
-    inputs: _Packed
-    logits: Tensor

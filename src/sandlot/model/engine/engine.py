@@ -1,9 +1,9 @@
 """The engine: continuous batching of many requests on one model.
 
 `step()` plans the next batch, runs the model once, samples a token for every sequence that is ready, and returns the completions.
-If only decoding goes on, a device launches the step after it before the tokens are known here, so that it never waits for the
-host; what it computes for a sequence that has ended is dropped. The other methods submit, cancel and update between steps. An
-engine is not thread-safe: one thread owns it (`worker.py`).
+If only decoding goes on, and no tokens are guessed, a device launches the step after it before the tokens are known here, so that
+it never waits for the host; what it computes for a sequence that has ended is dropped. The other methods submit, cancel and
+update between steps. An engine is not thread-safe: one thread owns it (`worker.py`).
 """
 
 import heapq
@@ -81,11 +81,6 @@ class Engine:
         """
         if chunk <= max_batch:
             raise ValueError(f"chunk is {chunk}; it must be above max_batch ({max_batch}), or prompts are never computed")
-        if runner.ahead and speculate != "off":
-            raise ValueError(
-                f"speculate is `{speculate}`, but the runner launches passes before the last tokens are known; guesses need "
-                "them: use `off`"
-            )
         cache = runner.cache
         self.context = min(context, blocks * cache.block_size)
         self.gauges = Gauges(clock)
@@ -99,7 +94,7 @@ class Engine:
         tree = PrefixTree(pool, cache.block_size, eviction or eviction_named("turns"))
         self._scheduler = Scheduler(cache, pool, tree, self._seats, chunk=chunk, share=share)
         self._speculation = Speculation(self._scheduler, clock) if speculate == "siblings" else None
-        self._is_ahead = runner.ahead
+        self._is_ahead = runner.ahead and self._speculation is None  # guesses need the last tokens
         self._sequences: dict[int, Sequence] = {}
         self._deadlines: list[tuple[float, int]] = []
         self._ended: list[Sequence] = []

@@ -1,9 +1,9 @@
 """Triton kernels: norms, rotation, gated activation, attention over blocks of KV, and sampling of the next tokens.
 
 One attention kernel serves whole prompts, chunks and decoding. A *tile* is a matrix of some query tokens of one sequence with all
-heads that share a KV head. Decoding has one query per tile; with too few tiles to fill the device, each sequence is split over
-several programs, and a second kernel joins their results. The last two kernels sample tokens from rows of logits without storing
-the probabilities.
+heads that share a KV head. Decoding has one tile per sequence, with one query, or with a few if tokens are guessed; with too few
+tiles to fill the device, each sequence is split over several programs, and a second kernel joins their results. The last two
+kernels sample tokens from rows of logits without storing the probabilities.
 """
 
 # ruff: noqa: ANN001, ANN202, N803, N806, PLR0913, PLR0917 - a kernel's arguments are pointers, and its constants are capitals
@@ -18,6 +18,8 @@ from sandlot.model.engine.cache import LARGEST, SMALLEST, Stored
 _LOG2_E = 1.4426950408889634
 _LARGEST_INT8, _LARGEST_FP8 = tl.constexpr(LARGEST[torch.int8]), tl.constexpr(LARGEST[torch.float8_e4m3fn])
 _SMALLEST = tl.constexpr(SMALLEST)
+_LEAST_ROWS = 16
+"""A matrix product in a kernel has at least so many rows."""
 
 
 @triton.jit
@@ -154,9 +156,12 @@ def _attend(q, cache_k, cache_v, scales_k, scales_v, out, lse, tables, lengths, 
     SCALED: tl.constexpr = scales_k is not None
     tile, kv, split = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     if DECODE:
-        sequence, first, begin, count = tile, 0, tile, 1
+        sequence, first = tile, 0
     else:
         sequence, first = tl.load(tiles + 2 * tile), tl.load(tiles + 2 * tile + 1)
+    if starts is None:
+        begin, count = sequence, 1
+    else:
         begin = tl.load(starts + sequence)
         count = tl.load(starts + sequence + 1) - begin
     length = tl.load(lengths + sequence)
@@ -313,26 +318,37 @@ def attend_prompts(q: Tensor, keys: Stored, values: Stored, tables: Tensor, leng
     return out
 
 
-def attend_decoding(q: Tensor, keys: Stored, values: Stored, tables: Tensor, lengths: Tensor, splits: int = 1) -> Tensor:
-    """Attention of one new token per sequence: `q` is `[sequences, heads, head]`."""
+def attend_decoding(q: Tensor, keys: Stored, values: Stored, tables: Tensor, lengths: Tensor, splits: int = 1,
+                    starts: Tensor | None = None, most: int = 1) -> Tensor:  # fmt: skip
+    """Attention of the newest tokens of sequences: `q` is `[tokens, heads, head]`.
+
+    Each sequence has one token, or at most `most`: those from one of `starts` to the next. A sequence of length 0 has none. What
+    is returned for tokens that are in no sequence means nothing.
+    """
     _, kv_heads, block, width = keys.numbers.shape
     count, heads = q.shape[0], q.shape[1]
     group = heads // kv_heads
+    rows = decoding_rows(group, most)
     out = torch.empty(q.shape, device=q.device, dtype=q.dtype)
     parts, lse = out, out
     if splits > 1:
         parts = torch.empty((count, heads, splits, width), device=q.device, dtype=torch.float32)
         lse = torch.empty((count, heads, splits), device=q.device, dtype=torch.float32)
-    _attend[(count, kv_heads, splits)](
-        q, keys.numbers, values.numbers, keys.scales, values.scales, parts, lse, tables, lengths, lengths, lengths,
+    _attend[(len(lengths), kv_heads, splits)](
+        q, keys.numbers, values.numbers, keys.scales, values.scales, parts, lse, tables, lengths, starts, lengths,
         width**-0.5 * _LOG2_E, q.stride(0), tables.stride(0), KV_HEADS=kv_heads, GROUP=group, WIDTH=width, BLOCK=block,
-        ROWS=max(16, triton.next_power_of_2(group)), SPLITS=splits, DECODE=True, STAGES=3,
-        PRECISION=_precision(q), num_warps=2)  # fmt: skip
+        ROWS=rows, SPLITS=splits, DECODE=True, STAGES=3, PRECISION=_precision(q), num_warps=2 if rows == _LEAST_ROWS else 4,
+    )  # fmt: skip
     if splits > 1:
         _join[(count * heads,)](
             parts, lse, out, SPLITS=splits, SPLITS_UP=triton.next_power_of_2(splits), WIDTH=width, num_warps=1
         )
     return out
+
+
+def decoding_rows(group: int, most: int) -> int:
+    """Rows of a tile of decoding, which has all queries of a sequence: `most` of them, each of `group` heads."""
+    return max(_LEAST_ROWS, triton.next_power_of_2(group * most))
 
 
 def draw(logits: Tensor, temperature: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:

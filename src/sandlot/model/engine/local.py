@@ -12,7 +12,7 @@ import msgspec
 import torch
 
 from sandlot.core.concurrency.threads import off_loop
-from sandlot.core.errors import ConfigError, ModelError, boundary
+from sandlot.core.errors import ModelError, boundary
 from sandlot.core.ports.model import Sampled, Sampling
 from sandlot.core.types import Dtype
 from sandlot.model.engine.batch import Runner
@@ -63,7 +63,7 @@ class LocalConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     eviction: EvictionName = "turns"
     """Which cached blocks go first when memory is short (`eviction.py`)."""
     speculate: Speculate = "off"
-    """Whether tokens are guessed from what siblings have written (`speculation.py`); on the CPU only."""
+    """Whether tokens are guessed from what siblings have written (`speculation.py`)."""
     dtype: Dtype | None = None
     """The data type to compute in; None: chosen for the processor (`precision.py`)."""
     max_adapters: int = 8
@@ -312,12 +312,7 @@ def _dtype_name(dtype: torch.dtype) -> str:
 
 
 def _with_defaults(config: LocalConfig, *, on_gpu: bool) -> LocalConfig:
-    """The config with defaults for the device; `ConfigError` if the device cannot do what it says."""
-    if on_gpu and config.speculate != "off":
-        raise ConfigError(
-            f"`speculate` is `{config.speculate}`, but the model is on a GPU, whose steps are graphs of one token per sequence; "
-            "guesses are for the CPU: leave it out"
-        )
+    """The config with defaults for the device."""
     block_size, chunk = (64, 32768) if on_gpu else (16, 512)
     return msgspec.structs.replace(
         config, block_size=config.block_size or block_size, chunk=config.chunk or max(chunk, config.max_batch + 1)

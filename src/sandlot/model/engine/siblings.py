@@ -8,7 +8,7 @@ costs time, never correctness: guesses are checked.
 """
 
 from array import array
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import islice
@@ -117,19 +117,27 @@ class Siblings:
         if (group := self._groups.get(name)) is not None:
             _put_last(self._texts, (len(text), _digest(text)), _Text(group, is_completion=True))
 
-    def guess(self, name: bytes, spelled: bytes, most: int) -> Guess:
-        """Up to `most` tokens that may follow the last ones of a sequence."""
+    def guess(
+        self, name: bytes, spelled: bytes, most: int, rates: Sequence[float] = (1.0,) * NUM_KINDS, least: float = 0.0
+    ) -> Guess:
+        """Up to `most` tokens that may follow the last ones of a sequence.
+
+        There are fewer if the chance that all are right, by the rate of each kind, would fall below `least`.
+        """
         guess = Guess([], [])
         if (group := self._groups.get(name)) is None:
             return guess
         runs = group.runs
-        known = spelled[-WIDTHS[0] :]
+        known, chance = spelled[-WIDTHS[0] :], 1.0
         for _ in range(most):
             for number, width in enumerate(WIDTHS):
                 if len(known) >= width and (found := runs.get(known[-width:])) is not None:
-                    token = found >> 4
+                    token, kind = found >> 4, number * MOST_VOTES + (found & 15) - 1
+                    chance *= rates[kind]
+                    if chance < least:
+                        return guess
                     guess.tokens.append(token)
-                    guess.kinds.append(number * MOST_VOTES + (found & 15) - 1)
+                    guess.kinds.append(kind)
                     known = known[-WIDTHS[0] + 4 :] + token.to_bytes(4, "little")
                     break
             else:

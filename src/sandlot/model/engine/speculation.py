@@ -11,6 +11,8 @@ measured time of passes. If guesses do not pay, none are made until what was mea
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import accumulate
+from operator import mul
 
 import numpy as np
 
@@ -20,8 +22,8 @@ from sandlot.model.engine.seats import Rows
 from sandlot.model.engine.siblings import LONGEST, NUM_KINDS, Guess, Siblings
 from sandlot.model.engine.tree import ID_BYTES
 
-MAX_GUESSED = 16
-"""Tokens that are guessed for one sequence in one pass, at most."""
+MAX_GUESSED = 15
+"""Tokens that are guessed for one sequence in one pass, at most. With the one before them they fill a tile of a GPU's kernel."""
 _GUESSED_PER_SEAT = 4
 """Tokens that are guessed in one pass, at most, for each seat of the engine: each needs logits of the whole vocabulary."""
 _LEAST = 0.05
@@ -48,8 +50,8 @@ class Speculation:
         begun = self._clock()
         rows = plan.rows[: plan.num_decoding].tolist()
         num_tokens = int(plan.counts.sum())
-        guesses = [self._guess(row) for row in rows]
         rates = self._rates.current()
+        guesses = [self._guess(row, rates) for row in rows]
         chances = [_chances(guess, rates) for guess in guesses]
         room = min(self._scheduler.chunk - num_tokens, self._most)
         lengths = best_lengths(chances, num_tokens, room, self._time)
@@ -85,14 +87,15 @@ class Speculation:
                 self._siblings.end(sequence.group, self._text(row, sequence, total))
         self._rates.age()
 
-    def _guess(self, row: int) -> Guess:
+    def _guess(self, row: int, rates: list[float]) -> Guess:
         seats = self._scheduler.seats
         sequence, total = seats[row], int(seats.totals[row])
         # One more token than guessed is sampled.
         most = min(MAX_GUESSED, int(seats.ends[row]) - total - 1)
         if not sequence.group:
             sequence.group = self._siblings.join(self._text(row, sequence, total), sequence.request.session)
-        return self._siblings.guess(sequence.group, seats.ids[row, max(total - LONGEST, 0) : total].tobytes(), most)
+        last = seats.ids[row, max(total - LONGEST, 0) : total].tobytes()
+        return self._siblings.guess(sequence.group, last, most, rates, _LEAST)
 
     def _text(self, row: int, sequence: Sequence, count: int) -> bytes:
         """The first tokens of a row, after the number of its adapter: what one adapter writes says little about another."""
@@ -193,12 +196,5 @@ def best_lengths(chances: list[list[float]], num_tokens: int, room: int, time: P
 
 
 def _chances(guess: Guess, rates: list[float]) -> list[float]:
-    """For each guess, the chance that it and all before it are right; ends where that is small."""
-    chances: list[float] = []
-    chance = 1.0
-    for kind in guess.kinds:
-        chance *= rates[kind]
-        if chance < _LEAST:
-            break
-        chances.append(chance)
-    return chances
+    """For each guess, the chance that it and all before it are right."""
+    return list(accumulate((rates[kind] for kind in guess.kinds), mul))

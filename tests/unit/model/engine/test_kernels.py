@@ -11,7 +11,10 @@ from sandlot.model.engine.kernels import add_norm, attend_decoding, attend_promp
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.shape import Rope, Shape
 
-pytestmark = pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning")  # an empty split has a log-sum of minus infinity
+# An empty split has a log-sum of minus infinity; for tokens of padding anything may be computed.
+pytestmark = [
+    pytest.mark.filterwarnings(f"ignore:{what}:RuntimeWarning") for what in ("divide by zero", "invalid value", "overflow")
+]
 BLOCK = 16
 SHAPES = [(4, 2, 16), (9, 3, 32), (2, 2, 16)]
 STORED = [None, torch.int8, torch.float8_e4m3fn]
@@ -101,6 +104,20 @@ def test_decoding_sees_exactly_its_own_past(shape, splits, stored):
     out = attend_decoding(q, paged.keys, paged.values, paged.tables, paged.lengths, splits)
     expected = torch.cat([paged.expected(row, q[row : row + 1]) for row in range(4)])
     torch.testing.assert_close(out, expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("splits", "stored"), [(1, None), (3, None), (1, torch.int8), (2, torch.float8_e4m3fn)])
+def test_guesses_see_exactly_their_own_past(shape, splits, stored):
+    paged = Paged(*shape, [33, 5, 64, 1, 18], seed=splits, stored=stored)
+    counts = [3, 5, 16, 1, 2]
+    q = torch.randn(sum(counts) + 4, shape[0], shape[2])  # four of padding
+    starts = torch.tensor([0, *counts, 0]).cumsum(0).to(torch.int32)
+    # The last sequence is padding.
+    lengths, tables = F.pad(paged.lengths, (0, 1)), F.pad(paged.tables, (0, 0, 0, 1), value=-(10**6))
+    out = attend_decoding(q, paged.keys, paged.values, tables, lengths, splits, starts, 16)
+    expected = torch.cat([paged.expected(row, q[starts[row] : starts[row + 1]]) for row in range(len(counts))])
+    torch.testing.assert_close(out[: sum(counts)], expected, atol=1e-5, rtol=1e-5)
 
 
 @settings(max_examples=8, deadline=None)

@@ -12,9 +12,10 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
 from engine_twin import CONTEXT, VOCABULARY, decoder, prompt, spoken, twin
-from sandlot.core.errors import ConfigError, ModelError
+from sandlot.core.errors import ModelError
 from sandlot.core.ports.model import Sampling
 from sandlot.model.engine.local import LocalConfig, open_local, plain_runner
+from sandlot.model.engine.plain import PlainRunner
 from sandlot.model.engine.request import Request
 from sandlot.model.nn.folder import save_folder
 from sandlot.model.nn.packed import PackedLinear, can_pack
@@ -238,7 +239,9 @@ async def test_a_folder_that_cannot_be_loaded_is_a_model_error(tmp_path):
             pass
 
 
-async def test_siblings_are_guessed_from_and_the_tokens_are_the_same():
+@pytest.mark.parametrize("ahead", [False, True])
+async def test_siblings_are_guessed_from_and_the_tokens_are_the_same(monkeypatch, ahead):
+    monkeypatch.setattr(PlainRunner, "ahead", ahead)  # guesses need the last tokens: no pass is launched ahead
     weights = decoder()
     config = msgspec.structs.replace(CONFIG, speculate="siblings")
     async with open_local(weights, config=config) as model:
@@ -249,21 +252,3 @@ async def test_siblings_are_guessed_from_and_the_tokens_are_the_same():
         metrics = model.metrics()
     assert 0 < metrics["accepted_tokens"] <= metrics["guessed_tokens"]
     assert metrics["tokens_per_pass"] > 1
-
-
-async def test_guesses_are_refused_on_a_gpu_before_the_model_is_loaded(tmp_path, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    with pytest.raises(ConfigError, match="guesses are for the CPU: leave it out"):
-        async with open_local(tmp_path / "nothing", config=LocalConfig(speculate="siblings")):
-            pass
-
-
-async def test_guesses_are_refused_with_a_runner_that_is_ahead():
-    def ahead(*parts):
-        runner = plain_runner(*parts)
-        runner.ahead = True
-        return runner
-
-    with pytest.raises(ModelError, match="launches passes before the last tokens are known"):
-        async with open_local(decoder(), config=LocalConfig(speculate="siblings"), runner=ahead):
-            pass

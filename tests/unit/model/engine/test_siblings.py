@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, settings
 
 import sandlot.model.engine.siblings as siblings_module
-from sandlot.model.engine.siblings import LONGEST, MOST_VOTES, Siblings
+from sandlot.model.engine.siblings import LONGEST, MOST_VOTES, NUM_KINDS, Siblings
 
 LENGTHS = (8, 4, 2)
+RATES = [0.3 + 0.7 * (kind % 5) / 4 for kind in range(NUM_KINDS)]
 
 
 def spelled(ids: list[int]) -> bytes:
@@ -66,6 +67,9 @@ def test_guesses_are_the_twins(prompt, texts, most):
             twin.learn(known, 1)
             guess = siblings.guess(group, spelled(known[-LONGEST:]), most)
             assert (guess.tokens, guess.kinds) == twin.guess(known, most)
+            likely = siblings.guess(group, spelled(known[-LONGEST:]), most, RATES, 0.2)
+            num_likely = sum(chance >= 0.2 for chance in np.cumprod([RATES[kind] for kind in guess.kinds]))
+            assert (likely.tokens, likely.kinds) == (guess.tokens[:num_likely], guess.kinds[:num_likely])
 
 
 def votes(siblings: Siblings, group: bytes, ids: list[int]) -> int:
