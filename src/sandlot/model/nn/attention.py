@@ -22,7 +22,8 @@ def causal_attend() -> Attend:
 
 def dense_forest_attend(last: Tensor) -> Attend:
     """Attention of a forest with a dense mask, for the CPU and for tests."""
-    mask = forest_mask(last)
+    index = torch.arange(len(last), device=last.device)
+    mask = (index[None, :] <= index[:, None]) & (index[:, None] < last[None, :])
 
     def attend(_layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return masked_attention(q, k, v, mask)
@@ -30,24 +31,8 @@ def dense_forest_attend(last: Tensor) -> Attend:
     return attend
 
 
-def forest_mask(last: Tensor) -> Tensor:
-    """Which tokens see which, `[queries, keys]`."""
-    index = torch.arange(len(last), device=last.device)
-    return (index[None, :] <= index[:, None]) & (index[:, None] < last[None, :])
-
-
 def masked_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
     """Attention where query i sees key j if `mask[i, j]`; with no mask, if `j <= i`."""
     q, k, v = (x.transpose(0, 1)[None] for x in (q, k, v))
     out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None, enable_gqa=True)
     return out[0].transpose(0, 1)
-
-
-def masked_piece(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """The same with the logarithms of the softmax's sums `[heads, queries]`, for softmaxes in pieces."""
-    heads = q.shape[1] // k.shape[1]
-    k, v = (x.repeat_interleave(heads, 1) for x in (k, v))
-    scores = torch.einsum("qhw,khw->hqk", q, k) * q.shape[-1] ** -0.5
-    scores = scores.masked_fill(~mask, float("-inf"))
-    total = torch.logsumexp(scores, -1)
-    return torch.einsum("hqk,khw->qhw", (scores - total[..., None]).exp(), v), total

@@ -11,9 +11,9 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor
-from torch.nn.attention.flex_attention import AuxRequest, BlockMask, flex_attention
+from torch.nn.attention.flex_attention import BlockMask, flex_attention
 
-from sandlot.model.nn.attention import dense_forest_attend, forest_mask, masked_attention, masked_piece
+from sandlot.model.nn.attention import dense_forest_attend, masked_attention
 from sandlot.model.nn.decoder import Attend
 from sandlot.train.forest.layers import raise_recompile_limit
 
@@ -21,8 +21,6 @@ BLOCK = 128
 
 Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
 """(queries `[tokens, heads, width]`, keys and values `[others, kv_heads, width]`) -> `[tokens, heads, width]`."""
-PieceAttention = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
-"""The same, with the logarithms of the sums `[heads, tokens]`, through which gradients flow too."""
 Sees = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 """(batch, head, query, key) -> whether the query sees the key."""
 
@@ -42,30 +40,12 @@ def forest_attention(last: Tensor) -> Attend:
     """The attention of a forest, for the device of its tokens. On a GPU their number must be a multiple of `BLOCK`."""
     if last.device.type != "cuda":
         return dense_forest_attend(last)
-    attention = _blockwise(_forest_mask(last))
-    return lambda _layer, q, k, v: attention(q, k, v)
 
-
-def forest_pieces(last: Tensor) -> PieceAttention:
-    """The same as a piece of a softmax that sees more keys."""
-    if last.device.type != "cuda":
-        mask = forest_mask(last)
-        return lambda q, k, v: masked_piece(q, k, v, mask)
-    blocks, flex = _forest_mask(last), _flex()
-
-    def attend(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        q, k, v = (x.transpose(0, 1)[None] for x in (q, k, v))
-        out, aux = flex(q, k, v, block_mask=blocks, enable_gqa=True, return_aux=AuxRequest(lse=True))
-        return out[0].transpose(0, 1), aux.lse[0]
-
-    return attend
-
-
-def _forest_mask(last: Tensor) -> BlockMask:
     def sees(_batch: Tensor, _head: Tensor, q: Tensor, k: Tensor) -> Tensor:
         return (k <= q) & (q < last[k])
 
-    return block_mask(torch.arange(len(last), device=last.device), last, len(last), sees)
+    attention = _blockwise(block_mask(torch.arange(len(last), device=last.device), last, len(last), sees))
+    return lambda _layer, q, k, v: attention(q, k, v)
 
 
 def interval_attention(first: Tensor, last: Tensor, queries: int) -> Attention:

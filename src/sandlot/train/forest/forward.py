@@ -21,7 +21,6 @@ from sandlot.train.forest.forest import Forest, forest_of
 from sandlot.train.forest.layers import PLAIN, LayerFunctions, Recompute, at_least_fp32
 from sandlot.train.forest.part_attention import part_attention, parts_if_faster
 from sandlot.train.forest.scores import score_tokens, to_tensor
-from sandlot.train.forest.trunk_attention import trunk_attention, trunk_if_faster
 from sandlot.train.rows import Row
 
 
@@ -87,11 +86,9 @@ def _attention(decoder: Decoder, forest: Forest) -> tuple[Attend, int]:
     if parts is not None:
         spare = -len(forest) % BLOCK
         return part_attention(parts, len(forest) + spare, weights.device), spare
-    size = trunk_if_faster(forest, dtype, decoder.shape.head)
-    rest = len(forest) - size
-    spare = padded_size(rest) - rest
-    last = to_tensor(np.concatenate((forest.last[size:] - size, np.arange(rest, rest + spare) + 1)), weights.device)
-    return (trunk_attention(size, last) if size else forest_attention(last)), spare
+    spare = padded_size(len(forest)) - len(forest)
+    padding = np.arange(len(forest), len(forest) + spare) + 1
+    return forest_attention(to_tensor(np.concatenate((forest.last, padding)), weights.device)), spare
 
 
 def _hidden(decoder: Decoder, forest: Forest, functions: LayerFunctions, recompute: Recompute) -> Tensor:
