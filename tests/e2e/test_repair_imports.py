@@ -3,8 +3,11 @@
 import json
 import subprocess
 
+import pytest
+
 from repair_worlds import copy_pytest, write_tree
 from sandlot import Scored, load, run
+from sandlot.core.errors import ConfigError
 from sandlot.env.taskset import tasks_of
 from sandlot.interop.repositories.swebench import SweBenchImporter
 
@@ -38,7 +41,7 @@ TEST_PATCH = """\
 WORDS = "tests/test_sums.py::test_words"
 
 
-def imported(tmp_path, passing, conftest="", more=(), failing=("tests/test_more.py::test_twice",), **row):
+def imported(tmp_path, passing, conftest="", more=(), failing=("tests/test_more.py::test_twice",), times=1, **row):
     """What becomes of a row whose new test file cannot be imported before the change."""
     work = write_tree(tmp_path / "repos" / "o__ledger")
     (work / "src" / "ledger" / "more.py").write_text("ONE = 1\n")
@@ -56,7 +59,7 @@ def imported(tmp_path, passing, conftest="", more=(), failing=("tests/test_more.
         "PASS_TO_PASS": passing,
     }
     rows = tmp_path / "rows.jsonl"
-    rows.write_text(json.dumps(row) + "\n")
+    rows.write_text(times * (json.dumps(row) + "\n"))
     copy_pytest(tmp_path / "out" / "site" / "row")  # where there is no package index
     return SweBenchImporter().write(str(rows), tmp_path / "out", limit=None)
 
@@ -139,6 +142,7 @@ def test_a_row_that_crashes_is_left_out_and_the_next_is_read(tmp_path):
     head = committed(work)
     long = "src/ledger/" + "x" * 300 + ".py"  # no file system takes this name
     row = {"instance_id": "first", "repo": "o/ledger", "base_commit": head, "FAIL_TO_PASS": ["t.py::test_a"]}
+    row["problem_statement"] = "It fails."
     row["test_patch"] = f"--- /dev/null\n+++ b/{long}\n@@ -0,0 +1 @@\n+x = 1\n"
     rows = tmp_path / "rows.jsonl"
     rows.write_text("".join(json.dumps(each) + "\n" for each in (row, {**row, "instance_id": "second", "repo": "../o"})))
@@ -146,3 +150,22 @@ def test_a_row_that_crashes_is_left_out_and_the_next_is_read(tmp_path):
     assert report.tasks == ()
     assert [each.what for each in report.left_out] == ["first", "second"]
     assert "File name too long" in report.left_out[0].why
+
+
+def test_a_second_row_of_the_same_name_does_not_stop_the_import(tmp_path):
+    report = imported(tmp_path, [WORDS], times=2)
+    assert [task.id for task in report.tasks] == ["row"]
+    assert ["an earlier row has this name" in each.why for each in report.left_out] == [True]
+    [trace] = run(load(tmp_path / "out"), "scripted:golden", runs=tmp_path / "runs")
+    assert trace.outcome.score.value == 1.0, trace.outcome
+
+
+def test_nothing_of_a_row_that_is_left_out_stays(tmp_path):
+    report = imported(tmp_path, [WORDS], "import collections\ncollections.Mapping\n")
+    assert (report.tasks, len(report.left_out)) == ((), 1)
+    assert not (tmp_path / "out" / "site" / "row").exists()
+
+
+def test_a_missing_file_of_rows_is_named(tmp_path):
+    with pytest.raises(ConfigError, match=r"no file `.*rows\.jsonl`; name a file of rows"):
+        SweBenchImporter().write(str(tmp_path / "rows.jsonl"), tmp_path / "out", limit=None)

@@ -12,7 +12,7 @@ import fcntl
 import hashlib
 import inspect
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -81,12 +81,24 @@ def importers() -> dict[str, EntryPoint]:
     return {entry.name: entry for entry in entry_points(group=_GROUP)}
 
 
+def unknown_kind(kind: str, installed: Iterable[str]) -> ConfigError:
+    """The error for a kind that is not installed."""
+    near = difflib.get_close_matches(kind, list(installed), n=1)
+    meant = f" (did you mean `{near[0]}`?)" if near else ""
+    return ConfigError(f"no importer `{kind}`{meant}; there are: {', '.join(sorted(installed)) or 'none'}")
+
+
+def meant_source(what: str) -> str | None:
+    """`KIND:SOURCE` with the kind that was probably meant; None if `what` does not look like a source."""
+    kind, mark, source = what.partition(":")
+    near = difflib.get_close_matches(kind, list(importers()), n=1) if mark else []
+    return f"{near[0]}:{source}" if near else None
+
+
 def _find(kind: str) -> tuple[EntryPoint, Importer]:
     installed = importers()
     if kind not in installed:
-        near = difflib.get_close_matches(kind, installed, n=1)
-        meant = f" (did you mean `{near[0]}`?)" if near else ""
-        raise ConfigError(f"no importer `{kind}`{meant}; there are: {', '.join(sorted(installed)) or 'none'}")
+        raise unknown_kind(kind, installed)
     entry = installed[kind]
     with boundary(ConfigError, f"importer `{kind}` = {entry.value}"):
         value: Any = entry.load()

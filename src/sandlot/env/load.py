@@ -17,7 +17,7 @@ from typing import Any
 from sandlot.core.errors import ConfigError, boundary
 from sandlot.env.environment import Environment
 from sandlot.env.folder import MANIFEST, load_folder
-from sandlot.env.importing import imported_folder
+from sandlot.env.importing import imported_folder, meant_source
 from sandlot.env.module import forget_if_changed, load_module, seal_modules
 from sandlot.env.seats import require_playable
 
@@ -73,6 +73,8 @@ def load(what: str | Path | Environment) -> Environment:
         inside = ", ".join(f"`{path / found.name}`" for found in islice(find_environments(path, installed=False), 5))
         fix = f"name one of those in it: {inside}" if inside else "`sandlot new NAME` creates one"
         raise ConfigError(f"`{what}` is a folder without `{MANIFEST}` or `environment.py`, so it is no environment; {fix}")
+    if (meant := meant_source(str(what))) is not None:
+        raise ConfigError(f"no environment `{what}`, and no kind of source with that name; did you mean `{meant}`?")
     raise ConfigError(
         f"no environment `{what}`: there is no such path and none of that name is installed{_near(str(what), installed)}"
     )

@@ -18,6 +18,14 @@ from sandlot.env.environment import Environment
 from sandlot.env.load import load
 
 _GROUP = "sandlot.exporters"
+_ELSEWHERE = {
+    "openenv": "an environment is served to clients of OpenEnv by `sandlot serve ENV --openenv`",
+    "mcp": "an environment is served over MCP by `sandlot serve ENV`",
+    "terminal-bench": "Harbor runs the tasks of `sandlot export harbor ENV`; folders of Terminal-Bench are only imported",
+    "swebench": "`sandlot export predictions RUN` writes the patches of a run in SWE-bench's format",
+    "bundle": "`sandlot pack ENV` writes an environment as one file",
+}
+"""Where to look for what is not an export."""
 
 
 class EnvironmentExport(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +67,8 @@ def export_environment(
     """
     installed = exporters()
     if kind not in installed:
+        if kind in _ELSEWHERE:
+            raise ConfigError(f"no exporter `{kind}`: {_ELSEWHERE[kind]}")
         near = difflib.get_close_matches(kind, installed, n=1)
         meant = f" (did you mean `{near[0]}`?)" if near else ""
         raise ConfigError(f"no exporter `{kind}`{meant}; there are: {', '.join(sorted(installed)) or 'none'}")

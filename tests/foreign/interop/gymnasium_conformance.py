@@ -1,5 +1,8 @@
 """Gymnasium and PettingZoo themselves on our environments: `make test-interop KIND=gymnasium`."""
 
+import importlib
+import re
+
 import gymnasium
 import numpy as np
 import pytest
@@ -11,6 +14,8 @@ from pettingzoo.test import api_test, parallel_api_test, seed_test
 import sandlot
 from sandlot import Ask, Environment, Limits, Score, Task, World, environment
 from sandlot.core.errors import AuthorError, ConfigError, GradeError
+from sandlot.core.task import split_of
+from sandlot.interop.exporting import export_environment
 from sandlot.interop.gyms.views import DiscreteView
 
 ARITHMETIC, RETURNS, HELPDESK = "environments/arithmetic", "environments/returns", "environments/helpdesk"
@@ -176,3 +181,34 @@ def test_a_user_that_a_model_plays_is_a_second_agent():
     assert made.agent_selection == "agent"
     assert made.observe("agent") == {"text": "user: I do not know."}
     made.close()
+
+
+def exported(kind, env, folder, monkeypatch):
+    """The module of an exported package, as `pip install` would make it importable."""
+    export_environment(kind, env, folder)
+    monkeypatch.syspath_prepend(folder)
+    return next(path.name for path in folder.iterdir() if path.is_dir())
+
+
+def test_an_exported_package_is_made_by_gymnasium_itself(tmp_path, monkeypatch):
+    module = exported("gymnasium", ARITHMETIC, tmp_path / "out", monkeypatch)
+    tasks = {task.id: task for task in sandlot.tasks_of(sandlot.load(ARITHMETIC))}
+    with gymnasium.make(f"{module}:sandlot/arithmetic-v0") as env:
+        check_env(env.unwrapped, skip_render_check=True)
+        for golden, score in ((True, 1.0), (False, 0.0)) * 3:
+            question = env.reset()[0]
+            right = eval(re.search(r"What is ([-+*/ 0-9]+)\?", question)[1])  # a sum of ours
+            assert env.step(str(right) if golden else "")[1:4] == (score, True, False)
+    with gymnasium.make(f"{module}:sandlot/arithmetic-v0", split="heldout") as env:
+        held_out = {task for task in tasks if split_of(tasks[task]) == "heldout"}
+        assert env.reset(seed=1)[1]["task"] in held_out
+
+
+def test_an_exported_package_passes_pettingzoos_own_tests(tmp_path, monkeypatch):
+    module = importlib.import_module(exported("pettingzoo", RETURNS, tmp_path / "out", monkeypatch))
+    env = module.env()
+    api_test(env, num_cycles=20)
+    env.close()
+    parallel = module.parallel_env()
+    parallel_api_test(parallel, num_cycles=20)
+    parallel.close()

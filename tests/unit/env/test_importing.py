@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 import sandlot
-from command_line import environ
+from command_line import environ, started
 from sandlot.core.errors import ConfigError
 from sandlot.env.importing import import_environment, imported_folder, importers
 
@@ -128,6 +128,20 @@ def test_an_unknown_kind_is_an_error_with_the_known_ones(kind, tmp_path):
     with pytest.raises(ConfigError, match="broken"):
         import_environment("broken", "x", tmp_path / "out")
     assert "sums" in importers()
+
+
+def test_a_misspelled_kind_of_source_is_an_error_with_the_right_one(kind):
+    with pytest.raises(ConfigError, match=r"did you mean `sums:rows\.jsonl`"):
+        sandlot.load("sum:rows.jsonl")
+
+
+def test_the_command_names_kinds_of_logs_too_and_what_is_missing(kind, tmp_path):
+    place = {"cwd": tmp_path, "PYTHONPATH": str(tmp_path / "site")}
+    unknown = started("import", "inspect-logs", "x.eval", **place)
+    assert (unknown.code, "did you mean `inspect-log`" in unknown.err) == (2, True)
+    missing = started("import", "sums", **place)
+    assert (missing.code, "sandlot import sums SOURCE" in " ".join(missing.err.split())) == (2, True)
+    assert "sums" in started("import", "list", **place).out
 
 
 def test_a_source_can_stand_for_an_environment_and_is_imported_once(kind, rows, tmp_path):

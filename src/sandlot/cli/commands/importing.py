@@ -16,8 +16,10 @@ _Option = typer.Option
 
 @app.command("import")
 def _import(
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="The format; `sandlot import list -` prints those installed.")],
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="The tasks: a path, a file or a name, as the format has them.")],
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="The format; `sandlot import list` prints those installed.")],
+    source: Annotated[
+        str | None, typer.Argument(metavar="SOURCE", help="The tasks: a path, a file or a name, as the format has them.")
+    ] = None,
     out: Annotated[
         Path | None,
         _Option("--out", metavar="FOLDER", help="The folder to write. [default: environments/SOURCE's name; runs/ for a log]"),
@@ -37,11 +39,16 @@ def _import(
     Exit code: that of the audit (0 SHIP, 1 FIX, 3 INCOMPLETE); 0 with `--no-audit`.
     """
     from sandlot.cli.views.importing import print_import, print_kinds  # noqa: PLC0415 - help does not need it
-    from sandlot.env.importing import import_environment, importers  # noqa: PLC0415 - as above
+    from sandlot.env.importing import import_environment, importers, unknown_kind  # noqa: PLC0415 - as above
     from sandlot.interop.logged_runs import import_run, log_readers  # noqa: PLC0415 - as above
 
+    kinds = importers() | log_readers()
     if kind == "list":
-        return print_kinds(importers() | log_readers(), json=json)
+        return print_kinds(kinds, json=json)
+    if kind not in kinds:
+        raise unknown_kind(kind, kinds)
+    if source is None:
+        raise typer.BadParameter(f"name the tasks: `sandlot import {kind} SOURCE`", param_hint="SOURCE")
     if kind in log_readers():
         from sandlot.cli.views.show_run import show_run  # noqa: PLC0415 - as above
 

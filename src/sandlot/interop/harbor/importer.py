@@ -66,10 +66,14 @@ class TaskFolderImporter:
                 left_out.append(LeftOut(what=each.name, why=f"beyond the limit of {limit} tasks"))
                 continue
             name = task_id(each.name)
+            if name in {task.id for task in tasks}:
+                left_out.append(LeftOut(what=each.name, why=f"another folder is the task `{name}` already; rename one of them"))
+                continue
             try:
                 found = self.read(each)
                 tasks.append(_write_task(name, found, folder))
             except ConfigError as error:
+                _remove(folder / "data" / name)
                 left_out.append(LeftOut(what=each.name, why=str(error)))
                 continue
             taken.append(ImportedTask(id=name, origin=str(each), licence=licence_of(each)))
@@ -114,7 +118,7 @@ def _draft(name: str, kind: str, tasks: list[Task]) -> EnvironmentDraft:
 
 
 def _write_task(name: str, found: TaskFolder, folder: Path) -> Task:
-    """Copy a task's files and build its image; if that cannot be done, nothing of the task is left."""
+    """Copy a task's files and build its image."""
     home = folder / "data" / name
     image = home / "environment"
     copy_tree(found.context, image)
@@ -131,11 +135,7 @@ def _write_task(name: str, found: TaskFolder, folder: Path) -> Task:
     script = read_text(home / "tests" / found.tests_script)
     (image / found.containerfile).unlink()
     (image / "Containerfile").write_text(_with_test_packages(original, script))
-    try:
-        containerfile_notes(image)
-    except ConfigError:
-        _remove(home)
-        raise
+    containerfile_notes(image)
     return Task(
         name,
         prompt=found.instruction,

@@ -4,15 +4,14 @@ Inspect runs it where Sandlot is installed beside it: `inspect eval FOLDER/task.
 checks stay ours.
 """
 
-import shutil
 from pathlib import Path
 
 from sandlot.core.errors import ConfigError
 from sandlot.env.environment import Environment
 from sandlot.env.taskset import tasks_of
+from sandlot.interop.exported_folder import copy_environment
 from sandlot.interop.exporting import EnvironmentExport
 
-_LEFT_BEHIND = ("__pycache__", "tests", "runs", ".*")
 _TASK = '''\
 """The environment `{name}` as a task of Inspect AI. It needs Sandlot: `pip install sandlot inspect-ai`.
 
@@ -42,7 +41,7 @@ class InspectExporter:
         """Write the folder."""
         if limit is not None:
             raise ConfigError("an Inspect task has all tasks of its environment; `inspect eval --limit` takes fewer")
-        shutil.copytree(_home(env), folder / "environment", ignore=shutil.ignore_patterns(*_LEFT_BEHIND))
+        copy_environment(env, folder / "environment")
         function = "".join(char if char.isalnum() else "_" for char in env.name)
         function = function if function.isidentifier() else f"task_{function}"
         (folder / "task.py").write_text(_TASK.format(name=env.name, function=function))
@@ -52,15 +51,3 @@ class InspectExporter:
         return EnvironmentExport(
             kind=self.kind, folder=str(folder), tasks=tuple(task.id for task in tasks_of(env)), notes=tuple(notes)
         )
-
-
-def _home(env: Environment) -> Path:
-    """The folder of the environment's files."""
-    source = env.source
-    if source is not None and source.is_file() and source.name == "environment.py":
-        return source.parent
-    if source is None or not source.is_dir():
-        raise ConfigError(
-            f"`{env.name}` has no folder of its own to copy; put it into one, as `environment.py` or `environment.toml`"
-        )
-    return source

@@ -1,6 +1,7 @@
 """`sandlot import swebench FILE?repos=FOLDER`: rows of SWE-bench, SWE-Gym and SWE-smith, with repositories from a folder."""
 
 import re
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -79,6 +80,8 @@ def _parts(source: str) -> tuple[Path, Path]:
 
 async def _import_rows(source: str, folder: Path, limit: int | None) -> ImportReport:
     file, repositories = _parts(source)
+    if not file.is_file():
+        raise ConfigError(f"there is no file `{file}`; name a file of rows, `.jsonl` or `.parquet`")
     if not repositories.is_dir():
         raise ConfigError(f"no folder `{repositories}` with git directories; write `{file}?repos=FOLDER`")
     python = await python_version()
@@ -93,9 +96,13 @@ async def _import_rows(source: str, folder: Path, limit: int | None) -> ImportRe
             try:
                 with boundary(ConfigError, name):
                     row = checked_row(raw)
+                    if task_id(row.instance_id) in {task.id for task in tasks}:
+                        raise ConfigError("an earlier row has this name; give every row an `instance_id` of its own")
                     task, licence, tests = await _import_row(backend, row, repositories, folder, python)
             except SandlotError as error:
                 left_out.append(LeftOut(what=name, why=str(error)))
+                if task_id(name) not in {task.id for task in tasks}:
+                    shutil.rmtree(folder / "site" / task_id(name), ignore_errors=True)  # its libraries, if they are there already
                 continue
             tasks.append(task)
             taken.append(ImportedTask(id=task.id, origin=f"{row.repo}@{row.base_commit[:12]}", licence=licence))
@@ -139,6 +146,8 @@ def checked_row(raw: Any) -> SweBenchRow:
         raise ConfigError(f"version {row.version[:80]!r}: write one such as `1.2`")
     if max(len(row.patch), len(row.test_patch), len(row.problem_statement)) > _MAX_TEXT:
         raise ConfigError(f"a text of more than {_MAX_TEXT:,} characters")
+    if not row.problem_statement.strip():
+        raise ConfigError("no problem_statement: the agent would not know what to solve")
     if not lists["FAIL_TO_PASS"]:
         raise ConfigError("no FAIL_TO_PASS")
     other = [test for tests in lists.values() for test in tests if not re.match(r"[^\s:]+\.py::\S", test)]

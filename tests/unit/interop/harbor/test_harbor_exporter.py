@@ -43,3 +43,8 @@ def test_an_environment_without_a_sandbox_or_in_one_file_is_refused(tmp_path):
 def test_an_unknown_kind_is_an_error_with_the_known_ones(tmp_path):
     with pytest.raises(ConfigError, match="did you mean `harbor`"):
         export_environment("harbour", "arithmetic", tmp_path / "out")
+
+
+def test_what_is_no_export_is_an_error_with_the_command(tmp_path):
+    with pytest.raises(ConfigError, match="sandlot serve ENV --openenv"):
+        export_environment("openenv", "arithmetic", tmp_path / "out")

@@ -1,6 +1,7 @@
 import pytest
 
 from sandlot.core.errors import ConfigError
+from sandlot.interop.harbor.importer import HARBOR_IMPORTER
 from sandlot.interop.harbor.source import find_tasks, licence_of, read_harbor, read_terminal_bench, script_of
 from sandlot.interop.harbor.source import test_requirements as requirements_of
 
@@ -147,3 +148,13 @@ def test_tasks_and_licences_are_found(tmp_path):
     assert licence_of(tmp_path / "all" / "a") == "MIT"
     with pytest.raises(ConfigError, match=r"no `task\.yaml`"):
         find_tasks(tmp_path / "all", "task.yaml")
+
+
+def test_nothing_of_a_task_that_is_left_out_stays(tmp_path):
+    task = harbor_task(tmp_path / "tasks" / "t")
+    (task / "tests" / "secret").symlink_to("/etc/passwd")
+    (tmp_path / "out").mkdir()
+    report = HARBOR_IMPORTER.write(str(tmp_path / "tasks"), tmp_path / "out", limit=None)
+    assert (report.tasks, len(report.left_out)) == ((), 1)
+    assert "is a link" in report.left_out[0].why
+    assert [path for path in tmp_path.joinpath("out").rglob("*") if path.is_file()] == []

@@ -103,6 +103,7 @@ ROW = {
     "instance_id": "o__r-1",
     "repo": "o/r",
     "base_commit": "a" * 40,
+    "problem_statement": "It fails.",
     "FAIL_TO_PASS": '["t.py::test_a[x y]"]',
     "PASS_TO_PASS": [],
 }
@@ -122,6 +123,7 @@ def test_lists_of_tests_may_be_json_or_lists():
         ({"FAIL_TO_PASS": [["deep"]]}, "neither a list"),
         ({"patch": "x" * 2_000_000}, "more than 1,000,000"),
         ({"repo": 3}, "Expected `str`"),
+        ({"problem_statement": " \n"}, "no problem_statement"),
         ({"version": "1/../../.."}, "write one such as"),
         ({"version": ".."}, "write one such as"),
     ],
