@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import zipfile
 
 import pytest
 
@@ -152,6 +153,7 @@ def test_a_row_that_crashes_is_left_out_and_the_next_is_read(tmp_path):
     assert "File name too long" in report.left_out[0].why
 
 
+<<<<<<< HEAD
 def test_a_second_row_of_the_same_name_does_not_stop_the_import(tmp_path):
     report = imported(tmp_path, [WORDS], times=2)
     assert [task.id for task in report.tasks] == ["row"]
@@ -169,3 +171,38 @@ def test_nothing_of_a_row_that_is_left_out_stays(tmp_path):
 def test_a_missing_file_of_rows_is_named(tmp_path):
     with pytest.raises(ConfigError, match=r"no file `.*rows\.jsonl`; name a file of rows"):
         SweBenchImporter().write(str(tmp_path / "rows.jsonl"), tmp_path / "out", limit=None)
+=======
+def test_what_is_optional_and_named_tests_miss_is_installed(tmp_path, monkeypatch):
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
+    for name, version, modules in (("pytest", "8.4.2", ()), ("far-stars", "1.0", ("far_stars",)), ("unused", "1.0", ("unused",))):
+        about = f"{name.replace('-', '_')}-{version}"
+        with zipfile.ZipFile(wheels / f"{about}-py3-none-any.whl", "w") as wheel:
+            for module in modules:
+                wheel.writestr(f"{module}.py", "")
+            wheel.writestr(f"{about}.dist-info/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+            wheel.writestr(f"{about}.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+            wheel.writestr(f"{about}.dist-info/RECORD", "")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
+    script = "from setuptools import setup\nsetup(extras_require={'stars': ['far_stars>=1', 'unused'], 'doc': ['nowhere']})\n"
+    text = "import pytest\n\ntry:\n    import far_stars\nexcept ImportError:\n    far_stars = None\n\n"
+    text += "@pytest.mark.skipif(far_stars is None, reason='requires far-stars and nowhere')\ndef test_far():\n    pass\n\n"
+    text += "@pytest.mark.skip(reason='too slow')\ndef test_slow():\n    pass\n"
+    far, slow = "tests/test_far.py::test_far", "tests/test_far.py::test_slow"
+    more = [("tests/test_far.py", text), ("setup.py", script), ("PKG-INFO", "")]
+    report = imported(tmp_path, [WORDS, far, slow], more=more)
+    assert [(each.what, "test_slow (skipped after the change:" in each.why) for each in report.left_out] == [
+        ("1 tests of row", True)
+    ]
+    [task] = tasks_of(load(tmp_path / "out"))
+    assert task.key["pass_to_pass"] == [WORDS, far]
+    assert not (tmp_path / "out" / "site" / "row" / "unused.py").exists()
+
+
+def test_a_test_may_start_the_package_as_a_program(tmp_path):
+    text = "import os, subprocess, sys\n\ndef test_main():\n"
+    text += "    subprocess.run([sys.executable, '-c', 'import ledger, pytest'], env=os.environ, check=True)\n"
+    report = imported(tmp_path, [WORDS, "tests/test_main.py::test_main"], more=[("tests/test_main.py", text)])
+    assert (len(report.tasks), report.left_out) == (1, ())
+>>>>>>> pvlib

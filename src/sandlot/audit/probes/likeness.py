@@ -240,13 +240,18 @@ def leaves(thing: Any, where: str = "") -> dict[str, Any]:
     return {where: thing}
 
 
+def unchanged_files(before: Trial, after: Trial) -> set[str]:
+    """Paths of files that are the same in both trials: most of a repository, which then need not be read."""
+    files = after.evidence.files
+    return {path for path, record in before.evidence.files.items() if files.get(path) == record}
+
+
 def changes_between(before: Trial, after: Trial, *, timeless: bool = False) -> dict[str, Any]:
     """What differs after the second trial: `state.x.y` or `files./path`, with the new value.
 
     With `timeless`, the moments at which apps were changed are left out: one reading call less, and all later ones differ.
     """
-    files = after.evidence.files
-    same = {path for path, record in before.evidence.files.items() if files.get(path) == record}  # most of a repository: not read
+    same = unchanged_files(before, after)
 
     def values(trial: Trial) -> dict[str, Any]:
         left = _without_moments(trial, same) if timeless else left_behind(trial, without=same)

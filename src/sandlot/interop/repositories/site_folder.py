@@ -66,11 +66,23 @@ def install(requirements: tuple[str, ...], folder: Path, python: str, without: s
     missing: list[str] = []
     if wanted and _pip(wanted, folder, python):
         missing = [each for each in wanted if _pip([*PYTEST, each], folder, python)]
+    _finish(folder, without)
+    return missing
+
+
+def install_together(requirements: tuple[str, ...], folder: Path, python: str, without: str = "") -> bool:
+    """Install all of them or, if that cannot be, nothing: False."""
+    if _pip([each for each in requirements if _is_wanted(each, without)], folder, python):
+        return False
+    _finish(folder, without)
+    return True
+
+
+def _finish(folder: Path, without: str) -> None:
     if without:
         _remove(folder, without)
     shutil.rmtree(folder / "bin", ignore_errors=True)
     _compile(folder)
-    return missing
 
 
 def write_metadata(tree: SourceTree, site: Path) -> None:

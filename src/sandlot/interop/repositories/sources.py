@@ -24,7 +24,7 @@ _LEFT_OUT = frozenset({"doc", "docs", "benchmark", "benchmarks", "changelog.d", 
 """Folders that no task needs."""
 _TEST_FILE = re.compile(r"((unit)?test_.*|.*_test|tests?|conftest)\.py\Z")
 _TEST_EXTRAS = frozenset({"test", "tests", "testing", "dev", "unittest", "pytest", "check", "checks"})
-_MAX_FILE_BYTES = 2 * 2**20
+_MAX_FILE_BYTES = 4 * 2**20
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _VERSION = re.compile(r"([A-Za-z0-9][A-Za-z0-9._+!-]*)?")
 _EXTRA = re.compile(r"""\s*(?:and\s+)?\(?\s*extra\s*==\s*["']([^"']+)["']\s*\)?""")
@@ -40,6 +40,8 @@ class SourceTree:
     license: str = ""
     requires: tuple[str, ...] = ()
     """Requirements of the package and of its tests, as `pip` reads them."""
+    optional: tuple[str, ...] = ()
+    """Requirements that it declares for other extras, such as those of features that some of its tests skip without them."""
     modules: tuple[str, ...] = ()
     """Folders and files of the package itself, relative to the root."""
     tests: tuple[str, ...] = ()
@@ -107,12 +109,15 @@ def read_tree(root: Path, name: str = "") -> SourceTree:
     if not tests:
         raise ConfigError(f"`{name}` {version}: its source distribution has no tests")
     found = [*(_required(metadata) if metadata.keys() else _declared(project, settings, script)), *_grouped(project)]
+    extras = _required(metadata, tests=False) if metadata.keys() else _extras(project, settings, script, tests=False)
+    optional = dict.fromkeys(each.strip() for each in extras if each.strip())
     return SourceTree(
         root=root,
         name=name,
         version=version,
         license=_license(metadata, project, settings, script),
         requires=tuple(dict.fromkeys(each for each in found if each.strip())),
+        optional=tuple(each for each in optional if each not in found),
         modules=modules,
         tests=tests,
         options=_options(root, project),
@@ -212,11 +217,12 @@ def _tests(root: Path, modules: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(place.relative_to(root).as_posix() for place in outer)
 
 
-def _required(metadata: Any) -> Iterator[str]:
+def _required(metadata: Any, *, tests: bool = True) -> Iterator[str]:
+    """What the package and its tests require, or without `tests` what its other extras do."""
     for line in metadata.get_all("Requires-Dist", []):
         requirement, _, marker = str(line).partition(";")
         extra = _EXTRA.search(marker)
-        if extra and extra[1].lower() not in _TEST_EXTRAS:
+        if tests == bool(extra and extra[1].lower() not in _TEST_EXTRAS):
             continue
         rest = _EXTRA.sub("", marker).strip().removeprefix("and ").strip()
         yield f"{requirement.strip()} ; {rest}" if rest else requirement.strip()
@@ -226,19 +232,26 @@ def _declared(project: dict[str, Any], settings: configparser.ConfigParser, scri
     """Requirements that a repository declares in `pyproject.toml`, `setup.cfg` and `setup.py`, for tests too."""
     for name in ("install_requires", "tests_require"):
         yield from strings(script.get(name))
-    extras = script.get("extras_require")
-    for name, group in cast("dict[Any, Any]", extras).items() if isinstance(extras, dict) else ():
-        if normalized(str(name)) in _TEST_EXTRAS:
-            yield from strings(group)
-    table = project.get("project", {})
-    yield from (each for each in table.get("dependencies", ()) if isinstance(each, str))
-    for name, group in table.get("optional-dependencies", {}).items():
-        if normalized(name) in _TEST_EXTRAS:
-            yield from (each for each in group if isinstance(each, str))
+    yield from (each for each in project.get("project", {}).get("dependencies", ()) if isinstance(each, str))
     yield from settings.get("options", "install_requires", fallback="").split("\n")
-    for name in settings["options.extras_require"] if settings.has_section("options.extras_require") else ():
-        if normalized(name) in _TEST_EXTRAS:
-            yield from settings["options.extras_require"][name].split("\n")
+    yield from _extras(project, settings, script, tests=True)
+
+
+def _extras(
+    project: dict[str, Any], settings: configparser.ConfigParser, script: dict[str, Any], *, tests: bool
+) -> Iterator[str]:
+    """The requirements of the extras that are for tests, or of all others."""
+    extras = script.get("extras_require")
+    stated = cast("dict[Any, Any]", extras) if isinstance(extras, dict) else {}
+    groups = [(str(name), list(strings(group))) for name, group in stated.items()]
+    groups += project.get("project", {}).get("optional-dependencies", {}).items()
+    section = "options.extras_require"
+    groups += [
+        (name, settings[section][name].split("\n")) for name in (settings[section] if settings.has_section(section) else ())
+    ]
+    for name, group in groups:
+        if tests == (normalized(name) in _TEST_EXTRAS):
+            yield from (each for each in group if isinstance(each, str))
 
 
 def _grouped(project: dict[str, Any]) -> Iterator[str]:

@@ -22,7 +22,14 @@ from sandlot.interop.repositories.patches import patch_between, patched
 from sandlot.interop.repositories.site_folder import PYTEST, install, require_apart, write_metadata
 from sandlot.interop.repositories.sources import SourceTree, named, read_tree
 from sandlot.interop.repositories.suite import RepositoryLayout, open_suite, python_version
-from sandlot.interop.repositories.verified import LibraryFolder, RepairTests, confirm_tests, install_missing, whole_names
+from sandlot.interop.repositories.verified import (
+    LibraryFolder,
+    RepairTests,
+    confirm_tests,
+    install_missing,
+    install_optional,
+    whole_names,
+)
 from sandlot.interop.untrusted import read_rows, refuse_pickle, source_digest
 from sandlot.wiring.parts import open_backend
 
@@ -34,6 +41,8 @@ In /work/repo there is the source of `{repo}`. Somebody opened this issue:
 Solve it by changing the package. Hidden tests decide. Only changes below {places} are taken over."""
 _MAX_TEXT = 1_000_000
 _MAX_ROWS = 50_000
+_MAX_TOLD = 20
+"""Tests of one row of which the report says what they do."""
 
 
 class SweBenchRow(msgspec.Struct, frozen=True):
@@ -107,7 +116,8 @@ async def _import_rows(source: str, folder: Path, limit: int | None) -> ImportRe
             tasks.append(task)
             taken.append(ImportedTask(id=task.id, origin=f"{row.repo}@{row.base_commit[:12]}", licence=licence))
             if tests.not_confirmed:
-                why = f"do something else here than the row says: {', '.join(tests.not_confirmed[:3])}"
+                first = [f"{test} ({why})" for test, why in tests.not_confirmed.items()][:_MAX_TOLD]
+                why = f"do something else here than the row says: {', '.join(first)}"
                 left_out.append(LeftOut(what=f"{len(tests.not_confirmed)} tests of {name}", why=why))
     if tasks:
         write_repair_environment(folder, "swebench", f"Issues of repositories, from {file.name}.", tasks)
@@ -190,8 +200,11 @@ async def _import_row(
     texts = {path: hidden[path].decode(errors="replace") for path in kept if path.endswith(".py") and tree.is_test(path)}
     files = {path: content for path, content in hidden.items() if path in kept}
     places = {test.partition("::")[0] for test in (*row.FAIL_TO_PASS, *row.PASS_TO_PASS)}
-    found = await install_missing(LibraryFolder(site, python, tree), backend, files | _written(change), layout, sorted(places))
+    libraries, repaired = LibraryFolder(site, python, tree), files | _written(change)
+    found = await install_missing(libraries, backend, repaired, layout, sorted(places))
     failing, passing = whole_names(row.FAIL_TO_PASS, found), whole_names(row.PASS_TO_PASS, found)
+    named = dict.fromkeys(test for names in (failing, passing) for tests in names.values() for test in tests)
+    await install_optional(libraries, backend, repaired, layout, list(named))
     either = [test for name, tests in failing.items() if tests != (name,) for test in tests]
     async with open_suite(backend, files, (site,), layout) as suite:
         tests = await confirm_tests(

@@ -1,20 +1,33 @@
 """Tests that a real change repairs: run on the source before it and after it, as they will be graded."""
 
+import contextlib
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from packaging.requirements import InvalidRequirement, Requirement
 
 from sandlot.core.errors import ConfigError
 from sandlot.core.ports.sandbox import Backend
 from sandlot.interop.repositories.baseline import missing_modules, unsteady_functions
+from sandlot.interop.repositories.index import normalized
 from sandlot.interop.repositories.planting import follows, graded_tests, guardable_tests
-from sandlot.interop.repositories.site_folder import INSTALL_ROUNDS, PYTEST, distributions_of, install, write_metadata
+from sandlot.interop.repositories.site_folder import (
+    INSTALL_ROUNDS,
+    PYTEST,
+    distributions_of,
+    install,
+    install_together,
+    write_metadata,
+)
 from sandlot.interop.repositories.sources import SourceTree
 from sandlot.interop.repositories.suite import GRADED_WALL_S, JobResult, RepositoryLayout, Suite, TestJob, open_suite
 
 _WALL_S = 420.0
 _SLOW_S = 5.0
+_WORD = re.compile(r"\w[\w.-]*\w")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +38,8 @@ class RepairTests:
     pass_to_pass: tuple[str, ...]
     unguarded: tuple[str, ...] = ()
     """Those of `fail_to_pass` to whose source no assertion can be added."""
-    not_confirmed: tuple[str, ...] = ()
-    """Tests that were named and do something else here."""
+    not_confirmed: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Tests that were named and do something else here, and what."""
 
     def key(self) -> dict[str, Any]:
         """The part of a task's key that says what is run."""
@@ -41,6 +54,23 @@ class LibraryFolder:
     site: Path
     python: str
     tree: SourceTree
+    more: list[str] = field(default_factory=list[str])
+    """What was installed beyond what the package declares for itself and its tests."""
+
+    def add(self, requirements: Sequence[str]) -> None:
+        """Install more, together with all before, so that none changes the version of another."""
+        self.more.extend(requirements)
+        install((*PYTEST, *self.tree.requires, *self.more), self.site, self.python, without=self.tree.name)
+        write_metadata(self.tree, self.site)
+
+    def add_if_possible(self, requirements: Sequence[str]) -> bool:
+        """Install more if all of it can be had beside what is there."""
+        wanted = (*PYTEST, *self.tree.requires, *self.more, *requirements)
+        if not install_together(wanted, self.site, self.python, without=self.tree.name):
+            return False
+        self.more.extend(requirements)
+        write_metadata(self.tree, self.site)
+        return True
 
 
 async def install_missing(
@@ -51,7 +81,6 @@ async def install_missing(
     No test runs: names that are not there make pytest collect the files, and nothing of them is wanted. A name of the
     repository's own is never installed: a helper that is only off the path would become some other project of that name.
     """
-    tree = libraries.tree
     job = TestJob(tests=[(f"{place}::none", None) for place in places], wall_s=_WALL_S, collected=True)
     found: tuple[str, ...] = ()
     known = {part.removesuffix(".py") for path in files for part in path.split("/")} | {"tests", "test"}
@@ -62,10 +91,34 @@ async def install_missing(
         if not new:
             break
         known |= new
-        wanted = (*PYTEST, *tree.requires, *distributions_of(new))  # together, so that none changes the version of another
-        install(wanted, libraries.site, libraries.python, without=tree.name)
-        write_metadata(tree, libraries.site)
+        libraries.add(distributions_of(new))
     return found
+
+
+async def install_optional(
+    libraries: LibraryFolder, backend: Backend, files: Mapping[str, bytes], layout: RepositoryLayout, tests: Sequence[str]
+) -> None:
+    """Install what the package declares as optional and these tests miss, which fail or are skipped after the change.
+
+    They say so by its name: `No module named 'ephem'`, or as the reason of a skip `requires ephem`.
+    """
+    named = {name: each for each in libraries.tree.optional if (name := _distribution(each))}
+    if not named or not tests:
+        return
+    async with open_suite(backend, files, (libraries.site,), layout) as suite:
+        [done] = await suite.run(TestJob(tests=[(test, None) for test in tests], wall_s=_WALL_S))
+    said = " ".join(str(report.said.get("message", "")) for report in done.reports if report.outcome != "passed")
+    words = {normalized(word) for word in _WORD.findall(said)}
+    wanted = [each for name, each in named.items() if name in words]
+    if wanted and not libraries.add_if_possible(wanted):
+        for each in wanted:
+            libraries.add_if_possible([each])
+
+
+def _distribution(requirement: str) -> str:
+    with contextlib.suppress(InvalidRequirement):
+        return normalized(Requirement(requirement).name)
+    return ""
 
 
 def whole_names(tests: Sequence[str], collected: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -166,5 +219,21 @@ async def confirm_tests(
         fail_to_pass=kept,
         pass_to_pass=still,
         unguarded=tuple(test for test in kept if test not in guardable),
-        not_confirmed=tuple(test for test in dict.fromkeys((*failing, *passing)) if test not in kept and test not in still),
+        not_confirmed={
+            test: _otherwise(test, before, after)
+            for test in dict.fromkeys((*failing, *passing))
+            if test not in kept and test not in still
+        },
     )
+
+
+def _otherwise(test: str, before: JobResult, after: JobResult) -> str:
+    """What a test does that its row does not say."""
+    reports = [report for report in after.reports if report.test == test]
+    if not reports:
+        return "it is not there"
+    if reports[0].outcome == "passed":
+        passed = before.outcomes().get(test) == "passed"
+        return "it passes before the change" if passed else "it does not pass each time, or not before the change"
+    lines = str(reports[0].said.get("message", "")).strip().splitlines() or [""]
+    return f"{reports[0].outcome} after the change: {lines[-1][:200]}"

@@ -27,7 +27,21 @@ def test_requirements_of_tests_are_read_and_those_of_other_extras_are_not(tmp_pa
         "Requires-Dist: sphinx; extra == 'docs'",
     ]
     (root / "PKG-INFO").write_text(FILES["PKG-INFO"] + "\n".join(lines) + "\n")
-    assert read_tree(root).requires == ("six>=1 ; python_version < '4'", "freezegun")
+    tree = read_tree(root)
+    assert (tree.requires, tree.optional) == (("six>=1 ; python_version < '4'", "freezegun"), ("sphinx",))
+
+
+def test_other_extras_of_a_repository_are_optional(tmp_path):
+    root = write_tree(tmp_path)
+    (root / "PKG-INFO").unlink()
+    (root / "setup.py").write_text(
+        "setup(name='ledger', version='1', install_requires=['six'],\n"
+        "extras_require={'test': ['a'], 'sky': ['ephem', 'a', 'six']})\n"
+    )
+    (root / "setup.cfg").write_text("[options.extras_require]\ndev =\n  b\nfast =\n  numba>=1\n  c\n")
+    (root / "pyproject.toml").write_text("[project.optional-dependencies]\ntests = ['d']\nplots = ['e']\n")
+    tree = read_tree(root)
+    assert (set(tree.requires), set(tree.optional)) == ({"six", "a", "b", "d"}, {"ephem", "numba>=1", "c", "e"})
 
 
 def test_a_distribution_without_tests_is_refused(tmp_path):

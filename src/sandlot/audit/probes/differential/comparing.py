@@ -31,8 +31,9 @@ def comparable_view(case: Case, trial: Trial) -> Json:
     """
     shells = case.shells
     volatile = case.description.declared.volatile
-    remains = left_behind(trial, volatile)
-    if any(shown.tool in shells for shown in observations(trial)):
+    used_shell = any(shown.tool in shells for shown in observations(trial))
+    remains = left_behind(trial, volatile, without=trial.evidence.files if used_shell else ())
+    if used_shell:
         remains.pop("files")
     return {**observed_by_agent(trial, volatile, shells), **remains, **gradings_of(trial)}
 

@@ -5,10 +5,11 @@ Names do not count. A tool is a shell if it computes a sum; a call writes a file
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from sandlot.audit.case import Case, script_of
-from sandlot.audit.probes.likeness import MISSING, changes_between, leaves, left_behind, observations
+from sandlot.audit.probes.likeness import MISSING, changes_between, leaves, left_behind, observations, unchanged_files
 from sandlot.audit.probes.plays import choose_tasks, request_for
 from sandlot.audit.subject import Act, Call, Say, Script, Trial
 from sandlot.core.ports.world import ToolSpec
@@ -52,9 +53,12 @@ class Shell:
         return self.run(f"mkdir -p {_quoted(folder)} && printf '%s' {_quoted(text)} > {_quoted(path)}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GoldenWork:
-    """A task with the trial of its golden solution and the trial of an agent that did nothing."""
+    """A task with the trial of its golden solution and the trial of an agent that did nothing.
+
+    What the trials left is read once: it may be a whole repository, and probes ask for it once per file.
+    """
 
     task: Task
     golden: Trial
@@ -83,31 +87,33 @@ class GoldenWork:
         last = self.acts[-1] if self.acts else Say("")
         return last.text if isinstance(last, Say) else ""
 
-    @property
+    @cached_property
     def before(self) -> dict[str, Any]:
         """The final state and files if nothing is done, by path."""
         return leaves(left_behind(self.idle))
 
-    @property
+    @cached_property
     def changes(self) -> dict[str, Any]:
         """What the golden solution changed in the world, by path."""
         return changes_between(self.idle, self.golden)
 
     def undone(self, trial: Trial) -> dict[str, Any]:
         """What golden changed and another trial did not, with golden's values."""
-        alone, now = self.before, leaves(left_behind(trial))
+        untouched = {path for path in trial.evidence.files if f"files.{path}" not in self.changes}
+        alone, now = self.before, leaves(left_behind(trial, without=untouched))
         return {where: value for where, value in self.changes.items() if alone.get(where, MISSING) == now.get(where, MISSING)}
 
-    @property
+    @cached_property
     def files(self) -> dict[str, str]:
         """The files that setup made, as texts."""
         return left_behind(self.idle)["files"]
 
-    @property
+    @cached_property
     def written(self) -> dict[str, str]:
         """The files that golden made or changed, as texts."""
-        before = self.files
-        return {path: text for path, text in left_behind(self.golden)["files"].items() if before.get(path) != text}
+        same = unchanged_files(self.idle, self.golden)
+        before, after = (left_behind(trial, without=same)["files"] for trial in (self.idle, self.golden))
+        return {path: text for path, text in after.items() if before.get(path) != text}
 
 
 async def find_works(case: Case, tasks: Sequence[Task]) -> list[GoldenWork]:

@@ -254,7 +254,9 @@ def run_job(given, job, out):
         os.setgroups([])
         os.setgid(USER)
         os.setuid(USER)
-    os.environ.update(HOME=home, TMPDIR="/tmp", COLUMNS="80", **given.get("environ", {}))
+    # a test may start another Python, as `python -m PACKAGE`: it finds what this one does
+    found = os.pathsep.join([*given["paths"], *given["site"]])
+    os.environ.update({"HOME": home, "TMPDIR": "/tmp", "COLUMNS": "80", "PYTHONPATH": found, **given.get("environ", {})})
     os.chdir(given["root"])
     sys.path[:0] = given["paths"]
     import pytest
