@@ -153,7 +153,6 @@ def test_a_row_that_crashes_is_left_out_and_the_next_is_read(tmp_path):
     assert "File name too long" in report.left_out[0].why
 
 
-<<<<<<< HEAD
 def test_a_second_row_of_the_same_name_does_not_stop_the_import(tmp_path):
     report = imported(tmp_path, [WORDS], times=2)
     assert [task.id for task in report.tasks] == ["row"]
@@ -171,7 +170,8 @@ def test_nothing_of_a_row_that_is_left_out_stays(tmp_path):
 def test_a_missing_file_of_rows_is_named(tmp_path):
     with pytest.raises(ConfigError, match=r"no file `.*rows\.jsonl`; name a file of rows"):
         SweBenchImporter().write(str(tmp_path / "rows.jsonl"), tmp_path / "out", limit=None)
-=======
+
+
 def test_what_is_optional_and_named_tests_miss_is_installed(tmp_path, monkeypatch):
     wheels = tmp_path / "wheels"
     wheels.mkdir()
@@ -205,4 +205,3 @@ def test_a_test_may_start_the_package_as_a_program(tmp_path):
     text += "    subprocess.run([sys.executable, '-c', 'import ledger, pytest'], env=os.environ, check=True)\n"
     report = imported(tmp_path, [WORDS, "tests/test_main.py::test_main"], more=[("tests/test_main.py", text)])
     assert (len(report.tasks), report.left_out) == (1, ())
->>>>>>> pvlib

@@ -178,8 +178,33 @@ def test_scores_are_equal_on_the_same_conduct_of_agent_and_user(domain, conduct,
         assert [detail["text"] for detail in answered] == [event["output"]["choices"][0]["message"]["content"] for event in asked]
         said = [node.message.text for node in trace.nodes if node.sampled and node.message.agent == AGENT]
         assert said == [detail["text"] for detail in answered if detail["text"]]
-        if conduct == "solved" and domain != "banking":
-            assert trace.reward == 1.0
+        if conduct == "solved":
+            # The first of banking expects an income of 100000, and its tool always stores 100000.0: nothing passes it.
+            assert trace.reward == (0.0 if domain == "banking" else 1.0)
+
+
+SOLUTION = """
+from sandlot import Agent, Task
+
+
+async def solve(agent: Agent, task: Task) -> None:
+    wanted = task.key["metadata"]["task"]["evaluation_criteria"]
+    for action in wanted["actions"] or []:
+        (name,) = [tool.name for tool in agent.tools if tool.name.endswith(action["name"])]
+        await agent.call(name, **action["arguments"])
+    await agent.say(" ".join(wanted["communicate_info"] or []) + " ###STOP###")
+"""
+
+
+def test_a_solution_of_ones_own_reads_the_metadata_of_the_samples(folder, tmp_path):
+    file = tmp_path / "golden.py"
+    file.write_text(SOLUTION)
+    place = tmp_path / "airline"
+    import_environment("inspect", f"inspect_evals/tau2_airline?shuffle=false&solution={file}", place, limit=2)
+    run = sandlot.run(place, "scripted:golden", user="scripted:echo", runs=tmp_path / "runs", at_once=2)
+    assert [row.score for row in run.rows] == [1.0, 1.0]
+    plain, _ = imported("airline", folder)
+    assert [task.key.keys() for task in sandlot.tasks_of(sandlot.load(plain))] == [{"target"}] * SAMPLES["airline"]
 
 
 def test_a_user_whose_model_fails_is_a_failure_and_no_reward(folder):

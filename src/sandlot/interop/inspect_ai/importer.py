@@ -4,6 +4,7 @@
     inspect:FILE.py@TASK                a task in a file; its code runs on this machine
     ...?NAME=VALUE                      an argument of the task; `score=LOW..HIGH` is the scale of its scorers
     ...?roles=NAME,NAME                 roles that only tools or later turns ask, which an import does not see
+    ...?solution=FILE.py                your golden solution; each sample's metadata is then in its task's key
 
 Where the solver, a tool or a scorer asks a model in a role, such as tau2's customer, the run's `--user` model plays it. A task
 that asks another model of its own is refused, and samples that want a sandbox are left out.
@@ -84,14 +85,15 @@ class InspectImporter:
         about = _listed(server_of(named.name, named.arguments))
         file = Path(named.name.partition("@")[0])
         content = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
-        return f"{about['version']}:{about['package_version']}:{content}"
+        solution = hashlib.sha256(named.solution.encode()).hexdigest() if named.solution else ""
+        return f"{about['version']}:{about['package_version']}:{content}{solution}"
 
     def write(self, source: str, folder: Path, *, limit: int | None) -> ImportReport:
         """Write the environment. Every sample is begun once, to see how its conversation begins."""
         named = _read_source(source)
         name, arguments, scale = named.name, named.arguments, named.scale
         server = server_of(name, arguments)
-        about = _listed(server)
+        about = _listed(server, metadata=bool(named.solution))
         tasks: list[Task] = []
         left_out: list[LeftOut] = []
         roles = list(named.roles)
@@ -123,7 +125,7 @@ class InspectImporter:
                 "user.py": _USER,
                 "checks.py": _CHECKS.format(scale=scale),
             }
-            | ({"solution.py": _SOLUTION} if golden == 1.0 else {}),
+            | ({"solution.py": named.solution or _SOLUTION} if named.solution or golden == 1.0 else {}),
         )
         write_environment(folder, draft)
         return ImportReport(
@@ -135,11 +137,7 @@ class InspectImporter:
             left_out=tuple(left_out),
             notes=(
                 f"scored by {', '.join(about['scorers'])}; the reward is the mean of their values",
-                "the golden solution says the target, which gets full marks on the first sample"
-                if golden == 1.0
-                else "no golden solution: Inspect's tasks have none, and a role decides how the conversation ends"
-                if roles
-                else f"no golden solution: the target as the answer gets {golden} on the first sample",
+                _golden_note(named, golden, roles),
                 *_role_notes(roles),
                 "several calls of one message are handed to Inspect one after the other, without the text beside them",
                 "Inspect's own limits (messages, tokens, time) hold as well; a sample that reaches one is scored",
@@ -155,6 +153,8 @@ class _Source:
     arguments: Json
     scale: str
     roles: tuple[str, ...]
+    solution: str
+    """The code of a golden solution; empty if none is named."""
 
 
 def _read_source(source: str) -> _Source:
@@ -162,6 +162,7 @@ def _read_source(source: str) -> _Source:
     options = dict(parse_qsl(query, keep_blank_values=True))
     scale = options.pop("score", "")
     roles = tuple(filter(None, options.pop("roles", "").split(",")))
+    solution = _solution_of(options.pop("solution", ""))
     if scale and read_score_range(scale) is None:
         raise ConfigError(f"`score={scale}` is no range; write `score=LOW..HIGH`, such as `score=0..10`")
     file, mark, task = name.rpartition("@")
@@ -171,7 +172,19 @@ def _read_source(source: str) -> _Source:
         name = f"{Path(file).resolve()}@{task}"
     elif name.count("/") != 1 or not all(name.split("/")):
         raise ConfigError(f"`{source}` names no task; write `inspect_evals/NAME`, or `FILE.py@TASK`")
-    return _Source(name, {key: _value(value) for key, value in options.items()}, scale, roles)
+    return _Source(name, {key: _value(value) for key, value in options.items()}, scale, roles, solution)
+
+
+def _solution_of(file: str) -> str:
+    if not file:
+        return ""
+    try:
+        code = Path(file).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"`solution={file}` cannot be read: {error}") from error
+    if "async def solve(" not in code:
+        raise ConfigError(f"`{file}` has no `async def solve(agent: Agent, task: Task) -> None`")
+    return code
 
 
 def _value(text: str) -> Any:
@@ -181,15 +194,25 @@ def _value(text: str) -> Any:
         return text
 
 
-def _listed(server: InspectServer) -> Json:
+def _listed(server: InspectServer, *, metadata: bool = False) -> Json:
     try:
-        job = server.job({"job": "list"})
+        job = server.job({"job": "list", "metadata": metadata})
     except AuthorError as error:
         missing = "No module named 'inspect_ai'" in str(error)
         how = f"; `pip install inspect-ai`, or name a Python that has it: `export {PYTHON}=...`" if missing else ""
         raise ConfigError(f"{error}{how}") from error
     job.close()
     return job.seen
+
+
+def _golden_note(named: _Source, golden: float | None, roles: list[str]) -> str:
+    if named.solution:
+        return "the golden solution is that of your file; a sample's metadata is `task.key['metadata']`"
+    if golden == 1.0:
+        return "the golden solution says the target, which gets full marks on the first sample"
+    if roles:
+        return "no golden solution: Inspect's tasks have none, and a role decides how the conversation ends"
+    return f"no golden solution: the target as the answer gets {golden} on the first sample"
 
 
 def _role_notes(roles: list[str]) -> list[str]:
@@ -218,7 +241,8 @@ def _begin(server: InspectServer, sample: Json, roles: list[str]) -> tuple[Inspe
         raise
     target = sample["target"] if isinstance(sample["target"], str) else (sample["target"] or [""])[0]
     data = {"sample": sample["id"], "system": system}
-    return job, Task(task_id(str(sample["id"])), prompt=prompt, data=data, key={"target": target}, split=Split.HELDOUT)
+    key = {"target": target} | ({"metadata": sample["metadata"]} if "metadata" in sample else {})
+    return job, Task(task_id(str(sample["id"])), prompt=prompt, data=data, key=key, split=Split.HELDOUT)
 
 
 def _answer_roles(job: InspectJob, roles: list[str]) -> bool:

@@ -115,6 +115,7 @@ def listed(job) -> dict:
     from importlib.metadata import version
 
     from inspect_ai._util.registry import registry_info
+    from pydantic_core import to_jsonable_python
 
     task = load(job)
     samples = []
@@ -122,7 +123,10 @@ def listed(job) -> dict:
         sandbox = sample.sandbox or task.sandbox
         target = sample.target if isinstance(sample.target, str) else list(sample.target)
         name = sample.id if sample.id is not None else number
-        samples.append({"id": name, "target": target, "sandbox": sandbox.type if sandbox else None})
+        about = {"id": name, "target": target, "sandbox": sandbox.type if sandbox else None}
+        samples.append(
+            about | ({"metadata": to_jsonable_python(sample.metadata or {}, fallback=str)} if job.get("metadata") else {})
+        )
     package = job["source"].partition("/")[0].replace("_", "-") if "@" not in job["source"] else ""
     return {
         "name": task.name,

@@ -27,6 +27,15 @@ def test_a_python_without_inspect_is_named(tmp_path, monkeypatch):
         import_environment("inspect", "inspect_evals/x", tmp_path / "env")
 
 
+def test_a_solution_that_is_no_solution_is_refused_before_inspect_is_started(tmp_path, monkeypatch):
+    monkeypatch.setenv("SANDLOT_INSPECT_PYTHON", str(tmp_path / "none"))
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text("def solved(): ...")
+    for file, says in ((tmp_path / "missing.py", "cannot be read"), (wrong, "async def solve")):
+        with pytest.raises(ConfigError, match=says):
+            import_environment("inspect", f"inspect_evals/x?solution={file}", tmp_path / "env")
+
+
 def test_a_conversation_begins_with_a_user():
     seen = {"messages": [message("system", "Be short."), message("user", "What is 1+1?", ["text"])]}
     assert opening_of(seen) == ("Be short.", "What is 1+1?")
