@@ -84,8 +84,8 @@ test-gym: install
 test-clients: install
 	@sh tests/foreign/clients.sh $(BIN)
 
-# Programs of other projects on our exports, and ours on their tasks, each in an environment of its own; one only: KIND=harbor.
-# The last lines name what passed, what failed, and what did not run here and why.
+# Programs of other projects on our exports, and ours on their tasks, each in an environment of its own; some only:
+# KIND="harbor openenv". The last lines name what passed, what failed, and what did not run here and why; also if interrupted.
 test-interop: install
 	@sh tests/foreign/interop.sh $(BIN) $(KIND)
 

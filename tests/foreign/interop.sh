@@ -1,29 +1,39 @@
 #!/bin/sh
 # Runs what other projects' own programs make of our exports, and ours of their tasks: every script in interop/, each of which
-# installs its package in an environment of its own. $1: the folder of our python. $2: one of them only, such as `harbor`.
-# All run, whatever becomes of the others; the last lines name what passed, what failed, and what did not run here and why.
-# Exit code: 1 if one failed, 2 if there is no such kind, 3 if none ran.
+# installs its package in an environment of its own. $1: the folder of our python. Further words: these only, such as `harbor`.
+# All run, whatever becomes of the others; the last lines name what passed, what failed, and what did not run here and why, also
+# when the command is interrupted: all of it takes long. Exit code: 1 if one failed, 2 if there is no such kind, 3 if none ran,
+# 130 if it was interrupted.
 set -eu
 here="$(cd "$(dirname "$0")" && pwd)"
 bin="$(cd "$1" && pwd)"
-only="${2:-}"
-if [ -n "$only" ] && [ ! -f "$here/interop/$only.sh" ]; then
-  echo "no kind \`$only\`; there are:$(for script in "$here"/interop/*.sh; do printf ' %s' "$(basename "$script" .sh)"; done)"
-  exit 2
-fi
+shift
+known="$(for script in "$here"/interop/*.sh; do printf ' %s' "$(basename "$script" .sh)"; done)"
+for name; do
+  if [ ! -f "$here/interop/$name.sh" ]; then
+    echo "no kind \`$name\`; there are:$known"
+    exit 2
+  fi
+done
+[ $# != 0 ] || set -- $known
 export SANDLOT_FOREIGN="${SANDLOT_FOREIGN:-$HOME/.cache/sandlot-foreign}"
 mkdir -p "$SANDLOT_FOREIGN"
 SANDLOT_NOT_RUN="$(mktemp)"  # `not_run` of peer_venv.sh writes the reason into it
 export SANDLOT_NOT_RUN
 trap 'rm -f "$SANDLOT_NOT_RUN"' EXIT
-trap 'exit 130' INT TERM  # pytest ends by itself when it is interrupted; the next kind must not start then
 passed='' failed='' not_run=''
-for script in "$here"/interop/*.sh; do
-  name="$(basename "$script" .sh)"
-  [ -z "$only" ] || [ "$only" = "$name" ] || continue
+show_results() {
+  [ -z "$passed" ] || echo "passed:$passed"
+  [ -z "$failed" ] || echo "failed:$failed"
+  printf '%s' "$not_run"
+}
+# pytest ends by itself when it is interrupted; the next kind must not start then.
+trap 'show_results; echo "interrupted: $*"; exit 130' INT TERM
+for name; do
   echo "== $name"
   : >"$SANDLOT_NOT_RUN"
-  if sh "$script" "$bin"; then
+  start="$(date +%s)"
+  if sh "$here/interop/$name.sh" "$bin"; then
     passed="$passed $name"
   elif [ -s "$SANDLOT_NOT_RUN" ]; then
     not_run="${not_run}not run: $name ($(cat "$SANDLOT_NOT_RUN"))
@@ -31,9 +41,9 @@ for script in "$here"/interop/*.sh; do
   else
     failed="$failed $name"
   fi
+  echo "== $name took $(($(date +%s) - start)) s"
+  shift  # what is left is named when the command is interrupted
 done
-[ -z "$passed" ] || echo "passed:$passed"
-[ -z "$failed" ] || echo "failed:$failed"
-printf '%s' "$not_run"
+show_results
 [ -z "$failed" ] || exit 1
 [ -n "$passed" ] || exit 3

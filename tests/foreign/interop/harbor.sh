@@ -18,8 +18,8 @@ metadata = wheel.read(next(name for name in wheel.namelist() if name.endswith("M
 needs = [line.removeprefix("Requires-Dist: ") for line in metadata.splitlines() if line.startswith("Requires-Dist:")]
 print("\n".join("certifi" if need.startswith("certifi") else need for need in needs if "extra" not in need))
 END
-  "$folder/bin/pip" install --quiet --disable-pip-version-check -r "$folder/needs.txt"
-  "$folder/bin/pip" install --quiet --no-deps harbor==0.25.0
+  install_into "$folder" -r "$folder/needs.txt"
+  install_into "$folder" --no-deps harbor==0.25.0
 fi
 HARBOR_PYTHON="$folder/bin/python" "$bin/python" -m pytest -q -p no:cacheprovider -o timeout=600 "$here/harbor_logs_conformance.py"
 [ "$(id -u)" = 0 ] || not_run "Harbor's jobs were read; for its own command, the test starts a Docker engine, which needs root"
