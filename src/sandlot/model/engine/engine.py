@@ -93,8 +93,8 @@ class Engine:
         pool = Blocks(blocks)
         tree = PrefixTree(pool, cache.block_size, eviction or eviction_named("turns"))
         self._scheduler = Scheduler(cache, pool, tree, self._seats, chunk=chunk, share=share)
-        self._speculation = Speculation(self._scheduler, clock) if speculate == "siblings" else None
-        self._is_ahead = runner.ahead and self._speculation is None  # guesses need the last tokens
+        self._speculation = Speculation(self._scheduler, clock, may_rest=runner.ahead) if speculate == "siblings" else None
+        self._is_ahead = runner.ahead
         self._sequences: dict[int, Sequence] = {}
         self._deadlines: list[tuple[float, int]] = []
         self._ended: list[Sequence] = []
@@ -225,9 +225,13 @@ class Engine:
         if launched is None or not self._is_running(launched).any():
             launched = self._launch(self._scheduler.plan(self._clock()))
         if launched is not None:
-            self._ahead = self._launch_ahead(launched) if self._is_ahead else None
+            self._ahead = self._launch_ahead(launched) if self._may_launch_ahead else None
             self._collect(launched)
         return self._retire()
+
+    @property
+    def _may_launch_ahead(self) -> bool:
+        return self._is_ahead and (self._speculation is None or self._speculation.rests)  # guesses need the last tokens
 
     def _launch(self, plan: StepPlan) -> "_Launched | None":
         """Run the model on a plan, and sample."""
@@ -252,6 +256,8 @@ class Engine:
         if len(rows) < len(before.rows):
             going = torch.as_tensor(np.flatnonzero(np.isin(before.rows, rows)))
             ids = ids[going.to(ids.device, non_blocking=True)]
+        if self._speculation is not None:
+            self._speculation.rest()
         logits = self._runner.forward(self._seats.batch(rows, np.ones_like(rows), ahead=1), ids)
         self._seats.lengths[rows] += 1
         drawn = draw(logits, self._seats.settings(rows, ahead=1), self._pick)
@@ -287,7 +293,7 @@ class Engine:
 
     def _append(self, rows: Rows, ids: NDArray[np.int64], logprobs: NDArray[np.float64], launched: "_Launched") -> None:
         """Append one token to each of these rows, and end those that are done."""
-        if self._speculation is not None:
+        if launched.guessed.any():
             self._seats.lengths[rows] = self._seats.totals[rows]  # the KV of guesses after them does not count
         self._seats.append(rows, ids, logprobs, self.version)
         self._end_done(rows, ids, logprobs, broken=~np.isfinite(logprobs) | (ids >= launched.vocabulary))

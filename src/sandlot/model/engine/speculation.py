@@ -6,7 +6,8 @@ everything after it is dropped. This holds up to rounding: a pass with other gue
 depends on measured time, so log-probabilities are not bit-equal from run to run.
 
 How many are guessed is chosen for every pass: as many as give most tokens per second, by the measured rates of acceptance and the
-measured time of passes. If guesses do not pay, none are made until what was measured is outdated.
+measured time of passes. If guesses do not pay, none are made until what was measured is outdated. Guesses prevent that passes are
+launched ahead, so where these could be, guesses that do not pay *rest*: for some passes nothing is looked for.
 """
 
 from collections.abc import Callable
@@ -26,6 +27,8 @@ MAX_GUESSED = 15
 """Tokens that are guessed for one sequence in one pass, at most. With the one before them they fill a tile of a GPU's kernel."""
 _GUESSED_PER_SEAT = 4
 """Tokens that are guessed in one pass, at most, for each seat of the engine: each needs logits of the whole vocabulary."""
+_PATIENCE, _REST = 4, 60
+"""After so many passes in a row without a guess, none is looked for in so many, if passes can be launched ahead instead."""
 _LEAST = 0.05
 """Guesses that are less likely to be reached and right are not considered."""
 
@@ -33,7 +36,7 @@ _LEAST = 0.05
 class Speculation:
     """Guesses for the decoding sequences of an engine."""
 
-    def __init__(self, scheduler: Scheduler, clock: Callable[[], float]) -> None:
+    def __init__(self, scheduler: Scheduler, clock: Callable[[], float], *, may_rest: bool = False) -> None:
         self._scheduler = scheduler
         self._clock = clock
         self._siblings = Siblings(self._groups_in_use)
@@ -44,9 +47,25 @@ class Speculation:
         """Of each row with guesses in this pass, how they were found."""
         self._pass: tuple[float, int] | None = None
         """When the pass was begun, and its tokens, if all of it is decoding."""
+        self._may_rest = may_rest
+        self._in_vain = self._resting = 0
+        """Passes in a row without a guess, and passes that are left of a rest."""
+
+    @property
+    def rests(self) -> bool:
+        """True if the next pass has no guesses, and may be launched before the tokens of this one are known."""
+        return self._resting > 0
+
+    def rest(self) -> None:
+        """A pass without guesses is begun."""
+        self._resting -= 1
+        self._kinds, self._pass = {}, None
 
     def extend(self, plan: StepPlan) -> StepPlan:
         """Add guesses to the decoding rows of a plan, after the known tokens of their seats."""
+        if self.rests:
+            self.rest()
+            return plan
         begun = self._clock()
         rows = plan.rows[: plan.num_decoding].tolist()
         num_tokens = int(plan.counts.sum())
@@ -67,6 +86,7 @@ class Speculation:
         counts = plan.counts + guessed
         only_decoding = plan.num_decoding == len(plan.rows)
         self._pass = (begun, int(counts.sum())) if only_decoding else None
+        self._note_vain(is_vain=bool(rows) and not self._kinds)
         return replace(plan, counts=counts, guessed=guessed)
 
     def learn(self, rows: Rows, sequences: list[Sequence], before: Rows) -> None:
@@ -86,6 +106,11 @@ class Speculation:
             if not seats.taken[row]:
                 self._siblings.end(sequence.group, self._text(row, sequence, total))
         self._rates.age()
+
+    def _note_vain(self, *, is_vain: bool) -> None:
+        self._in_vain = self._in_vain + 1 if is_vain else 0
+        if self._may_rest and self._in_vain >= _PATIENCE:
+            self._in_vain, self._resting = 0, _REST
 
     def _guess(self, row: int, rates: list[float]) -> Guess:
         seats = self._scheduler.seats

@@ -117,12 +117,6 @@ def test_requests_get_the_tokens_of_the_twin(speculate):
     assert bool(it._runner._guessed_graphs) is (speculate == "siblings")
 
 
-def test_passes_are_launched_ahead_only_without_guesses():
-    model = small()
-    assert made(model)._is_ahead
-    assert not made(model, speculate="siblings")._is_ahead
-
-
 def test_a_pass_is_recorded_once_for_each_of_few_sizes():
     model = small()
     ours, _ = runners(model, sequences=5)

@@ -9,6 +9,8 @@ import torch
 from hypothesis import given, settings
 
 from engine_twin import BLOCK, VOCABULARY, check_blocks, engine, finish, load, prompt, redrawn, sharp, spoken, twin
+from sandlot.model.engine import speculation
+from sandlot.model.engine.plain import PlainRunner
 from sandlot.model.engine.request import Request
 from sandlot.model.engine.siblings import MOST_VOTES, NUM_KINDS
 from sandlot.model.engine.speculation import AcceptanceRates, PassTime, best_lengths
@@ -45,6 +47,30 @@ def test_tokens_are_those_without_guesses(max_batch, temperature):
     if max_batch < len(requests):
         assert 0 < metrics["accepted_tokens"] <= metrics["guessed_tokens"]
         assert metrics["tokens_per_pass"] > 1
+
+
+@pytest.mark.parametrize("max_batch", [1, 3])
+def test_passes_are_launched_ahead_while_guesses_rest(max_batch, monkeypatch):
+    monkeypatch.setattr(PlainRunner, "ahead", True)
+    monkeypatch.setattr(speculation, "_PATIENCE", 2)
+    monkeypatch.setattr(speculation, "_REST", 5)
+    model, requests = sharp(), group()
+    it = engine(model, speculate="siblings", max_batch=max_batch, chunk=48)
+    numbers = [it.submit(request) for request in requests]
+    done, ahead, guessed = {}, [], []
+    while not it.is_idle:
+        before = it.metrics()["guessed_tokens"]
+        done |= {each.id: each for each in it.step()}
+        ahead.append(it._ahead is not None)
+        guessed.append(it.metrics()["guessed_tokens"] > before)
+    for number, request in zip(numbers, requests, strict=True):
+        assert done[number].ids.tolist() == twin(model, request)[0]
+    assert any(ahead)
+    assert any(guessed)
+    assert it.metrics()["accepted_tokens"] > 0
+    assert not any(one and other for one, other in zip(ahead, guessed, strict=True)), "a pass with guesses knows the last tokens"
+    runs = [len(list(run)) for is_ahead, run in itertools.groupby(ahead) if is_ahead]
+    assert max(runs) <= 5
 
 
 def test_log_probabilities_are_exact_in_fp64():
