@@ -130,7 +130,7 @@ def _write_task(name: str, found: TaskFolder, folder: Path) -> Task:
     _copy_solution(found, home / "solution")
     script = read_text(home / "tests" / found.tests_script)
     (image / found.containerfile).unlink()
-    (image / "Containerfile").write_text(_with_test_packages(original, script))
+    (image / "Containerfile").write_text(_with_settings(_with_test_packages(original, script), found))
     try:
         containerfile_notes(image)
     except ConfigError:
@@ -178,6 +178,17 @@ def _remove(path: Path) -> None:
         path.rmdir()
     else:
         path.unlink(missing_ok=True)
+
+
+def _with_settings(containerfile: str, found: TaskFolder) -> str:
+    """The Containerfile with the variables and the folder that the task's container has besides."""
+    lines = [containerfile.rstrip("\n")]
+    for name, value in found.image_env.items():
+        quoted = re.sub(r'(["\\$])', r"\\\1", value)
+        lines.append(f'ENV {name}="{quoted}"')
+    if found.image_folder:
+        lines.append(f"WORKDIR {found.image_folder}")
+    return "\n".join(lines) + "\n"
 
 
 def _with_test_packages(original: str, script: str) -> str:

@@ -75,6 +75,7 @@ Acquire::Languages "none";
 Acquire::Retries "2";
 END
 printf '#!/bin/sh\\nexit 101\\n' > /usr/sbin/policy-rc.d && chmod 755 /usr/sbin/policy-rc.d
+printf '#!/bin/sh\\necho "not added: $*"\\n' > /usr/local/sbin/add-apt-repository && chmod 755 /usr/local/sbin/add-apt-repository
 """
 _OPEN_PYTHON = """
 rm -f /usr/lib/python3*/EXTERNALLY-MANAGED
@@ -85,7 +86,7 @@ for d in /usr/lib/python3/dist-packages/*.dist-info; do [ -e "$d/RECORD" ] || to
 _CLOSE = """
 mv /.sandlot-sources /etc/apt/sources.list
 for f in /.sandlot-lists/*; do [ -e "$f" ] && mv "$f" /etc/apt/sources.list.d/ || true; done
-rm -rf /.sandlot-lists /etc/apt/apt.conf.d/00sandlot /usr/sbin/policy-rc.d /root/.cache/pip
+rm -rf /.sandlot-lists /etc/apt/apt.conf.d/00sandlot /usr/sbin/policy-rc.d /usr/local/sbin/add-apt-repository /root/.cache/pip
 rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb
 """
 
@@ -219,6 +220,8 @@ async def _step(sandbox: Any, instruction: Instruction, stage: _Stage, context: 
 async def _run(sandbox: Any, instruction: Instruction, stage: _Stage) -> None:
     if "mount" in instruction.flags:
         stage.notes.append(f"line {instruction.line}: `--mount` is ignored")
+    for name in re.findall(r"\badd-apt-repository\s+(?:-\S+\s+)*([^\s;&|]+)", instruction.rest):
+        stage.notes.append(f"line {instruction.line}: the repository {name} is not added: packages are Debian's")
     argv = tuple(parse_list(instruction.rest))
     stdin = b""
     if not argv:

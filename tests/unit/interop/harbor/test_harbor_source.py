@@ -147,3 +147,16 @@ def test_tasks_and_licences_are_found(tmp_path):
     assert licence_of(tmp_path / "all" / "a") == "MIT"
     with pytest.raises(ConfigError, match=r"no `task\.yaml`"):
         find_tasks(tmp_path / "all", "task.yaml")
+
+
+def test_a_comment_of_a_test_script_names_no_package():
+    script = "uv pip install pytest==8.4.1 mujoco # a fresh installation in the new venv\npip install 'a#b' c#d  # e\n"
+    assert list(requirements_of(script)) == [("tests", "pytest==8.4.1"), ("tests", "mujoco")]
+
+
+def test_a_version_of_a_debian_package_that_the_tests_pin_is_dropped_with_a_note(tmp_path):
+    task = bench_task(tmp_path / "t")
+    (task / "run-tests.sh").write_text("apt-get install -y curl=8.5.0-2ubuntu10.6 binutils=2.42-4ubuntu2.5 gcc\npytest\n")
+    assert list(requirements_of((task / "run-tests.sh").read_text())) == [("apt", "binutils"), ("apt", "gcc")]
+    (note,) = read_terminal_bench(task).notes
+    assert note == "the tests pin versions of Debian packages, and get those of the image's release: binutils, curl"
