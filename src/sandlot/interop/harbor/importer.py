@@ -16,6 +16,7 @@ from sandlot.core.rubric import PythonCheck, Rubric
 from sandlot.core.task import Task
 from sandlot.core.types import Split
 from sandlot.interop.folder_writer import EnvironmentDraft, environment_name, task_id, write_environment
+from sandlot.interop.harbor.fetches import fetch_reason
 from sandlot.interop.harbor.source import (
     HARBOR,
     TERMINAL_BENCH,
@@ -129,6 +130,9 @@ def _write_task(name: str, found: TaskFolder, folder: Path) -> Task:
         (home / "tests" / each.name).write_bytes(read_bytes(each))
     _copy_solution(found, home / "solution")
     script = read_text(home / "tests" / found.tests_script)
+    if found.solution and (why := fetch_reason(read_text(home / "solution" / found.solution_script), original)):
+        _remove(home)
+        raise ConfigError(why)
     (image / found.containerfile).unlink()
     (image / "Containerfile").write_text(_with_settings(_with_test_packages(original, script), found))
     try:

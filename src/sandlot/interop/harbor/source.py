@@ -205,13 +205,20 @@ def _pin_notes(script: Path) -> list[str]:
     return [f"{said}: {', '.join(pinned)}"] if pinned else []
 
 
-def _requirements(script: str) -> Iterator[tuple[str, str]]:
+def commands_of(script: str) -> Iterator[str]:
+    """The simple commands of a shell script, without comments."""
     for line in re.sub(r"\\\n", " ", script).splitlines():
-        for command in re.split(r"&&|\|\||;|\|", _COMMENT.sub(lambda match: match["quoted"] or "", line)):
-            yield from _installed(command.split())
+        plain = _COMMENT.sub(lambda match: match["quoted"] or "", line)
+        yield from (command.strip() for command in re.split(r"&&|\|\||;|\|", plain))
 
 
-def _installed(words: list[str]) -> Iterator[tuple[str, str]]:
+def _requirements(script: str) -> Iterator[tuple[str, str]]:
+    for command in commands_of(script):
+        yield from installed_by(command.split())
+
+
+def installed_by(words: list[str]) -> Iterator[tuple[str, str]]:
+    """What one command installs, as `test_requirements` gives it, with versions."""
     joined = " ".join(words)
     if re.match(r"(sudo )?apt(-get)? .*\binstall\b", joined):
         yield from (("apt", word) for word in words[words.index("install") + 1 :] if _is_package(word))
