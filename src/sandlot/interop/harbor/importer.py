@@ -205,11 +205,15 @@ def _with_test_packages(original: str, script: str) -> str:
     first = re.search(r"^FROM\s.*$", original, re.MULTILINE | re.IGNORECASE)
     if first is None:
         raise ConfigError("its Dockerfile has no `FROM`")
-    apt = " ".join(dict.fromkeys(wanted["apt"]))
+    # The Python of the images that the tests were written for has its headers; a compiler builds extensions for it.
+    headers = ["python3-dev"] if {"gcc", "g++", "build-essential"} & set(wanted["apt"]) else []
+    apt = " ".join(dict.fromkeys([*wanted["apt"], *headers]))
     packages = " ".join(f"'{each}'" for each in dict.fromkeys(wanted["tests"] or ["pytest==8.4.1"]))
     check = f"python3 -c 'import venv, pip'{' && false' if apt else ''}"
-    install = f"apt-get update && apt-get install -y --no-install-recommends python3 python3-venv python3-pip {apt}"
-    lines = [original[: first.end()], _ADDED, f"RUN {check} || ({install} && rm -rf /var/lib/apt/lists/*)"]
+    install = "apt-get update && apt-get install -y --no-install-recommends python3 python3-venv python3-pip"
+    lean = " --no-install-recommends" if "--no-install-recommends" in script else ""
+    asked = f" && apt-get install -y{lean} {apt}" if apt else ""
+    lines = [original[: first.end()], _ADDED, f"RUN {check} || ({install}{asked} && rm -rf /var/lib/apt/lists/*)"]
     pip = f"PIP_BREAK_SYSTEM_PACKAGES=1 python3 -m pip --python {_VENV}/bin/python install --no-cache-dir --no-compile"
     lines.append(f"RUN python3 -m venv --without-pip {_VENV} && {pip} {packages}")
     if wanted["python"]:
