@@ -117,7 +117,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--audit", type=int, default=0, help="tasks of each kind to audit")
     made.add_argument(
         "--terminal-bench",
-        type=lambda path: [Kind("terminal-bench", str(Path(path).resolve()), ("pyyaml",), limit=25, shown="(folder)")],
+        type=lambda path: [Kind("terminal-bench", str(Path(path).resolve()), ("pyyaml",), limit=60, shown=Path(path).name)],
         default=[],
         help="a folder of Terminal-Bench tasks",
     )

@@ -16,6 +16,7 @@ from sandlot.core.rubric import PythonCheck, Rubric
 from sandlot.core.task import Task
 from sandlot.core.types import Split
 from sandlot.interop.folder_writer import EnvironmentDraft, environment_name, task_id, write_environment
+from sandlot.interop.harbor.fetches import fetch_reason
 from sandlot.interop.harbor.source import (
     HARBOR,
     TERMINAL_BENCH,
@@ -133,8 +134,10 @@ def _write_task(name: str, found: TaskFolder, folder: Path) -> Task:
         (home / "tests" / each.name).write_bytes(read_bytes(each))
     _copy_solution(found, home / "solution")
     script = read_text(home / "tests" / found.tests_script)
+    if found.solution and (why := fetch_reason(read_text(home / "solution" / found.solution_script), original)):
+        raise ConfigError(why)
     (image / found.containerfile).unlink()
-    (image / "Containerfile").write_text(_with_test_packages(original, script))
+    (image / "Containerfile").write_text(_with_settings(_with_test_packages(original, script), found))
     containerfile_notes(image)
     return Task(
         name,
@@ -180,6 +183,17 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def _with_settings(containerfile: str, found: TaskFolder) -> str:
+    """The Containerfile with the variables and the folder that the task's container has besides."""
+    lines = [containerfile.rstrip("\n")]
+    for name, value in found.image_env.items():
+        quoted = re.sub(r'(["\\$])', r"\\\1", value)
+        lines.append(f'ENV {name}="{quoted}"')
+    if found.image_folder:
+        lines.append(f"WORKDIR {found.image_folder}")
+    return "\n".join(lines) + "\n"
+
+
 def _with_test_packages(original: str, script: str) -> str:
     """The Containerfile with what its tests install."""
     wanted: dict[str, list[str]] = {"apt": [], "tests": [], "python": []}
@@ -190,11 +204,15 @@ def _with_test_packages(original: str, script: str) -> str:
     first = re.search(r"^FROM\s.*$", original, re.MULTILINE | re.IGNORECASE)
     if first is None:
         raise ConfigError("its Dockerfile has no `FROM`")
-    apt = " ".join(dict.fromkeys(wanted["apt"]))
+    # The Python of the images that the tests were written for has its headers; a compiler builds extensions for it.
+    headers = ["python3-dev"] if {"gcc", "g++", "build-essential"} & set(wanted["apt"]) else []
+    apt = " ".join(dict.fromkeys([*wanted["apt"], *headers]))
     packages = " ".join(f"'{each}'" for each in dict.fromkeys(wanted["tests"] or ["pytest==8.4.1"]))
     check = f"python3 -c 'import venv, pip'{' && false' if apt else ''}"
-    install = f"apt-get update && apt-get install -y --no-install-recommends python3 python3-venv python3-pip {apt}"
-    lines = [original[: first.end()], _ADDED, f"RUN {check} || ({install} && rm -rf /var/lib/apt/lists/*)"]
+    install = "apt-get update && apt-get install -y --no-install-recommends python3 python3-venv python3-pip"
+    lean = " --no-install-recommends" if "--no-install-recommends" in script else ""
+    asked = f" && apt-get install -y{lean} {apt}" if apt else ""
+    lines = [original[: first.end()], _ADDED, f"RUN {check} || ({install}{asked} && rm -rf /var/lib/apt/lists/*)"]
     pip = f"PIP_BREAK_SYSTEM_PACKAGES=1 python3 -m pip --python {_VENV}/bin/python install --no-cache-dir --no-compile"
     lines.append(f"RUN python3 -m venv --without-pip {_VENV} && {pip} {packages}")
     if wanted["python"]:

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from sandlot.core.errors import ConfigError
+from sandlot.interop.harbor.compose import read_compose
+from sandlot.interop.harbor.yaml_file import MAX_TEXT, read_mapping, read_yaml, table
 from sandlot.interop.untrusted import read_text
 
 HARBOR, TERMINAL_BENCH = "task.toml", "task.yaml"
-_MAX_TEXT = 1 << 20
+_COMMENT = re.compile(r"""(?P<quoted>"(?:[^"\\]|\\.)*"|'[^']*')|(?:^|(?<=\s))#.*""")
 _CANARY = re.compile(r"canary", re.IGNORECASE)
 _LICENCES = (
     (re.compile(r"Apache License\s+Version 2\.0"), "Apache-2.0"),
@@ -51,6 +53,10 @@ class TaskFolder:
     tests_s: float = 600.0
     tests_env: dict[str, str] = field(default_factory=dict[str, str])
     solution_env: dict[str, str] = field(default_factory=dict[str, str])
+    image_env: dict[str, str] = field(default_factory=dict[str, str])
+    """Variables of the container that its Containerfile does not set."""
+    image_folder: str = ""
+    """Where commands run, if that is not what its Containerfile says."""
     tags: tuple[str, ...] = ()
     canary: bool = False
     """True if the authors ask to keep the task out of training data."""
@@ -74,7 +80,7 @@ def licence_of(folder: Path) -> str:
     for place in (folder, *list(folder.resolve().parents)[:3]):
         for file in sorted(place.glob("LICEN[CS]E*")):
             if file.is_file() and not file.is_symlink():
-                text = read_text(file, at_most=_MAX_TEXT)
+                text = read_text(file, at_most=MAX_TEXT)
                 return next((name for pattern, name in _LICENCES if pattern.search(text)), f"see {file.name}")
     return "unknown"
 
@@ -82,10 +88,10 @@ def licence_of(folder: Path) -> str:
 def read_harbor(folder: Path) -> TaskFolder:
     """A Harbor task: `task.toml`, `instruction.md`, `environment/`, `tests/test.sh`, `solution/solve.sh`."""
     try:
-        config = tomllib.loads(read_text(folder / HARBOR, at_most=_MAX_TEXT))
+        config = tomllib.loads(read_text(folder / HARBOR, at_most=MAX_TEXT))
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"`{HARBOR}`: {error}") from error
-    environment, verifier = _table(config, "environment"), _table(config, "verifier")
+    environment, verifier = table(config, "environment"), table(config, "verifier")
     if config.get("steps"):
         raise ConfigError("a task of several steps is not supported")
     if str(environment.get("os", "linux")).lower() != "linux":
@@ -98,11 +104,13 @@ def read_harbor(folder: Path) -> TaskFolder:
     if (context / "docker-compose.yaml").is_file():
         raise ConfigError("it needs several containers (`docker-compose.yaml`)")
     _require_files(folder, "environment/Dockerfile", "tests/test.sh", "instruction.md")
-    instruction = read_text(folder / "instruction.md", at_most=_MAX_TEXT)
-    metadata = _table(config, "metadata")
+    instruction = read_text(folder / "instruction.md", at_most=MAX_TEXT)
+    metadata = table(config, "metadata")
     solved = (folder / "solution" / "solve.sh").is_file()
-    notes = [] if solved else ["it has no solution"]
-    unset = [name for part in (verifier, environment) for name, value in _table(part, "env").items() if "${" in str(value)]
+    notes = _pin_notes(folder / "tests" / "test.sh")
+    if not solved:
+        notes.append("it has no solution")
+    unset = [name for part in (verifier, environment) for name, value in table(part, "env").items() if "${" in str(value)]
     if unset:
         notes.append(f"variables that the host would set are left out: {', '.join(unset)}")
     return TaskFolder(
@@ -114,10 +122,10 @@ def read_harbor(folder: Path) -> TaskFolder:
         tests_script="test.sh",
         solution=(folder / "solution",) if solved else (),
         solution_script="solve.sh",
-        agent_s=_seconds(_table(config, "agent").get("timeout_sec"), 900.0),
+        agent_s=_seconds(table(config, "agent").get("timeout_sec"), 900.0),
         tests_s=_seconds(verifier.get("timeout_sec"), 600.0),
-        tests_env=_plain(_table(verifier, "env")),
-        solution_env=_plain(_table(_table(config, "solution"), "env")),
+        tests_env=_plain(table(verifier, "env")),
+        solution_env=_plain(table(table(config, "solution"), "env")),
         tags=_tags(metadata),
         canary=_has_canary(instruction, context / "Dockerfile", folder / HARBOR, folder / "tests" / "test.sh"),
         notes=tuple(notes),
@@ -126,7 +134,7 @@ def read_harbor(folder: Path) -> TaskFolder:
 
 def read_terminal_bench(folder: Path) -> TaskFolder:
     """A Terminal-Bench task: `task.yaml`, `Dockerfile`, `run-tests.sh`, `tests/`, `solution.sh`, `docker-compose.yaml`."""
-    config = read_yaml(folder / TERMINAL_BENCH)
+    config = read_mapping(folder / TERMINAL_BENCH)
     instruction = config.get("instruction")
     if not isinstance(instruction, str):
         raise ConfigError(f"`{TERMINAL_BENCH}` has no `instruction`")
@@ -134,8 +142,10 @@ def read_terminal_bench(folder: Path) -> TaskFolder:
         raise ConfigError(f"its results are read by the parser `{config['parser_name']}`; only `pytest` is supported")
     if config.get("run_tests_in_same_shell"):
         raise ConfigError("its tests look into the agent's own shell, which has ended when it is graded")
-    _require_files(folder, "Dockerfile", "run-tests.sh")
-    notes = _compose_notes(folder / "docker-compose.yaml")
+    compose = read_compose(folder)
+    file = (compose.context.relative_to(folder) / compose.containerfile).as_posix()
+    _require_files(folder, file, "run-tests.sh")
+    notes = [*compose.notes, *_pin_notes(folder / "run-tests.sh")]
     solved = [folder / name for name in ("solution.sh", "solution.yaml") if (folder / name).is_file()][:1]
     if not solved:
         notes.append("it has no solution")
@@ -144,8 +154,8 @@ def read_terminal_bench(folder: Path) -> TaskFolder:
     return TaskFolder(
         folder=folder,
         instruction=_without_canary(instruction),
-        context=folder,
-        containerfile="Dockerfile",
+        context=compose.context,
+        containerfile=compose.containerfile,
         tests=folder / "tests",
         tests_script="run-tests.sh",
         extra_tests=(folder / "run-tests.sh",),
@@ -155,15 +165,17 @@ def read_terminal_bench(folder: Path) -> TaskFolder:
         reward="pytest",
         agent_s=_seconds(config.get("max_agent_timeout_sec"), 360.0),
         tests_s=_seconds(config.get("max_test_timeout_sec"), 60.0),
+        image_env=compose.env,
+        image_folder=compose.folder,
         tags=_tags(config),
-        canary=_has_canary(folder / TERMINAL_BENCH, folder / "Dockerfile", folder / "run-tests.sh"),
+        canary=_has_canary(folder / TERMINAL_BENCH, folder / file, folder / "run-tests.sh"),
         notes=tuple(notes),
     )
 
 
 def script_of(path: Path) -> str:
     """The commands of a `solution.yaml` as a script. `ConfigError` if it presses keys that are no commands."""
-    steps: Any = _load_yaml(path)
+    steps: Any = read_yaml(path)
     if not isinstance(steps, list):
         raise ConfigError(f"`{path.name}` is not a list of commands")
     lines: list[str] = []
@@ -175,42 +187,41 @@ def script_of(path: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
-    """A YAML file with one mapping."""
-    value = _load_yaml(path)
-    if not isinstance(value, dict):
-        raise ConfigError(f"`{path.name}` is not a mapping")
-    return cast("dict[str, Any]", value)
-
-
-def _load_yaml(path: Path) -> Any:
-    """A YAML file. Aliases are refused: a small file could stand for terabytes."""
-    try:
-        import yaml  # noqa: PLC0415 - an extra
-    except ModuleNotFoundError as error:
-        raise ConfigError("Terminal-Bench tasks need PyYAML: `pip install 'sandlot[yaml]'`") from error
-    text = read_text(path, at_most=_MAX_TEXT)
-    try:
-        events = cast("Iterator[Any]", yaml.parse(text, Loader=yaml.SafeLoader))  # pyright: ignore[reportUnknownMemberType]
-        if any(isinstance(event, yaml.AliasEvent) for event in events):
-            raise ConfigError(f"`{path.name}` has aliases, which are not read")
-        return yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise ConfigError(f"`{path.name}`: {error}") from error
-
-
 def test_requirements(script: str) -> Iterator[tuple[str, str]]:
-    """What a test script installs, as (`apt`, `tests` or `python`, name): for Debian, for the tests, for the system's Python."""
+    """What a test script installs, as (`apt`, `tests` or `python`, name): for Debian, for the tests, for the system's Python.
+
+    Names of Debian packages come without the version: it is that of another release.
+    """
+    for kind, word in _requirements(script):
+        name = word.partition("=")[0] if kind == "apt" else word
+        if (kind, name) != ("apt", "curl"):
+            yield kind, name
+
+
+def _pin_notes(script: Path) -> list[str]:
+    found = _requirements(read_text(script, at_most=MAX_TEXT))
+    pinned = sorted({word.partition("=")[0] for kind, word in found if kind == "apt" and "=" in word})
+    said = "the tests pin versions of Debian packages, and get those of the image's release"
+    return [f"{said}: {', '.join(pinned)}"] if pinned else []
+
+
+def commands_of(script: str) -> Iterator[str]:
+    """The simple commands of a shell script, without comments."""
     for line in re.sub(r"\\\n", " ", script).splitlines():
-        if not line.lstrip().startswith("#"):
-            for command in re.split(r"&&|\|\||;|\|", line):
-                yield from _installed(command.split())
+        plain = _COMMENT.sub(lambda match: match["quoted"] or "", line)
+        yield from (command.strip() for command in re.split(r"&&|\|\||;|\|", plain))
 
 
-def _installed(words: list[str]) -> Iterator[tuple[str, str]]:
+def _requirements(script: str) -> Iterator[tuple[str, str]]:
+    for command in commands_of(script):
+        yield from installed_by(command.split())
+
+
+def installed_by(words: list[str]) -> Iterator[tuple[str, str]]:
+    """What one command installs, as `test_requirements` gives it, with versions."""
     joined = " ".join(words)
     if re.match(r"(sudo )?apt(-get)? .*\binstall\b", joined):
-        yield from (("apt", word) for word in words[words.index("install") + 1 :] if _is_package(word) and word != "curl")
+        yield from (("apt", word) for word in words[words.index("install") + 1 :] if _is_package(word))
     elif re.match(r"uv (pip install|add)\b", joined):
         yield from (
             ("tests", word) for word in words[words.index("install" if "install" in words else "add") + 1 :] if _is_package(word)
@@ -231,29 +242,10 @@ def _is_package(word: str) -> bool:
     )
 
 
-def _compose_notes(path: Path) -> list[str]:
-    """`ConfigError` if the task needs more than one container."""
-    if not path.is_file():
-        return []
-    services = _table(read_yaml(path), "services")
-    if len(services) != 1:
-        raise ConfigError(f"it needs several containers: {', '.join(services) or 'its `docker-compose.yaml` has no services'}")
-    service = _table(services, next(iter(services)))
-    odd = [name for name in ("privileged", "cap_add", "devices", "network_mode", "security_opt") if service.get(name)]
-    return [f"`docker-compose.yaml` asks for {', '.join(odd)}, which a sandbox does not give"] if odd else []
-
-
 def _require_files(folder: Path, *names: str) -> None:
     for name in names:
         if not (folder / name).is_file():
             raise ConfigError(f"it has no `{name}`")
-
-
-def _table(config: dict[str, Any], name: str) -> dict[str, Any]:
-    value = config.get(name, {})
-    if not isinstance(value, dict):
-        raise ConfigError(f"`[{name}]` is not a table")
-    return cast("dict[str, Any]", value)
 
 
 def _seconds(value: Any, default: float) -> float:
@@ -275,7 +267,7 @@ def _tags(metadata: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _has_canary(*where: str | Path) -> bool:
-    texts = (read_text(each, at_most=_MAX_TEXT) if isinstance(each, Path) and each.is_file() else str(each) for each in where)
+    texts = (read_text(each, at_most=MAX_TEXT) if isinstance(each, Path) and each.is_file() else str(each) for each in where)
     return any(_CANARY.search(text) for text in texts)
 
 

@@ -23,6 +23,16 @@ _NEEDED = ("ca-certificates",)
 _PYTHON_PACKAGES = ("python3-pip", "python3-venv")
 _TERMINAL_PACKAGES = ("asciinema", "python3-pip", "python3-venv", "tmux")
 """What the base images of Terminal-Bench have besides."""
+_CURL = ("curl", "gnupg", "wget")
+_SCM = (*_CURL, "git", "mercurial", "openssh-client", "procps", "subversion")
+_BUILD = (
+    *_SCM,
+    *("autoconf", "automake", "bzip2", "dpkg-dev", "file", "g++", "gcc", "make", "patch", "unzip", "xz-utils"),
+    *("libbz2-dev", "libffi-dev", "libncurses-dev", "libreadline-dev", "libsqlite3-dev", "libssl-dev", "zlib1g-dev"),
+)
+"""What `buildpack-deps` has, without its larger libraries."""
+_OLD_PIP = {"PIP_BREAK_SYSTEM_PACKAGES": "1"}
+"""For releases in which `pip install` needs no flag, where a newer one stands for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +64,16 @@ def find_base(image: str) -> Base:
         return _ubuntu(image, next((known for known in _UBUNTUS if tag.startswith(known)), "24.04" if tag == "latest" else tag))
     if name == "python":
         return _python(image, tag)
+    if name == "buildpack-deps":
+        return _buildpack(image, tag)
     if match := re.fullmatch(r"ubuntu-(\d\d)-(\d\d)", name):
         found = _ubuntu(image, f"{match[1]}.{match[2]}")
-        return Base(found.suite, _TERMINAL_PACKAGES, "/app", notes=found.notes)
+        return Base(found.suite, _TERMINAL_PACKAGES, "/app", found.env, notes=found.notes)
     if match := re.fullmatch(r"python-(\d)-(\d+)", name):
         found = _python(image, f"{match[1]}.{match[2]}")
         return Base(found.suite, _TERMINAL_PACKAGES, "/app", found.env, python=True, notes=found.notes)
-    raise ConfigError(
-        f"the base image `{image}` cannot be had: images are built from Debian packages for debian, ubuntu and python"
-    )
+    known = "debian, ubuntu, python and buildpack-deps"
+    raise ConfigError(f"the base image `{image}` cannot be had: images are built from Debian packages for {known}")
 
 
 def _debian_suite(image: str, tag: str) -> str:
@@ -77,7 +88,20 @@ def _ubuntu(image: str, version: str) -> Base:
     if version not in _UBUNTUS:
         raise ConfigError(f"the base image `{image}` cannot be had: no Debian release stands for Ubuntu `{version}`")
     suite = _UBUNTUS[version]
-    return Base(suite, (), notes=(f"Debian {suite} stands for Ubuntu {version}: versions of packages differ",))
+    old = version not in {"24.04", "noble"} and suite != "bullseye"
+    notes = (f"Debian {suite} stands for Ubuntu {version}: versions of packages differ",)
+    return Base(suite, (), env=_OLD_PIP if old else {}, notes=notes)
+
+
+def _buildpack(image: str, tag: str) -> Base:
+    """`buildpack-deps:RELEASE`, with `-curl` or `-scm` for its smaller ones."""
+    release, _, size = tag.partition("-")
+    found = _ubuntu(image, release) if release in _UBUNTUS else Base(_debian_suite(image, release), ())
+    if size not in {"", "curl", "scm"}:
+        raise ConfigError(f"the base image `{image}` cannot be had: there are `buildpack-deps:{release}`, `-curl` and `-scm`")
+    packages = {"curl": _CURL, "scm": _SCM}.get(size, _BUILD)
+    more = () if size else ("of the libraries of `buildpack-deps` only the small ones are there",)
+    return Base(found.suite, packages, env=found.env, notes=(*found.notes, *more))
 
 
 def _python(image: str, tag: str) -> Base:

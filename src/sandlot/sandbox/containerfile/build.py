@@ -75,6 +75,7 @@ Acquire::Languages "none";
 Acquire::Retries "2";
 END
 printf '#!/bin/sh\\nexit 101\\n' > /usr/sbin/policy-rc.d && chmod 755 /usr/sbin/policy-rc.d
+printf '#!/bin/sh\\necho "not added: $*"\\n' > /usr/local/sbin/add-apt-repository && chmod 755 /usr/local/sbin/add-apt-repository
 """
 _OPEN_PYTHON = """
 rm -f /usr/lib/python3*/EXTERNALLY-MANAGED
@@ -85,7 +86,7 @@ for d in /usr/lib/python3/dist-packages/*.dist-info; do [ -e "$d/RECORD" ] || to
 _CLOSE = """
 mv /.sandlot-sources /etc/apt/sources.list
 for f in /.sandlot-lists/*; do [ -e "$f" ] && mv "$f" /etc/apt/sources.list.d/ || true; done
-rm -rf /.sandlot-lists /etc/apt/apt.conf.d/00sandlot /usr/sbin/policy-rc.d /root/.cache/pip
+rm -rf /.sandlot-lists /etc/apt/apt.conf.d/00sandlot /usr/sbin/policy-rc.d /usr/local/sbin/add-apt-repository /root/.cache/pip
 rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb
 """
 
@@ -111,13 +112,14 @@ class _Stage:
 async def build(file: Path, lease: Lease) -> ImageAbout:
     """Build a Containerfile into a draft of the store. `ConfigError` names the line that cannot be carried out."""
     head, mark, tail = (await anyio.Path(file).read_text()).partition(LAYER_MARK)
-    instructions = parse_containerfile(head)
-    stage = _first_stage(instructions)
+    instructions, later = parse_containerfile(head), parse_containerfile(tail, whole=False)
+    stage = _first_stage([*instructions, *later])
+    _refuse_early([*instructions, *later])
     below = stage.base.spec
     if mark:  # what stands before the mark is an image of its own, which other files share
         below = await anyio.to_thread.run_sync(_build_below, head)
         _take_settings(stage, below)
-        instructions = parse_containerfile(tail, whole=False)
+        instructions = later
     server = PackageServer()
     await server.open()
     async with open_native(quota=_QUOTA) as backend, backend.open(below) as sandbox:
@@ -182,6 +184,17 @@ def _first_stage(instructions: list[Instruction]) -> _Stage:
     return _Stage(base, {"PATH": _PATH, **base.env}, base.folder, args)
 
 
+def _refuse_early(instructions: list[Instruction]) -> None:
+    """`ConfigError` for what cannot be carried out, before the minutes that a base takes."""
+    for each in instructions:
+        if each.name in {"COPY", "ADD"} and "from" in each.flags:
+            raise each.refuse(f"copying from another image (`--from={each.flags['from']}`) is not supported")
+        if each.name in {"COPY", "ADD"} and any(re.match(r"[a-z+]+://|git@", word) for word in each.words()[:-1]):
+            raise each.refuse("it asks for the network, and an image is built without one")
+        if each.name == "ONBUILD":
+            raise each.refuse("not supported")
+
+
 @asynccontextmanager
 async def _packages(sandbox: Any, server: PackageServer) -> AsyncGenerator[None]:
     async with sandbox.listen(PORT) as connections, anyio.create_task_group() as tasks:
@@ -210,8 +223,6 @@ async def _step(sandbox: Any, instruction: Instruction, stage: _Stage, context: 
         await _run(sandbox, instruction, stage)
     elif name in {"COPY", "ADD"}:
         await _copy(sandbox, instruction, stage, context)
-    elif name == "ONBUILD":
-        raise instruction.refuse("not supported")
     elif name in {"CMD", "ENTRYPOINT"}:
         stage.notes.append(f"`{name} {instruction.rest[:80]}` is not started: a sandbox starts with no process of its own")
 
@@ -219,6 +230,8 @@ async def _step(sandbox: Any, instruction: Instruction, stage: _Stage, context: 
 async def _run(sandbox: Any, instruction: Instruction, stage: _Stage) -> None:
     if "mount" in instruction.flags:
         stage.notes.append(f"line {instruction.line}: `--mount` is ignored")
+    for name in re.findall(r"\badd-apt-repository\s+(?:-\S+\s+)*([^\s;&|]+)", instruction.rest):
+        stage.notes.append(f"line {instruction.line}: the repository {name} is not added: packages are Debian's")
     argv = tuple(parse_list(instruction.rest))
     stdin = b""
     if not argv:
@@ -251,8 +264,6 @@ async def _shell(sandbox: Any, text: str, what: str) -> None:
 
 async def _copy(sandbox: Any, instruction: Instruction, stage: _Stage, context: Path) -> None:
     """`COPY` and `ADD`: files of the folder with the Containerfile, or here-documents."""
-    if "from" in instruction.flags:
-        raise instruction.refuse("copying from another image is not supported")
     *sources, target = [expand(word, stage.variables) for word in instruction.words()]
     if not sources:
         raise instruction.refuse("write sources and a target")

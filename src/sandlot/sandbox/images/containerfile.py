@@ -22,7 +22,7 @@ from sandlot.sandbox.images.store import Lease, hold, key_for
 _log = logging.getLogger(__name__)
 
 _BUILDER = "sandlot.sandbox.containerfile.build"
-_FORMAT = "1"
+_FORMAT = "2"
 """Part of the key: change it when the same file would be built differently."""
 _NAMES = ("Containerfile", "Dockerfile")
 

@@ -158,3 +158,16 @@ def test_nothing_of_a_task_that_is_left_out_stays(tmp_path):
     assert (report.tasks, len(report.left_out)) == ((), 1)
     assert "is a link" in report.left_out[0].why
     assert [path for path in tmp_path.joinpath("out").rglob("*") if path.is_file()] == []
+
+
+def test_a_comment_of_a_test_script_names_no_package():
+    script = "uv pip install pytest==8.4.1 mujoco # a fresh installation in the new venv\npip install 'a#b' c#d  # e\n"
+    assert list(requirements_of(script)) == [("tests", "pytest==8.4.1"), ("tests", "mujoco")]
+
+
+def test_a_version_of_a_debian_package_that_the_tests_pin_is_dropped_with_a_note(tmp_path):
+    task = bench_task(tmp_path / "t")
+    (task / "run-tests.sh").write_text("apt-get install -y curl=8.5.0-2ubuntu10.6 binutils=2.42-4ubuntu2.5 gcc\npytest\n")
+    assert list(requirements_of((task / "run-tests.sh").read_text())) == [("apt", "binutils"), ("apt", "gcc")]
+    (note,) = read_terminal_bench(task).notes
+    assert note == "the tests pin versions of Debian packages, and get those of the image's release: binutils, curl"

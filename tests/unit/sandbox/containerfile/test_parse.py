@@ -72,6 +72,9 @@ def test_a_broken_pair_is_an_error():
         ("python:3.11@sha256:8fb099199b9f2d70342674bd9dbccd3ed03a258f26bbd1d556822c6dfc60c317", "bookworm", True),
         ("example.org/group/python-3-13:20250620", "trixie", True),
         ("example.org/group/ubuntu-24-04:latest", "trixie", False),
+        ("buildpack-deps:jammy", "bookworm", False),
+        ("buildpack-deps:trixie-scm", "trixie", False),
+        ("buildpack-deps", "trixie", False),
     ],
 )
 def test_known_bases_are_debian_packages(image, suite, python):
@@ -84,10 +87,24 @@ def test_a_base_that_stands_for_another_says_so():
     assert "stands for Ubuntu 24.04" in find_base("ubuntu:24.04").notes[0]
     assert "stands for 3.11.10" in find_base("python:3.11.10-slim").notes[0]
     assert find_base("debian:trixie").notes == ()
+    assert len(find_base("buildpack-deps:jammy").notes) == 2
+
+
+def test_a_size_of_buildpack_deps_decides_what_is_in_it():
+    whole, scm, curl = (set(find_base(f"buildpack-deps:bookworm{size}").packages) for size in ("", "-scm", "-curl"))
+    assert curl < scm < whole
+    assert ("git" in scm, "git" in curl, "gcc" in whole, "gcc" in scm) == (True, False, True, False)
+
+
+def test_pip_needs_no_flag_where_it_needs_none_in_what_a_base_stands_for():
+    """Ubuntu 22.04 has a Python that `pip install` may change; Debian 12, which stands for it, refuses that without a flag."""
+    assert find_base("ubuntu:22.04").env == find_base("buildpack-deps:jammy").env == {"PIP_BREAK_SYSTEM_PACKAGES": "1"}
+    assert find_base("ubuntu:24.04").env == find_base("debian:bookworm").env == {}
 
 
 @pytest.mark.parametrize(
-    "image", ["alpine:3.20", "node:22", "python:3.10-slim", "debian:buster", "ubuntu:18.04", "scratch", "pb-1"]
+    "image",
+    ["alpine:3.20", "node:22", "python:3.10-slim", "debian:buster", "ubuntu:18.04", "scratch", "pb-1", "buildpack-deps:xenial"],
 )
 def test_any_other_base_is_refused_by_name(image):
     with pytest.raises(ConfigError, match=f"`{image}` cannot be had"):
