@@ -5,11 +5,13 @@ names as well is there already, and installing it again needs no network.
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 
 from sandlot.interop.harbor.source import commands_of, installed_by
 
-_DOCUMENT = re.compile(r"<<-?[ \t]*(['\"]?)(\w+)\1([^\n]*\n)(?:.*?\n)??[ \t]*\2[ \t]*(?=\n|\Z)", re.DOTALL)
+_DOCUMENT = re.compile(r"(?<!<)<<-?[ \t]*(['\"]?)(\w+)\1")
+"""Where a here-document is announced, and what ends it."""
 _BEFORE = re.compile(r"^(?:(?:sudo|time|then|do|else|if|!|nohup|exec|\(|\{)\s+|[A-Za-z_]\w*=\S*\s+)+")
 _MANAGER = re.compile(
     r"(?:npm (?:i|install|ci)|yarn (?:add|install)|pnpm (?:add|install)|npx|gem install|cargo (?:install|add|fetch)"
@@ -42,7 +44,7 @@ def fetch_reason(script: str, containerfile: str) -> str:
 
 
 def _fetched(script: str, containerfile: str) -> Iterator[str]:
-    for command in commands_of(_DOCUMENT.sub(r"\3", script)):
+    for command in commands_of(_without_documents(script)):
         said = _BEFORE.sub("", command)
         words = said.split()
         for kind, package in installed_by(words):
@@ -55,6 +57,25 @@ def _fetched(script: str, containerfile: str) -> Iterator[str]:
             yield from (f"{words[0]} {host}" for host in _ADDRESS.findall(said) if not _is_here(host))
     for pattern in (_MODEL, _R_PACKAGE):
         yield from pattern.findall(script)
+
+
+def _without_documents(script: str) -> str:
+    """The script without the text of its here-documents. Takes time in proportion to its length, whatever it says."""
+    lines = script.split("\n")
+    ends: dict[str, list[int]] = {}
+    for number, line in enumerate(lines):
+        ends.setdefault(line.strip(" \t"), []).append(number)
+    kept: list[str] = []
+    number = 0
+    while number < len(lines):
+        line, last = lines[number], number
+        for _, name in _DOCUMENT.findall(line):
+            later = ends.get(name, [])
+            at = bisect_right(later, last)
+            last = later[at] if at < len(later) else last  # without an end it is no document
+        kept.append(_DOCUMENT.sub("", line) if last > number else line)
+        number = last + 1
+    return "\n".join(kept)
 
 
 def _is_here(host: str) -> bool:

@@ -48,6 +48,18 @@ def test_only_the_first_few_are_shown():
     assert fetch_reason("true", IMAGE) == ""
 
 
+def test_a_script_of_many_documents_without_an_end_takes_no_longer_than_its_length():
+    script = "".join(f"cat <<A{number} <<B{number}\n" for number in range(50_000))
+    assert fetch_reason(script + "pip install flask\n", IMAGE).endswith("`pip install flask`")
+
+
+def test_documents_end_in_the_order_in_which_they_were_announced():
+    assert fetch_reason("cat <<A - <<-'B'\npip install a\nA\npip install b\n\tB\npip install c\n", IMAGE).endswith(
+        "does not have: `pip install c`"
+    )
+    assert fetch_reason("cat <<< word\npip install a\nword\n", IMAGE).endswith("`pip install a`")
+
+
 def test_a_task_whose_solution_fetches_is_left_out_before_its_image_is_built(tmp_path):
     task = tmp_path / "tasks" / "t"
     task.mkdir(parents=True)
