@@ -46,5 +46,5 @@ def test_an_unknown_kind_is_an_error_with_the_known_ones(tmp_path):
 
 
 def test_what_is_no_export_is_an_error_with_the_command(tmp_path):
-    with pytest.raises(ConfigError, match="sandlot serve ENV --openenv"):
-        export_environment("openenv", "arithmetic", tmp_path / "out")
+    with pytest.raises(ConfigError, match="sandlot serve ENV"):
+        export_environment("mcp", "arithmetic", tmp_path / "out")
