@@ -19,9 +19,7 @@ from sandlot.env.load import load
 
 _GROUP = "sandlot.exporters"
 _ELSEWHERE = {
-    "openenv": "an environment is served to clients of OpenEnv by `sandlot serve ENV --openenv`",
     "mcp": "an environment is served over MCP by `sandlot serve ENV`",
-    "terminal-bench": "Harbor runs the tasks of `sandlot export harbor ENV`; folders of Terminal-Bench are only imported",
     "swebench": "`sandlot export predictions RUN` writes the patches of a run in SWE-bench's format",
     "bundle": "`sandlot pack ENV` writes an environment as one file",
 }

@@ -1,18 +1,14 @@
 """Environments of OpenEnv, served by openenv-core, played by its own client and as ours: `make test-interop KIND=openenv`."""
 
 import json
-import os
-import socket
 import subprocess
 import sys
-import time
-import urllib.request
-from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
 import anyio
 import pytest
+from openenv_peer import THEIRS, python_with, served
 
 import sandlot
 from sandlot.core.errors import AuthorError
@@ -21,7 +17,6 @@ from sandlot.core.types import Role
 from sandlot.env.importing import import_environment
 from sandlot.interop.openenv.world import score_of_episode
 
-THEIRS = os.environ["OPENENV_PYTHON"]
 HERE = Path(__file__).parent
 SAMPLES = str(HERE / "openenv_samples.py")
 PLAY = """
@@ -41,28 +36,6 @@ async def main(url, games):
     print(json.dumps([await play(url, seed, actions) for seed, actions in games]))
 asyncio.run(main(sys.argv[1], json.loads(sys.argv[2])))
 """
-
-
-@contextmanager
-def served(*command, cwd=None):
-    """The address of a server that a command of their Python starts; the port is its last word."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    server = subprocess.Popen([THEIRS, *command, str(port)], cwd=cwd)
-    try:
-        url = f"http://127.0.0.1:{port}"
-        for _ in range(600):
-            try:
-                urllib.request.urlopen(f"{url}/health", timeout=5).close()
-                break
-            except OSError:
-                assert server.poll() is None
-                time.sleep(0.2)
-        yield url
-    finally:
-        server.kill()
-        server.wait()
 
 
 def theirs(url, games):
@@ -148,12 +121,9 @@ def test_a_folder_or_a_package_is_served_by_us_with_the_same_rewards(tmp_path, e
         results = theirs(url, games)
     python, name = THEIRS, str(echo)
     if form == "package":  # a Python of its own, which has the package beside what theirs has
-        subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
-        (packages,) = (tmp_path / "venv").glob("lib/python3*/site-packages")
-        asked = [THEIRS, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])"]
-        (packages / "theirs.pth").write_text(subprocess.run(asked, capture_output=True, text=True, check=True).stdout)
+        python, packages = python_with(tmp_path / "venv", THEIRS)
         echo.rename(packages / "echo_env")
-        python, name = str(tmp_path / "venv" / "bin" / "python"), "echo_env"
+        name = "echo_env"
     import_environment("openenv", f"{name}?python={python}&seeds=1&score=0..10", tmp_path / "env")
     env = sandlot.load(tmp_path / "env")
     for (_, actions), (rewards, done) in zip(games, results, strict=True):

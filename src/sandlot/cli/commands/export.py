@@ -19,8 +19,9 @@ def _export(
             metavar="KIND",
             help="Of a run: `sft` (rollouts with a high reward), `pairs` (a better and a worse one of each task, by score), "
             "`preferences` (pairs that people compared in `sandlot view`), `rollouts` (exact tokens), "
-            "`predictions` (patches of repositories, for SWE-bench). Of an environment: `harbor`, `inspect`, `verifiers`, "
-            "`gymnasium`, `pettingzoo`, and the kinds that other packages bring.",
+            "`predictions` (patches of repositories, for SWE-bench). Of an environment: `harbor`, "
+            "`terminal-bench`, `inspect`, `verifiers`, `openenv`, `gymnasium`, `pettingzoo`, "
+            "and the kinds that other packages bring.",
         ),
     ],
     what: Annotated[str, typer.Argument(metavar="RUN|ENV", help="A run directory, or an environment, as for `sandlot run`.")],

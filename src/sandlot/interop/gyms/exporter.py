@@ -5,14 +5,13 @@ A package for PettingZoo is a module with `env` and `parallel_env`, as PettingZo
 checks stay ours.
 """
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from sandlot.core.errors import ConfigError
 from sandlot.env.environment import Environment
 from sandlot.env.taskset import tasks_of
-from sandlot.interop.exported_folder import copy_environment
+from sandlot.interop.exported_folder import copy_environment, package_stem, require_text_for_one_agent
 from sandlot.interop.exporting import EnvironmentExport
 
 _PROJECT = """\
@@ -81,10 +80,12 @@ class GymPackageExporter:
             raise ConfigError(
                 f"the package has all tasks of its environment; `tasks=[...]` of its {self.kind} environment takes fewer"
             )
-        if env.in_other_image:
-            raise ConfigError("`--image` is for formats that hold the image; change the environment itself instead")
-        _refuse(env, self.kind)
-        stem = re.sub(r"\W", "_", env.name.lower())
+        require_text_for_one_agent(env, f"{self.kind}'s loop")
+        if self.kind == "gymnasium" and env.marked.persona is not None and env.marked.user is None:
+            raise ConfigError(
+                f"`{env.name}` has a user that a model plays; export it as `pettingzoo`, where your loop plays both"
+            )
+        stem = package_stem(env)
         fields = {"name": env.name, "module": f"sandlot_{self.kind}_{stem}", "id": f"sandlot/{stem}-v0"}
         module = folder / fields["module"]
         copy_environment(env, module / "environment")
@@ -107,18 +108,6 @@ class GymPackageExporter:
                 "tasks of the split `train` are drawn unless `split` says otherwise",
             ),
         )
-
-
-def _refuse(env: Environment, kind: str) -> None:
-    """`ConfigError` for what `to_gym` or `to_pettingzoo` would refuse when the package is used."""
-    if env.seats:
-        raise ConfigError(f"`{env.name}` has seats for several agents; only `sandlot run` plays it so far")
-    if env.marked.colleagues is not None or env.marked.roles:
-        raise ConfigError(f"`{env.name}` has people whom a second model plays, and {kind}'s loop brings only the agent")
-    if env.images == "require":
-        raise ConfigError(f"`{env.name}` needs a model that sees images; these observations are text")
-    if kind == "gymnasium" and env.marked.persona is not None and env.marked.user is None:
-        raise ConfigError(f"`{env.name}` has a user that a model plays; export it as `pettingzoo`, where your loop plays both")
 
 
 GYMNASIUM_EXPORTER = GymPackageExporter("gymnasium")

@@ -1,7 +1,7 @@
-"""Exports folder environments as Harbor task folders.
+"""Exports folder environments as task folders of Harbor and Terminal-Bench.
 
 The image becomes a Dockerfile, the files that setup writes become part of it, the golden solution is played here and its commands
-become `solve.sh`, and the checks become a small program beside `test.sh`. That is possible where the agent
+become a script, and the checks become a small program beside the tests. That is possible where the agent
 has only a shell and the checks read only files; anything else is refused with the reason. An environment that was imported from
 task folders is written back with its own tests.
 """
@@ -10,6 +10,7 @@ import ast
 import shlex
 import shutil
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
@@ -27,7 +28,7 @@ from sandlot.env.session import open_session
 from sandlot.env.taskset import tasks_of
 from sandlot.env.world import sandbox_of
 from sandlot.interop.exporting import EnvironmentExport
-from sandlot.interop.folder_writer import to_toml
+from sandlot.interop.harbor.layouts import HARBOR_LAYOUT, TERMINAL_BENCH_LAYOUT, TaskLayout
 from sandlot.run.run import run
 from sandlot.sandbox.images.debian import read_recipe
 from sandlot.sandbox.images.spec import resolve_spec
@@ -35,20 +36,21 @@ from sandlot.sandbox.native.backend import open_native
 from sandlot.tools.bash import BASH
 
 _GRADE = Path(__file__).parent / "environment" / "grade.py.txt"
+_SCRIPTS = frozenset(("test.sh", "solve.sh", "run-tests.sh", "solution.sh"))
 _NOT_FILES = frozenset(("answer", "state", "trace", "record", "apps", "diff", "grading_sandbox"))
 """What checks may read of evidence and a Harbor container does not have."""
-_TEST = "#!/bin/bash\nmkdir -p /logs/verifier\nexec python3 /tests/grade.py\n"
-_PYTEST = """#!/bin/bash
-mkdir -p /logs/verifier
-bash /tests/run-tests.sh
-[ $? -eq 0 ] && echo 1 > /logs/verifier/reward.txt || echo 0 > /logs/verifier/reward.txt
-"""
 
 
-class HarborExporter:
-    """`Exporter` of Harbor task folders."""
+@dataclass(frozen=True, slots=True)
+class TaskFolderExporter:
+    """`Exporter` of one of the two formats."""
 
-    kind = "harbor"
+    layout: TaskLayout
+
+    @property
+    def kind(self) -> str:
+        """The format."""
+        return self.layout.kind
 
     def write(self, env: Environment, folder: Path, *, limit: int | None) -> EnvironmentExport:
         """One folder per task. Plays the golden solution of every task."""
@@ -64,16 +66,32 @@ class HarborExporter:
             place = folder / task.id
             try:
                 if imported:
-                    _write_back(home / "data" / task.id, task, place)
+                    self.layout.write_back(home / "data" / task.id, task, place)
                 else:
-                    _write_task(env, home, task, place, solved)
+                    _write_task(self.layout, _Source(env, home, solved), task, place)
             except ConfigError as error:
                 shutil.rmtree(place, ignore_errors=True)
                 left_out.append(LeftOut(what=task.id, why=str(error)))
                 continue
-            _write_common(env, task, place)
+            self.layout.write_manifest(env, task, place)
+            _make_runnable(place)
             written.append(task.id)
-        return EnvironmentExport(kind=self.kind, folder=str(folder), tasks=tuple(written), left_out=tuple(left_out))
+        return EnvironmentExport(
+            kind=self.kind, folder=str(folder), tasks=tuple(written), left_out=tuple(left_out), notes=self.layout.notes
+        )
+
+
+HARBOR_EXPORTER = TaskFolderExporter(HARBOR_LAYOUT)
+TERMINAL_BENCH_EXPORTER = TaskFolderExporter(TERMINAL_BENCH_LAYOUT)
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """The environment, its folder, and the commands that solve its tasks."""
+
+    env: Environment
+    home: Path
+    solved: dict[str, list[str] | str]
 
 
 def _home(env: Environment) -> Path:
@@ -83,7 +101,7 @@ def _home(env: Environment) -> Path:
 
 
 def _require_expressible(env: Environment, home: Path, tasks: list[Task]) -> None:
-    """`ConfigError` names the first thing that Harbor has no place for."""
+    """`ConfigError` names the first thing that a task folder has no place for."""
     extra = [tool.spec.name for tool in env.tools if tool.spec.name != BASH.spec.name]
     parts = {
         "tools of its own: " + ", ".join(extra): bool(extra),
@@ -95,7 +113,7 @@ def _require_expressible(env: Environment, home: Path, tasks: list[Task]) -> Non
     }
     for what, has in parts.items():
         if has:
-            raise ConfigError(f"`{env.name}` has {what}, which a Harbor task cannot express")
+            raise ConfigError(f"`{env.name}` has {what}, which a task folder cannot express")
     for name in {task.rubric for task in tasks}:
         _require_file_checks(rubric_for(env, next(task for task in tasks if task.rubric == name)), name, home)
 
@@ -105,13 +123,13 @@ def _require_file_checks(rubric: Rubric, name: str, home: Path) -> None:
         raise ConfigError(f"rubric `{name}` has groups, which the exported grader does not know")
     for check in rubric.checks:
         if not isinstance(check, PythonCheck):
-            raise ConfigError(f"check `{check.id}` of rubric `{name}` asks a judge, and Harbor's container has none")
+            raise ConfigError(f"check `{check.id}` of rubric `{name}` asks a judge, and the task's container has none")
         module = check.ref.partition(":")[0]
         if module == "sandlot":
-            raise ConfigError(f"check `{check.id}` is `{check.ref}` of Sandlot's library, which is not in Harbor's container")
+            raise ConfigError(f"check `{check.id}` is `{check.ref}` of Sandlot's library, which is not in the task's container")
         used = _used_of_evidence(home.joinpath(*module.split(".")).with_suffix(".py"))
         if used:
-            raise ConfigError(f"check `{check.id}` reads `evidence.{used[0]}`; a Harbor container has only the files")
+            raise ConfigError(f"check `{check.id}` reads `evidence.{used[0]}`; a task's container has only the files")
 
 
 def _used_of_evidence(file: Path) -> list[str]:
@@ -144,25 +162,32 @@ def _commands_of(trace: Trace) -> list[str] | str:
     return [str(call.arguments.get("command", "")) for call in calls]
 
 
-def _write_task(env: Environment, home: Path, task: Task, place: Path, solved: dict[str, list[str] | str]) -> None:
-    commands = solved[task.id]
+def _write_task(layout: TaskLayout, source: _Source, task: Task, place: Path) -> None:
+    commands = source.solved[task.id]
     if isinstance(commands, str):
         raise ConfigError(commands)
-    environment, tests, solution = place / "environment", place / "tests", place / "solution"
-    for folder in (environment, tests, solution):
-        folder.mkdir(parents=True)
-    modes = anyio.run(_write_setup_files, env, task, environment / "files")
-    (environment / "Dockerfile").write_text(_dockerfile(env, home, task, environment, modes))
-    (solution / "solve.sh").write_text("#!/bin/bash\n" + "".join(f"/bin/sh -c {shlex.quote(each)}\n" for each in commands))
-    (tests / "test.sh").write_text(_TEST)
+    context, tests, solution = place / layout.context, place / "tests", place / layout.solution
+    for folder in (context, tests, solution.parent):
+        folder.mkdir(parents=True, exist_ok=True)
+    modes = anyio.run(_write_setup_files, source.env, task, context / "files")
+    (context / "Dockerfile").write_text(_dockerfile(source, task, context, modes, layout))
+    solution.write_text("#!/bin/bash\n" + "".join(f"/bin/sh -c {shlex.quote(each)}\n" for each in commands))
+    for name, text in layout.tests.items():
+        (place / name).write_text(text)
     shutil.copyfile(_GRADE, tests / "grade.py")
     (tests / "task.json").write_bytes(
         msgspec.json.encode({"id": task.id, "prompt": task.prompt, "data": task.data, "key": task.key})
     )
-    (tests / "rubric.json").write_bytes(msgspec.json.encode(rubric_for(env, task)))
-    for file in sorted(home.glob("*.py")):
+    (tests / "rubric.json").write_bytes(msgspec.json.encode(rubric_for(source.env, task)))
+    for file in sorted(source.home.glob("*.py")):
         if file.name not in {"world.py", "solution.py", "tools.py", "tasks.py", "user.py"}:
             shutil.copyfile(file, tests / file.name)
+
+
+def _make_runnable(place: Path) -> None:
+    for script in place.rglob("*.sh"):
+        if script.name in _SCRIPTS:
+            script.chmod(0o755)
 
 
 async def _write_setup_files(env: Environment, task: Task, folder: Path) -> dict[str, int]:
@@ -188,25 +213,22 @@ def _write_files(folder: Path, contents: dict[str, bytes]) -> None:
         target.write_bytes(data)
 
 
-def _dockerfile(env: Environment, home: Path, task: Task, environment: Path, modes: dict[str, int]) -> str:
-    image = task.image if task.image and not env.in_other_image else env.image or ""
-    kind, _, rest = resolve_spec(image, home).partition(":")
+def _dockerfile(source: _Source, task: Task, context: Path, modes: dict[str, int], layout: TaskLayout) -> str:
+    image = task.image if task.image and not source.env.in_other_image else source.env.image or ""
+    kind, _, rest = resolve_spec(image, source.home).partition(":")
     if kind == "debian":
         recipe = read_recipe(rest)
-        packages = " ".join(sorted({*recipe.packages, "python3"}))
+        packages = " ".join(sorted({*recipe.packages, *layout.packages}))
         lines = [f"FROM debian:{recipe.suite}", _install(packages)]
     elif kind == "containerfile":
-        source = Path(rest)
-        file = (
-            source
-            if source.is_file()
-            else next(source / name for name in ("Containerfile", "Dockerfile") if (source / name).is_file())
-        )
-        shutil.copytree(file.parent, environment, dirs_exist_ok=True, ignore=shutil.ignore_patterns(file.name))
+        file = Path(rest)
+        if not file.is_file():
+            file = next(file / name for name in ("Containerfile", "Dockerfile") if (file / name).is_file())
+        shutil.copytree(file.parent, context, dirs_exist_ok=True, ignore=shutil.ignore_patterns(file.name))
         lines = [
             file.read_text().rstrip(),
             "USER root",
-            f"RUN command -v python3 || ({_install('python3').removeprefix('RUN ')})",
+            f"RUN {layout.asks} || ({_install(' '.join(layout.packages)).removeprefix('RUN ')})",
         ]
     else:
         raise ConfigError(
@@ -218,41 +240,3 @@ def _dockerfile(env: Environment, home: Path, task: Task, environment: Path, mod
 
 def _install(packages: str) -> str:
     return f"RUN apt-get update && apt-get install -y --no-install-recommends {packages} && rm -rf /var/lib/apt/lists/*"
-
-
-def _write_back(data: Path, task: Task, place: Path) -> None:
-    """A task that came from a task folder: its own files."""
-    if not (data / "tests").is_dir():
-        raise ConfigError(f"there is no folder `{data / 'tests'}`")
-    place.mkdir()
-    for name in ("environment", "tests", "solution"):
-        if (data / name).is_dir():
-            shutil.copytree(data / name, place / name)
-    (place / "environment" / "Containerfile").rename(place / "environment" / "Dockerfile")
-    if task.key["reward"] == "pytest":
-        (place / "tests" / "test.sh").write_text(_PYTEST)
-        if (place / "solution").is_dir():
-            (place / "solution" / task.key["solution_script"]).rename(place / "solution" / "solve.sh")
-
-
-def _write_common(env: Environment, task: Task, place: Path) -> None:
-    limits = env.limits.but(task.limits)
-    system = f"{env.system}\n\n" if env.system else ""
-    (place / "instruction.md").write_text(f"{system}{task.prompt}\n")
-    for script in (place / "tests" / "test.sh", place / "solution" / "solve.sh"):
-        if script.is_file():
-            script.chmod(0o755)
-    config = {
-        "version": "1.0",
-        "metadata": {"tags": list(task.tags), "origin": f"sandlot environment {env.name}, task {task.id}"},
-        "verifier": {"timeout_sec": float(task.key.get("tests_s", limits.grade_s))},
-        "agent": {"timeout_sec": float(limits.time_s)},
-        "environment": {
-            "network_mode": "no-network",
-            "build_timeout_sec": 1200.0,
-            "cpus": 1,
-            "memory_mb": 2048,
-            "storage_mb": 4096,
-        },
-    }
-    (place / "task.toml").write_text(to_toml(config))

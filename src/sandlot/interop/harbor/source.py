@@ -263,7 +263,7 @@ def _plain(env: dict[str, Any]) -> dict[str, str]:
 def _tags(metadata: dict[str, Any]) -> tuple[str, ...]:
     tags: Any = metadata.get("tags")
     words = [metadata.get("difficulty"), metadata.get("category"), *(cast("list[Any]", tags) if isinstance(tags, list) else ())]
-    return tuple(dict.fromkeys(str(word) for word in words if word))
+    return tuple(dict.fromkeys(str(word) for word in words if word and word != "unknown"))
 
 
 def _has_canary(*where: str | Path) -> bool:

@@ -16,13 +16,14 @@ def copy(tmp_path):
     return Path(shutil.copytree(SUMS, tmp_path / "sums"))
 
 
-def test_checks_that_read_the_answer_are_refused(tmp_path):
+@pytest.mark.parametrize("kind", ["harbor", "terminal-bench"])
+def test_checks_that_read_the_answer_are_refused(tmp_path, kind):
     env = copy(tmp_path)
     (env / "checks.py").write_text(
         (env / "checks.py").read_text() + "\n\ndef said(evidence, task):\n    return evidence.answer\n"
     )
     with pytest.raises(ConfigError, match=r"reads `evidence\.answer`"):
-        export_environment("harbor", env, tmp_path / "out")
+        export_environment(kind, env, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -46,5 +47,5 @@ def test_an_unknown_kind_is_an_error_with_the_known_ones(tmp_path):
 
 
 def test_what_is_no_export_is_an_error_with_the_command(tmp_path):
-    with pytest.raises(ConfigError, match="sandlot serve ENV --openenv"):
-        export_environment("openenv", "arithmetic", tmp_path / "out")
+    with pytest.raises(ConfigError, match="sandlot serve ENV"):
+        export_environment("mcp", "arithmetic", tmp_path / "out")

@@ -2,7 +2,6 @@
 
 import base64
 from contextlib import asynccontextmanager
-from types import SimpleNamespace
 
 import aiohttp
 import anyio
@@ -11,7 +10,7 @@ import pytest
 from command_line import ENVIRONMENTS
 from sandlot import Run
 from sandlot.core.errors import ConfigError
-from sandlot.interop.openenv.server import OpenEnvPlace, OpenEnvSession, serve_openenv
+from sandlot.interop.openenv.server import OpenEnvPlace, serve_openenv
 
 
 @asynccontextmanager
@@ -83,17 +82,6 @@ async def test_a_wrong_message_is_an_error_and_the_next_is_answered(tmp_path, li
         assert (reply["type"], reply["data"]["code"]) == ("error", code)
         assert (await ask(socket, "reset"))[0] == "observation"
         assert (await ask(socket, "step", {"txt": "1"}))[1]["code"] == "VALIDATION_ERROR"
-
-
-def test_what_fails_here_is_no_fault_of_the_message():
-    def broken():
-        raise TypeError("no task follows")
-
-    session = OpenEnvSession(SimpleNamespace(begin=lambda _: broken()), ["one"], lambda: "one")
-    assert session.answer('{"type": "reset"}')["data"] == {
-        "code": "EXECUTION_ERROR",
-        "message": "the rollout: TypeError: no task follows",
-    }
 
 
 async def test_web_pages_are_refused(tmp_path):
