@@ -189,7 +189,7 @@ def result_of(kind: Kind, folder: Path, audited: int) -> dict[str, Any]:
     best, playing = said("run", "env", "--model", player, *at_once, *user)
     idle, _ = said("run", "env", "--model", "scripted:noop", *at_once, *user)
     found = {
-        "package": f"{report['package']} {report['version']}".strip(),
+        "package": f"{report['package']} {report['version']}" if report["package"] else "",
         "tasks": len(report["tasks"]),
         "left_out": [each["why"] for each in report["left_out"]],
         "left_out_of": [f"{each['what']}: {each['why']}" for each in report["left_out"]],
