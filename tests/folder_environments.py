@@ -38,3 +38,26 @@ def write_environment(folder: Path) -> Path:
     (folder / "rubrics" / "default.json").write_text(RUBRIC)
     (folder / "rubrics" / "judged.json").write_text(JUDGED)
     return folder
+
+
+SHOP = """
+from sandlot import Environment, Persona, Task
+
+env = Environment("shop")
+
+
+@env.tasks
+def tasks(rng):
+    yield Task("buy", prompt="Sell something.")
+
+
+@env.persona
+def customer(task):
+    return Persona(goal="Buy tea.")
+
+
+@env.check(points=1)
+def spoke(evidence, task):
+    return bool(evidence.answer)
+"""
+"""One file, whose agent talks with a persona."""

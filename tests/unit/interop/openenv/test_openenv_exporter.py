@@ -9,32 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from folder_environments import SHOP
 from sandlot import load
 from sandlot.core.errors import ConfigError
 from sandlot.core.syntax import parse_python
 from sandlot.interop.exporting import export_environment
 
 ENVIRONMENTS = Path(__file__).parents[4] / "environments"
-SHOP = """
-from sandlot import Environment, Persona, Task
-
-env = Environment("shop")
-
-
-@env.tasks
-def tasks(rng):
-    yield Task("buy", prompt="Sell something.")
-
-
-@env.persona
-def customer(task):
-    return Persona(goal="Buy tea.")
-
-
-@env.check(points=1)
-def spoke(evidence, task):
-    return bool(evidence.answer)
-"""
 
 
 def test_a_folder_has_what_openenv_init_writes_and_the_environment_in_it(tmp_path):
