@@ -14,10 +14,10 @@ env = Environment("toolshed", system="Take back what the neighbour returns. Say 
 
 @env.tasks
 def tasks(rng: Random):
-    for number in range(8):
+    visits = rng.sample([(who, tool) for who in NEIGHBOURS for tool in TOOLS], 8)
+    for number, (who, tool) in enumerate(visits):
         loans = {name: rng.sample(TOOLS, 3) for name in NEIGHBOURS}
-        who = rng.choice(NEIGHBOURS)
-        tool = loans[who][1]
+        loans[who] = [tool, *rng.sample([other for other in TOOLS if other != tool], 2)]
         prompt = f"{who} is back with a {tool}."
         key = {"who": who, "tool": tool, "left": [name for name in loans[who] if name != tool]}
         name = f"return-{number}"
