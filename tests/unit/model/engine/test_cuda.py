@@ -20,7 +20,8 @@ from sandlot.model.engine.request import Request
 
 # Empty splits have a log-sum of minus infinity; for tokens of padding anything may be computed.
 pytestmark = [
-    pytest.mark.filterwarnings(f"ignore:{what}:RuntimeWarning") for what in ("divide by zero", "invalid value", "overflow")
+    pytest.mark.timeout(120),  # interpreted kernels are slow on a busy machine
+    *(pytest.mark.filterwarnings(f"ignore:{what}:RuntimeWarning") for what in ("divide by zero", "invalid value", "overflow")),
 ]
 BLOCK, CONTEXT = 16, 64
 WIDE = {"head": 16, "layers": 1}
