@@ -53,8 +53,21 @@ def test_learning_goes_around_the_packed_weights():
     assert quick.blocks[0].qkv.weight.grad is not None
 
 
-def test_other_types_are_left_as_they_are():
-    assert type(pack_linears(drawn(1, torch.float32)).blocks[0].qkv) is torch.nn.Linear
+def test_small_layers_in_fp32_and_other_types_are_left_as_they_are():
+    for dtype in (torch.float32, torch.float64, torch.float16):
+        assert type(pack_linears(drawn(1, dtype)).blocks[0].qkv) is torch.nn.Linear
+
+
+@pytest.mark.skipif(not can_pack(torch.zeros(512, 512)), reason="fp32 layers are packed on x86-64 only")
+@pytest.mark.parametrize("tokens", [0, 1, 3, 4, 7, 33])
+def test_large_layers_in_fp32_are_packed_and_follow_their_weights(tokens):
+    torch.manual_seed(1)
+    layer = torch.nn.Linear(512, 600)
+    packed, given = PackedLinear(layer), torch.randn(tokens, 512)
+    with torch.inference_mode():
+        for _ in range(2):
+            torch.testing.assert_close(packed(given), torch.nn.functional.linear(given, layer.weight, layer.bias))
+            layer.weight.mul_(-1.5)
 
 
 def test_a_packed_decoder_can_be_adapted():
