@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: install demo gallery test test-system test-browser test-aarch64 test-vllm test-trl test-peft test-trackers test-gym test-clients test-interop test-ray test-chaos test-chaos-ray check format docs lock wheels bench clean
+.PHONY: install demo gallery test test-system test-browser test-aarch64 test-vllm test-trl test-peft test-flash test-trackers test-gym test-clients test-interop test-ray test-chaos test-chaos-ray check format docs lock wheels bench clean
 
 install: $(VENV)/installed
 
@@ -71,6 +71,10 @@ test-trl: install
 # PEFT itself on adapters that it writes and our engine mixes: a few MB the first time.
 test-peft: install
 	@sh tests/foreign/peft.sh $(BIN)
+
+# FlashAttention's kernels with the forest's mask, compiled for a Hopper GPU, which needs none: 130 MB the first time.
+test-flash: install
+	@sh tests/foreign/flash.sh $(BIN)
 
 # The trackers that are too large for our own tests, MLflow and wandb offline, in a venv of its own: 400 MB the first time.
 test-trackers: install

@@ -1,8 +1,8 @@
 """Linear layers with weights pre-packed for oneDNN: the same results, faster.
 
 PyTorch reorders a bf16 matrix for oneDNN in every call, which costs more than the product if few tokens are computed. Here it is
-reordered once, and again only after the weights change. In fp32, PyTorch calls MKL, which reorders the matrix too, and takes up to
-2.8 times as long for 4 to 32 tokens. The packed copy needs as much memory as the weights. For inference only.
+reordered once, and again only after the weights change. In fp32, PyTorch calls MKL, which reorders the matrix in every call too
+and takes up to 2.8 times as long for 4 to 32 tokens. The packed copy needs as much memory as the weights. For inference only.
 """
 
 import platform

@@ -63,15 +63,19 @@ def interval_attention(first: Tensor, last: Tensor, queries: int) -> Attention:
 
 def block_mask(first: Tensor, last: Tensor, queries: int, sees: Sees) -> BlockMask:
     """The mask of `first[k] <= q < last[k]`, which is what `sees` computes."""
+    some, whole = block_kinds(first, last, queries)
+    return BlockMask.from_kv_blocks(
+        *ordered_blocks(some), *ordered_blocks(whole), BLOCK_SIZE=BLOCK, mask_mod=sees, seq_lengths=(queries, len(last))
+    )
+
+
+def block_kinds(first: Tensor, last: Tensor, queries: int) -> tuple[Tensor, Tensor]:
+    """Of `[query blocks, key blocks]`, those that need a mask for single tokens, and those that are seen whole."""
     begins, ends = first.view(-1, BLOCK), last.view(-1, BLOCK)
     query = torch.arange(queries // BLOCK, device=last.device)[:, None] * BLOCK
     whole = (begins.amax(1)[None, :] <= query) & (ends.amin(1)[None, :] >= query + BLOCK)
     some = (begins.amin(1)[None, :] < query + BLOCK) & (ends.amax(1)[None, :] > query) & ~whole
-    some_count, some_index = _ordered(some)
-    whole_count, whole_index = _ordered(whole)
-    return BlockMask.from_kv_blocks(
-        some_count, some_index, whole_count, whole_index, BLOCK_SIZE=BLOCK, mask_mod=sees, seq_lengths=(queries, len(last))
-    )
+    return some, whole
 
 
 def _blockwise(blocks: BlockMask) -> Attention:
@@ -84,8 +88,8 @@ def _blockwise(blocks: BlockMask) -> Attention:
     return attend
 
 
-def _ordered(wanted: Tensor) -> tuple[Tensor, Tensor]:
-    """The number of key blocks for each query block, and their indices first."""
+def ordered_blocks(wanted: Tensor) -> tuple[Tensor, Tensor]:
+    """For each row of `[blocks, blocks]`, the number of wanted blocks, and their indices first."""
     count = wanted.sum(1).to(torch.int32)
     index = torch.argsort(wanted.to(torch.int8), dim=1, descending=True, stable=True).to(torch.int32)
     return count[None, None], index[None, None].contiguous()

@@ -4,8 +4,9 @@ Logits are computed only for tokens before a trained one, and only one chunk at 
 vocabulary never exists. Layers may be recomputed in the backward pass instead of stored.
 """
 
+import itertools
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -15,8 +16,10 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint  # pyright: ignore[reportUnknownVariableType]
 
 from sandlot.model.nn.decoder import Attend, Block, Decoder
+from sandlot.model.nn.pieces import has_cudnn
 from sandlot.train.forest.attention import BLOCK, forest_attention, padded_size
 from sandlot.train.forest.depth_first import ForwardSettings, forward_depth_first
+from sandlot.train.forest.flash_attention import flash_attention, has_flash
 from sandlot.train.forest.forest import Forest, forest_of
 from sandlot.train.forest.layers import PLAIN, LayerFunctions, Recompute, at_least_fp32
 from sandlot.train.forest.part_attention import part_attention, parts_if_faster
@@ -82,13 +85,20 @@ def _attention(decoder: Decoder, forest: Forest) -> tuple[Attend, int]:
     if weights.device.type != "cuda":
         return forest_attention(to_tensor(forest.last, weights.device)), 0
     dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else weights.dtype
-    parts = parts_if_faster(forest, dtype, decoder.shape.head)
-    if parts is not None:
-        spare = -len(forest) % BLOCK
+    shape, spare = decoder.shape, -len(forest) % BLOCK
+    with_flash = has_flash(dtype, shape.heads, shape.kv_heads, shape.head)
+    parts = parts_if_faster(forest, masks_are_slow=not with_flash)
+    if parts is not None and has_cudnn(dtype, shape.head):
         return part_attention(parts, len(forest) + spare, weights.device), spare
+    if with_flash:
+        return flash_attention(_ends(forest, spare, weights.device)), spare
     spare = padded_size(len(forest)) - len(forest)
-    padding = np.arange(len(forest), len(forest) + spare) + 1
-    return forest_attention(to_tensor(np.concatenate((forest.last, padding)), weights.device)), spare
+    return forest_attention(_ends(forest, spare, weights.device)), spare
+
+
+def _ends(forest: Forest, spare: int, device: torch.device) -> Tensor:
+    """The ends of subtrees, and of padding after them, each token of which sees itself."""
+    return to_tensor(np.concatenate((forest.last, np.arange(len(forest), len(forest) + spare) + 1)), device)
 
 
 def _hidden(decoder: Decoder, forest: Forest, functions: LayerFunctions, recompute: Recompute) -> Tensor:
@@ -111,18 +121,22 @@ def _hidden(decoder: Decoder, forest: Forest, functions: LayerFunctions, recompu
         # Nothing here is random, and keeping the generator's state takes the host longer than a small layer takes the device.
         return cast("Any", checkpoint)(function, *given, use_reentrant=own_pass, preserve_rng_state=False)
 
-    def layer(number: int, block: Block, x: Tensor) -> Tensor:
-        return functions.outputs(block, x, attend(number, *functions.inputs(block, x, cos, sin)))
+    blocks = cast("Sequence[Block]", list(decoder.blocks))
+    match recompute:
+        case "everything":
 
-    for number, block in enumerate(cast("Iterable[Block]", decoder.blocks)):
-        match recompute:
-            case "nothing":
-                x = layer(number, block, x)
-            case "all but attention" if functions.lean is not None:
-                lean = functions.lean
-                x = lean.outputs(block, x, attend(number, *lean.inputs(block, x, cos, sin)))
-            case "all but attention":
-                x = again(functions.outputs, block, x, attend(number, *again(functions.inputs, block, x, cos, sin)))
-            case "everything":
+            def layer(number: int, block: Block, x: Tensor) -> Tensor:
+                return functions.outputs(block, x, attend(number, *functions.inputs(block, x, cos, sin)))
+
+            for number, block in enumerate(blocks):
                 x = again(layer, number, block, x)
+        case "all but attention" if functions.lean is None:
+            for number, block in enumerate(blocks):
+                x = again(functions.outputs, block, x, attend(number, *again(functions.inputs, block, x, cos, sin)))
+        case _:
+            fused = functions.lean if recompute == "all but attention" and functions.lean is not None else functions
+            heads = fused.inputs(blocks[0], x, cos, sin)
+            for number, (block, after) in enumerate(itertools.pairwise(blocks)):
+                x, heads = fused.between(block, after, x, attend(number, *heads), cos, sin)
+            x = fused.outputs(blocks[-1], x, attend(len(blocks) - 1, *heads))
     return decoder.norm(x)

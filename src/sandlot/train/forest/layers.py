@@ -30,6 +30,8 @@ class LayerFunctions:
     """(layer, residual stream, cosines, sines) -> queries, keys and values."""
     outputs: Callable[[Block, Tensor, Tensor], Tensor]
     """(layer, residual stream, attended) -> residual stream."""
+    between: Callable[[Block, Block, Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Heads]]
+    """Both at once: (layer, the next one, residual stream, attended, cosines, sines) -> residual stream, and the next one's heads."""
     scores: Callable[[nn.Module, Tensor, Tensor, float, bool], tuple[Tensor, Tensor]]
     """(head, hidden states, targets, temperature, entropy wanted) -> log-probabilities and entropies."""
     lean: "LayerFunctions | None" = None
@@ -49,6 +51,11 @@ def _outputs(block: Block, x: Tensor, attended: Tensor) -> Tensor:
     return block.outputs(x, attended)
 
 
+def _between(block: Block, after: Block, x: Tensor, attended: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Heads]:
+    x = block.outputs(x, attended)
+    return x, after.inputs(x, cos, sin)
+
+
 def _scores(head: nn.Module, hidden: Tensor, targets: Tensor, temperature: float, entropy: bool) -> tuple[Tensor, Tensor]:  # noqa: FBT001 - called by position, for `checkpoint`
     logits = at_least_fp32(head(hidden)) / temperature
     whole = torch.logsumexp(logits, -1)
@@ -62,7 +69,7 @@ def raise_recompile_limit() -> None:
     torch._dynamo.config.recompile_limit = max(_VARIANTS, torch._dynamo.config.recompile_limit)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
 
-PLAIN = LayerFunctions(_inputs, _outputs, _scores)
+PLAIN = LayerFunctions(_inputs, _outputs, _between, _scores)
 """Eager torch: exact to the last bit between runs, and in fp64."""
 
 
@@ -75,7 +82,7 @@ def compiled() -> LayerFunctions:
 
 def _fused(backend: Any) -> LayerFunctions:
     fuse = cast("Any", torch.compile)
-    return LayerFunctions(*(fuse(function, dynamic=True, backend=backend) for function in (_inputs, _outputs, _scores)))
+    return LayerFunctions(*(fuse(function, dynamic=True, backend=backend) for function in (_inputs, _outputs, _between, _scores)))
 
 
 def _compile_lean(graph: Any, inputs: Any) -> Any:

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from sandlot.model.nn.decoder import Attend
-from sandlot.model.nn.pieces import has_cudnn, piece_kernels
+from sandlot.model.nn.pieces import piece_kernels
 from sandlot.train.forest.forest import Forest, Ints
 from sandlot.train.forest.parts import Parts, cut_forest
 from sandlot.train.forest.scores import to_tensor
@@ -30,13 +30,21 @@ _NEVER = 1e9
 """The sum of a query that is left out: every weight it would give is 0."""
 
 
-def parts_if_faster(forest: Forest, dtype: torch.dtype, width: int) -> Parts | None:
-    """The parts of a forest, if its attention is less work that way and this GPU can do it."""
+def parts_if_faster(forest: Forest, *, masks_are_slow: bool) -> Parts | None:
+    """The parts of a forest, if its attention is less work that way.
+
+    With FlashAttention 4 a mask costs next to nothing: only rows side by side are computed faster without one, by a twentieth.
+    """
     parts = cut_forest(forest)
-    cost = parts.pairs
-    if parts.trunks:
-        cost += _STARTING if parts.in_order else _STARTING + _GATHERING
-    return parts if cost < _FASTER * forest.seen and has_cudnn(dtype, width) else None
+    if masks_are_slow:
+        return parts if _cost(parts) < _FASTER * forest.seen else None
+    return parts if parts.in_order and not parts.trunks else None
+
+
+def _cost(parts: Parts) -> int:
+    if not parts.trunks:
+        return parts.pairs
+    return parts.pairs + (_STARTING if parts.in_order else _STARTING + _GATHERING)
 
 
 def part_attention(parts: Parts, count: int, device: torch.device) -> Attend:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sandlot.model.nn.attention import dense_forest_attend
 from sandlot.train.forest.forest import Forest, forest_of
-from sandlot.train.forest.part_attention import Places, part_attention
+from sandlot.train.forest.part_attention import Places, part_attention, parts_if_faster
 from sandlot.train.forest.parts import STEP, cut_forest
 
 PADDING = 3
@@ -48,3 +48,14 @@ def test_rows_of_one_length_that_share_nothing_are_not_copied():
     x = torch.randn(len(forest), 2, 4)
     assert places.gather(x).data_ptr() == x.data_ptr()
     assert places.take(x) is x
+
+
+def test_with_slow_masks_long_trunks_are_parts_and_with_fast_ones_only_rows_side_by_side():
+    apart = of_ids([[number] * STEP for number in range(3)])
+    assert parts_if_faster(apart, masks_are_slow=True) is not None
+    assert parts_if_faster(apart, masks_are_slow=False) is not None
+    long = of_ids([[9] * 32 * STEP + [number] * 4 * STEP for number in range(8)])
+    assert parts_if_faster(long, masks_are_slow=True).trunks
+    assert parts_if_faster(long, masks_are_slow=False) is None
+    uneven = of_ids([[number] * (STEP + number) for number in range(1, 4)])
+    assert parts_if_faster(uneven, masks_are_slow=False) is None
