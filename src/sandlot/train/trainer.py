@@ -117,6 +117,8 @@ class Trainer:
             lr=optimisation.learning_rate,
             betas=optimisation.betas,
             weight_decay=optimisation.weight_decay,
+            # One kernel that reads and writes everything once, without memory of its own. Not yet tried with shards.
+            fused=self.device.type == "cuda" and ranks.count == 1,
         )
         self.steps = 0
 
