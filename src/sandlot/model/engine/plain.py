@@ -2,26 +2,51 @@
 """The CPU runner: the decoder in plain PyTorch over paged KV. It also runs in fp64, for tests.
 
 Heads that share a KV head are stacked as query rows, so keys and values are not repeated. Decoding sequences of similar length
-attend together, also those with guesses, prompts in groups of equal size.
+attend together, also those with guesses, prompts in groups of equal size. What decoding sequences share is read once for all of
+them (`trunks.py`): reading keys and values takes most of the time of attention.
 """
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import cast
+from typing import NamedTuple, cast
 
+import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 - the name everyone knows
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sandlot.model.engine.batch import Batch
 from sandlot.model.engine.blocks import KvDtype
 from sandlot.model.engine.cache import KVCache, Stored
+from sandlot.model.engine.trunks import WORTH, cut_trunks
 from sandlot.model.nn.decoder import Attend, Decoder
 from sandlot.model.nn.mixed import AdapterWeights, Share, adapters_applied
 from sandlot.model.nn.packed import PackedLinear, can_add_in_fp32
+from sandlot.model.nn.pieces import attend_with_sums, merge_pieces
 
 Part = Callable[[Tensor, Stored, Stored, Tensor], None]
 """(queries of all tokens, one layer's keys, its values, output to write to)."""
+
+
+class _Asked(NamedTuple):
+    """Queries for the keys of one table."""
+
+    queries: list[int]
+    """Their tokens in the batch."""
+    ends: list[int]
+    """How many of the keys each sees; the last one sees most."""
+    table: NDArray[np.int32]
+
+
+class _Piece(NamedTuple):
+    """A part of the attention of some tokens; each is in it once."""
+
+    own: Tensor
+    """The tokens."""
+    find: Callable[[Tensor, Stored, Stored], tuple[Tensor, Tensor]]
+    """(queries of all tokens, one layer's keys, its values) -> their results, and the logarithms of their sums."""
+
 
 _BUCKET = 1.5
 """Sequences attend together if the longest is at most this many times the shortest."""
@@ -35,9 +60,13 @@ class PlainRunner:
 
     ahead = False
 
-    def __init__(self, decoder: Decoder, *, blocks: int, block_size: int = 16, kv_dtype: KvDtype = "same") -> None:
+    def __init__(
+        self, decoder: Decoder, *, blocks: int, block_size: int = 16, kv_dtype: KvDtype = "same", worth: int = WORTH
+    ) -> None:
+        """`worth`: prefixes are read together if that saves so many tokens of keys."""
         weight = decoder.embedding.weight
         self._decoder = decoder.eval()
+        self._worth = worth
         self._head = weight
         self._head_from = (0, 0)
         self._has_adapted = False
@@ -70,7 +99,7 @@ class PlainRunner:
         return hidden.float() @ self._head.T
 
     def _attend(self, batch: Batch) -> Attend:
-        parts = self._parts(batch)
+        prompts, alone, shared = self._parts(batch)
         where, offsets = batch.slots // self.cache.block_size, batch.slots % self.cache.block_size
 
         def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -78,37 +107,67 @@ class PlainRunner:
             keys.write(where, offsets, k)
             values.write(where, offsets, v)
             out = torch.empty_like(q)
-            for part in parts:
+            for part in prompts:
                 part(q, keys, values, out)
+            if not shared:
+                for piece in alone:
+                    out[piece.own] = piece.find(q, keys, values)[0]
+                return out
+            total = torch.empty(q.shape[:2], dtype=torch.promote_types(q.dtype, torch.float32), device=q.device)
+            for piece in alone:
+                out[piece.own], total[piece.own] = piece.find(q, keys, values)
+            for piece in shared:
+                so_far = out[piece.own], total[piece.own]
+                out[piece.own], total[piece.own] = merge_pieces(*so_far, *piece.find(q, keys, values))
             return out
 
         return attend
 
-    def _parts(self, batch: Batch) -> list[Part]:
-        """Group the sequences that attend together."""
+    def _parts(self, batch: Batch) -> tuple[list[Part], list[_Piece], list[_Piece]]:
+        """What attends: prompts; decoding sequences to what each has alone; the same ones to what they share."""
         starts, lengths = batch.starts.tolist(), batch.lengths.tolist()
+        tables, num_wanted = batch.tables.numpy(), _num_wanted(batch)
         prompts: dict[tuple[int, int], list[int]] = {}
-        decoding: dict[int, list[int]] = {}
-        num_wanted = _num_wanted(batch)
+        single: list[int] = []
+        alone: list[_Asked] = []
         for index, length in enumerate(lengths):
             count = starts[index + 1] - starts[index]
-            if count == 1 or num_wanted[index] > 1:
-                decoding.setdefault((count - 1).bit_length(), []).append(index)
+            if count == 1:
+                single.append(index)
+            elif num_wanted[index] > 1:  # its newest token, and guesses after it
+                ends = range(length - count + 1, length + 1)
+                alone.append(_Asked(list(range(starts[index], starts[index] + count)), list(ends), tables[index]))
             else:
                 prompts.setdefault((count, length), []).append(index)
-        parts = [self._prompts([starts[index] for index in group], *size, batch.tables[group]) for size, group in prompts.items()]
-        for rest in decoding.values():
-            rest.sort(key=lengths.__getitem__)
+        cut = cut_trunks(tables[single], np.array(lengths)[single], self.cache.block_size, self._worth)
+        at = np.array([starts[index] for index in single])
+        shared: dict[int, list[_Asked]] = {}
+        for trunk in cut.trunks:
+            rows, tokens = at[trunk.rows].tolist(), len(trunk.blocks) * self.cache.block_size
+            shared.setdefault(trunk.start, []).append(_Asked(rows, [tokens] * len(rows), trunk.blocks))
+        for index, begin in zip(single, cut.begins.tolist(), strict=True):
+            alone.append(_Asked([starts[index]], [lengths[index] - begin * self.cache.block_size], tables[index, begin:]))
+        return (
+            [self._prompts([starts[index] for index in group], *size, batch.tables[group]) for size, group in prompts.items()],
+            self._pieces(alone),
+            [piece for each in shared.values() for piece in self._pieces(each)],
+        )
+
+    def _pieces(self, asked: list[_Asked]) -> list[_Piece]:
+        """Queries with similar numbers of keys, and of queries for the same keys, are computed together."""
+        found: list[_Piece] = []
+        by_count: dict[int, list[_Asked]] = {}
+        for each in asked:
+            by_count.setdefault((len(each.queries) - 1).bit_length(), []).append(each)
+        for rest in by_count.values():
+            rest.sort(key=lambda each: each.ends[-1])
             while rest:
-                shortest = lengths[rest[0]]
-                group = [index for index in rest if lengths[index] <= max(_BUCKET * shortest, shortest + self.cache.block_size)]
+                shortest = rest[0].ends[-1]
+                most = max(_BUCKET * shortest, shortest + self.cache.block_size)
+                group = [each for each in rest if each.ends[-1] <= most]
                 del rest[: len(group)]
-                at, ends = [starts[index] for index in group], [lengths[index] for index in group]
-                counts = [starts[index + 1] - starts[index] for index in group]
-                one = max(counts) == 1
-                tables = batch.tables[group]
-                parts.append(self._decoding(at, ends, tables) if one else self._guessed(at, counts, ends, tables))
-        return parts
+                found.append(self._piece(group))
+        return found
 
     def _prompts(self, at: list[int], count: int, length: int, tables: Tensor) -> Part:
         """Causal attention of chunks of equal size and length."""
@@ -126,42 +185,40 @@ class PlainRunner:
 
         return part
 
-    def _decoding(self, at: list[int], lengths: list[int], tables: Tensor) -> Part:
-        """Attention of one query per sequence."""
+    def _piece(self, asked: list[_Asked]) -> _Piece:
+        """Attention of a few queries for each of some tables of keys. Where there are fewer, the last one is repeated."""
+        size, most = self.cache.block_size, max(len(each.queries) for each in asked)
+        lengths = [each.ends[-1] for each in asked]
         longest = max(lengths)
-        gather = self._gather(tables, lengths)
-        where, ends = torch.tensor(at, device=tables.device), torch.tensor(lengths, device=tables.device)
-        seen = torch.arange(longest, device=tables.device) < ends[:, None]
-        mask = None if min(lengths) == longest else seen[:, None, None, :]
+        tables = np.zeros((len(asked), -(-longest // size)), np.int32)
+        for row, each in zip(tables, asked, strict=True):
+            own = each.table[: len(row)]
+            row[: len(own)] = own
+        gather = self._gather(torch.from_numpy(tables), lengths)
+        where, ends = (
+            torch.tensor([[*x, *[x[-1]] * (most - len(x))] for x in lists])
+            for lists in zip(*((each.queries, each.ends) for each in asked), strict=True)
+        )
+        is_own = None
+        if any(len(each.queries) < most for each in asked):
+            is_own = torch.arange(most) < torch.tensor([len(each.queries) for each in asked])[:, None]
+        shape = self._decoder.shape
+        group = shape.heads // shape.kv_heads
+        mask = None
+        if int(ends.min()) < longest:
+            hidden = torch.arange(longest) >= ends[:, :, None]
+            mask = torch.zeros(hidden.shape, dtype=self._decoder.embedding.weight.dtype).masked_fill_(hidden, float("-inf"))
+            mask = mask[:, None, None].expand(-1, -1, group if most > 1 else 1, -1, -1).flatten(2, 3)
 
-        def part(q: Tensor, keys: Stored, values: Stored, out: Tensor) -> None:
-            k, v = gather(keys, q.dtype), gather(values, q.dtype)
-            queries = q[where].unflatten(1, (k.shape[1], -1))
-            out[where] = F.scaled_dot_product_attention(queries, k, v, mask).flatten(1, 2)
-
-        return part
-
-    def _guessed(self, at: list[int], counts: list[int], lengths: list[int], tables: Tensor) -> Part:
-        """Attention of a few queries per sequence: its newest token and guesses after it. Missing ones repeat the last."""
-        longest, most, device = max(lengths), max(counts), tables.device
-        gather = self._gather(tables, lengths)
-        first, count, ends = (torch.tensor(x, device=device)[:, None] for x in (at, counts, lengths))
-        number = torch.arange(most, device=device).expand(len(at), -1)
-        is_own = number < count
-        number = torch.minimum(number, count - 1)
-        where = first + number
-        seen = torch.arange(longest, device=device) < (ends - count + number + 1)[:, :, None]
-        own = where[is_own]
-        group = self._decoder.shape.heads // self._decoder.shape.kv_heads
-        mask = seen[:, None, None].expand(-1, -1, group, -1, -1).flatten(2, 3)
-
-        def part(q: Tensor, keys: Stored, values: Stored, out: Tensor) -> None:
+        def find(q: Tensor, keys: Stored, values: Stored) -> tuple[Tensor, Tensor]:
             k, v = gather(keys, q.dtype), gather(values, q.dtype)
             queries = q[where].unflatten(2, (-1, group)).permute(0, 2, 3, 1, 4).flatten(2, 3)
-            found = F.scaled_dot_product_attention(queries, k, v, mask)
-            out[own] = found.unflatten(2, (group, most)).permute(0, 3, 1, 2, 4).flatten(2, 3)[is_own]
+            found, total = attend_with_sums(queries, k, v, mask)
+            found = found.unflatten(2, (group, most)).permute(0, 3, 1, 2, 4).flatten(2, 3)
+            total = total.unflatten(2, (group, most)).permute(0, 3, 1, 2).flatten(2, 3)
+            return (found.flatten(0, 1), total.flatten(0, 1)) if is_own is None else (found[is_own], total[is_own])
 
-        return part
+        return _Piece(where.flatten() if is_own is None else where[is_own], find)
 
     def _gather(self, tables: Tensor, lengths: list[int]) -> Callable[[Stored, torch.dtype], Tensor]:
         """Gather one layer's `[blocks, kv_heads, block_size, head]` to `[sequences, kv_heads, longest, head]`, in one copy.

@@ -114,7 +114,7 @@ def pick_by_inverse(logits: Tensor, temperature: Tensor, uniform: Tensor) -> tup
     greedy = temperature == 0
     probabilities = (logits / temperature.masked_fill(greedy, 1.0).to(logits.dtype)[:, None]).softmax(-1)
     chunks = F.pad(probabilities, (0, -logits.shape[-1] % _CHUNK)).unflatten(-1, (-1, _CHUNK))
-    mass = chunks.sum(-1, dtype=torch.float64)
+    mass = chunks.sum(-1).double()  # summed in fp64, all of them would be copied first
     total = mass.cumsum(-1)
     aim = uniform[:, None] * total[:, -1:]
     chunk = _first_above(total, aim)

@@ -43,6 +43,12 @@ def merge_pieces(out: Tensor, total: Tensor, other: Tensor, other_total: Tensor)
     return weighed.to(out.dtype), whole
 
 
+def attend_with_sums(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Attention of `[rows, heads, length, width]` on the CPU, and the logarithms of its sums; the mask is added to the scores."""
+    attend = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu  # noqa: SLF001 - the public call gives no sums
+    return cast("tuple[Tensor, Tensor]", attend(q, k, v, attn_mask=mask))
+
+
 def _plain_forward(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> tuple[Tensor, Tensor]:  # noqa: FBT001 - torch's own order
     scores, shown = _scores(q, k, causal)
     total = torch.logsumexp(scores, -1)

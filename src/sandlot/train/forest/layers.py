@@ -31,7 +31,7 @@ class LayerFunctions:
     outputs: Callable[[Block, Tensor, Tensor], Tensor]
     """(layer, residual stream, attended) -> residual stream."""
     between: Callable[[Block, Block, Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Heads]]
-    """Both at once: (layer, the next one, residual stream, attended, cosines, sines) -> residual stream, and the next one's heads."""
+    """Both at once: (layer, the next one, residual stream, attended, cosines, sines) -> residual stream, the next one's heads."""
     scores: Callable[[nn.Module, Tensor, Tensor, float, bool], tuple[Tensor, Tensor]]
     """(head, hidden states, targets, temperature, entropy wanted) -> log-probabilities and entropies."""
     lean: "LayerFunctions | None" = None

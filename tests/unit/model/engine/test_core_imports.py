@@ -12,7 +12,7 @@ from sandlot.core.syntax import parse_python
 FOLDER = Path(sandlot.model.engine.__file__).parent
 CORE = (
     "adapters", "batch", "blocks", "cache", "engine", "eviction", "gauges", "plain", "prefix_log", "request", "sampler",
-    "scheduler", "seats", "siblings", "speculation", "tree",
+    "scheduler", "seats", "siblings", "speculation", "tree", "trunks",
 )  # fmt: skip
 
 
