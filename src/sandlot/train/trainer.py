@@ -112,13 +112,14 @@ class Trainer:
         self._reference = DecoderWithCritic(reference) if reference is not None else None
         self._shards = _open_shards(self._network, self._reference, ranks) if ranks.count > 1 else None
         self.parameters = [parameter for parameter in self._all() if parameter.requires_grad]
+        # One kernel reads and writes everything once, without memory of its own. Not yet tried on shards.
+        self._is_fused = self.device.type == "cuda" and ranks.count == 1
         self.optimiser = torch.optim.AdamW(
             self.parameters,
             lr=optimisation.learning_rate,
             betas=optimisation.betas,
             weight_decay=optimisation.weight_decay,
-            # One kernel that reads and writes everything once, without memory of its own. Not yet tried with shards.
-            fused=self.device.type == "cuda" and ranks.count == 1,
+            fused=self._is_fused,
         )
         self.steps = 0
 
@@ -318,17 +319,22 @@ class Trainer:
 
     def restore(self, state: Mapping[str, Any] | None) -> None:
         """Continue from a stored state, which rank 0 has."""
+        optimiser = self._as_own(state["optimiser"]) if state is not None else None
         if self._shards is not None:
             self.steps = self.ranks.broadcast(state["steps"] if state else None)
-            self._shards.put_state(self.optimiser, self.parameters, state["optimiser"] if state else None)
+            self._shards.put_state(self.optimiser, self.parameters, optimiser)
             self._shards.put_critic(self.critic, state["critic"] if state else None)
         elif state is not None:
             self.steps = int(state["steps"])
-            self.optimiser.load_state_dict(state["optimiser"])
+            self.optimiser.load_state_dict(cast("dict[str, Any]", optimiser))
             if self.critic is not None:
                 self.critic.load_state_dict(state["critic"])
         if state is not None:
             torch.set_rng_state(state["random"])
+
+    def _as_own(self, optimiser: Mapping[str, Any]) -> dict[str, Any]:
+        """An optimiser's state for this trainer's device: torch would take over how the one that stored it computes."""
+        return {**optimiser, "param_groups": [{**group, "fused": self._is_fused} for group in optimiser["param_groups"]]}
 
 
 def _open_shards(network: DecoderWithCritic, reference: DecoderWithCritic | None, ranks: Ranks) -> "Shards":

@@ -20,3 +20,24 @@ def test_several_processes_cannot_compile():
 def test_an_unknown_word_for_recomputation_is_refused():
     with pytest.raises(ConfigError, match='recompute is True; give one of "nothing", "all but attention", "everything"'):
         Optimisation(recompute=True)
+
+
+@pytest.mark.parametrize("stored", [True, False, None], ids=["a GPU", "a CPU", "an older version"])
+def test_the_optimiser_computes_in_the_way_of_its_own_device_whatever_stored_its_state(stored):
+    first = Trainer(Decoder(SHAPE), Optimisation())
+    learn(first)
+    state = first.state()
+    state["optimiser"]["param_groups"][0]["fused"] = stored
+    again = Trainer(first.decoder, Optimisation())
+    again.restore(state)
+    assert again.optimiser.param_groups[0]["fused"] is False
+    before = [weight.clone() for weight in again.parameters]
+    learn(again)
+    assert not any(torch.equal(one, other) for one, other in zip(before, again.parameters, strict=True))
+    assert {float(entry["step"]) for entry in again.optimiser.state.values()} == {2.0}
+
+
+def learn(trainer: Trainer) -> None:
+    for weight in trainer.parameters:
+        weight.grad = torch.ones_like(weight)
+    trainer.optimiser.step()

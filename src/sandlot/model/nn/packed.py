@@ -50,6 +50,10 @@ class PackedLinear(nn.Module):
         rest = _onednn._linear_pointwise.binary(x, -rounded, self._pack(), self.bias, "add")  # noqa: SLF001 - as above
         return rounded.float().add_(rest)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the packed weights, which torch cannot copy: a copy packs its own."""
+        return {**self.__dict__, "_packed": None, "_packed_from": (0, 0)}
+
     def _pack(self) -> Tensor:
         """The packed weights, packed again if the weights changed."""
         # A write in place raises the version; new memory has a new address.

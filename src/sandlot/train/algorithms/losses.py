@@ -5,7 +5,7 @@ recipe, and it names the further columns it needs. Notation: pi is the policy in
 weights at the batch's start, mu the policy that sampled. Gradients flow through `logprobs`, `entropy` and `values` only.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 import torch
@@ -112,8 +112,9 @@ class Clip:
     dual: float | None = None
     correction: Correction = field(default_factory=Correction)
     against: Literal["old", "behaviour"] = "old"
-    """The policy below the fraction. With staleness it must be `behaviour`: `old` is then the policy itself at every update
-    of one minibatch, so the ratio is 1, nothing is clipped, and the same tokens are pushed again in each of the next versions."""
+    """The policy below the fraction. With staleness it must be `behaviour` (`for_staleness` sets it): `old` is then the policy
+    itself at every update of one minibatch, so the ratio is 1, nothing is clipped, and the same tokens are pushed again in each
+    of the next versions."""
     needs: ClassVar[Needs] = frozenset()
 
     def __call__(self, columns: Columns) -> Tensor:
@@ -123,6 +124,16 @@ class Clip:
         if self.dual is not None:
             loss = torch.where(columns.signal < 0, loss.clamp(max=1.0 * -self.dual * columns.signal), loss)
         return loss * self.correction(columns)
+
+    def for_staleness(self, versions: int) -> "Clip":
+        """The same clip for tokens that are up to so many versions old: against the policy that sampled, with compounded bounds.
+
+        A token may move as far in `versions` + 1 updates as in that many without staleness. With bounds for a single one, tokens
+        that earlier versions have moved teach no more, and learning is slow.
+        """
+        updates = versions + 1
+        low, high = 1 - (1 - self.low) ** updates, (1 + self.high) ** updates - 1
+        return replace(self, low=low, high=high, against="behaviour") if versions else self
 
     def held_back(self, columns: Columns) -> Tensor:
         """Where the ratio has left its bounds on the side its advantage pushes to."""

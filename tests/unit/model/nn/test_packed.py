@@ -1,5 +1,8 @@
+import copy
+
 import pytest
 import torch
+from torch import nn
 
 from peer_models import logits
 from sandlot.model.nn.decoder import Decoder
@@ -28,6 +31,16 @@ def test_packed_layers_say_the_same():
     assert same(logits(quick, IDS), logits(plain, IDS))
     assert list(quick.state_dict()) == list(plain.state_dict())
     assert quick.head.weight is quick.embedding.weight
+
+
+@torch.inference_mode()
+def test_a_copy_packs_its_own_weights():
+    first, given = PackedLinear(nn.Linear(512, 600)), torch.randn(8, 512)
+    before = first(given)
+    second = copy.deepcopy(first)
+    second.weight.zero_()
+    torch.testing.assert_close(second(given), second.bias.expand(8, -1))
+    assert torch.equal(first(given), before)
 
 
 def test_new_weights_are_packed_anew():

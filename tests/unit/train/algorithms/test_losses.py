@@ -69,6 +69,19 @@ def test_a_clip_against_the_behaviour_policy_bounds_the_ratio_to_what_sampled(to
     assert clip.held_back(columns(tokens, 1)).tolist() == held
 
 
+@pytest.mark.parametrize("versions", [1, 2, 4])
+def test_the_bounds_for_stale_tokens_are_those_of_as_many_updates_in_turn(versions):
+    clip, low, high = Clip(0.2, 0.28).for_staleness(versions), 1.0, 1.0
+    for _ in range(versions + 1):
+        low, high = 0.8 * low, 1.28 * high
+    assert clip.against == "behaviour"
+    assert (1 - clip.low, 1 + clip.high) == (pytest.approx(low), pytest.approx(high))
+
+
+def test_without_staleness_a_clip_stays_as_it_is():
+    assert Clip(0.2, 0.28, dual=3.0).for_staleness(0) == Clip(0.2, 0.28, dual=3.0)
+
+
 def test_losses_that_do_not_know_who_sampled_are_told_apart():
     truncated = Correction("truncate")
     assert not any(map(corrects_staleness, [Clip(), Gspo(), Cispo(), Reinforce(), Sapo()]))
