@@ -21,7 +21,7 @@ def causal_attend() -> Attend:
 
 
 def dense_forest_attend(last: Tensor) -> Attend:
-    """Attention of a forest with a dense mask, for the CPU and for tests."""
+    """Attention of a forest with one mask of all tokens by all tokens: the obvious way, for tests."""
     index = torch.arange(len(last), device=last.device)
     mask = (index[None, :] <= index[:, None]) & (index[:, None] < last[None, :])
 

@@ -1,4 +1,4 @@
-"""Attention over a forest: FlexAttention on a GPU, a dense mask on the CPU.
+"""Attention over a forest: FlexAttention on a GPU, spans of tokens on the CPU (`span_attention.py`).
 
 Every key is visible to an interval of queries: from itself to the end of its subtree. The block mask is built from the intervals
 of blocks, never from an N x N mask: a key block matters to a query block if one of its intervals may overlap it, and needs no
@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, flex_attention
 
-from sandlot.model.nn.attention import dense_forest_attend, masked_attention
+from sandlot.model.nn.attention import masked_attention
 from sandlot.model.nn.decoder import Attend
 from sandlot.train.forest.layers import raise_recompile_limit
+from sandlot.train.forest.span_attention import span_attention
 
 BLOCK = 128
 
@@ -39,7 +40,7 @@ def padded_size(count: int) -> int:
 def forest_attention(last: Tensor) -> Attend:
     """The attention of a forest, for the device of its tokens. On a GPU their number must be a multiple of `BLOCK`."""
     if last.device.type != "cuda":
-        return dense_forest_attend(last)
+        return span_attention(last)
 
     def sees(_batch: Tensor, _head: Tensor, q: Tensor, k: Tensor) -> Tensor:
         return (k <= q) & (q < last[k])

@@ -1,0 +1,80 @@
+"""Attention over a forest on the CPU: tokens in spans, each span with only the keys that one of its tokens sees.
+
+These are the tokens above its first token, and its own; nothing else before it is visible, since tokens are in depth-first order.
+Rows of one task share its prompt, and rows of all tasks often share a system prompt: a micro-batch is then one tree of many short
+rows, and a mask of all tokens by all tokens is mostly false. A tree that is one row is one span, with no mask but causal.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812 - the name everyone knows
+from torch import Tensor
+
+from sandlot.model.nn.attention import masked_attention
+from sandlot.model.nn.decoder import Attend
+from sandlot.train.forest.forest import Ints
+from sandlot.train.forest.scores import to_tensor
+
+SPAN = 128
+"""Tokens of a span in a tree of several rows; sizes from 64 to 256 took the same time within a tenth."""
+MOST_SPANS = 16
+"""Spans of a large tree are longer than `SPAN`, so that there are about this many: each copies the keys above it."""
+
+
+class Span(NamedTuple):
+    """Consecutive tokens, and what they see."""
+
+    size: int
+    above: Ints
+    """The tokens before the span that some of it sees."""
+    mask: Tensor | None
+    """`[size, above and own]`; None if the span is a whole row."""
+
+
+def span_attention(last: Tensor, size: int = SPAN) -> Attend:
+    """The attention of a forest; `last` is the index after the end of each token's subtree."""
+    spans = cut_spans(last.numpy(), max(size, len(last) // MOST_SPANS))
+    sizes, masks = [each.size for each in spans], [each.mask for each in spans]
+    if len(set(sizes)) <= 1 and all(mask is None for mask in masks):
+        return lambda _layer, q, k, v: _equal_rows(q, k, v, len(sizes), max(sizes, default=0))
+    depths = [len(each.above) for each in spans]
+    index = to_tensor(np.concatenate([each.above for each in spans]), last.device)
+
+    def seen(x: Tensor) -> list[Tensor]:
+        # Not a slice for each span: the gradient of a slice is a tensor of all tokens.
+        pairs = zip(x.index_select(0, index).split_with_sizes(depths), x.split_with_sizes(sizes), strict=True)
+        return [torch.cat((above, own)) if len(above) else own for above, own in pairs]
+
+    def attend(_layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        each = zip(q.split_with_sizes(sizes), seen(k), seen(v), masks, strict=True)
+        return torch.cat([masked_attention(*given) for given in each])
+
+    return attend
+
+
+def cut_spans(last: Ints, size: int) -> list[Span]:
+    """Trees of one row whole, and others in spans of `size` tokens."""
+    spans: list[Span] = []
+    start = 0
+    while start < len(last):
+        end = int(last[start])
+        if (last[start:end] == end).all():
+            spans.append(Span(end - start, np.empty(0, np.int64), None))
+        else:
+            spans += [_masked_span(last, start, at, min(at + size, end)) for at in range(start, end, size)]
+        start = end
+    return spans
+
+
+def _masked_span(last: Ints, root: int, start: int, stop: int) -> Span:
+    above = np.flatnonzero(last[root:start] > start) + root
+    keys, queries = np.concatenate((above, np.arange(start, stop))), np.arange(start, stop)[:, None]
+    return Span(stop - start, above, torch.tensor((keys <= queries) & (queries < last[keys])))
+
+
+def _equal_rows(q: Tensor, k: Tensor, v: Tensor, rows: int, length: int) -> Tensor:
+    """Rows of one length that share nothing, computed together."""
+    q, k, v = (x.view(rows, length, *x.shape[1:]).transpose(1, 2) for x in (q, k, v))
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True).transpose(1, 2).flatten(0, 1)
