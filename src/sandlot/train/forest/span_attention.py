@@ -18,9 +18,9 @@ from sandlot.train.forest.forest import Ints
 from sandlot.train.forest.scores import to_tensor
 
 SPAN = 128
-"""Tokens of a span in a tree of several rows; sizes from 64 to 256 took the same time within a tenth."""
+"""Tokens of a span; sizes from 64 to 256 took the same time within a tenth."""
 MOST_SPANS = 16
-"""Spans of a large tree are longer than `SPAN`, so that there are about this many: each copies the keys above it."""
+"""Spans of a large forest are longer than `SPAN`, so that there are about this many: each copies the keys above it."""
 
 
 class Span(NamedTuple):
@@ -55,21 +55,37 @@ def span_attention(last: Tensor, size: int = SPAN) -> Attend:
 
 
 def cut_spans(last: Ints, size: int) -> list[Span]:
-    """Trees of one row whole, and others in spans of `size` tokens."""
+    """Trees of one long row whole, and what is between them in spans of `size` tokens."""
+    trees = _trees(last)
+    is_row = [bool((last[start:end] == end).all()) for start, end in trees]
+    if all(is_row) and len({end - start for start, end in trees}) == 1:
+        return [Span(end - start, np.empty(0, np.int64), None) for start, end in trees]
     spans: list[Span] = []
+    first = 0
+    for (start, end), row in zip(trees, is_row, strict=True):
+        if row and end - start >= size // 2:  # shorter ones are many, and take less time together
+            spans += [*_masked_spans(last, first, start, size), Span(end - start, np.empty(0, np.int64), None)]
+            first = end
+    return [*spans, *_masked_spans(last, first, len(last), size)]
+
+
+def _trees(last: Ints) -> list[tuple[int, int]]:
+    """Where each tree starts and ends."""
+    trees: list[tuple[int, int]] = []
     start = 0
     while start < len(last):
-        end = int(last[start])
-        if (last[start:end] == end).all():
-            spans.append(Span(end - start, np.empty(0, np.int64), None))
-        else:
-            spans += [_masked_span(last, start, at, min(at + size, end)) for at in range(start, end, size)]
-        start = end
-    return spans
+        trees.append((start, int(last[start])))
+        start = int(last[start])
+    return trees
 
 
-def _masked_span(last: Ints, root: int, start: int, stop: int) -> Span:
-    above = np.flatnonzero(last[root:start] > start) + root
+def _masked_spans(last: Ints, first: int, end: int, size: int) -> list[Span]:
+    """Whole trees, from token `first` on, in spans."""
+    return [_masked_span(last, first, at, min(at + size, end)) for at in range(first, end, size)]
+
+
+def _masked_span(last: Ints, first: int, start: int, stop: int) -> Span:
+    above = np.flatnonzero(last[first:start] > start) + first
     keys, queries = np.concatenate((above, np.arange(start, stop))), np.arange(start, stop)[:, None]
     return Span(stop - start, above, torch.tensor((keys <= queries) & (queries < last[keys])))
 

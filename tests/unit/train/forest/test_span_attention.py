@@ -49,6 +49,11 @@ def test_a_tree_of_one_row_is_one_span_without_a_mask():
 def test_a_span_has_the_keys_of_its_tokens_and_no_others():
     forest = of_ids([[0, 0, 1, 1], [0, 0, 2, 2], [5, 6], [5, 7]])
     spans = cut_spans(forest.last, 4)
-    assert [each.size for each in spans] == [4, 2, 3]
-    assert [each.above.tolist() for each in spans] == [[], [0, 1], []]
-    assert [each.mask.shape[1] for each in spans] == [4, 4, 3]
+    assert [each.size for each in spans] == [4, 4, 1]
+    assert [each.above.tolist() for each in spans] == [[], [0, 1], [6]]
+    assert [each.mask.shape[1] for each in spans] == [4, 6, 2]
+
+
+def test_many_small_trees_are_few_spans():
+    forest = of_ids([[number, *[0] * (number % 3 + 1)] for number in range(40)])
+    assert [each.size for each in cut_spans(forest.last, 64)] == [64, len(forest) - 64]
