@@ -195,10 +195,7 @@ class PlainRunner:
             own = each.table[: len(row)]
             row[: len(own)] = own
         gather = self._gather(torch.from_numpy(tables), lengths)
-        where, ends = (
-            torch.tensor([[*x, *[x[-1]] * (most - len(x))] for x in lists])
-            for lists in zip(*((each.queries, each.ends) for each in asked), strict=True)
-        )
+        where, ends = _padded([each.queries for each in asked], most), _padded([each.ends for each in asked], most)
         is_own = None
         if any(len(each.queries) < most for each in asked):
             is_own = torch.arange(most) < torch.tensor([len(each.queries) for each in asked])[:, None]
@@ -247,6 +244,11 @@ class PlainRunner:
         places = torch.arange(tables.shape[1] * size, device=tables.device)
         is_beyond = places >= torch.tensor(lengths, device=tables.device)[:, None, None]
         return is_beyond.expand(-1, heads, -1).flatten().nonzero().flatten()
+
+
+def _padded(lists: list[list[int]], length: int) -> Tensor:
+    """Lists as rows of a tensor; shorter ones repeat their last number."""
+    return torch.tensor([each if len(each) == length else [*each, *[each[-1]] * (length - len(each))] for each in lists])
 
 
 def _shares(batch: Batch) -> list[Share]:
