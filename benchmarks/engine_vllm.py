@@ -48,18 +48,23 @@ def _inside(folder: str, sizes: list[list[int]], dtype: str) -> dict[str, Any]:
     model = LLM(folder, dtype=dtype, enforce_eager=True, max_model_len=1024, enable_prefix_caching=True)
     said = {}
     for requests, tokens_in, tokens_out in sizes:
-        chance = random.Random(requests)
-        prompts = [{"prompt_token_ids": [chance.randrange(1000, 40_000) for _ in range(tokens_in)]} for _ in range(requests)]
         settings = SamplingParams(temperature=1.0, max_tokens=tokens_out, min_tokens=tokens_out, ignore_eos=True)
-        begun, cpu = time.perf_counter(), _cpu_s()
-        answers = model.generate(prompts, settings, use_tqdm=False)
-        seconds, used = time.perf_counter() - begun, _cpu_s() - cpu
-        tokens = sum(len(answer.outputs[0].token_ids) for answer in answers)
-        said[str(requests)] = {
-            "tokens": tokens,
-            "tokens_per_s": round(tokens / seconds, 1),
-            "tokens_per_cpu_s": round(tokens / used, 1),
-        }
+        tries = []
+        for number in range(2):  # as ours: the faster of two, with other prompts, so that no prefix is cached
+            chance = random.Random(2 * requests + number)
+            prompts = [{"prompt_token_ids": [chance.randrange(1000, 40_000) for _ in range(tokens_in)]} for _ in range(requests)]
+            begun, cpu = time.perf_counter(), _cpu_s()
+            answers = model.generate(prompts, settings, use_tqdm=False)
+            seconds, used = time.perf_counter() - begun, _cpu_s() - cpu
+            tokens = sum(len(answer.outputs[0].token_ids) for answer in answers)
+            tries.append(
+                {
+                    "tokens": tokens,
+                    "tokens_per_s": round(tokens / seconds, 1),
+                    "tokens_per_cpu_s": round(tokens / used, 1),
+                }
+            )
+        said[str(requests)] = max(tries, key=lambda figures: figures["tokens_per_s"])
     return said
 
 
