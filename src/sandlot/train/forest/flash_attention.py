@@ -44,7 +44,7 @@ def flash_mask(last: Tensor) -> dict[str, Any]:
     """The forest's mask as FlashAttention's arguments: key blocks for each query block, and the reverse for the backward pass."""
     from flash_attn.cute.block_sparsity import BlockSparseTensorsTorch  # noqa: PLC0415 - an extra
 
-    from sandlot.train.forest.flash_mask import sees  # noqa: PLC0415 - imports that extra
+    from sandlot.train.forest.flash_sees import sees  # noqa: PLC0415 - imports that extra
 
     some, whole = block_kinds(torch.arange(len(last), device=last.device), last, len(last))
 
