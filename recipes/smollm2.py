@@ -78,6 +78,7 @@ def recipe(device: str = "cuda", seed: int = 0, staleness: int = 0, steps: int =
         tasks=16,
         group=8,
         resample=1,
+        # With the bounds of a single update it learned more slowly than without staleness (docs/guides/train.md, Staleness).
         algorithm=PolicyGradient(baseline="grpo", loss=Clip(0.2, 0.28).for_staleness(staleness)),
         # At 3e-5 with staleness, the reward stops rising after a few steps (docs/guides/train.md, Staleness).
         optimisation=Optimisation(learning_rate=1e-5, warmup=2, tokens=32768),

@@ -105,7 +105,7 @@ class Recipe:
     """How held-out tasks are measured."""
     staleness: int = 0
     """How many weight versions a rollout may be behind when it is trained on; 0 alternates sampling and training. More
-    needs a loss that corrects for it: `Clip(0.2, 0.28).for_staleness(2)`."""
+    needs a loss that corrects for it: `Clip(against="behaviour")`."""
     resample: int = 2
     """Groups with equal scores teach nothing and are replaced, up to this many times `tasks` per step; 1: never."""
     warn_idle: int = 3
@@ -282,8 +282,7 @@ def _require_staleness_correction(recipe: Recipe) -> None:
         raise ConfigError(
             f"recipe `{recipe.name}`: staleness is {recipe.staleness}, and the loss `{type(algorithm.loss).__name__}` does not "
             "limit how far the policy moves from the weights that sampled; such a training destroys the model. Write "
-            f"`algorithm={type(algorithm).__name__}(loss=Clip(0.2, 0.28).for_staleness({recipe.staleness}))`, or leave "
-            "`staleness` out"
+            f'`algorithm={type(algorithm).__name__}(loss=Clip(0.2, 0.28, against="behaviour"))`, or leave `staleness` out'
         )
 
 
