@@ -128,8 +128,8 @@ class Clip:
     def for_staleness(self, versions: int) -> "Clip":
         """The same clip for tokens that are up to so many versions old: against the policy that sampled, with compounded bounds.
 
-        A token may move as far in `versions` + 1 updates as in that many without staleness. With the bounds of a single one, tokens
-        that earlier versions have moved teach no more; learning is slower, and holds with larger learning rates.
+        A token may move as far in `versions` + 1 updates as in that many without staleness. With the bounds of a single one,
+        tokens that earlier versions have moved teach no more; learning is slower, and holds with larger learning rates.
         """
         updates = versions + 1
         low, high = 1 - (1 - self.low) ** updates, (1 + self.high) ** updates - 1
