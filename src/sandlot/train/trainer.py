@@ -113,13 +113,13 @@ class Trainer:
         self._shards = _open_shards(self._network, self._reference, ranks) if ranks.count > 1 else None
         self.parameters = [parameter for parameter in self._all() if parameter.requires_grad]
         # One kernel reads and writes everything once, without memory of its own. Not yet tried on shards.
-        self._is_fused = self.device.type == "cuda" and ranks.count == 1
+        self._fused = True if self.device.type == "cuda" and ranks.count == 1 else None
         self.optimiser = torch.optim.AdamW(
             self.parameters,
             lr=optimisation.learning_rate,
             betas=optimisation.betas,
             weight_decay=optimisation.weight_decay,
-            fused=self._is_fused,
+            fused=self._fused,
         )
         self.steps = 0
 
@@ -334,7 +334,7 @@ class Trainer:
 
     def _as_own(self, optimiser: Mapping[str, Any]) -> dict[str, Any]:
         """An optimiser's state for this trainer's device: torch would take over how the one that stored it computes."""
-        return {**optimiser, "param_groups": [{**group, "fused": self._is_fused} for group in optimiser["param_groups"]]}
+        return {**optimiser, "param_groups": [{**group, "fused": self._fused} for group in optimiser["param_groups"]]}
 
 
 def _open_shards(network: DecoderWithCritic, reference: DecoderWithCritic | None, ranks: Ranks) -> "Shards":

@@ -30,7 +30,7 @@ def test_the_optimiser_computes_in_the_way_of_its_own_device_whatever_stored_its
     state["optimiser"]["param_groups"][0]["fused"] = stored
     again = Trainer(first.decoder, Optimisation())
     again.restore(state)
-    assert again.optimiser.param_groups[0]["fused"] is False
+    assert again.optimiser.param_groups[0]["fused"] is None
     before = [weight.clone() for weight in again.parameters]
     learn(again)
     assert not any(torch.equal(one, other) for one, other in zip(before, again.parameters, strict=True))

@@ -106,20 +106,22 @@ class PlainRunner:
             keys, values = self.cache.layers[layer]
             keys.write(where, offsets, k)
             values.write(where, offsets, v)
-            out = torch.empty_like(q)
+            exact = torch.promote_types(q.dtype, torch.float32)
+            out = torch.empty(q.shape, dtype=exact if shared else q.dtype)  # merged pieces are rounded once
             for part in prompts:
                 part(q, keys, values, out)
             if not shared:
                 for piece in alone:
                     out[piece.own] = piece.find(q, keys, values)[0]
                 return out
-            total = torch.empty(q.shape[:2], dtype=torch.promote_types(q.dtype, torch.float32), device=q.device)
+            total = torch.empty(q.shape[:2], dtype=exact)
             for piece in alone:
-                out[piece.own], total[piece.own] = piece.find(q, keys, values)
+                found, total[piece.own] = piece.find(q, keys, values)
+                out[piece.own] = found.to(exact)
             for piece in shared:
                 so_far = out[piece.own], total[piece.own]
                 out[piece.own], total[piece.own] = merge_pieces(*so_far, *piece.find(q, keys, values))
-            return out
+            return out.to(q.dtype)
 
         return attend
 
@@ -181,7 +183,7 @@ class PlainRunner:
             k, v = (x.flatten(0, 1)[:, None].expand(-1, group, -1, -1) for x in (k, v))
             queries = q[where].unflatten(2, (-1, group)).permute(0, 2, 3, 1, 4).flatten(0, 1)
             seen = F.scaled_dot_product_attention(queries, k, v, None if count == length else mask, is_causal=count == length)
-            out[where] = seen.unflatten(0, (len(at), -1)).permute(0, 3, 1, 2, 4).flatten(2, 3)
+            out[where] = seen.unflatten(0, (len(at), -1)).permute(0, 3, 1, 2, 4).flatten(2, 3).to(out.dtype)
 
         return part
 

@@ -120,7 +120,9 @@ def pick_by_inverse(logits: Tensor, temperature: Tensor, uniform: Tensor) -> tup
     chunk = _first_above(total, aim)
     before = total.gather(-1, chunk) - mass.gather(-1, chunk)
     inside = chunks.gather(1, chunk[:, :, None].expand(-1, -1, _CHUNK))[:, 0].cumsum(-1, dtype=torch.float64)
-    drawn = (chunk * _CHUNK + _first_above(inside, aim - before))[:, 0].clamp_(max=logits.shape[-1] - 1)
+    # In proportion: the two sums differ by rounding, which would else all fall to the chunk's last token.
+    within = (aim - before) * (inside[:, -1:] / mass.gather(-1, chunk))
+    drawn = (chunk * _CHUNK + _first_above(inside, within))[:, 0].clamp_(max=logits.shape[-1] - 1)
     logprobs = probabilities.gather(-1, drawn[:, None])[:, 0].log()
     if not greedy.any():  # the maximum costs as much as the softmax
         return drawn, logprobs

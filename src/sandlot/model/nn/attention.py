@@ -32,7 +32,7 @@ def dense_forest_attend(last: Tensor) -> Attend:
 
 
 def masked_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
-    """Attention where query i sees key j if `mask[i, j]`; with no mask, if `j <= i`."""
+    """Attention where query i sees key j if `mask[i, j]`, or the mask is added to the scores; with no mask, if `j <= i`."""
     q, k, v = (x.transpose(0, 1)[None] for x in (q, k, v))
     out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None, enable_gqa=True)
     return out[0].transpose(0, 1)

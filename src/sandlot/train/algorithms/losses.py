@@ -11,6 +11,8 @@ from typing import ClassVar, Literal, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
+from sandlot.core.errors import ConfigError
+
 
 @dataclass(frozen=True, slots=True)
 class Columns:
@@ -129,8 +131,10 @@ class Clip:
         """The same clip for tokens that are up to so many versions old: against the policy that sampled, with compounded bounds.
 
         A token may move as far in `versions` + 1 updates as in that many without staleness. With the bounds of a single one,
-        tokens that earlier versions have moved teach no more; learning is slower, and holds with larger learning rates.
+        tokens that earlier versions have moved have no gradient any more: learning is slower, but stable with larger rates.
         """
+        if versions < 0:
+            raise ConfigError(f"staleness is {versions} versions; give the recipe's `staleness`, 0 or more")
         updates = versions + 1
         low, high = 1 - (1 - self.low) ** updates, (1 + self.high) ** updates - 1
         return replace(self, low=low, high=high, against="behaviour") if versions else self

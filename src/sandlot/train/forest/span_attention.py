@@ -47,8 +47,14 @@ def span_attention(last: Tensor, size: int = SPAN) -> Attend:
         pairs = zip(x.index_select(0, index).split_with_sizes(depths), x.split_with_sizes(sizes), strict=True)
         return [torch.cat((above, own)) if len(above) else own for above, own in pairs]
 
+    added: list[Tensor | None] = []
+
     def attend(_layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        each = zip(q.split_with_sizes(sizes), seen(k), seen(v), masks, strict=True)
+        if not added:  # once for all layers: each would keep its own for the backward pass
+            added.extend(
+                mask if mask is None else torch.zeros_like(mask, dtype=q.dtype).masked_fill_(~mask, -torch.inf) for mask in masks
+            )
+        each = zip(q.split_with_sizes(sizes), seen(k), seen(v), added, strict=True)
         return torch.cat([masked_attention(*given) for given in each])
 
     return attend
@@ -63,7 +69,7 @@ def cut_spans(last: Ints, size: int) -> list[Span]:
     spans: list[Span] = []
     first = 0
     for (start, end), row in zip(trees, is_row, strict=True):
-        if row and end - start >= size // 2:  # shorter ones are many, and take less time together
+        if row and end - start >= min(size, SPAN) // 2:  # shorter ones are many, and take less time together
             spans += [*_masked_spans(last, first, start, size), Span(end - start, np.empty(0, np.int64), None)]
             first = end
     return [*spans, *_masked_spans(last, first, len(last), size)]

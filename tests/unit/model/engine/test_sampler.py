@@ -103,3 +103,13 @@ def test_an_impossible_token_is_never_drawn():
 def test_scores_that_are_not_numbers_are_seen(temperature, broken):
     _, logprobs = draw(torch.tensor([[0.0, broken, 1.0]]), settings_of(1, temperature=temperature), pick_by_inverse).result()
     assert not np.isfinite(logprobs).any()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_token_that_is_next_to_impossible_does_not_get_what_sums_differ_by(seed):
+    logits = torch.randn(1, 256, generator=torch.Generator().manual_seed(seed)) * 3
+    logits[0, 255] = logits.max() - 30  # a probability below 1e-13, at the end of its chunk
+    uniform = torch.linspace(1 - 2e-7, 1 - 1e-9, 500, dtype=torch.float64)
+    ids, logprobs = pick_by_inverse(logits.expand(500, -1), torch.ones(500), uniform)
+    assert not (ids == 255).any()
+    assert logprobs.min() > -30

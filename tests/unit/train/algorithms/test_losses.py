@@ -7,6 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sandlot.core.errors import ConfigError
 from sandlot.train.algorithms.losses import (
     Cispo,
     Clip,
@@ -76,6 +77,11 @@ def test_the_bounds_for_stale_tokens_are_those_of_as_many_updates_in_turn(versio
         low, high = 0.8 * low, 1.28 * high
     assert clip.against == "behaviour"
     assert (1 - clip.low, 1 + clip.high) == (pytest.approx(low), pytest.approx(high))
+
+
+def test_a_negative_staleness_is_refused():
+    with pytest.raises(ConfigError, match="staleness is -2 versions"):
+        Clip().for_staleness(-2)
 
 
 def test_without_staleness_a_clip_stays_as_it_is():
