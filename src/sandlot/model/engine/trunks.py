@@ -17,7 +17,7 @@ WORTH = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Trunk:
+class SharedPrefix:
     """Blocks that some sequences share, all of which they see whole."""
 
     rows: Rows
@@ -28,26 +28,26 @@ class Trunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class PrefixCut:
     """Sequences cut into trunks and what follows them."""
 
-    trunks: list[Trunk]
+    trunks: list[SharedPrefix]
     begins: Rows
     """For each sequence, the first block of its table that is in no trunk."""
 
 
-def cut_trunks(tables: NDArray[np.int32], lengths: Rows, block_size: int, worth: int = WORTH) -> Cut:
+def cut_trunks(tables: NDArray[np.int32], lengths: Rows, block_size: int, worth: int = WORTH) -> PrefixCut:
     """The trunks of sequences with these tables; every sequence keeps at least its last token to itself."""
     begins = np.zeros(len(tables), np.int64)
     whole = (lengths - 1) // block_size
     if len(tables) < 2 or not whole.max(initial=0):
-        return Cut([], begins)
+        return PrefixCut([], begins)
     columns = np.arange(int(whole.max()))
     # Beyond its whole blocks a table has numbers of its own, so that nothing is shared there.
     known = np.where(columns < whole[:, None], tables[:, : len(columns)], -1 - np.arange(len(tables))[:, None])
     order = np.lexsort(known.T[::-1])
     shared = np.logical_and.accumulate(known[order[:-1]] == known[order[1:]], axis=1).sum(1)
-    trunks: list[Trunk] = []
+    trunks: list[SharedPrefix] = []
     left = [(0, len(order), 0)]
     while left:
         low, high, start = left.pop()
@@ -56,8 +56,8 @@ def cut_trunks(tables: NDArray[np.int32], lengths: Rows, block_size: int, worth:
             continue
         common = int(shared[low : high - 1].min())
         if (high - low - 1) * (common - start) * block_size >= worth:
-            trunks.append(Trunk(order[low:high], tables[order[low], start:common], start))
+            trunks.append(SharedPrefix(order[low:high], tables[order[low], start:common], start))
             start = common
         cuts = [low, *(low + 1 + np.flatnonzero(shared[low : high - 1] == common)).tolist(), high]
         left += [(one, other, start) for one, other in itertools.pairwise(cuts)]
-    return Cut(trunks, begins)
+    return PrefixCut(trunks, begins)
