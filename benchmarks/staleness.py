@@ -35,7 +35,7 @@ SMOOTH = 4
 
 
 def recipe(options: argparse.Namespace, staleness: int, seed: int) -> Recipe:
-    """The demo's, with the ratio taken against the weights that sampled: the same for every arm."""
+    """The demo's; with staleness, its clip is the one for tokens of that age."""
     return Recipe(
         name="staleness",
         env=options.env,
@@ -45,7 +45,7 @@ def recipe(options: argparse.Namespace, staleness: int, seed: int) -> Recipe:
         tasks=options.tasks,
         group=options.group,
         resample=1,
-        algorithm=PolicyGradient(baseline="grpo", loss=Clip(0.2, 0.28, against="behaviour")),
+        algorithm=PolicyGradient(baseline="grpo", loss=Clip(0.2, 0.28).for_staleness(staleness)),
         optimisation=Optimisation(learning_rate=options.rate, tokens=options.tokens),
         sampling=Sampling(max_tokens=64),
         evaluation=Evaluation(every=options.steps, tasks=options.heldout, group=2),

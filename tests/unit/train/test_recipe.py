@@ -70,7 +70,7 @@ def test_guesses_are_refused_where_a_server_samples(tmp_path):
 def test_staleness_without_a_correction_is_refused_with_the_fix():
     with pytest.raises(
         ConfigError,
-        match=r'staleness is 2, and the loss `Clip` .* against="behaviour"',
+        match=r"staleness is 2, and the loss `Clip` .*`algorithm=PolicyGradient\(loss=Clip\(0\.2, 0\.28\)\.for_staleness\(2\)\)`",
     ):
         Recipe(name="n", env="sums.py", staleness=2)
     with pytest.raises(ConfigError, match="the loss `Reinforce`"):

@@ -5,6 +5,7 @@ recipe, and it names the further columns it needs. Notation: pi is the policy in
 weights at the batch's start, mu the policy that sampled. Gradients flow through `logprobs`, `entropy` and `values` only.
 """
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Protocol, runtime_checkable
 
@@ -128,14 +129,15 @@ class Clip:
         return loss * self.correction(columns)
 
     def for_staleness(self, versions: int) -> "Clip":
-        """The same clip for tokens that are up to so many versions old: against the policy that sampled, with compounded bounds.
+        """The same clip for tokens that are up to so many versions old: against the policy that sampled, with wider bounds.
 
-        A token may move as far in `versions` + 1 updates as in that many without staleness. With the bounds of a single one,
-        tokens that earlier versions have moved have no gradient any more: learning is slower, but stable with larger rates.
+        A token may move as far as the root of `versions` + 1 updates in turn, as far as so many steps of a random walk lead. With
+        the bounds of a single one, tokens that earlier versions have moved have no gradient any more, and learning is slower;
+        with those of all of them, it is worse where the learning rate is large.
         """
         if versions < 0:
             raise ConfigError(f"staleness is {versions} versions; give the recipe's `staleness`, 0 or more")
-        updates = versions + 1
+        updates = math.sqrt(versions + 1)
         low, high = 1 - (1 - self.low) ** updates, (1 + self.high) ** updates - 1
         return replace(self, low=low, high=high, against="behaviour") if versions else self
 
