@@ -1,11 +1,12 @@
 """SmolLM2-135M learns to use a shell: SFT on golden solutions of `drill`, then GRPO. Needs a GPU.
 
-    python recipes/smollm2.py --device cuda        everything: SFT, then three seeds of GRPO, staleness 0 and 2
-    sandlot train recipes/smollm2.py:imitation     SFT only
+    python recipes/smollm2.py --device cuda                         everything: SFT, then GRPO with 3 seeds and staleness 0, 2, 4
+    python recipes/smollm2.py --device cuda --seeds 1 --staleness 0 4
+    sandlot train recipes/smollm2.py:imitation                      SFT only
 
 The published model does not know how to call these tools. SFT on golden solutions of the train split continues until it
-solves some held-out tasks; after that it learns from its own rollouts only. All measurements use the same held-out tasks; the
-sampling seeds follow the recipe's name, so the start is measured with other draws by every recipe.
+solves some held-out tasks; after that it learns from its own rollouts only. All measurements use the same held-out tasks. Sampling
+seeds follow the recipe's name and seed, so trainings with one seed are measured with the same draws, whatever their staleness.
 """
 
 import argparse
@@ -70,7 +71,7 @@ def imitation(device: str = "cuda", steps: int = SFT_STEPS) -> Recipe:
 def recipe(device: str = "cuda", seed: int = 0, staleness: int = 0, steps: int = 60, start: int = SFT_STEPS) -> Recipe:
     """GRPO, starting from the weights after `start` steps of SFT."""
     return Recipe(
-        name=f"smollm2-seed{seed}-stale{staleness}",
+        name="smollm2",
         env=ROOT / "environments" / "drill",
         select=single,
         model=f"hf:{PLACE / 'shown'}/checkpoints/{start:06d}/model",
@@ -78,10 +79,9 @@ def recipe(device: str = "cuda", seed: int = 0, staleness: int = 0, steps: int =
         tasks=16,
         group=8,
         resample=1,
-        # With the bounds of a single update it learned more slowly than without staleness (docs/guides/train.md, Staleness).
         algorithm=PolicyGradient(baseline="grpo", loss=Clip(0.2, 0.28).for_staleness(staleness)),
         # At 3e-5 with staleness, the reward stops rising after a few steps (docs/guides/train.md, Staleness).
-        optimisation=Optimisation(learning_rate=1e-5, warmup=2, tokens=32768),
+        optimisation=Optimisation(learning_rate=1e-5, warmup=2, tokens=8192),
         sampling=Sampling(max_tokens=96),
         evaluation=EVALUATION,
         staleness=staleness,
@@ -98,7 +98,7 @@ def train_and_print(made: Recipe, place: Path) -> dict[str, Any]:
     outcome = outcome_of(progress, made, made.sandbox)
     before, after = outcome.heldout_before, outcome.heldout_after
     figures = {
-        "name": made.name,
+        "run": place.name,
         "seconds": round(time.monotonic() - started, 1),
         "before": before and [round(before.mean, 3), round(before.low, 3), round(before.high, 3)],
         "after": after and [round(after.mean, 3), round(after.low, 3), round(after.high, 3)],
@@ -124,15 +124,18 @@ def imitate_until_enough(device: str) -> tuple[int, list[dict[str, Any]]]:
 
 
 def main() -> None:
-    """SFT, then GRPO with several seeds, each with staleness 0 and 2."""
+    """SFT, then GRPO with several seeds and bounds on staleness, one training after the other."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=3, help="how many")
+    parser.add_argument("--staleness", type=int, nargs="+", default=[0, 2, 4])
     parser.add_argument("--steps", type=int, default=60)
     flags = parser.parse_args()
     start, figures = imitate_until_enough(flags.device)
-    made = [recipe(flags.device, seed, stale, steps=flags.steps, start=start) for seed in range(flags.seeds) for stale in (0, 2)]
-    figures += [train_and_print(each, PLACE / each.name) for each in made]
+    for seed in range(flags.seeds):
+        for stale in flags.staleness:
+            made = recipe(flags.device, seed, stale, steps=flags.steps, start=start)
+            figures.append(train_and_print(made, PLACE / f"seed{seed}-stale{stale}"))
     (PLACE / "figures.json").write_text(json.dumps(figures, indent=2) + "\n")
 
 

@@ -10,15 +10,17 @@ same step. The best version of each is kept.
 
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 import torch
+from safetensors import SafetensorError
 
 from sandlot.core.disk import DRAFT, replace_folder, write_file
-from sandlot.core.errors import ConfigError
+from sandlot.core.errors import ConfigError, StoreError
 from sandlot.model.nn.adapter import adapted_linears
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.folder import load_folder, save_folder
@@ -32,6 +34,8 @@ _KEPT = 2
 _SHARE = 0.1
 """The share of a training's time that writing checkpoints may take. After a crash, steps since the last one are computed again
 from the rollouts, which are all stored."""
+_FULL = 2**26
+"""A disk with fewer free bytes is full."""
 MODEL, ADAPTER = "model", "adapter"
 
 
@@ -92,7 +96,7 @@ class Checkpoints:
         place = self.place(standing.version)
         for stale in self.folder.glob(f".*{DRAFT}"):  # a crash left it
             shutil.rmtree(stale, ignore_errors=True)
-        with replace_folder(place, (MODEL, ADAPTER, POLICIES, "trainer.pt", "loop.json")) as draft:
+        with replace_folder(place, (MODEL, ADAPTER, POLICIES, "trainer.pt", "loop.json")) as draft, _writing(place):
             for policy, learner in learners.items():
                 self._write(policy_folder(draft, policy), policy, learner, standing)
             (draft / "loop.json").write_bytes(msgspec.json.encode(standing))
@@ -127,8 +131,9 @@ class Checkpoints:
     def export(self, decoder: Decoder, version: int, policy: str = SHARED) -> None:
         """Store the merged weights of a version beside its adapters; without adapters they are stored already."""
         if _has_adapters(decoder):
-            base = self._bases[policy]
-            save_folder(decoder, self.policy_place(version, policy) / MODEL, like=base, origin=self._origin_of(version, policy))
+            base, place = self._bases[policy], self.policy_place(version, policy)
+            with _writing(place):
+                save_folder(decoder, place / MODEL, like=base, origin=self._origin_of(version, policy))
 
     def _origin_of(self, version: int, policy: str) -> Origin | None:
         """The setting that a version of a policy was trained in; untrained weights keep the record of their own folder."""
@@ -151,6 +156,22 @@ class Checkpoints:
         file = self.policy_place(version, policy) / "trainer.pt"
         kept: Any = cast("Any", torch).load(file, weights_only=True, map_location="cpu")
         learner.restore(kept)
+
+
+@contextmanager
+def _writing(place: Path) -> Generator[None]:
+    """Raise what a full disk makes of a write, in torch and safetensors too, as `StoreError` with the fix."""
+    try:
+        yield
+    except (OSError, RuntimeError, SafetensorError) as error:
+        free = shutil.disk_usage(place.parent).free
+        if not isinstance(error, OSError) and free > _FULL:
+            raise
+        raise StoreError(
+            f"checkpoint `{place}` could not be written: {type(error).__name__}: {error}; {free / 1e6:,.0f} MB are free on its "
+            "disk. Free disk space and run the same command again: it continues from the checkpoint before",
+            kind="write",
+        ) from error
 
 
 def _has_adapters(decoder: Decoder) -> bool:
