@@ -84,7 +84,7 @@ class Stage:
         except BaseExceptionGroup as failures:
             raise unwrapped(failures) from failures
         if collection.stopped is not None:
-            raise HarnessError("; ".join([collection.stopped, *(example.message for example in collection.examples[:1])]))
+            raise HarnessError(collection.stopped)
         return [trace for trace in traces if trace is not None]
 
     async def opening(self, task: Task) -> list[Message]:

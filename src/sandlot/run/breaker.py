@@ -74,12 +74,13 @@ class Tripped(msgspec.Struct, frozen=True, kw_only=True):
     examples: tuple[FailureExample, ...]
 
     def describe(self) -> str:
-        """The reason in one sentence."""
+        """The reason in one sentence, with one of the errors."""
         sides = ", ".join(f"{count} {side}" for side, count in sorted(self.failures.items(), key=lambda item: -item[1]))
-        failed = sum(self.failures.values())
+        failed, one = sum(self.failures.values()), self.examples[0]
         return (
             f"{failed} of {self.rollouts} rollouts failed on the {self.side} side ({sides}; "
-            f"{self.rate.low:.0%} to {self.rate.high:.0%} at 95 %)"
+            f"{self.rate.low:.0%} to {self.rate.high:.0%} at 95 %), such as `{one.task}/{one.rollout}`: "
+            f"{one.message.partition(chr(10))[0]}"
         )
 
 

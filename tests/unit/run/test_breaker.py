@@ -158,5 +158,7 @@ def test_no_more_examples_than_a_person_reads_and_no_longer():
 
 def test_the_reason_reads_as_a_sentence_and_can_be_written_down_and_read_again():
     tripped = fed(Breaker(), [*[Side.SANDBOX] * 3, *[Side.GRADER] * 5])
-    assert tripped.describe() == "8 of 8 rollouts failed on the grader side (5 grader, 3 sandbox; 68% to 100% at 95 %)"
+    assert tripped.describe() == (
+        "8 of 8 rollouts failed on the grader side (5 grader, 3 sandbox; 68% to 100% at 95 %), such as `task-3/0`: rollout 3 broke"
+    )
     assert msgspec.json.decode(msgspec.json.encode(tripped), type=Tripped) == tripped
