@@ -32,6 +32,7 @@ import msgspec
 
 from sandlot.core.errors import ConfigError
 from sandlot.core.stats.intervals import Interval, wilson
+from sandlot.core.text import one_line
 from sandlot.core.types import Side
 
 _ENVIRONMENT_FAILURE_LIMIT = 0.05
@@ -79,8 +80,8 @@ class Tripped(msgspec.Struct, frozen=True, kw_only=True):
         failed, one = sum(self.failures.values()), self.examples[0]
         return (
             f"{failed} of {self.rollouts} rollouts failed on the {self.side} side ({sides}; "
-            f"{self.rate.low:.0%} to {self.rate.high:.0%} at 95 %), such as `{one.task}/{one.rollout}`: "
-            f"{one.message.partition(chr(10))[0]}"
+            f"{self.rate.low:.0%} to {self.rate.high:.0%} at 95 %), such as `{one_line(one.task)}/{one.rollout}`: "
+            f"{_beginning(one.message)}"
         )
 
 
@@ -155,6 +156,12 @@ class _Test:
     def stretches(self, place: int) -> list[tuple[int, int]]:
         """Every stretch with `place` in it that ends with a failure: `WINDOW` rollouts, or fewer at the start of the run."""
         return [(max(0, last + 1 - WINDOW), last + 1) for last in self.between(place, place + WINDOW)]
+
+
+def _beginning(message: str) -> str:
+    """One line, without a word that was cut in two: redaction would not recognise half a secret."""
+    said = one_line(message)
+    return f"{said.rpartition(' ')[0]} ..." if len(message) >= MESSAGE_CHARS else said or "no message"
 
 
 def _tripped(failed: list[FailureExample], num_rollouts: int) -> Tripped:

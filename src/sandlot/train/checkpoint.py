@@ -8,6 +8,7 @@ Where several policies learn, one checkpoint has all of them, each in a folder o
 same step. The best version of each is kept.
 """
 
+import errno
 import shutil
 import time
 from collections.abc import Callable, Generator, Mapping
@@ -34,8 +35,7 @@ _KEPT = 2
 _SHARE = 0.1
 """The share of a training's time that writing checkpoints may take. After a crash, steps since the last one are computed again
 from the rollouts, which are all stored."""
-_FULL = 2**26
-"""A disk with fewer free bytes is full."""
+_FULL = {errno.ENOSPC, errno.EDQUOT}
 MODEL, ADAPTER = "model", "adapter"
 
 
@@ -96,7 +96,7 @@ class Checkpoints:
         place = self.place(standing.version)
         for stale in self.folder.glob(f".*{DRAFT}"):  # a crash left it
             shutil.rmtree(stale, ignore_errors=True)
-        with replace_folder(place, (MODEL, ADAPTER, POLICIES, "trainer.pt", "loop.json")) as draft, _writing(place):
+        with _writing(place), replace_folder(place, (MODEL, ADAPTER, POLICIES, "trainer.pt", "loop.json")) as draft:
             for policy, learner in learners.items():
                 self._write(policy_folder(draft, policy), policy, learner, standing)
             (draft / "loop.json").write_bytes(msgspec.json.encode(standing))
@@ -114,12 +114,14 @@ class Checkpoints:
         # A version is written again when another policy goes back at it: the best one is then still merged.
         if not _has_adapters(decoder) or standing.best.get(policy) == version:
             save_folder(decoder, folder / MODEL, like=base, origin=origin)
-        torch.save(learner.state(), folder / "trainer.pt")
+        with (folder / "trainer.pt").open("wb", buffering=0) as file:  # torch's own files do not say that the disk is full
+            torch.save(learner.state(), file)
 
     def mark(self, standing: TrainingState) -> None:
         """Replace the state of a stored checkpoint; its weights stay the same."""
-        file = self.place(standing.version) / "loop.json"
-        write_file(file, msgspec.json.encode(standing))
+        place = self.place(standing.version)
+        with _writing(place):
+            write_file(place / "loop.json", msgspec.json.encode(standing))
 
     def _drop_old(self, standing: TrainingState) -> None:
         found = sorted(path for path in self.folder.glob("[0-9]*") if path.is_dir())
@@ -160,18 +162,27 @@ class Checkpoints:
 
 @contextmanager
 def _writing(place: Path) -> Generator[None]:
-    """Raise what a full disk makes of a write, in torch and safetensors too, as `StoreError` with the fix."""
+    """Raise `StoreError` with the fix where the disk is full; torch and safetensors hide that in errors of their own."""
     try:
         yield
     except (OSError, RuntimeError, SafetensorError) as error:
-        free = shutil.disk_usage(place.parent).free
-        if not isinstance(error, OSError) and free > _FULL:
+        if not _means_full(error):
             raise
         raise StoreError(
-            f"checkpoint `{place}` could not be written: {type(error).__name__}: {error}; {free / 1e6:,.0f} MB are free on its "
-            "disk. Free disk space and run the same command again: it continues from the checkpoint before",
+            f"no space is left on the disk for checkpoint `{place}`. Free some and run the same command again: it continues from "
+            "the checkpoint before",
             kind="write",
         ) from error
+
+
+def _means_full(error: BaseException | None) -> bool:
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in _FULL:
+            return True
+        if isinstance(error, SafetensorError) and any(f"(os error {number})" in str(error) for number in _FULL):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _has_adapters(decoder: Decoder) -> bool:

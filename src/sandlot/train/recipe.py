@@ -191,6 +191,7 @@ class Recipe:
         _require_environments(self)
         _require_own_policies(self)
         _require_staleness_correction(self)
+        _require_plain_steps(self)
         _require_policy_loss(self)
         if self.sampling.top_p != 1.0 or self.sampling.top_k:
             raise ConfigError(
@@ -284,6 +285,16 @@ def _require_staleness_correction(recipe: Recipe) -> None:
             "limit how far the policy moves from the weights that sampled; such a training destroys the model. Write "
             f"`algorithm={type(algorithm).__name__}(loss=Clip(0.2, 0.28).for_staleness({recipe.staleness}))`, or leave "
             "`staleness` out"
+        )
+
+
+def _require_plain_steps(recipe: Recipe) -> None:
+    """While torch compiles, it replaces the calls of all modules in the process, also those that sample on the CPU meanwhile."""
+    learning = [recipe.optimisation, *(own.optimisation for own in recipe.own_policies.values() if own.optimisation)]
+    if recipe.staleness and recipe.device == "cpu" and any(each.compiled for each in learning):
+        raise ConfigError(
+            f"recipe `{recipe.name}`: staleness is {recipe.staleness}, and `compiled` on a CPU would disturb the sampling that "
+            "goes on meanwhile; leave `compiled` out, or `staleness`"
         )
 
 

@@ -159,6 +159,22 @@ def test_no_more_examples_than_a_person_reads_and_no_longer():
 def test_the_reason_reads_as_a_sentence_and_can_be_written_down_and_read_again():
     tripped = fed(Breaker(), [*[Side.SANDBOX] * 3, *[Side.GRADER] * 5])
     assert tripped.describe() == (
-        "8 of 8 rollouts failed on the grader side (5 grader, 3 sandbox; 68% to 100% at 95 %), such as `task-3/0`: rollout 3 broke"
+        "8 of 8 rollouts failed on the grader side (5 grader, 3 sandbox; 68% to 100% at 95 %), such as `task-3/0`: "
+        "rollout 3 broke"
     )
     assert msgspec.json.decode(msgspec.json.encode(tripped), type=Tripped) == tripped
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("\n broke\n\x1b[31mred", "broke \\x1b[31mred"),
+        ("", "no message"),
+        (f"the key is sk-{'7' * 400}", "the key is ..."),
+    ],
+)
+def test_the_reason_stays_one_line_whatever_an_error_says(message, said):
+    breaker = Breaker()
+    for number in range(8):
+        breaker.end(breaker.begin(f"t{number}"), number, {Side.GRADER: message})
+    assert breaker.tripped.describe().endswith(f"such as `t0/0`: {said}")

@@ -1,5 +1,6 @@
 """Checkpoints: a crash at any point leaves a whole one, and what is restored is what was kept."""
 
+import errno
 import os
 import re
 import shutil
@@ -11,8 +12,9 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 import torch
+from safetensors import SafetensorError
 
-from sandlot.core.errors import ConfigError
+from sandlot.core.errors import ConfigError, StoreError
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.folder import load_folder
 from sandlot.model.nn.layout import weights_of
@@ -222,16 +224,48 @@ def test_a_checkpoint_of_another_version_is_refused(kept):
         checkpoints.newest()
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        OSError(errno.EDQUOT, "Disk quota exceeded"),
+        SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"),
+    ],
+)
+def test_a_full_disk_is_named_with_the_fix(kept, error):
+    checkpoints, trainer = kept
+    with pytest.raises(StoreError, match=r"no space is left on the disk for checkpoint `.*000001`\. Free some"):
+        checkpoints.keep({SHARED: failing(trainer, error)}, TrainingState(version=1, groups=1))
+
+
+@pytest.mark.parametrize("error", [PermissionError(errno.EACCES, "Permission denied"), RuntimeError("out of memory")])
+def test_another_error_is_not_taken_for_a_full_disk(kept, error):
+    checkpoints, trainer = kept
+    with pytest.raises(type(error), match=str(error.args[-1])):
+        checkpoints.keep({SHARED: failing(trainer, error)}, TrainingState(version=1, groups=1))
+
+
+def failing(trainer: Trainer, error: Exception) -> SimpleNamespace:
+    """A learner whose state cannot be written."""
+
+    def state() -> None:
+        raise error
+
+    return SimpleNamespace(whole=trainer.whole, state=state)
+
+
 FULL = """
 import ctypes, os, sys
 from pathlib import Path
 
 base, place, room, left = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
-user, libc = os.getuid(), ctypes.CDLL(None, use_errno=True)
+user, group, libc = os.getuid(), os.getgid(), ctypes.CDLL(None, use_errno=True)
 new_user, new_mounts, private, recursive = 0x10000000, 0x00020000, 0x40000, 0x4000
 assert libc.unshare(new_mounts | (new_user if user else 0)) == 0, os.strerror(ctypes.get_errno())
 if user:
+    Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"0 {user} 1")
+    Path("/proc/self/gid_map").write_text(f"0 {group} 1")
 assert libc.mount(b"none", b"/", None, private | recursive, None) == 0, os.strerror(ctypes.get_errno())
 assert libc.mount(b"tmpfs", bytes(place), b"tmpfs", 0, f"size={room}".encode()) == 0, os.strerror(ctypes.get_errno())
 
@@ -259,11 +293,12 @@ print(checkpoints.newest().version, sorted(path.name for path in checkpoints.fol
 
 
 @pytest.mark.parametrize("left", [0, 60_000, 400_000])  # fails in the first file, in the weights, in the optimiser's state
-def test_a_full_disk_is_named_and_the_checkpoint_before_stays(kept, tmp_path, left):
+def test_on_a_disk_that_fills_up_the_checkpoint_before_stays(kept, tmp_path, left):
     (tmp_path / "disk").mkdir()
     arguments = [sys.executable, "-c", FULL, tmp_path / "base", tmp_path / "disk", "8000000", str(left)]
-    shown = subprocess.run(arguments, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": "tests"})
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    shown = subprocess.run(arguments, capture_output=True, text=True, check=False, env=environ)
     assert shown.returncode == 0, shown.stderr
     told, standing = shown.stdout.splitlines()
-    assert re.search(r"checkpoint `.*000002` could not be written: .* MB are free .*continues from the checkpoint before", told)
+    assert re.search(r"no space is left on the disk for checkpoint `.*000002`", told)
     assert standing == "1 ['000001']"

@@ -82,6 +82,14 @@ def test_staleness_without_a_correction_is_refused_with_the_fix():
     Recipe(name="n", env="sums.py", staleness=4, algorithm=Imitate())
 
 
+def test_a_step_is_not_compiled_beside_sampling_on_a_cpu():
+    algorithm, compiled = PolicyGradient(loss=Clip().for_staleness(1)), Optimisation(compiled=True)
+    with pytest.raises(ConfigError, match="staleness is 1, and `compiled` on a CPU would disturb the sampling"):
+        Recipe(name="n", env="sums.py", staleness=1, algorithm=algorithm, optimisation=compiled)
+    Recipe(name="n", env="sums.py", staleness=1, algorithm=algorithm, optimisation=compiled, device="cuda")
+    Recipe(name="n", env="sums.py", optimisation=compiled)
+
+
 def own(**changed) -> Recipe:
     seats = {"seller": OwnPolicy(optimisation=Optimisation(learning_rate=1e-3)), "buyer": OwnPolicy(model="smollm2")}
     return Recipe(name="n", env="haggle", seats=seats).but(**changed)

@@ -2,6 +2,9 @@
 
 Decoding replays a graph (`graphs.py`), also with guesses. Batches are padded to the next captured size; padding writes to a
 scratch block. Prompts, chunks and mixed batches run without a graph.
+
+Weights are used by functions, and no module is called: while the trainer compiles in another thread, torch may have replaced
+`nn.Module.__call__` for the whole process.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -9,6 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 import torch
+import torch.nn.functional as F  # noqa: N812 - the name everyone knows
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -19,6 +23,7 @@ from sandlot.model.engine.cache import KVCache, Stored
 from sandlot.model.engine.graphs import NO_TILES, Packed, Recorded, record
 from sandlot.model.engine.kernels import add_norm, attend_decoding, decoding_rows, gate, rotate
 from sandlot.model.engine.prompts import PromptAttention, as_ints, find_long
+from sandlot.model.nn.adapter import adapted_linears
 from sandlot.model.nn.decoder import Block, Decoder
 from sandlot.model.nn.mixed import AdapterWeights
 from sandlot.model.nn.pieces import has_cudnn
@@ -44,6 +49,8 @@ class CudaRunner:
         max_context: int | None = None,
         kv_dtype: KvDtype = "same",
     ) -> None:
+        if any(adapted_linears(decoder)):
+            raise ValueError("the decoder has adapters in its layers: merge them, or give the engine the adapters by themselves")
         weight = decoder.embedding.weight
         self.decoder = decoder.eval().requires_grad_(requires_grad=False)
         self.device = weight.device
@@ -169,7 +176,7 @@ class CudaRunner:
     ) -> Tensor:
         """The decoder's forward pass. What is between two matrix products is one kernel; adapters add two to each product."""
         decoder = self.decoder
-        x = decoder.embedding(ids)
+        x = F.embedding(ids, decoder.embedding.weight)
         cos, sin = decoder.angles(positions, x.dtype)
         shape, delta = decoder.shape, None
         k = torch.empty((len(x), shape.kv_heads, shape.head), device=x.device, dtype=x.dtype) if wants_keys else None
@@ -189,14 +196,14 @@ class CudaRunner:
     def _logits(self, hidden: Tensor) -> Tensor:
         weight = self.decoder.head.weight
         if weight.dtype == torch.float32:
-            return self.decoder.logits(hidden)
+            return F.linear(hidden, weight)
         # Accumulated and written in fp32, so that log-probabilities are not rounded to the weights' type.
         return torch.mm(hidden, weight.t(), out_dtype=torch.float32)
 
 
 def _applied(linear: nn.Linear, x: Tensor, adapt: Adapt | None, block: int, name: str) -> Tensor:
     """A linear layer of a block, with adapters if there are any."""
-    out = linear(x)
+    out = F.linear(x, linear.weight, linear.bias)
     if adapt is not None:
         adapt(block, name, x, out)
     return out

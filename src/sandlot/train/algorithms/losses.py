@@ -138,7 +138,7 @@ class Clip:
         if versions < 0:
             raise ConfigError(f"staleness is {versions} versions; give the recipe's `staleness`, 0 or more")
         updates = math.sqrt(versions + 1)
-        low, high = 1 - (1 - self.low) ** updates, (1 + self.high) ** updates - 1
+        low, high = 1 - max(0.0, 1 - self.low) ** updates, (1 + self.high) ** updates - 1
         return replace(self, low=low, high=high, against="behaviour") if versions else self
 
     def held_back(self, columns: Columns) -> Tensor:

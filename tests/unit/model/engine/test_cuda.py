@@ -1,6 +1,8 @@
 """The CUDA runner on the CPU: its kernels are interpreted and its passes are run instead of recorded, all else is as on a GPU."""
 
 import itertools
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -101,6 +103,35 @@ def made(model, *, runner=CudaRunner, **rest) -> Engine:
     own = runner(model, blocks=24, block_size=BLOCK, **({"max_batch": 3, "max_context": CONTEXT} if runner is CudaRunner else {}))
     clock = itertools.count().__next__
     return Engine(own, blocks=24, context=CONTEXT, max_batch=3, chunk=16, pick=draw, clock=clock, **rest)
+
+
+class Traced(torch.nn.Module):
+    """Waits in the middle of being traced, as the compilation of a trainer takes a while."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.may_end = threading.Event(), threading.Event()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.begun.set()
+        assert self.may_end.wait(60)
+        return x
+
+
+def test_what_another_thread_compiles_does_not_disturb_it():
+    prompts, decoding = batch([0, 0], [3, 4]), batch([3, 4], [1, 1], seed=1)
+    runner, _ = runners(small(), sequences=2)
+    alone = [runner.forward(each) for each in (prompts, decoding)]
+    traced = Traced()
+    with ThreadPoolExecutor(1) as other:
+        tracing = other.submit(torch.fx.symbolic_trace, traced)
+        assert traced.begun.wait(60)
+        try:
+            meanwhile = [runner.forward(each) for each in (prompts, decoding)]
+        finally:
+            traced.may_end.set()
+        tracing.result()
+    assert all(map(torch.equal, meanwhile, alone))
 
 
 @pytest.mark.parametrize("speculate", ["off", "siblings"])

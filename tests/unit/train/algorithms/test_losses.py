@@ -79,6 +79,10 @@ def test_the_bounds_for_stale_tokens_are_those_of_the_root_of_as_many_updates_in
     assert (1 - clip.low, 1 + clip.high) == (pytest.approx(low), pytest.approx(high))
 
 
+def test_without_a_lower_bound_there_is_none_for_stale_tokens_either():
+    assert Clip(low=1.5).for_staleness(4).low == 1.0
+
+
 def test_a_negative_staleness_is_refused():
     with pytest.raises(ConfigError, match="staleness is -2 versions"):
         Clip().for_staleness(-2)
