@@ -11,6 +11,7 @@ def no_leftovers() -> Generator[None]:
     """Fail if the block leaves such objects. Run it once before: what is made once and kept is no leftover."""
     gc.collect()
     gc.disable()
+    gc.freeze()  # what other tests left may be let go of meanwhile
     try:
         yield
         gc.set_debug(gc.DEBUG_SAVEALL)
@@ -19,5 +20,6 @@ def no_leftovers() -> Generator[None]:
     finally:
         gc.set_debug(0)
         gc.garbage.clear()
+        gc.unfreeze()
         gc.enable()
     assert not found, dict(found)

@@ -42,11 +42,12 @@ anyio.run(main)
 
 
 def children_of(pid: int) -> list[int]:
-    """Everything below a process."""
+    """Everything below a process; some may end meanwhile."""
     found = []
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            found += [int(child), *children_of(int(child))]
+    with suppress(FileNotFoundError, ProcessLookupError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in (task / "children").read_text().split():
+                found += [int(child), *children_of(int(child))]
     return found
 
 
