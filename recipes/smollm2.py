@@ -5,8 +5,9 @@
     sandlot train recipes/smollm2.py:imitation                      SFT only
 
 The published model does not know how to call these tools. SFT on golden solutions of the train split continues until it
-solves some held-out tasks; after that it learns from its own rollouts only. All measurements use the same held-out tasks. Sampling
-seeds follow the recipe's name and seed, so trainings with one seed are measured with the same draws, whatever their staleness.
+solves some held-out tasks; after that it learns from its own rollouts only. All measurements use the same held-out tasks.
+Sampling seeds follow the recipe's name and seed, so trainings with one seed are measured with the same draws, whatever their
+staleness.
 """
 
 import argparse

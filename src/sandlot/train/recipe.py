@@ -282,7 +282,7 @@ def _require_staleness_correction(recipe: Recipe) -> None:
     if recipe.staleness and isinstance(algorithm, PolicyGradient | Ppo) and not corrects_staleness(algorithm.loss):
         raise ConfigError(
             f"recipe `{recipe.name}`: staleness is {recipe.staleness}, and the loss `{type(algorithm.loss).__name__}` does not "
-            "limit how far the policy moves from the weights that sampled; such a training destroys the model. Write "
+            "limit how far the policy moves from the weights that sampled; such a training can destroy the model. Write "
             f"`algorithm={type(algorithm).__name__}(loss=Clip(0.2, 0.28).for_staleness({recipe.staleness}))`, or leave "
             "`staleness` out"
         )
