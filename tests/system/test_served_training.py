@@ -28,7 +28,9 @@ def opened():
     with ExitStack() as stack:
 
         def start(folder: Path, rank: int = 16, model: str = "rookie") -> ModelServer:
-            server = ModelServer("--adapters-from", str(folder), "--max-adapter-rank", str(rank), model=model)
+            # In the trainer's type: where the processor has bf16, a server computes in it, and log-probabilities are rounded.
+            words = ["--adapters-from", str(folder), "--max-adapter-rank", str(rank), "--dtype", "float32"]
+            server = ModelServer(*words, model=model)
             stack.callback(server.close)
             server.wait()
             return server
