@@ -291,7 +291,8 @@ def _require_staleness_correction(recipe: Recipe) -> None:
 def _require_plain_steps(recipe: Recipe) -> None:
     """While torch compiles, it replaces the calls of all modules in the process, also those that sample on the CPU meanwhile."""
     learning = [recipe.optimisation, *(own.optimisation for own in recipe.own_policies.values() if own.optimisation)]
-    if recipe.staleness and recipe.device == "cpu" and any(each.compiled for each in learning):
+    here = recipe.server is None and recipe.device == "cpu"
+    if recipe.staleness and here and any(each.compiled for each in learning):
         raise ConfigError(
             f"recipe `{recipe.name}`: staleness is {recipe.staleness}, and `compiled` on a CPU would disturb the sampling that "
             "goes on meanwhile; leave `compiled` out, or `staleness`"

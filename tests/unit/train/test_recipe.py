@@ -87,6 +87,7 @@ def test_a_step_is_not_compiled_beside_sampling_on_a_cpu():
     with pytest.raises(ConfigError, match="staleness is 1, and `compiled` on a CPU would disturb the sampling"):
         Recipe(name="n", env="sums.py", staleness=1, algorithm=algorithm, optimisation=compiled)
     Recipe(name="n", env="sums.py", staleness=1, algorithm=algorithm, optimisation=compiled, device="cuda")
+    Recipe(name="n", env="sums.py", staleness=1, algorithm=algorithm, optimisation=compiled, server="vllm:m@http://h", lora=8)
     Recipe(name="n", env="sums.py", optimisation=compiled)
 
 
