@@ -19,26 +19,29 @@ from sandlot.train.forest.scores import to_tensor
 
 SPAN = 128
 """Tokens of a span; sizes from 64 to 256 took the same time within a tenth."""
-MOST_SPANS = 16
-"""Spans of a large forest are longer than `SPAN`, so that there are about this many: each copies the keys above it."""
+MOST_COPIED = 4
+"""Each span copies the keys above it. Spans are longer where these would be more than so many times the forest's tokens."""
 
 
 class Span(NamedTuple):
     """Consecutive tokens, and what they see."""
 
-    size: int
+    start: int
+    stop: int
     above: Ints
     """The tokens before the span that some of it sees."""
-    mask: Tensor | None
-    """`[size, above and own]`; None if the span is a whole row."""
+    is_row: bool
+    """A whole tree that is one row, and needs no mask."""
 
 
 def span_attention(last: Tensor, size: int = SPAN) -> Attend:
     """The attention of a forest; `last` is the index after the end of each token's subtree."""
-    spans = cut_spans(last.numpy(), max(size, len(last) // MOST_SPANS))
-    sizes, masks = [each.size for each in spans], [each.mask for each in spans]
-    if len(set(sizes)) <= 1 and all(mask is None for mask in masks):
+    ends = last.numpy()
+    spans = cut_affordably(ends, size)
+    sizes = [each.stop - each.start for each in spans]
+    if len(set(sizes)) <= 1 and all(each.is_row for each in spans):
         return lambda _layer, q, k, v: _equal_rows(q, k, v, len(sizes), max(sizes, default=0))
+    masks = [_mask(ends, each) for each in spans]
     depths = [len(each.above) for each in spans]
     index = to_tensor(np.concatenate([each.above for each in spans]), last.device)
 
@@ -60,19 +63,28 @@ def span_attention(last: Tensor, size: int = SPAN) -> Attend:
     return attend
 
 
+def cut_affordably(last: Ints, size: int) -> list[Span]:
+    """Spans of `size` tokens, doubled until few enough keys are copied."""
+    spans = cut_spans(last, size)
+    while sum(len(each.above) for each in spans) > MOST_COPIED * len(last):
+        size *= 2
+        spans = cut_spans(last, size)
+    return spans
+
+
 def cut_spans(last: Ints, size: int) -> list[Span]:
     """Trees of one long row whole, and what is between them in spans of `size` tokens."""
     trees = _trees(last)
     is_row = [bool((last[start:end] == end).all()) for start, end in trees]
     if all(is_row) and len({end - start for start, end in trees}) == 1:
-        return [Span(end - start, np.empty(0, np.int64), None) for start, end in trees]
+        return [_row(start, end) for start, end in trees]
     spans: list[Span] = []
     first = 0
     for (start, end), row in zip(trees, is_row, strict=True):
         if row and end - start >= min(size, SPAN) // 2:  # shorter ones are many, and take less time together
-            spans += [*_masked_spans(last, first, start, size), Span(end - start, np.empty(0, np.int64), None)]
+            spans += [*_shared_spans(last, first, start, size), _row(start, end)]
             first = end
-    return [*spans, *_masked_spans(last, first, len(last), size)]
+    return [*spans, *_shared_spans(last, first, len(last), size)]
 
 
 def _trees(last: Ints) -> list[tuple[int, int]]:
@@ -85,15 +97,23 @@ def _trees(last: Ints) -> list[tuple[int, int]]:
     return trees
 
 
-def _masked_spans(last: Ints, first: int, end: int, size: int) -> list[Span]:
+def _shared_spans(last: Ints, first: int, end: int, size: int) -> list[Span]:
     """Whole trees, from token `first` on, in spans."""
-    return [_masked_span(last, first, at, min(at + size, end)) for at in range(first, end, size)]
+    cuts = [(at, min(at + size, end)) for at in range(first, end, size)]
+    return [Span(at, stop, np.flatnonzero(last[first:at] > at) + first, is_row=False) for at, stop in cuts]
 
 
-def _masked_span(last: Ints, first: int, start: int, stop: int) -> Span:
-    above = np.flatnonzero(last[first:start] > start) + first
-    keys, queries = np.concatenate((above, np.arange(start, stop))), np.arange(start, stop)[:, None]
-    return Span(stop - start, above, torch.tensor((keys <= queries) & (queries < last[keys])))
+def _row(start: int, stop: int) -> Span:
+    return Span(start, stop, np.empty(0, np.int64), is_row=True)
+
+
+def _mask(last: Ints, span: Span) -> Tensor | None:
+    """Which of the keys above and its own each token sees; None if a causal mask says it."""
+    if span.is_row:
+        return None
+    own = np.arange(span.start, span.stop)
+    keys, queries = np.concatenate((span.above, own)), own[:, None]
+    return torch.tensor((keys <= queries) & (queries < last[keys]))
 
 
 def _equal_rows(q: Tensor, k: Tensor, v: Tensor, rows: int, length: int) -> Tensor:
