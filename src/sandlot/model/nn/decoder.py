@@ -6,7 +6,7 @@ are one matrix (`qkv`, `gate_up`); `layout.py` maps them to Hugging Face's tenso
 """
 
 from collections.abc import Callable, Iterable
-from typing import cast
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - the name everyone knows
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from sandlot.model.nn.rope import frequencies, rotated
 from sandlot.model.nn.shape import Shape
 
+_EXACT = {torch.float32, torch.float64}
 Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 """(layer, queries `[tokens, heads, width]`, keys and values `[tokens, kv_heads, width]`) -> `[tokens, heads, width]`."""
 
@@ -82,8 +83,13 @@ class Block(nn.Module):
     def inputs(self, x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values, normalised and rotated."""
         heads = self.qkv(self.before_attention(x)).unflatten(-1, (-1, self.width))
-        q, k, v = heads.split((self.heads, self.kv_heads, self.kv_heads), dim=1)
         # Autocast leaves the results of norm and rotation in fp32; attention wants one type.
+        if isinstance(self.q_norm, nn.Identity):
+            both, v = heads.split((self.heads + self.kv_heads, self.kv_heads), dim=1)
+            turned = cast("Any", rotated(both, cos, sin).type_as(v))
+            q, k = turned.split((self.heads, self.kv_heads), dim=1)
+            return q, k, v
+        q, k, v = heads.split((self.heads, self.kv_heads, self.kv_heads), dim=1)
         return rotated(self.q_norm(q), cos, sin).type_as(v), rotated(self.k_norm(k), cos, sin).type_as(v), v
 
     def outputs(self, x: Tensor, attended: Tensor) -> Tensor:
@@ -103,6 +109,8 @@ class _Norm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalise to unit mean square, then multiply by the weight."""
+        if x.device.type == "cpu" and x.dtype == self.weight.dtype in _EXACT and not torch.is_grad_enabled():
+            return F.rms_norm(x, self.weight.shape, self.weight, self.eps)  # the same numbers in half the time
         exact = x.to(torch.promote_types(x.dtype, torch.float32))
         exact = exact * torch.rsqrt(exact.square().mean(-1, keepdim=True) + self.eps)
         return self.weight * exact.to(x.dtype)
