@@ -1,6 +1,7 @@
 """Imports point down only. A new part must be given a floor here before it can exist."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 from sandlot.core.syntax import parse_python
@@ -28,6 +29,7 @@ def part_of(path: Path) -> str:
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
+@cache
 def imports_of(path: Path) -> list[str]:
     names: list[str] = []
     for node in ast.walk(parse_python(path.read_text())):
