@@ -173,7 +173,10 @@ def test_environments_with_tools_or_several_turns_ask_for_whole_rollouts(tmp_pat
         pytest.raises(ConfigError, match="has tools"),
     ):
         sandlot.reward(completions=["hello"], task=[sandlot.dataset()[0]["task"]])
-    with open_for_trl(twice, run=tmp_path / "twice") as sandlot, pytest.raises(ConfigError, match="continues after the first answer"):
+    with (
+        open_for_trl(twice, run=tmp_path / "twice") as sandlot,
+        pytest.raises(ConfigError, match="continues after the first answer"),
+    ):
         sandlot.reward(completions=["hello"], task=[sandlot.dataset()[0]["task"]])
 
 
