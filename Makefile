@@ -37,19 +37,19 @@ test: install
 # a Prometheus, a NATS server (installed with apt-get if missing; tests start their own in a temporary folder). Some: MARKS="...".
 MARKS ?= system
 test-system: install
-	@sh tests/install_debootstrap.sh
-	@sh tests/install_docker.sh
-	@sh tests/install_cross.sh
-	@sh tests/install_chromium.sh
-	@sh tests/install_node.sh
-	@sh tests/install_prometheus.sh
-	@sh tests/install_nats.sh
-	@sh tests/install_otlp.sh $(BIN)/python >/dev/null
+	@sh tests/install/debootstrap.sh
+	@sh tests/install/docker.sh
+	@sh tests/install/cross.sh
+	@sh tests/install/chromium.sh
+	@sh tests/install/node.sh
+	@sh tests/install/prometheus.sh
+	@sh tests/install/nats.sh
+	@sh tests/install/otlp.sh $(BIN)/python >/dev/null
 	@$(BIN)/pytest -m "$(MARKS)" --timeout 900
 
 # Every page of `sandlot view` in a real Chromium (installed with apt-get if there is none). `make test-system` runs these tests too.
 test-browser: install
-	@sh tests/install_chromium.sh
+	@sh tests/install/chromium.sh
 	@$(BIN)/pytest -m system --timeout 300 tests/system/test_*_in_browser.py
 
 # The sandbox on an emulated aarch64 machine with a kernel of its own: 1.2 GB the first time, and most of an hour. Others: TESTS="...".
@@ -125,7 +125,7 @@ docs: install
 lock: install
 	@sh requirements/lock.sh $(BIN)
 
-# Wheels for x86-64 and aarch64 in dist/, one of them by a cross compiler (tests/install_cross.sh installs it).
+# Wheels for x86-64 and aarch64 in dist/, one of them by a cross compiler (tests/install/cross.sh installs it).
 wheels: install
 	@for processor in x86_64 aarch64; do \
 	  SANDLOT_PROCESSOR=$$processor $(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist . || exit 1; done

@@ -1,4 +1,4 @@
-"""How the scores of `company` spread: players from no skill to all of it (`tests/company_players.py`), each on every task.
+"""How the scores of `company` spread: players from no skill to all of it (`tests/drive/company_players.py`), each on every task.
 
 python benchmarks/company_ladder.py             all tasks, as two Markdown tables
 python benchmarks/company_ladder.py 20          the first 20 tasks
@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from company_players import ENV, LADDER
+from drive.company_players import ENV, LADDER
 from sandlot import run, tasks_of
 from sandlot.core.trace import Scored
 

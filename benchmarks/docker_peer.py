@@ -15,7 +15,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from docker_engine import IMAGE, running_engine
+from fakes.docker_engine import IMAGE, running_engine
 from sandlot.core.ports.sandbox import Command
 from sandlot.sandbox.command import run_command
 from sandlot.sandbox.docker.backend import open_docker
@@ -29,7 +29,7 @@ def engine(path: str, image: str) -> Generator[tuple[str, str]]:
     if path != "own":
         yield path, image
         return
-    subprocess.run(["sh", str(Path(__file__).parents[1] / "tests" / "install_docker.sh")], check=True)
+    subprocess.run(["sh", str(Path(__file__).parents[1] / "tests" / "install" / "docker.sh")], check=True)
     with running_engine() as socket:
         yield socket, IMAGE
 

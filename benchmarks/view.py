@@ -34,7 +34,7 @@ from yarl import URL
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "tests"))
-from browser import Browser, open_browser  # noqa: E402 - the tests' browser
+from drive.browser import Browser, open_browser  # noqa: E402 - the tests' browser
 
 NAME = "view"
 SIZES = (1_000, 10_000, 100_000, 1_000_000)

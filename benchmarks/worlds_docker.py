@@ -17,7 +17,7 @@ import anyio
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 import sandlot
-from docker_engine import IMAGE, docker
+from fakes.docker_engine import IMAGE, docker
 from sandlot.core.ports.sandbox import Command
 from sandlot.env.image import image_of
 from sandlot.sandbox.command import run_command

@@ -1,7 +1,7 @@
 """The screenshots of the guides: `python docs/screenshots.py`, from the data of `make demo`.
 
 Opens the main pages of `sandlot view` on the demo's training and on its evaluations before and after, in Chromium
-(tests/install_chromium.sh installs it), and writes `docs/images/NAME.webp`. Runs the demo first if it has not been run here.
+(tests/install/chromium.sh installs it), and writes `docs/images/NAME.webp`. Runs the demo first if it has not been run here.
 Together the images stay below `_MOST_BYTES`.
 """
 
@@ -21,7 +21,7 @@ from sandlot.web.site import Site, link
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
-from browser import Browser, open_browser  # noqa: E402 - the tests' browser
+from drive.browser import Browser, open_browser  # noqa: E402 - the tests' browser
 
 _IMAGES = ROOT / "docs" / "images"
 _WIDTH, _HEIGHT = 1280, 860

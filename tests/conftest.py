@@ -8,7 +8,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import pytest
 from hypothesis import settings
 
-from docker_engine import running_engine
+from fakes.docker_engine import running_engine
 
 settings.register_profile("any machine", deadline=None)  # no test asserts wall-clock time: a busy machine is not a bug
 settings.load_profile("any machine")

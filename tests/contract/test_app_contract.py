@@ -83,7 +83,7 @@ HOSTILE: list[Any] = [
 
 async def test_hostile_arguments_never_break_the_environment(app: App):
     """Each value in each argument: a result or an error that the agent reads, never a failure of the environment."""
-    from app_worlds import AppWorld
+    from worlds.apps import AppWorld
 
     world = AppWorld([app], actor="ada@corp.example")
     for tool in tools_of([app]):

@@ -6,7 +6,7 @@ import anyio
 import msgspec
 import pytest
 
-from fake_endpoint import Answer, FakeEndpoint, calls, completion, says, status
+from fakes.endpoint import Answer, FakeEndpoint, calls, completion, says, status
 from sandlot.core.errors import ModelError
 from sandlot.core.ports.model import Reply, Sampling
 from sandlot.core.ports.world import ToolSpec

@@ -6,11 +6,11 @@ import time
 import anyio
 import pytest
 
-from executor_worlds import OPENERS, chores, config_of, opened, plan_of
 from sandlot.core.trace import Failed, Scored, Trace
 from sandlot.core.types import Side
 from sandlot.observe.events import RolloutGraded, ToolCalled, TurnTaken
 from sandlot.store.blobs import MemoryBlobs
+from worlds.executors import OPENERS, chores, config_of, opened, plan_of
 
 pytestmark = pytest.mark.timeout(180)
 

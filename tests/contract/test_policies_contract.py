@@ -8,8 +8,9 @@ import anyio
 import msgspec
 import pytest
 
-from fake_endpoint import FakeEndpoint, says
-from model_folders import FAMILIES
+from builders.model_folders import FAMILIES
+from fakes.endpoint import FakeEndpoint, says
+from fakes.token_models import TinyModel
 from sandlot.core.ports.model import Sampling
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
@@ -21,7 +22,6 @@ from sandlot.model.policy.replay import replay_policies
 from sandlot.model.policy.scripted import scripted_policies
 from sandlot.model.policy.tokens import token_policies
 from sandlot.model.render.open import open_renderer
-from token_models import TinyModel
 
 TASK = Task("t", prompt="2+2?")
 ADD = ToolSpec(name="add", description="Adds.", parameters={"type": "object", "properties": {"x": {"type": "integer"}}})

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conversations import TOOL, conversations, neutral, plain, results, turns, users
-from model_folders import FAMILIES
+from builders.model_folders import FAMILIES
+from contract.conversations import TOOL, conversations, neutral, plain, results, turns, users
 from sandlot.core.errors import ModelError
 from sandlot.core.trace import ImagePart, Message, Text, ToolCall, ToolResult, text_message
 from sandlot.core.types import Role

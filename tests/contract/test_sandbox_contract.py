@@ -8,8 +8,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import anyio
 import pytest
 
-from docker_engine import IMAGE as DOCKER_IMAGE
-from native_sandboxes import KINDS, backend_of, py, sh
+from drive.native_sandboxes import KINDS, backend_of, py, sh
+from fakes.docker_engine import IMAGE as DOCKER_IMAGE
 from sandlot.core.errors import ConfigError, SandboxError
 from sandlot.core.ports.sandbox import Command
 from sandlot.sandbox.command import run_command

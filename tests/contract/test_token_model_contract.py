@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from fake_engines import FakeEngine
+from builders.tiny_models import VOCABULARY, tiny_shape
+from fakes.engines import FakeEngine
+from fakes.toy_tokens import ScriptedTokens, ToyRenderer, ToyWords
 from sandlot.core.errors import ModelError
 from sandlot.core.ports.model import Sampled, Sampling
 from sandlot.model.endpoint.replicated import open_replicated_tokens
@@ -19,8 +21,6 @@ from sandlot.model.nn.decoder import Decoder
 from sandlot.model.wire.listening import serve_app
 from sandlot.serve.model.routes import model_app
 from sandlot.serve.model.server import ModelServer
-from tiny_models import VOCABULARY, tiny_shape
-from toy_tokens import ScriptedTokens, ToyRenderer, ToyWords
 
 PROMPT = [1, 2, 3]
 EVERY_ID = range(512)

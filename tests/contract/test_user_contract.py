@@ -6,7 +6,9 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from model_folders import FAMILIES
+from builders.model_folders import FAMILIES
+from fakes.token_models import TinyModel
+from fakes.users import users_saying
 from sandlot.core.errors import ModelError
 from sandlot.core.persona import AGENT, Persona
 from sandlot.core.ports.model import Sampling
@@ -23,8 +25,6 @@ from sandlot.model.policy.scripted import scripted_policies
 from sandlot.model.policy.tokens import token_policies
 from sandlot.model.policy.user import ModelUsers
 from sandlot.model.render.open import open_renderer
-from token_models import TinyModel
-from users import users_saying
 
 TASK = Task("t", prompt="My kettle leaks.")
 PERSONA = Persona(who="You are Ada; your kettle leaks.", facts={"order number": "A-17"})

@@ -1,6 +1,6 @@
 import pytest
 
-from command_line import Nursery
+from drive.command_line import Nursery
 
 
 @pytest.fixture(scope="session")

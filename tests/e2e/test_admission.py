@@ -11,8 +11,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from command_line import NOTES, environ
-from fake_endpoint import Answer, FakeEndpoint, Request, calls, says
+from builders.tiny_models import write_tiny
+from drive.command_line import NOTES, environ
+from fakes.endpoint import Answer, FakeEndpoint, Request, calls, says
 from sandlot import Run
 from sandlot.core.ports.model import Sampling
 from sandlot.observe.event_log import EventReader
@@ -23,7 +24,6 @@ from sandlot.train.algorithms.algorithms import Imitate
 from sandlot.train.recipe import Evaluation, Recipe
 from sandlot.train.train import train_async
 from sandlot.wiring.config import ModelConfig
-from tiny_models import write_tiny
 
 MOST = 16
 

@@ -5,11 +5,11 @@
 
 import pytest
 
-from gallery import PLACE, defect
 from sandlot.audit.audit import PANEL, AuditPlan, audit_subject
 from sandlot.audit.finding import Confidence, Finding
 from sandlot.audit.layers import AuditSelection
 from sandlot.audit.subjects.environment.subject import EnvironmentSubject
+from worlds.gallery import PLACE, defect
 
 PLANTS = {
     "stale-cache-lookup": "stale-readings",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import environ
+from drive.command_line import environ
 
 pytestmark = pytest.mark.timeout(300)
 ADD = """

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import ENVIRONMENTS, NOTES, environ, refused, started
+from drive.command_line import ENVIRONMENTS, NOTES, environ, refused, started
 from sandlot.core.disk import DRAFT
 
 ARITHMETIC = ENVIRONMENTS / "arithmetic"

@@ -7,7 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from command_line import ENVIRONMENTS, refused, started
+from builders.tiny_models import write_tiny
+from drive.command_line import ENVIRONMENTS, refused, started
 from sandlot.core.ports.model import Sampling
 from sandlot.core.types import Split
 from sandlot.env.fingerprint import environment_fingerprint
@@ -18,7 +19,6 @@ from sandlot.run.curriculum import FORMAT, Curriculum, CurriculumTask
 from sandlot.run.results import Run
 from sandlot.store.reader import RunReader
 from sandlot.train.train import train
-from tiny_models import write_tiny
 
 pytestmark = pytest.mark.timeout(120)
 

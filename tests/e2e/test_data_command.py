@@ -2,7 +2,7 @@
 
 import json
 
-from command_line import refused, started
+from drive.command_line import refused, started
 
 
 def write(path, *rows):

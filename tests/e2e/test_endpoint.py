@@ -8,8 +8,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from command_line import ENVIRONMENTS, NOTES, Outcome, environ
-from fake_endpoint import Answer, FakeEndpoint, Request, calls, completion, says, status
+from drive.command_line import ENVIRONMENTS, NOTES, Outcome, environ
+from fakes.endpoint import Answer, FakeEndpoint, Request, calls, completion, says, status
 from sandlot import Run
 from sandlot.core.trace import Failed, Scored
 from sandlot.observe.events import TurnTaken

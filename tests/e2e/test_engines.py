@@ -13,8 +13,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from command_line import ENVIRONMENTS, environ, started
-from running import is_running
+from builders.tiny_models import write_tiny
+from drive.command_line import ENVIRONMENTS, environ, started
+from drive.running import is_running
 from sandlot.analysis.tokens.audit import check_tokens
 from sandlot.core.concurrency.clock import time_limit
 from sandlot.core.errors import ConfigError, ModelError
@@ -32,7 +33,6 @@ from sandlot.run.manifest import gather_facts
 from sandlot.run.run import run_config
 from sandlot.wiring.config import AgentConfig, ModelConfig
 from sandlot.wiring.models import open_judge, open_policies, require_applicable
-from tiny_models import write_tiny
 
 pytestmark = pytest.mark.system
 

@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from command_line import ENVIRONMENTS, refused
+from builders.tiny_models import write_tiny
+from drive.command_line import ENVIRONMENTS, refused
 from sandlot.env.module import load_module
 from sandlot.run.results import Run
 from sandlot.train.train import train
-from tiny_models import write_tiny
 
 pytestmark = pytest.mark.timeout(120)
 

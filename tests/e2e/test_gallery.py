@@ -6,11 +6,11 @@ import tempfile
 
 import pytest
 
-from gallery import NAMES, PLACE, defect, doing, fresh, judge_for, played, saying, values
 from sandlot import Agent, Task
 from sandlot.env.load import find_environments
 from sandlot.env.module import load_module
 from sandlot.env.taskset import tasks_of
+from worlds.gallery import NAMES, PLACE, defect, doing, fresh, judge_for, played, saying, values
 
 CODES = {f"D{number:02}" for number in range(1, 24)} - {"D23"}
 RUIN = {"D01", "D02", "D04", "D05", "D06", "D07", "D08"}

@@ -2,12 +2,12 @@
 
 import pytest
 
-from gallery import PLACE, doing, fresh, judge_for, played, rows, saying, values
 from sandlot import Agent, Failed, Task
 from sandlot.core.ports.grading import Judge
 from sandlot.core.task import split_of
 from sandlot.core.types import Side, Split
 from sandlot.env.taskset import tasks_of
+from worlds.gallery import PLACE, doing, fresh, judge_for, played, rows, saying, values
 
 
 async def unknown_account(agent: Agent, task: Task) -> None:

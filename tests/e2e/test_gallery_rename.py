@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from gallery import NAMES, PLACE, judge_for, played, values
 from sandlot import load
 from sandlot.env.taskset import tasks_of
+from worlds.gallery import NAMES, PLACE, judge_for, played, values
 
 
 @pytest.fixture(scope="module")

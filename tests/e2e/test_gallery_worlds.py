@@ -13,9 +13,9 @@ from threading import Thread
 
 import pytest
 
-from gallery import PLACE, doing, fresh, played, values
 from sandlot import Agent, Environment, Scored, Task, Trace
 from sandlot.env.taskset import tasks_of
+from worlds.gallery import PLACE, doing, fresh, played, values
 
 TWINS = [("broken", True), ("clean", False)]
 """And whether the defect shows."""

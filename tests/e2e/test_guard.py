@@ -5,7 +5,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from command_line import ENVIRONMENTS
+from builders.tiny_models import write_tiny
+from drive.command_line import ENVIRONMENTS
 from sandlot.cli.views.train import TrainingResult
 from sandlot.core.ports.model import Sampling
 from sandlot.core.trace import Trace
@@ -19,7 +20,6 @@ from sandlot.train.report.progress import TrainingProgress, read_lines
 from sandlot.train.report.summary import Outcome
 from sandlot.train.train import train
 from sandlot.train.trainer import Optimisation
-from tiny_models import write_tiny
 
 pytestmark = pytest.mark.timeout(180)
 ABSURD = 1e-2

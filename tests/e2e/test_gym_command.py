@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from command_line import refused
-from gym_worlds import WALKS
+from drive.command_line import refused
+from worlds.gym import WALKS
 
 pytestmark = pytest.mark.timeout(90)  # whole audits
 

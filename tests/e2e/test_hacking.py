@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.tiny_models import write_tiny
 from sandlot.analysis.alarm import Alarm
 from sandlot.analysis.health.item import HealthMark
 from sandlot.analysis.health.surge import surge
@@ -13,7 +14,6 @@ from sandlot.train.recipe import Evaluation
 from sandlot.train.report.progress import read_lines
 from sandlot.train.train import train
 from sandlot.train.trainer import Optimisation
-from tiny_models import write_tiny
 
 pytestmark = pytest.mark.timeout(120)
 RECIPE = Path(__file__).parent.parent.parent / "recipes" / "hackable.py"

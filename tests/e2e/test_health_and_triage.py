@@ -5,8 +5,8 @@ import json
 import anyio
 import pytest
 
-from command_line import ENVIRONMENTS, NOTES, refused
-from made_traces import make_row
+from builders.traces import make_row
+from drive.command_line import ENVIRONMENTS, NOTES, refused
 from sandlot.analysis.taxonomy import VERSION
 from sandlot.core.trace import Failed, Message, Node, Text, ToolCall, Trace
 from sandlot.core.types import End, Role, Side

@@ -11,8 +11,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from command_line import NOTES, refused
-from fake_endpoint import FakeEndpoint, Request, completion, says
+from drive.command_line import NOTES, refused
+from fakes.endpoint import FakeEndpoint, Request, completion, says
 from sandlot import Run, load
 from sandlot.cli.main import main
 from sandlot.core.errors import ConfigError

@@ -2,7 +2,7 @@
 
 import pytest
 
-from native_sandboxes import KINDS, backend_of
+from drive.native_sandboxes import KINDS, backend_of
 from sandlot.core.limits import Limits
 from sandlot.core.task import Task
 from sandlot.core.trace import Message, Node, Scored, Text, ToolCall, row_of

@@ -2,8 +2,8 @@
 
 import pytest
 
-from command_line import refused
-from made_images import docker_archive, file, tar_of
+from builders.images import docker_archive, file, tar_of
+from drive.command_line import refused
 
 pytestmark = pytest.mark.timeout(60)  # whole commands, several a test
 

@@ -6,8 +6,8 @@ import re
 import anyio
 import pytest
 
-from command_line import refused, started
-from fake_endpoint import FakeEndpoint, says
+from drive.command_line import refused, started
+from fakes.endpoint import FakeEndpoint, says
 from sandlot.calibrate.judges.judge import MORE_CANARIES
 from sandlot.grade.judge import CANARIES
 

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 import sandlot
-from command_line import refused, started
+from builders.tiny_models import write_tiny
+from drive.command_line import refused, started
 from sandlot.core.errors import ConfigError
 from sandlot.env.module import load_module
 from sandlot.observe.events import EvaluationBegan, RolloutEnded, RunEvent, StepLearned
@@ -22,7 +23,6 @@ from sandlot.train.report.summary import Outcome
 from sandlot.train.train import train
 from sandlot.train.training_env import TrainingEnv
 from sandlot.train.weights import TowardsBand
-from tiny_models import write_tiny
 
 pytestmark = pytest.mark.timeout(180)
 

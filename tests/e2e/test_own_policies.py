@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import sandlot
-from pages import open_pages
+from builders.tiny_models import write_tiny
+from drive.view import open_pages
 from sandlot import Environment, Evidence, Limits, Run, Task
 from sandlot.analysis.training_log import read_lines
 from sandlot.core.errors import ConfigError
@@ -28,7 +29,6 @@ from sandlot.train.trainer import Optimisation
 from sandlot.train.training import Training
 from sandlot.train.training_env import TrainingEnv
 from sandlot.web.site import link
-from tiny_models import write_tiny
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from command_line import refused, started
+from drive.command_line import refused, started
 
 
 def test_pack_and_unpack(tmp_path):

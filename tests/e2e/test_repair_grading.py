@@ -2,8 +2,8 @@
 
 import pytest
 
-from repair_worlds import FAIL_TO_PASS, PASS_TO_PASS, write_repair
 from sandlot import Agent, Scored, Task, load, run
+from worlds.repair import FAIL_TO_PASS, PASS_TO_PASS, write_repair
 
 ROOT = "/work/repo"
 SUMS = f"{ROOT}/src/ledger/sums.py"

@@ -6,11 +6,11 @@ import zipfile
 
 import pytest
 
-from repair_worlds import copy_pytest, write_tree
 from sandlot import Scored, load, run
 from sandlot.core.errors import ConfigError
 from sandlot.env.taskset import tasks_of
 from sandlot.interop.repositories.swebench import SweBenchImporter
+from worlds.repair import copy_pytest, write_tree
 
 
 def committed(work):

@@ -2,11 +2,11 @@
 
 import pytest
 
-from repair_worlds import FILES, LEDGER, TESTS, copy_pytest
 from sandlot.core.errors import ConfigError
 from sandlot.interop.repositories.baseline import measure_baseline, run_all
 from sandlot.interop.repositories.suite import RepositoryLayout, TestJob, open_suite, put_files
 from sandlot.wiring.parts import open_backend
+from worlds.repair import FILES, LEDGER, TESTS, copy_pytest
 
 WORDS = "tests/test_sums.py::test_words"
 WRONG = "tests/test_sums.py::test_is_wrong"

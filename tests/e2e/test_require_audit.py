@@ -2,7 +2,7 @@
 
 import pytest
 
-from command_line import refused
+from drive.command_line import refused
 
 pytestmark = pytest.mark.timeout(120)
 ADD = """

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from builders.tiny_models import write_tiny
 from sandlot.core.errors import ConfigError
 from sandlot.env.module import load_module
 from sandlot.observe.events import RunEvent, StepLearned, TrainingBegan
@@ -21,7 +22,6 @@ from sandlot.train.reward_model import RewardModel
 from sandlot.train.reward_training import RewardRecipe, train_reward_model
 from sandlot.train.train import train
 from sandlot.train.trainer import Optimisation
-from tiny_models import write_tiny
 
 pytestmark = pytest.mark.timeout(120)
 

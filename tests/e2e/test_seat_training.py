@@ -9,6 +9,7 @@ from random import Random
 
 import pytest
 
+from builders.tiny_models import write_tiny
 from sandlot import Environment, Evidence, Limits, Run, Scored, Task, seat_trace
 from sandlot.core.errors import ConfigError
 from sandlot.env.module import load_module
@@ -18,7 +19,6 @@ from sandlot.train.report.progress import TrainingProgress
 from sandlot.train.rows import group_of, split_by_seat
 from sandlot.train.train import train
 from sandlot.train.weights import GroupResult, TaskRecord
-from tiny_models import write_tiny
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from command_line import refused, started
+from builders.sheets import check_row, write_sheets
+from drive.command_line import refused, started
 from sandlot.interop.sheets.grid import read_sheet_file
-from sheet_files import check_row, write_sheets
 
 
 @pytest.mark.timeout(180)

@@ -12,7 +12,8 @@ import msgspec
 import pytest
 import torch
 
-from command_line import ENVIRONMENTS, environ, refused, started
+from builders.tiny_models import write_tiny
+from drive.command_line import ENVIRONMENTS, environ, refused, started
 from sandlot import Ask, Environment, Limits, Score, environment
 from sandlot.analysis.tokens.audit import check_tokens
 from sandlot.cli.views.train import TrainingResult, step_line
@@ -55,7 +56,6 @@ from sandlot.train.train import train, train_async
 from sandlot.train.trainer import Optimisation
 from sandlot.train.training import Training
 from sandlot.train.variants import polite, spaced
-from tiny_models import write_tiny
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -5,8 +5,8 @@ import json
 import anyio
 import pytest
 
-from command_line import ENVIRONMENTS, refused, started
-from fake_endpoint import FakeEndpoint, says
+from drive.command_line import ENVIRONMENTS, refused, started
+from fakes.endpoint import FakeEndpoint, says
 from sandlot.model.policy.faithful_user import WAITING
 
 pytestmark = pytest.mark.timeout(120)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from made_pages import make_run
+from builders.view_pages import make_run
 
 
 @pytest.fixture(scope="module")

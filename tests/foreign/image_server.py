@@ -8,7 +8,7 @@ import anyio
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from pictures import png
+from builders.pictures import png
 from sandlot.core.images import images_of, images_stored_in, load_images
 from sandlot.core.ports.model import Reply, Sampling
 from sandlot.core.task import Task

@@ -7,7 +7,7 @@ import pytest
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 
-from peer_models import VARIANTS, peer
+from fakes.peer_models import VARIANTS, peer
 from sandlot.model.engine.engine import Engine
 from sandlot.model.engine.plain import PlainRunner
 from sandlot.model.engine.request import Request

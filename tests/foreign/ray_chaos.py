@@ -12,9 +12,9 @@ from random import Random
 import pytest
 from ray.cluster_utils import Cluster
 
-from chaos import CHAOS_S, Command, books_balance, children, commanded, harass, kill, nothing_is_left
-from executor_worlds import CHORES
+from drive.chaos import CHAOS_S, Command, books_balance, children, commanded, harass, kill, nothing_is_left
 from sandlot import Run
+from worlds.executors import CHORES
 
 pytestmark = pytest.mark.timeout(3 * CHAOS_S + 900)
 STORE = {"object_store_memory": 100_000_000}

@@ -20,9 +20,8 @@ import yaml
 from ray.autoscaler._private.kuberay.autoscaling_config import _derive_autoscaling_config_from_ray_cr
 from ray.cluster_utils import Cluster
 
-from command_line import environ, refused, started
-from executor_worlds import CHORES, chores, config_of, plan_of
-from running import is_running
+from drive.command_line import environ, refused, started
+from drive.running import is_running
 from sandlot.core.errors import ConfigError
 from sandlot.core.trace import Failed, Scored
 from sandlot.observe.events import RolloutBegan, RolloutEnded
@@ -33,6 +32,7 @@ from sandlot.run.executors.ray import open_ray
 from sandlot.run.results import Run
 from sandlot.run.run import run_config
 from sandlot.store.blobs import MemoryBlobs
+from worlds.executors import CHORES, chores, config_of, plan_of
 
 pytestmark = pytest.mark.timeout(600)
 STORE = {"object_store_memory": 100_000_000, "include_dashboard": False}

@@ -1,8 +1,8 @@
 """What a run needs dies at random moments: no rollout is lost, none is stored twice, and none gets a score from it.
 
 Runs go on while someone kills their workers, their sandboxes, the servers of their model, and at times the run itself, which is
-then repeated. In the end the books must balance (`tests/chaos.py`). `CHAOS_S` says how long each kind of chaos goes on: one run
-after another until the time is up (`make test-chaos`: ten minutes each).
+then repeated. In the end the books must balance (`tests/drive/chaos.py`). `CHAOS_S` says how long each kind of chaos goes on: one
+run after another until the time is up (`make test-chaos`: ten minutes each).
 """
 
 import json
@@ -17,16 +17,27 @@ from random import Random
 
 import pytest
 
-from chaos import CHAOS_S, Command, JoinedWorkers, Mortal, OwnWorkers, Replicas, Sandboxes, books_balance, harass, nothing_is_left
-from command_line import NOTES, environ
-from executor_worlds import CHORES, free_port
+from builders.tiny_models import write_tiny
+from drive.chaos import (
+    CHAOS_S,
+    Command,
+    JoinedWorkers,
+    Mortal,
+    OwnWorkers,
+    Replicas,
+    Sandboxes,
+    books_balance,
+    harass,
+    nothing_is_left,
+)
+from drive.command_line import NOTES, environ
 from sandlot import Run
 from sandlot.core.trace import Scored
 from sandlot.core.types import Role, Side
 from sandlot.env.module import load_module
 from sandlot.train.choices import FILE as CHOICES
 from sandlot.train.report.progress import TrainingProgress
-from tiny_models import write_tiny
+from worlds.executors import CHORES, free_port
 
 pytestmark = [pytest.mark.system, pytest.mark.chaos, pytest.mark.timeout(3 * CHAOS_S + 900)]
 WORLDS = Path(__file__).parent.parent / "worlds"

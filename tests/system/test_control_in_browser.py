@@ -9,8 +9,8 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from browser import open_browser, start, wait_until
-from command_line import started
+from drive.browser import open_browser, start, wait_until
+from drive.command_line import started
 from sandlot.run.control import FILE, RunOrder, tell_run
 from sandlot.run.results import Run
 from sandlot.web.app import serve_view

@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from native_sandboxes import sh
+from drive.native_sandboxes import sh
 from sandlot.sandbox.images.spec import find_image, image_digest
 from sandlot.sandbox.images.store import images_folder, list_images
 from sandlot.sandbox.native.backend import open_native

@@ -7,8 +7,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from docker_engine import EMPTY_IMAGE, IMAGE, docker
-from native_sandboxes import py, sh
+from drive.native_sandboxes import py, sh
+from fakes.docker_engine import EMPTY_IMAGE, IMAGE, docker
 from sandlot.core.errors import ConfigError, SandboxError, SandboxOutOfMemory
 from sandlot.core.ports.sandbox import Command
 from sandlot.sandbox.docker.api import DockerApi, open_docker_api

@@ -7,9 +7,10 @@ import struct
 
 import pytest
 
-from mini_swe_agent import install_mini_swe_agent
-from model_folders import FAMILIES
-from native_sandboxes import backend_of
+from builders.model_folders import FAMILIES
+from drive.mini_swe_agent import install_mini_swe_agent
+from drive.native_sandboxes import backend_of
+from fakes.toy_tokens import ScriptedTokens
 from sandlot.core.limits import Limits
 from sandlot.core.ports.model import Sampled, Sampling
 from sandlot.core.task import Task
@@ -21,7 +22,6 @@ from sandlot.env.session import open_session
 from sandlot.harness.captured.command import CommandAgent
 from sandlot.model.policy.tokens import token_policies
 from sandlot.model.render.open import open_renderer
-from toy_tokens import ScriptedTokens
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 

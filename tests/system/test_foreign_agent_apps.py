@@ -12,9 +12,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from command_line import environ
-from fake_endpoint import Answer, FakeEndpoint, completion
-from mini_swe_agent import SUBMIT, install_mini_swe_agent
+from drive.command_line import environ
+from drive.mini_swe_agent import SUBMIT, install_mini_swe_agent
+from fakes.endpoint import Answer, FakeEndpoint, completion
 from sandlot import load, tasks_of
 from sandlot.core.trace import ToolCall, Trace
 from sandlot.harness.tool_loop import ToolLoop

@@ -12,7 +12,7 @@ from sandlot.core.trace import text_message
 from sandlot.core.types import Role
 from sandlot.model.endpoint.chat import OpenAIConfig, open_openai
 
-ENDPOINT = Path(__file__).parent.parent / "fake_endpoint.py"
+ENDPOINT = Path(__file__).parent.parent / "fakes" / "endpoint.py"
 NUM_REQUESTS = 2000
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import environ, refused, started
+from drive.command_line import environ, refused, started
 from sandlot.observe.event_log import FILE
 from sandlot.observe.event_stream import FOLDER
 

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from made_evidence import make_evidence
-from office_files import cells, document, paragraph, workbook
+from builders.evidence import make_evidence
+from builders.office import cells, document, paragraph, workbook
 from sandlot import Task
 from sandlot.checks import office
 from sandlot.core.errors import GradeError, NotInEvidence

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from command_line import NOTES, started
-from otlp_receiver import receiving
+from drive.command_line import NOTES, started
+from fakes.otlp_receiver import receiving
 from sandlot.run.results import Run
 
 pytestmark = pytest.mark.system
-HERE = Path(__file__).parents[1]
+HERE = Path(__file__).parent
 
 
 def test_the_real_messages_hold_the_whole_tree_of_every_rollout(tmp_path: Path) -> None:
     python = subprocess.run(
-        ["sh", HERE / "install_otlp.sh", sys.executable], check=True, stdout=subprocess.PIPE, text=True, timeout=250
+        ["sh", HERE.parent / "install" / "otlp.sh", sys.executable], check=True, stdout=subprocess.PIPE, text=True, timeout=250
     ).stdout.strip()
     words = ("run", NOTES, "-m", "scripted:golden", "--rollouts", 2000, "--run", "r", "--json")
     with receiving() as receiver:

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from command_line import environ
+from drive.command_line import environ
 from sandlot.observe.events import AlarmRaised, EvaluationEnded, RunEvent, StepLearned
 from sandlot.observe.training_records import Learned, Measured
 from sandlot.serve.metrics import serve_metrics

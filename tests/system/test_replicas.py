@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from model_servers import ModelServer
+from drive.model_servers import ModelServer
 from sandlot import Run
 from sandlot.core.trace import Scored
 from sandlot.observe.events import RunEvent, TurnTaken

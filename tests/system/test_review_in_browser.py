@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import sandlot
-from browser import Browser, open_browser, wait_until
+from drive.browser import Browser, open_browser, wait_until
 from sandlot.analysis.preferences import read_preferences
 from sandlot.analysis.triage.labels import read_labels
 from sandlot.analysis.triage.queue import QueueFilter, filter_queue

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 import sandlot
-from browser import Browser, open_browser, wait_until
-from folder_environments import ATTACK, JUDGED, RUBRIC, write_environment
+from drive.browser import Browser, open_browser, wait_until
 from sandlot.web.app import serve_view
 from sandlot.web.site import Site, link, serve_environment
+from worlds.folders import ATTACK, JUDGED, RUBRIC, write_environment
 
 pytestmark = pytest.mark.system
 

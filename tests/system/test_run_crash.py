@@ -12,7 +12,7 @@ from random import Random
 
 import pytest
 
-from command_line import NOTES, Nursery, Outcome
+from drive.command_line import NOTES, Nursery, Outcome
 from sandlot import Run
 from sandlot.core.trace import Trace
 

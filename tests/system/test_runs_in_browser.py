@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-import rows
 import sandlot
-from browser import Browser, NavigatedError, has_text, open_browser, start, wait_until
+from builders import rows
+from builders.stored_runs import store_rows
+from drive.browser import Browser, NavigatedError, has_text, open_browser, start, wait_until
 from sandlot.analysis.training_log import read_lines
 from sandlot.observe.event_log import open_event_log
 from sandlot.observe.events import RolloutBegan, ToolCalled
@@ -17,7 +18,6 @@ from sandlot.observe.training_records import Learned
 from sandlot.store.lock import write_lock
 from sandlot.web.app import serve_view
 from sandlot.web.site import Site, compare_link, link
-from stored_runs import store_rows
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 

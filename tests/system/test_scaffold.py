@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from command_line import started
+from drive.command_line import started
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 

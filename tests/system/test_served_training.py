@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from model_servers import ModelServer
+from drive.model_servers import ModelServer
 from sandlot.core.errors import ModelError
 from sandlot.core.ports.model import Sampling
 from sandlot.model.endpoint.tokens import open_remote, remote_config

@@ -10,10 +10,10 @@ from random import Random
 
 import pytest
 
-from crash_writer import blob_for, key_for, trace_for
 from sandlot.store.directory import open_run
 from sandlot.store.layout import layout_of
 from sandlot.store.reader import RunReader
+from system.crash_writer import blob_for, key_for, trace_for
 
 ROUNDS = 240
 ROUNDS_A_RUN = 12
@@ -24,7 +24,7 @@ LEAST = 200
 @pytest.fixture
 def nursery():
     """A process that forks writers."""
-    script = Path(__file__).parent.parent / "crash_writer.py"
+    script = Path(__file__).parent / "crash_writer.py"
     command = [sys.executable, str(script)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as process:
         yield process

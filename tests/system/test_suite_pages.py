@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from office_suite import ADA, SUITE, fill_suite
 from sandlot import Environment, Limits, Task, World
 from sandlot.apps import BROWSER_IMAGE, Browser, LiveApps
 from sandlot.core.trace import Message, ToolCall
 from sandlot.core.types import Role
 from sandlot.env.session import open_session
 from sandlot.sandbox.native.backend import open_native
+from worlds.office_suite import ADA, SUITE, fill_suite
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from command_line import environ
+from builders.tiny_models import write_tiny
+from drive.command_line import environ
 from sandlot.env.module import load_module
 from sandlot.train.report.progress import TrainingProgress, read_lines
 from sandlot.train.train import train
-from tiny_models import write_tiny
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from browser import Browser, open_browser, wait_until
-from made_pages import FILES, HTML, PDF, SVG, make_run
+from builders.view_pages import FILES, HTML, PDF, SVG, make_run
+from drive.browser import Browser, open_browser, wait_until
 from sandlot.core.types import digest
 from sandlot.web.app import serve_view
 from sandlot.web.saved import save_pages

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import sandlot
-from browser import has_text, open_browser, start, wait_until
+from drive.browser import has_text, open_browser, start, wait_until
 from sandlot.web.app import serve_view
 from sandlot.web.site import Site, link
 

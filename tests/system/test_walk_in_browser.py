@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 import sandlot
-from browser import open_browser
+from drive.browser import open_browser
 from sandlot.run.results import Run
 from sandlot.web import app
 from sandlot.web.app import serve_view

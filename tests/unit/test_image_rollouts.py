@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from fake_endpoint import FakeEndpoint, calls, says
-from pictures import SVG, huge_by_header, png
+from builders.pictures import SVG, huge_by_header, png
+from fakes.endpoint import FakeEndpoint, calls, says
 from sandlot.core.errors import ConfigError, ToolError
 from sandlot.core.images import Image
 from sandlot.core.rubric import JudgeCheck, Rubric

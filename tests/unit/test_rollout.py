@@ -4,7 +4,7 @@ import anyio
 import msgspec
 import pytest
 
-from leftovers import no_leftovers
+from drive.leftovers import no_leftovers
 from sandlot.core.concurrency import author, threads
 from sandlot.core.errors import ModelError, SandboxOutOfMemory, StoppedByHook, StoreError, ToolError
 from sandlot.core.limits import Constraint, Limits, OnBreach
@@ -358,7 +358,7 @@ async def test_a_hook_that_thinks_long_takes_none_of_the_agents_time():
 
 
 async def test_an_endpoint_that_hangs_is_the_models_failure_not_a_slow_agent():
-    from fake_endpoint import Answer, FakeEndpoint
+    from fakes.endpoint import Answer, FakeEndpoint
     from sandlot.wiring.config import AgentConfig, ModelConfig
     from sandlot.wiring.models import open_policies
 

@@ -4,7 +4,9 @@ import anyio
 import msgspec
 import pytest
 
-from model_folders import FAMILIES
+from builders.model_folders import FAMILIES
+from fakes.token_models import ForcedModel
+from fakes.users import users_saying
 from sandlot.analysis.health.features import features_of
 from sandlot.analysis.tokens.faults import structure_faults
 from sandlot.core.errors import AuthorError, ConfigError, ModelError
@@ -27,8 +29,6 @@ from sandlot.rollout import run_rollout
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.train.rows import rows_of
 from sandlot.wiring.parts import Grading, RolloutParts
-from token_models import ForcedModel
-from users import users_saying
 
 TASK = Task("refund", prompt="I want my money back.", data={"order": "A-17"}, key={"secret": "42 euros"})
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from company_players import GOLDEN, careless, claim_success, clumsy, do_nothing, golden_but, tell_everybody
+from drive.company_players import GOLDEN, careless, claim_success, clumsy, do_nothing, golden_but, tell_everybody
 from sandlot import Agent, Split, Task, load, run, tasks_of
 from sandlot.env.apps import base_of
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Jobs that Harbor ran and wrote are read as runs. Then Harbor's own command runs an environment that we exported, in a Docker engine
-# that the test starts: its oracle gets full marks and its nop agent none. Needs root (../../install_docker.sh installs the engine)
+# that the test starts: its oracle gets full marks and its nop agent none. Needs root (../../install/docker.sh installs the engine)
 # and Python 3.12 or newer.
 set -eu
 . "$(dirname "$0")/../peer_venv.sh"
@@ -23,8 +23,8 @@ END
 fi
 HARBOR_PYTHON="$folder/bin/python" "$bin/python" -m pytest -q -p no:cacheprovider -o timeout=600 "$here/harbor_logs_conformance.py"
 [ "$(id -u)" = 0 ] || not_run "Harbor's jobs were read; for its own command, the test starts a Docker engine, which needs root"
-sh "$here/../../install_debootstrap.sh"
-sh "$here/../../install_docker.sh"
+sh "$here/../../install/debootstrap.sh"
+sh "$here/../../install/docker.sh"
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 "$bin/sandlot" export harbor "$here/sums" --out "$work/tasks"

@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from docker_engine import docker, running_engine
+from fakes.docker_engine import docker, running_engine
 from sandlot.sandbox.images.spec import find_image
 
 PLUGINS = "usr/libexec/docker/cli-plugins"

@@ -12,7 +12,7 @@ import pytest
 from openenv_peer import THEIRS, python_with, served
 
 import sandlot
-from command_line import ENVIRONMENTS, NOTES
+from drive.command_line import ENVIRONMENTS, NOTES
 from sandlot import Run
 from sandlot.core.trace import Message, ToolCall
 from sandlot.core.types import Role

@@ -17,8 +17,8 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from command_line import ENVIRONMENTS, NOTES
-from fake_endpoint import FakeEndpoint, calls, says
+from drive.command_line import ENVIRONMENTS, NOTES
+from fakes.endpoint import FakeEndpoint, calls, says
 from sandlot import Run
 from sandlot.core.errors import ConfigError
 from sandlot.env.importing import import_environment, imported_folder

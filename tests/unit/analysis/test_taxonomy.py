@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import rows
+from builders import rows
 from sandlot.analysis import taxonomy
 from sandlot.analysis.taxonomy import LABELS, DecidedBy, label_of, label_of_failure, label_of_row
 from sandlot.core import errors

@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app_worlds import AppWorld, dump
 from sandlot.apps import ACCOUNTING, FinalApps, LiveApps, load_accounting, read_xero_csv
 from sandlot.apps.accounting.documents import allocate, invoice_is_approved, invoice_is_voided
 from sandlot.apps.accounting.money import cents_of, shown, tax_on
 from sandlot.apps.accounting.reports import balance_sheet, trial_balance
 from sandlot.apps.final import encode_journal
 from sandlot.core.errors import ConfigError, ToolError
+from worlds.apps import AppWorld, dump
 
 ADA, BOB = "ada@corp.example", "bob@corp.example"
 SEED: dict[str, Any] = {

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app_worlds import AppWorld
 from sandlot.apps.calendar.load import load_calendar, load_ics
 from sandlot.apps.calendar.recurrence import starts_of
 from sandlot.apps.calendar.times import EventTime
@@ -20,6 +19,7 @@ from sandlot.apps.mail.load import load_mail
 from sandlot.apps.mail.tools import MAIL
 from sandlot.apps.waiting import WAITING
 from sandlot.core.errors import AuthorError
+from worlds.apps import AppWorld
 
 INVALID = "MCP error -32602: Input validation error: Invalid arguments for tool "
 ADA, BOB, EVE = "ada@corp.example", "bob@corp.example", "eve@corp.example"

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from app_worlds import AppWorld
 from sandlot.apps.chat.load import load_chat, load_slack_export
 from sandlot.apps.chat.tools import CHAT
 from sandlot.apps.colleague import Colleague, KnownFact
 from sandlot.apps.live import LiveApps
 from sandlot.apps.waiting import WAITING
 from sandlot.core.errors import AuthorError
+from worlds.apps import AppWorld
 
 ADA, BOB, EVE = "ada@corp.example", "bob@corp.example", "eve@corp.example"
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from app_worlds import AppWorld, dump
 from sandlot.apps import CODE, FinalApps, LiveApps, checkout, load_code
 from sandlot.apps.code.objects import QUIET_GIT, put_files, require_path, write_repository
 from sandlot.apps.final import encode_journal
 from sandlot.core.errors import ConfigError, ToolError
+from worlds.apps import AppWorld, dump
 
 ADA, BOB = "ada@corp.example", "bob@corp.example"
 LINES = "".join(f"line {number}\n" for number in range(20))

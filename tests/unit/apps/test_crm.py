@@ -3,10 +3,10 @@ from typing import Any
 
 import pytest
 
-from app_worlds import AppWorld, dump
 from sandlot.apps import CRM, FinalApps, LiveApps, load_crm, read_hubspot_csv
 from sandlot.apps.final import encode_journal
 from sandlot.core.errors import ConfigError
+from worlds.apps import AppWorld, dump
 
 ADA, BOB = "ada@corp.example", "bob@corp.example"
 SEED: dict[str, Any] = {

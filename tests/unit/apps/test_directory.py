@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from app_worlds import AppWorld
 from sandlot.apps.directory import DIRECTORY
 from sandlot.apps.directory.loading import load_directory
 from sandlot.apps.live import LiveApps
 from sandlot.core.errors import AuthorError
+from worlds.apps import AppWorld
 
 CEO, LEAD, DEV, HR = "ceo@corp.example", "lead@corp.example", "dev@corp.example", "hr@corp.example"
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app_worlds import AppWorld, dump
 from sandlot.apps import FILES, FinalApps, LiveApps, load_files, read_folder
 from sandlot.apps.files.tree import ROOT, resolve
 from sandlot.apps.final import encode_journal
 from sandlot.apps.words import fits_glob, fits_wildcard
 from sandlot.core.errors import ConfigError, ToolError
+from worlds.apps import AppWorld, dump
 
 ADA, BOB = "ada@corp.example", "bob@corp.example"
 CONTENTS = {

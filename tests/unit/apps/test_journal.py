@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app_worlds import AppWorld, dump
 from sandlot.apps.app import App
 from sandlot.apps.final import FinalApps, encode_journal
 from sandlot.core.errors import GradeError
+from worlds.apps import AppWorld, dump
 
 SHOP = App(
     "shop",

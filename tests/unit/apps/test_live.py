@@ -8,13 +8,13 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
-from app_worlds import AppWorld
 from sandlot.apps.app import App
 from sandlot.apps.journal import Cause
 from sandlot.apps.live import LiveApp, LiveApps, empty_snapshot
 from sandlot.apps.pages import PageRequest, PageResponse
 from sandlot.apps.waiting import WAITING
 from sandlot.core.errors import AuthorError, ConfigError, ToolError
+from worlds.apps import AppWorld
 
 NOTES = App("notes", schema="CREATE TABLE note (id TEXT UNIQUE, owner TEXT, text TEXT)")
 LOG = App("log", schema="CREATE TABLE line (text TEXT, at TEXT)")

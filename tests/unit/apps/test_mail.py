@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from app_worlds import AppWorld
 from sandlot.apps.colleague import Colleague, KnownFact
 from sandlot.apps.live import LiveApps
 from sandlot.apps.mail.load import load_mail, load_mbox
@@ -14,6 +13,7 @@ from sandlot.apps.mail.search import find_messages
 from sandlot.apps.mail.tools import MAIL
 from sandlot.apps.waiting import WAITING
 from sandlot.core.errors import AuthorError
+from worlds.apps import AppWorld
 
 ADA, BOB, EVE = "ada@corp.example", "bob@corp.example", "eve@corp.example"
 SALARY = "The salary of Bob is 91,000."

@@ -4,7 +4,6 @@ import re
 
 import pytest
 
-from app_worlds import AppWorld
 from sandlot.apps.calendar.load import load_calendar
 from sandlot.apps.calendar.tools import CALENDAR
 from sandlot.apps.chat.load import load_chat
@@ -14,6 +13,7 @@ from sandlot.apps.mail.load import load_mail
 from sandlot.apps.mail.pages import text_of
 from sandlot.apps.mail.tools import MAIL
 from sandlot.apps.pages import PageRequest, PageResponse
+from worlds.apps import AppWorld
 
 ADA, BOB, EVE = "ada@corp.example", "bob@corp.example", "eve@corp.example"
 PEOPLE = {ADA: "Ada Hale", BOB: "Bob Ward", EVE: "Eve Lin"}

@@ -4,10 +4,10 @@ from urllib.parse import urljoin, urlsplit
 
 import pytest
 
-from app_worlds import AppWorld
-from office_suite import ADA, BOB, EVE, HOSTILE, SUITE, fill_suite
 from sandlot.apps.page_tools import markdown_html
-from site_visitor import Visitor, visit
+from unit.apps.site_visitor import Visitor, visit
+from worlds.apps import AppWorld
+from worlds.office_suite import ADA, BOB, EVE, HOSTILE, SUITE, fill_suite
 
 APPS = [app.name for app in SUITE]
 

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app_worlds import AppWorld, dump
 from sandlot.apps import TICKETS, Colleague, FinalApps, KnownFact, LiveApps, load_tickets, read_jira_csv
 from sandlot.apps.final import encode_journal
 from sandlot.core.errors import ConfigError
+from worlds.apps import AppWorld, dump
 
 ADA, BOB, EVE = "ada@corp.example", "bob@corp.example", "eve@corp.example"
 SEED: dict[str, Any] = {

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app_worlds import AppWorld, dump
 from sandlot.apps import WIKI, FinalApps, LiveApps, load_wiki, read_markdown_folder
 from sandlot.apps.final import encode_journal
 from sandlot.apps.wiki.storage import markdown_of
+from worlds.apps import AppWorld, dump
 
 ADA, BOB = "ada@corp.example", "bob@corp.example"
 RUNBOOK = "Intro\n\n## Check\n\nrun df\n\n### Detail\n\nmore\n\n## Fix\n\ndelete logs\n"

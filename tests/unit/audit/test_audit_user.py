@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fake_endpoint import FakeEndpoint, says, status
+from fakes.endpoint import FakeEndpoint, says, status
 from sandlot.audit.audit import AuditPlan, audit_subject
 from sandlot.audit.finding import Layer
 from sandlot.audit.layers import AuditSelection

@@ -12,7 +12,7 @@ from sandlot.audit.verdict import AuditVerdict, ProbeReport, State, verdict_of
 from sandlot.core.errors import HarnessError
 from sandlot.core.task import Task
 from sandlot.observe.events import ignore_event
-from toy_subjects import ToySubject
+from worlds.subjects import ToySubject
 
 FOUND = Finding(
     code="D02.echo",

@@ -13,7 +13,7 @@ from sandlot.audit.waivers import Waiver, read_waivers
 from sandlot.core.errors import ConfigError
 from sandlot.core.task import Task
 from sandlot.observe.events import ProbeBegan, ProbeEnded, RunEvent, ignore_event
-from toy_subjects import ToySubject
+from worlds.subjects import ToySubject
 
 WITNESS = Witness(inputs={"answer": "42"}, expected="0", observed="1")
 SOLVED = ToySubject(lambda _evidence, _task: 1.0, [Task("a", key={"golden": "1"})])

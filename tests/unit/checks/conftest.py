@@ -1,6 +1,6 @@
 import pytest
 
-from made_evidence import make_evidence, tool_call
+from builders.evidence import make_evidence, tool_call
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from random import Random
 
 import pytest
 
-from checked_evidence import COMMITS, MAIL, ORDERS, chunk, database, png, repository, sha256
-from made_evidence import make_evidence
+from builders.checked_evidence import COMMITS, MAIL, ORDERS, chunk, database, png, repository, sha256
+from builders.evidence import make_evidence
 from sandlot.audit.probes.grader.fuzz import ODD_ANSWERS, random_answer
 from sandlot.checks import LIBRARY, image_hash, same_math, same_quantity
 from sandlot.core.errors import NotInEvidence

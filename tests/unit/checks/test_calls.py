@@ -2,7 +2,7 @@
 
 import json
 
-from made_evidence import make_evidence, tool_call
+from builders.evidence import make_evidence, tool_call
 from sandlot.checks.calls import max_calls, tool_called, tool_not_called
 from sandlot.core.trace import Event
 from sandlot.grade.view import transcript

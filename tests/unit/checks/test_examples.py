@@ -10,8 +10,8 @@ from fractions import Fraction
 import pytest
 
 import sandlot.checks
-from checked_evidence import example_evidence
-from made_evidence import make_evidence
+from builders.checked_evidence import example_evidence
+from builders.evidence import make_evidence
 
 MODULES = [found.name for found in pkgutil.iter_modules(sandlot.checks.__path__)]
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from made_evidence import make_evidence
-from office_files import (
+from builders.evidence import make_evidence
+from builders.office import (
     CHARTS,
     DRAWING,
     MAIN,

@@ -3,11 +3,11 @@ answers, damaged files, planted files. No serious finding may stand."""
 
 import pytest
 
-from check_worlds import CASES, world_of
-from in_process import InProcess
+from drive.in_process import InProcess
 from sandlot.audit.audit import AuditPlan, audit_subject
 from sandlot.audit.finding import Layer
 from sandlot.audit.layers import AuditSelection
+from unit.checks.check_worlds import CASES, world_of
 
 QUICK = ("math_equals",)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from command_line import started
+from drive.command_line import started
 
 
 @pytest.fixture

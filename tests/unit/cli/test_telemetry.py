@@ -3,8 +3,8 @@
 import socket
 from pathlib import Path
 
-from command_line import NOTES, refused, started
-from otlp_receiver import receiving
+from drive.command_line import NOTES, refused, started
+from fakes.otlp_receiver import receiving
 
 
 def test_a_run_with_both_ends_well_and_says_which_spans_were_lost(tmp_path: Path) -> None:

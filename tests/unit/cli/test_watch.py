@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from command_line import NOTES, refused, started
-from otlp_receiver import receiving
-from rows import failed
+from builders.rows import failed
+from drive.command_line import NOTES, refused, started
+from fakes.otlp_receiver import receiving
 from sandlot.cli.telemetry import open_telemetry
 from sandlot.observe.event_log import EventReader
 from sandlot.observe.events import AlarmRaised, RolloutEnded

@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 
-from failing_disk import Countdown, StoppedError
+from fakes.failing_disk import Countdown, StoppedError
 from sandlot.core.disk import DISK, make_folder, replace_folder, write_file
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image as Pillow
 
-from pictures import SIGNATURE, SVG, chunk, header, huge_by_header, png, unpacked_bomb
+from builders.pictures import SIGNATURE, SVG, chunk, header, huge_by_header, png, unpacked_bomb
 from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.image_formats import MAX_IMAGE_BYTES, BadImageError, ImageFacts, image_facts
 from sandlot.core.images import Image, describe_images, image_line, images_stored_in, load_images, store_image

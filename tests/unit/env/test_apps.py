@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import sandlot
-from leftovers import no_leftovers
+from drive.leftovers import no_leftovers
 from sandlot import Agent, Environment, Evidence, Task, World
 from sandlot.apps import CALENDAR, CHAT, MAIL, WAITING, Colleague, KnownFact, LiveApps, load_calendar, load_chat, load_mail
 from sandlot.core.errors import GradeError

@@ -7,6 +7,7 @@ import anyio
 import msgspec
 import pytest
 
+from fakes.users import users_saying
 from sandlot.apps import CHAT, MAIL, WAITING, Colleague, KnownFact, load_chat, load_mail
 from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.limits import Limits
@@ -27,7 +28,6 @@ from sandlot.model.policy.user import end_mark
 from sandlot.rollout import run_rollout
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.wiring.parts import Grading, RolloutParts
-from users import users_saying
 
 ADA, EVE, BOB = "ada@corp.example", "eve@corp.example", "bob@corp.example"
 TASK = Task("invoice", prompt="Ask Eve for the total.", data={"total": "417"}, key={"secret": "not for Eve"})

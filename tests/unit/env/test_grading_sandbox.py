@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from native_sandboxes import backend_of
+from drive.native_sandboxes import backend_of
 from sandlot.core.errors import GradeError, NotInEvidence, SandboxError, SandboxOutOfMemory
 from sandlot.core.limits import Limits
 from sandlot.core.task import Task

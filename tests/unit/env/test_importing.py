@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 import sandlot
-from command_line import environ, started
+from drive.command_line import environ, started
 from sandlot.core.errors import ConfigError
 from sandlot.env.importing import import_environment, imported_folder, importers
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from native_sandboxes import sh
+from drive.native_sandboxes import sh
 from sandlot.core.limits import Limits
 from sandlot.core.task import Task
 from sandlot.core.trace import FileRecord, Trace

@@ -1,7 +1,7 @@
 import anyio
 import pytest
 
-from made_evidence import make_evidence, tool_call
+from builders.evidence import make_evidence, tool_call
 from sandlot.core.ports.model import Reply
 from sandlot.core.trace import Text, Usage
 from sandlot.grade.judge import CANARIES

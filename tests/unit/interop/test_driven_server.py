@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from command_line import ENVIRONMENTS
+from drive.command_line import ENVIRONMENTS
 from sandlot import Run
 from sandlot.core.errors import AuthorError
 from sandlot.core.trace import ToolCall

@@ -3,7 +3,7 @@ import json
 import anyio
 import pytest
 
-from inspect_logs import HEADER, header, sample, write_eval
+from builders.inspect_logs import HEADER, header, sample, write_eval
 from sandlot.analysis.health.health import quick_health
 from sandlot.core.errors import ConfigError
 from sandlot.interop.logged_runs import import_run, log_readers

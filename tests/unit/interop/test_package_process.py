@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from running import is_running
+from drive.running import is_running
 from sandlot.core.errors import AuthorError, ConfigError
 from sandlot.interop import package_process
 from sandlot.interop.package_process import PackageProcess, RunningPrograms, package_version_of

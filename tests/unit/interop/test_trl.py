@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from builders.tiny_models import write_tiny
 from sandlot import Ask, Environment, Limits, Run, Score, Task, World, environment
 from sandlot.core.errors import ConfigError, HarnessError, SandboxError
 from sandlot.core.trace import Failed
@@ -15,7 +16,6 @@ from sandlot.interop.trl import open_for_trl
 from sandlot.model.nn.folder import load_folder
 from sandlot.model.nn.layout import weights_of
 from sandlot.train.rows import rows_of
-from tiny_models import write_tiny
 
 pytestmark = pytest.mark.timeout(60)
 LETTERS = load_module(Path(__file__).parents[2] / "worlds" / "letters.py").env

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from failing_disk import Countdown, StoppedError
+from fakes.failing_disk import Countdown, StoppedError
 from sandlot.core.disk import DISK, Disk
 from sandlot.core.errors import ConfigError
 from sandlot.observe.event_log import FILE

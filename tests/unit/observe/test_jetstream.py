@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from fake_nats import FakeNats, Stored, fake_nats
+from fakes.nats import FakeNats, Stored, fake_nats
 from sandlot.core.errors import ConfigError
 from sandlot.observe.event_stream import Acknowledgement, StreamMessage, StreamUnavailable
 from sandlot.observe.jetstream import JetStream, _covers

@@ -1,6 +1,6 @@
 """What a run does now, counted from its events."""
 
-import rows
+from builders import rows
 from sandlot.observe.events import (
     AdmissionChanged,
     AgentEnded,

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from fake_nats import fake_nats
+from fakes.nats import fake_nats
 from sandlot.core.errors import ConfigError
 from sandlot.observe import nats as module
 from sandlot.observe.event_stream import StreamUnavailable

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import sandlot
-from command_line import NOTES
-from otlp_receiver import Receiver, Span, receiving
+from drive.command_line import NOTES
+from fakes.otlp_receiver import Receiver, Span, receiving
 from sandlot.core.errors import ConfigError
 from sandlot.observe import otel
 from sandlot.observe.events import RolloutBegan, RunBegan, RunEnded, ToolCalled, TurnTaken

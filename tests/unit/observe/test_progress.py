@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-import rows
+from builders import rows
 from sandlot.core.concurrency.clock import Clock
 from sandlot.core.trace import TurnReplica
 from sandlot.observe.events import AdmissionChanged, TurnTaken

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 import sandlot
-from command_line import NOTES
+from drive.command_line import NOTES
 from sandlot.core.trace import TraceRow, TurnReplica
 from sandlot.observe.events import (
     AdmissionChanged,

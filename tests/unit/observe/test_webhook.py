@@ -4,7 +4,7 @@ import socket
 import threading
 from contextlib import contextmanager
 
-from otlp_receiver import receiving
+from fakes.otlp_receiver import receiving
 from sandlot.observe import webhook as module
 from sandlot.observe.webhook import Webhook
 

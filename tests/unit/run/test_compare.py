@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import rows
+from builders import rows
 from sandlot.core.stats import intervals as stats
 from sandlot.run.compare import RunComparison, Sameness, compare
 

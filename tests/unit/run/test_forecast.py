@@ -3,8 +3,8 @@ from random import Random
 import msgspec
 import pytest
 
-import rows
 import sandlot
+from builders import rows
 from sandlot.core.limits import Limits
 from sandlot.env.module import forget_modules
 from sandlot.run.config import RunConfig, Selection

@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from native_sandboxes import sh
+from drive.native_sandboxes import sh
 from sandlot import run
 from sandlot.core.errors import ConfigError
 from sandlot.run.moment import open_moment

@@ -4,8 +4,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-import rows
 import sandlot
+from builders import rows
 from sandlot.core.errors import ConfigError
 from sandlot.observe.live import ToolTimes
 from sandlot.run.notebook import MAX_TASKS, html_of

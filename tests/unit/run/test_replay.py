@@ -2,7 +2,7 @@
 
 import pytest
 
-from command_line import ENVIRONMENTS, NOTES
+from drive.command_line import ENVIRONMENTS, NOTES
 from sandlot.core.errors import ConfigError
 from sandlot.core.trace import Scored
 from sandlot.env.load import load

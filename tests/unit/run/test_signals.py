@@ -1,6 +1,6 @@
 """What events say to admission."""
 
-import rows
+from builders import rows
 from sandlot.observe.events import (
     AgentEnded,
     LoopLagged,

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fake_nats import fake_nats
+from fakes.nats import fake_nats
 from sandlot.core.errors import ConfigError
 from sandlot.observe.event_log import FILE
 from sandlot.observe.event_stream import FOLDER

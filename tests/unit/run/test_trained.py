@@ -5,12 +5,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from builders.tiny_models import write_tiny
 from sandlot.core.errors import ConfigError
 from sandlot.core.ports.world import ToolSpec
 from sandlot.run.manifest import Fingerprints, RunFacts
 from sandlot.run.trained import read_trained, require_same_setting, setting_differences, training_record
 from sandlot.wiring.config import ModelConfig
-from tiny_models import write_tiny
 
 SETTING = {"harness": "tool-loop", "renderer": "chatml", "limits": {"turns": 8, "tokens": None}, "system": ""}
 LOOK = ToolSpec(name="look", description="Look.", parameters={})

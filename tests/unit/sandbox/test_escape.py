@@ -14,12 +14,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from native_sandboxes import KINDS, backend_of, py, sh
+from drive.native_sandboxes import KINDS, backend_of, py, sh
+from drive.system_calls import MAKE_CALLS, NUMBERS
 from sandlot.core.errors import SandboxError
 from sandlot.core.ports.sandbox import Command
 from sandlot.sandbox.command import run_command
 from sandlot.sandbox.quota import Quota
-from system_calls import MAKE_CALLS, NUMBERS
 
 MIB = 1 << 20
 SMALL = Quota(memory_bytes=192 * MIB, disk_bytes=32 * MIB, inodes=2000, pids=40, open_files=128, file_bytes=8 * MIB, cpus=0.5)

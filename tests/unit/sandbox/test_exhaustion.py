@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, suppress
 import anyio
 import pytest
 
-from native_sandboxes import KINDS, backend_of, py, sh
+from drive.native_sandboxes import KINDS, backend_of, py, sh
 from sandlot.core.errors import SandboxError, SandboxOutOfMemory
 from sandlot.core.ports.sandbox import Command
 from sandlot.sandbox.quota import Quota

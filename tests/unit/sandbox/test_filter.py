@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
+from drive.system_calls import MAKE_CALLS, NUMBERS
 from sandlot.sandbox.program import find_program
-from system_calls import MAKE_CALLS, NUMBERS
 
 MAKE_EACH = f"""{MAKE_CALLS}
 for line in sys.stdin:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from filter_program import Killed, answer, compile_printer, filter_program, header_numbers, read_program
-from system_calls import MACHINES, NEWEST_KNOWN, system_calls
+from drive.system_calls import MACHINES, NEWEST_KNOWN, system_calls
+from unit.sandbox.filter_program import Killed, answer, compile_printer, filter_program, header_numbers, read_program
 
 AARCH64_WANTS = ("RENAMEAT", "NEW_STAT", "SET_GET_RLIMIT", "SYS_CLONE3", "MEMFD_SECRET")
 UNIX, INET, INET6, NETLINK = 1, 2, 10, 16
@@ -121,8 +121,8 @@ def test_the_filter_compiled_with_this_machines_headers_is_the_same_program(tmp_
 @pytest.mark.parametrize("other", sorted(set(MACHINES) - {platform.machine()}))
 def test_the_filter_of_the_other_processor_by_its_own_compiler(other: str, tmp_path: Path):
     compiler, emulator = f"{other}-linux-gnu-gcc", f"qemu-{other}-static"
-    assert shutil.which(compiler), f"`sh tests/install_cross.sh` installs {compiler}"
-    assert shutil.which(emulator), f"`sh tests/install_cross.sh` installs {emulator}"
+    assert shutil.which(compiler), f"`sh tests/install/cross.sh` installs {compiler}"
+    assert shutil.which(emulator), f"`sh tests/install/cross.sh` installs {emulator}"
     _compare(header_numbers([compiler]), other)
     compile_printer([compiler, "-static"], tmp_path / "print")
     printed = subprocess.run([emulator, tmp_path / "print"], capture_output=True, text=True, check=True).stdout

@@ -2,7 +2,7 @@
 
 import pytest
 
-from native_sandboxes import KINDS, backend_of, sh
+from drive.native_sandboxes import KINDS, backend_of, sh
 from sandlot.core.ports.sandbox import Command
 
 

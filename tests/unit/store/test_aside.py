@@ -1,8 +1,8 @@
 import anyio
 import pytest
 
-from failing_disk import Countdown, StoppedError
-from made_traces import failed, make_row, make_trace
+from builders.traces import failed, make_row, make_trace
+from fakes.failing_disk import Countdown, StoppedError
 from sandlot.core.errors import StoreError
 from sandlot.store.aside import rows_set_aside, set_aside
 from sandlot.store.directory import open_run

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from failing_disk import Countdown
+from fakes.failing_disk import Countdown
 from sandlot.core.errors import StoreError
 from sandlot.store import blobs as blobs_module
 from sandlot.store.blobs import LARGE_BYTES, KeptBlobs, open_blobs

@@ -5,8 +5,8 @@ import sys
 import anyio
 import pytest
 
-from failing_disk import Countdown
-from made_traces import make_row, make_trace
+from builders.traces import make_row, make_trace
+from fakes.failing_disk import Countdown
 from sandlot.core.errors import ConfigError, StoreError
 from sandlot.store.directory import open_run, read_manifest
 from sandlot.store.reader import RunReader

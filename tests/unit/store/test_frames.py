@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from failing_disk import Countdown
+from fakes.failing_disk import Countdown
 from sandlot.core.errors import StoreError
 from sandlot.store.frames import HEAD_BYTES, FrameLog, encode_frames, read_frames, recover, scan
 

@@ -4,8 +4,8 @@ from itertools import count
 
 import pytest
 
-from failing_disk import Countdown, StoppedError
-from made_traces import make_row, make_trace
+from builders.traces import make_row, make_trace
+from fakes.failing_disk import Countdown, StoppedError
 from sandlot.core.concurrency.clock import Clock
 from sandlot.core.trace import OUTPUT_CUT, Event, ImagePart, Message, Node, Tensor, ToolResult
 from sandlot.core.types import Role

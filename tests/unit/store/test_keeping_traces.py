@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from made_traces import cancelled, failed, make_row, make_trace
+from builders.traces import cancelled, failed, make_row, make_trace
 from sandlot.core.errors import StoreError
 from sandlot.core.trace import EvidenceRecord
 from sandlot.store.directory import open_run

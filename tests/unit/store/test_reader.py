@@ -2,7 +2,7 @@ import anyio
 import duckdb
 import pytest
 
-from made_traces import failed, make_row, make_trace
+from builders.traces import failed, make_row, make_trace
 from sandlot.core.errors import ConfigError, StoreError
 from sandlot.store.directory import open_run
 from sandlot.store.entry import decode_trace

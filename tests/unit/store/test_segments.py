@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from made_traces import cancelled, failed, make_row, make_trace
+from builders.traces import cancelled, failed, make_row, make_trace
 from sandlot.core.errors import StoreError
 from sandlot.core.trace import TraceRow
 from sandlot.store import segments

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from failing_disk import Countdown
-from made_traces import make_row, make_trace
+from builders.traces import make_row, make_trace
+from fakes.failing_disk import Countdown
 from sandlot.core.errors import StoreError
 from sandlot.core.trace import Node, Trace, text_message
 from sandlot.core.types import Role

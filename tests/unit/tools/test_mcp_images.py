@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pictures import SVG, png
+from builders.pictures import SVG, png
 from sandlot.core.task import Task
 from sandlot.core.trace import Message, ToolCall, ToolResult
 from sandlot.core.types import Role, digest

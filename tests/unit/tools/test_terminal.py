@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from leftovers import no_leftovers
+from drive.leftovers import no_leftovers
 from sandlot.core.errors import AuthorError, ConfigError, ToolError
 from sandlot.core.task import Task
 from sandlot.core.trace import RECORDING, Message, ToolCall, Trace

@@ -14,6 +14,7 @@ import pytest
 import torch
 from safetensors import SafetensorError
 
+from builders.tiny_models import tiny_shape, write_tiny
 from sandlot.core.errors import ConfigError, StoreError
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.folder import load_folder
@@ -22,7 +23,6 @@ from sandlot.model.nn.lora import adapter_weights, add_adapters
 from sandlot.train.checkpoint import Checkpoints, TrainingState
 from sandlot.train.own_policy import SHARED
 from sandlot.train.trainer import Optimisation, Trainer
-from tiny_models import tiny_shape, write_tiny
 
 pytestmark = pytest.mark.timeout(120)  # the first optimiser of a process imports half of torch
 
@@ -275,7 +275,7 @@ from sandlot.model.nn.decoder import Decoder
 from sandlot.train.checkpoint import Checkpoints, TrainingState
 from sandlot.train.own_policy import SHARED
 from sandlot.train.trainer import Optimisation, Trainer
-from tiny_models import tiny_shape
+from builders.tiny_models import tiny_shape
 
 checkpoints, trainer = Checkpoints(place / "checkpoints", {SHARED: base}), Trainer(Decoder(tiny_shape()), Optimisation())
 for parameter in trainer.parameters:

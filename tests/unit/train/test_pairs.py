@@ -10,6 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from builders.tiny_models import CONTEXT, write_tiny
 from sandlot.core.errors import ConfigError
 from sandlot.core.rubric import RubricScore
 from sandlot.core.trace import Message, Node, Scored, Text, ToolCall, Trace
@@ -26,7 +27,6 @@ from sandlot.train.reward_model import FOLDER, HEAD, MODEL, RewardModel, read_re
 from sandlot.train.reward_training import RankedStep, RewardRecipe, agreement_of, train_reward_model
 from sandlot.train.rows import group_of
 from sandlot.train.trainer import Optimisation, Trainer
-from tiny_models import CONTEXT, write_tiny
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine_twin import decoder, prompt
+from fakes.engine_twin import decoder, prompt
 from sandlot.core.ports.model import Sampling
 from sandlot.train.publish import open_publisher
 from sandlot.train.recipe import Recipe

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from made_traces import cancelled, failed
+from builders.traces import cancelled, failed
 from sandlot.core.errors import ConfigError
 from sandlot.core.rubric import RubricScore
 from sandlot.core.seats import begin_seat, join_seats

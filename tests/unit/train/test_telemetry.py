@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from otlp_receiver import receiving
+from builders.tiny_models import write_tiny
+from fakes.otlp_receiver import receiving
 from sandlot.env.module import load_module
 from sandlot.observe.events import fan_out
 from sandlot.observe.otel import export_spans
 from sandlot.observe.prometheus import RunMetrics
 from sandlot.train.train import train
-from tiny_models import write_tiny
 
 pytestmark = pytest.mark.timeout(120)
 letters = load_module(Path(__file__).parent.parent.parent / "worlds" / "letters.py")

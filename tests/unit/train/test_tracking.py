@@ -7,7 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from command_line import refused, started
+from builders.tiny_models import write_tiny
+from drive.command_line import refused, started
 from sandlot.analysis.training_log import read_lines
 from sandlot.core.errors import ConfigError
 from sandlot.env.module import load_module
@@ -16,7 +17,6 @@ from sandlot.observe.training_records import EnvironmentScore, EnvironmentStep, 
 from sandlot.train import tracking
 from sandlot.train.tracking import Tracking, figures_of_evaluation, figures_of_step, open_tracker, settings_of
 from sandlot.train.train import train
-from tiny_models import write_tiny
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -5,12 +5,12 @@ from html import unescape
 
 import pytest
 
-import rows
 import sandlot
-from pages import open_pages
+from builders import rows
+from builders.stored_runs import store_rows
+from drive.view import open_pages
 from sandlot import Run
 from sandlot.web.site import compare_link, link
-from stored_runs import store_rows
 
 ATTACK = "<script>document.title='owned'</script><img src=x onerror=alert(1)>\"'"
 

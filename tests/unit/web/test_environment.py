@@ -7,12 +7,12 @@ import msgspec
 import pytest
 
 import sandlot
+from drive.visitor import visit
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.reports.folder import place_of
 from sandlot.audit.reports.formats import write_audit
 from sandlot.audit.verdict import Audit, AuditVerdict, LayerReport, State
 from sandlot.web.site import Site, link, serve_environment
-from visitor import visit
 
 ATTACK = "<script>document.title='owned'</script><img src=x onerror=document.title='owned'>"
 HOSTILE = f'''

@@ -4,11 +4,11 @@ from random import Random
 
 import pytest
 
-import rows
 import sandlot
+from builders import rows
+from builders.stored_runs import store_rows
 from sandlot.store.reader import RunReader
 from sandlot.web.grid import TaskFilter, TaskIndex, find_groups, find_tasks
-from stored_runs import store_rows
 
 
 @pytest.fixture(scope="module")

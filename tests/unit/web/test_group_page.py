@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from yarl import URL
 
-from made_pages import ATTACK, make_run, make_trace, sampled
+from builders.view_pages import ATTACK, make_run, make_trace, sampled
 from sandlot.core.trace import Node, ToolCall, Trace, text_message
 from sandlot.core.types import Role
 from sandlot.train.algorithms.advantages import standardised

@@ -15,10 +15,10 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from yarl import URL
 
 import sandlot
+from drive.visitor import visit
 from sandlot.analysis.preferences import read_preferences
 from sandlot.analysis.triage.labels import read_labels
 from sandlot.web.site import Site, link
-from visitor import visit
 
 ATTACK = "</textarea><script>document.title='owned'</script><img src=x onerror=document.title='owned'>"
 HOSTILE = f"""

@@ -8,10 +8,10 @@ import anyio
 import pytest
 
 import sandlot
-from fake_endpoint import Answer, FakeEndpoint, Request, says
-from folder_environments import ATTACK, RUBRIC, write_environment
+from drive.visitor import visit
+from fakes.endpoint import Answer, FakeEndpoint, Request, says
 from sandlot.web.site import Site, serve_environment
-from visitor import visit
+from worlds.folders import ATTACK, RUBRIC, write_environment
 
 
 @pytest.fixture

@@ -9,15 +9,15 @@ import msgspec
 import pytest
 from yarl import URL
 
-import rows
 import sandlot
-from pages import open_pages
+from builders import rows
+from builders.stored_runs import store_rows
+from drive.view import open_pages
 from sandlot.observe.event_log import open_event_log
 from sandlot.observe.events import RolloutBegan, RolloutEnded, RunBegan, ToolCalled
 from sandlot.run.follow import Follower, Followers
 from sandlot.store.lock import write_lock
 from sandlot.web.site import link
-from stored_runs import store_rows
 
 ATTACK = "<script>document.title='owned'</script><img src=x onerror=alert(1)>\"'"
 HOSTILE = f"""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from made_pages import ADDRESS, ATTACK, PICTURES, SECRET, make_run
+from builders.view_pages import ADDRESS, ATTACK, PICTURES, SECRET, make_run
 from sandlot.core.errors import ConfigError
 from sandlot.core.redaction import RedactionRules
 from sandlot.core.trace import Node, Trace, text_message

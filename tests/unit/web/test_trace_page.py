@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 from yarl import URL
 
-from made_pages import ATTACK, CAST, FILES, HTML, PDF, PICTURES, SVG, make_run
+from builders.view_pages import ATTACK, CAST, FILES, HTML, PDF, PICTURES, SVG, make_run
 from sandlot.core.trace import Trace
 from sandlot.core.types import digest
 from sandlot.run.recording import asciicast_of

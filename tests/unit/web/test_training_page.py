@@ -8,9 +8,10 @@ import msgspec
 import pytest
 from yarl import URL
 
-import rows
 import sandlot
-from pages import open_pages
+from builders import rows
+from builders.stored_runs import store_rows
+from drive.view import open_pages
 from sandlot.analysis.alarm import Alarm
 from sandlot.analysis.training_log import FILE
 from sandlot.observe.training_records import (
@@ -25,7 +26,6 @@ from sandlot.observe.training_records import (
 )
 from sandlot.store.lock import write_lock
 from sandlot.web.site import compare_link, link
-from stored_runs import store_rows
 
 ATTACK = "<script>document.title='owned'</script><img src=x onerror=alert(1)>\"'"
 RECIPE = {"name": "sums", "model": ATTACK, "steps": 5, "tasks": 2, "group": 2, "algorithm": {"is": "PolicyGradient"}}

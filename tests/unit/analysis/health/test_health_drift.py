@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rows import scored
+from builders.rows import scored
 from sandlot.analysis.health.drift import FEWEST, drift, halves, sides_between
 from sandlot.analysis.health.features import NO_TOOL, UNREADABLE, Features, features_of
 from sandlot.analysis.health.item import HealthMark

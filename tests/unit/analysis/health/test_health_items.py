@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rows import cancelled, failed, row, scored
+from builders.rows import cancelled, failed, row, scored
 from sandlot.analysis.health.failures import ENVIRONMENT_LIMIT, failures, rollouts_needed
 from sandlot.analysis.health.item import Health, HealthItem, HealthMark
 from sandlot.analysis.health.latency import duration_text, latency

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from made_traces import make_row, make_trace
+from builders.traces import make_row, make_trace
 from sandlot.analysis.health.health import health_async, quick_health, rows_of
 from sandlot.analysis.health.item import HealthMark
 from sandlot.analysis.health.sentinel import around_difference, difference_of, is_repeatable

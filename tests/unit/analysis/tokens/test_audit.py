@@ -7,7 +7,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from model_folders import FAMILIES
+from builders.model_folders import FAMILIES
+from fakes.token_models import ForcedModel, tiny_decoder
 from sandlot.analysis.tokens.audit import audit_tokens
 from sandlot.analysis.tokens.faults import FaultClass, FaultCode
 from sandlot.analysis.tokens.numbers import OTHER_KERNELS, SAME_CODE
@@ -20,7 +21,6 @@ from sandlot.core.types import Role
 from sandlot.model.engine.logprobs import token_logprobs
 from sandlot.model.policy.tokens import token_policies
 from sandlot.model.render.open import open_renderer
-from token_models import ForcedModel, tiny_decoder
 
 LOOK = ToolSpec(name="look_up", description="", parameters={"type": "object", "properties": {"word": {"type": "string"}}})
 DECODER = tiny_decoder()

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 import sandlot
-from model_folders import FAMILIES
+from builders.model_folders import FAMILIES
+from fakes.token_models import TinyModel, tiny_decoder
 from sandlot.analysis.tokens.audit import check_tokens
 from sandlot.core.errors import ConfigError
 from sandlot.core.ports.model import Sampling
@@ -17,7 +18,6 @@ from sandlot.model.policy.tokens import token_policies
 from sandlot.model.render.open import open_renderer
 from sandlot.wiring.config import ModelConfig
 from sandlot.wiring.models import SCHEMES
-from token_models import TinyModel, tiny_decoder
 
 SOURCE = """
 from random import Random

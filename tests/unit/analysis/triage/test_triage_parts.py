@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from made_traces import make_trace
-from rows import cancelled, failed, scored
+from builders.rows import cancelled, failed, scored
+from builders.traces import make_trace
 from sandlot.analysis.triage.clusters import clusters, oddities, summarise_trace
 from sandlot.analysis.triage.contrast import Doing, contrast, doing_of
 from sandlot.analysis.triage.scanner import PATTERNS, pattern_meaning, scan

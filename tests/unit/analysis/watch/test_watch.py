@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from rows import failed, scored
+from builders.rows import failed, scored
 from sandlot.analysis.watch.rules import (
     DriftRule,
     FailureRateRule,

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from fake_endpoint import FakeEndpoint, says
+from fakes.endpoint import FakeEndpoint, says
 from sandlot.calibrate.judges.gates import GateState
 from sandlot.calibrate.judges.judge import Probing
 from sandlot.calibrate.judges.validate import validate_judge

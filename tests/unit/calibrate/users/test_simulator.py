@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from fakes.users import users_saying
 from sandlot.calibrate.judges.gates import GateState, Validation
 from sandlot.calibrate.users.conversations import (
     DONE,
@@ -22,7 +23,6 @@ from sandlot.core.task import Task
 from sandlot.core.trace import ToolCall
 from sandlot.model.policy.faithful_user import FaithfulUsers
 from sandlot.model.policy.player import Move
-from users import users_saying
 
 TASKS = [Task(f"t-{number}", prompt="I want my money back.") for number in range(4)]
 

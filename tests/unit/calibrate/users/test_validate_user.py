@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from command_line import ENVIRONMENTS
+from drive.command_line import ENVIRONMENTS
 from sandlot.calibrate.judges.gates import GateState
 from sandlot.calibrate.users.validate import validate_user
 from sandlot.core.errors import ConfigError

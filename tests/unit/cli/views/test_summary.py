@@ -4,7 +4,7 @@ from itertools import permutations
 
 import msgspec
 
-from made_traces import make_row, make_trace
+from builders.traces import make_row, make_trace
 from sandlot.cli.views.summary import Notable
 
 

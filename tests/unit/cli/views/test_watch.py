@@ -6,8 +6,9 @@ import msgspec
 import pytest
 from rich.text import Text
 
-import rows
 import sandlot
+from builders import rows
+from builders.stored_runs import store_rows
 from sandlot.analysis.alarm import Alarm
 from sandlot.analysis.picture import RunViewer
 from sandlot.analysis.training_log import FILE
@@ -17,7 +18,6 @@ from sandlot.observe.events import LoopLagged, RolloutBegan, RunSteered, ToolCal
 from sandlot.observe.training_records import Learned, Measured
 from sandlot.run.results import Sitting, note_sitting
 from sandlot.store.lock import write_lock
-from stored_runs import store_rows
 
 ATTACK = "\x1b]0;owned\x07[red]\x1b[2J"
 RECIPE = {"name": "sums", "model": "rookie", "steps": 5, "tasks": 2, "group": 2}

@@ -5,7 +5,8 @@ import shlex
 import anyio
 import pytest
 
-from native_sandboxes import backend_of
+from drive.native_sandboxes import backend_of
+from fakes.toy_tokens import END, ScriptedTokens, ToyRenderer, never
 from sandlot.core.errors import ConfigError, HarnessError, ModelError
 from sandlot.core.limits import Limits
 from sandlot.core.ports.model import Sampling
@@ -16,7 +17,6 @@ from sandlot.env.environment import Environment
 from sandlot.env.session import open_session
 from sandlot.harness.captured.command import CommandAgent
 from sandlot.model.policy.tokens import token_policies
-from toy_tokens import END, ScriptedTokens, ToyRenderer, never
 
 TASK = Task("one", prompt="Say 'hi' to \"$HOME\"\nthen stop.")
 

@@ -10,7 +10,8 @@ import anyio
 import msgspec
 import pytest
 
-from pictures import png
+from builders.pictures import png
+from fakes.toy_tokens import ScriptedTokens, ToyRenderer, never
 from sandlot.core.errors import HarnessError, ModelError
 from sandlot.core.images import images_stored_in, load_images
 from sandlot.core.ports.model import Reply, Sampling
@@ -22,7 +23,6 @@ from sandlot.model.policy.chat import chat_policies
 from sandlot.model.policy.tokens import token_policies
 from sandlot.model.wire.listening import serve_app
 from sandlot.store.blobs import MemoryBlobs
-from toy_tokens import ScriptedTokens, ToyRenderer, never
 
 LONG = {"role": "user", "content": "x" * 9000}
 SHORT = {"role": "user", "content": "hi"}

@@ -6,7 +6,8 @@ from typing import NamedTuple
 import anyio
 import pytest
 
-from native_sandboxes import backend_of
+from drive.native_sandboxes import backend_of
+from fakes.toy_tokens import ScriptedTokens, ToyRenderer, never
 from sandlot.core.errors import AuthorError, ToolError
 from sandlot.core.limits import Constraint, Limits, OnBreach
 from sandlot.core.ports.model import Sampling
@@ -18,7 +19,6 @@ from sandlot.env.session import MAX_CALLS, open_session
 from sandlot.harness.captured import tools as served
 from sandlot.harness.captured.command import CommandAgent
 from sandlot.model.policy.tokens import token_policies
-from toy_tokens import ScriptedTokens, ToyRenderer, never
 
 TASK = Task("one", prompt="Add the numbers.")
 AGENT = """

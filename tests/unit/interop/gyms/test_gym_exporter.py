@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from folder_environments import SHOP
 from sandlot import Environment, load
 from sandlot.core.errors import ConfigError
 from sandlot.interop.exporting import export_environment
+from worlds.folders import SHOP
 
 ENVIRONMENTS = Path(__file__).parents[4] / "environments"
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from folder_environments import write_environment
 from sandlot.core.errors import ConfigError
 from sandlot.interop.exporting import export_environment
+from worlds.folders import write_environment
 
 SUMS = Path(__file__).parents[3] / "foreign" / "interop" / "sums"
 

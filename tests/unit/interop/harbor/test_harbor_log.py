@@ -2,13 +2,13 @@ import json
 
 import pytest
 
-from harbor_logs import AGENT, exception, step, trajectory, write_job, write_trial
-from pictures import png
+from builders.pictures import png
 from sandlot.core.errors import ConfigError
 from sandlot.core.trace import Cancelled, Failed, ImagePart
 from sandlot.interop.harbor import trajectory as trajectory_module
 from sandlot.interop.harbor.log import HarborLogReader
 from sandlot.interop.logged_runs import import_run, log_readers
+from unit.interop.harbor.harbor_logs import AGENT, exception, step, trajectory, write_job, write_trial
 
 
 def read(source):

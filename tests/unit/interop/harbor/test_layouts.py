@@ -5,11 +5,11 @@ import sys
 
 import pytest
 
-from folder_environments import write_environment
 from sandlot import load
 from sandlot.core.errors import ConfigError
 from sandlot.core.task import Task
 from sandlot.interop.harbor.layouts import HARBOR_LAYOUT, TERMINAL_BENCH_LAYOUT
+from worlds.folders import write_environment
 
 
 def imported(tmp_path, reward):

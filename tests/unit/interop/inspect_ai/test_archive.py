@@ -4,7 +4,7 @@ import zipfile
 import pyarrow as pa
 import pytest
 
-from inspect_logs import write_zstd_zip
+from builders.inspect_logs import write_zstd_zip
 from sandlot.core.errors import ConfigError
 from sandlot.interop.inspect_ai import archive
 from sandlot.interop.inspect_ai.archive import open_archive

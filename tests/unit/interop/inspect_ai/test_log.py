@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from inspect_logs import HEADER, header, sample, write_eval, write_zstd_zip
-from pictures import png
+from builders.inspect_logs import HEADER, header, sample, write_eval, write_zstd_zip
+from builders.pictures import png
 from sandlot.core.errors import ConfigError
 from sandlot.core.trace import Cancelled, Failed, ImagePart, Scored
 from sandlot.interop.inspect_ai import trace as trace_module

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from folder_environments import SHOP
 from sandlot import load
 from sandlot.core.errors import ConfigError
 from sandlot.core.syntax import parse_python
 from sandlot.interop.exporting import export_environment
+from worlds.folders import SHOP
 
 ENVIRONMENTS = Path(__file__).parents[4] / "environments"
 

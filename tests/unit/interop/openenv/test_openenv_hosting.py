@@ -4,7 +4,7 @@ import anyio.to_thread
 import pytest
 from starlette.applications import Starlette
 
-from command_line import ENVIRONMENTS
+from drive.command_line import ENVIRONMENTS
 from sandlot.core.errors import ConfigError
 from sandlot.interop.openenv.hosting import HostedEnvironment
 

@@ -7,7 +7,7 @@ import aiohttp
 import anyio
 import pytest
 
-from command_line import ENVIRONMENTS
+from drive.command_line import ENVIRONMENTS
 from sandlot import Run
 from sandlot.core.errors import ConfigError
 from sandlot.interop.openenv.server import OpenEnvPlace, serve_openenv

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from repair_worlds import LEDGER
 from sandlot.core.syntax import parse_python
 from sandlot.interop.repositories.mutation import BugKind, is_bug, mutations
+from worlds.repair import LEDGER
 
 SOURCES = {module.__name__: Path(str(module.__file__)).read_text() for module in (textwrap, json.decoder)} | {"ledger": LEDGER}
 TURNED = {

@@ -3,7 +3,6 @@ from dataclasses import replace
 
 import pytest
 
-from repair_worlds import LEDGER, TESTS
 from sandlot.core.errors import ConfigError
 from sandlot.interop.repositories.baseline import Baseline, sorted_out, unsteady_functions
 from sandlot.interop.repositories.mutation import BugKind
@@ -19,6 +18,7 @@ from sandlot.interop.repositories.planting import (
 )
 from sandlot.interop.repositories.suite import JobResult, TestReport
 from sandlot.interop.repositories.verified import require_end
+from worlds.repair import LEDGER, TESTS
 
 PATH = "src/ledger/sums.py"
 LINES = {number: (f"t::line{number}", "t::all") for number, line in enumerate(LEDGER.splitlines(), 1) if line.startswith("    ")}

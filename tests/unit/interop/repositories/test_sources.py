@@ -1,6 +1,5 @@
 import pytest
 
-from repair_worlds import FILES, write_sdist, write_tree
 from sandlot.core.errors import ConfigError
 from sandlot.interop.repositories.package import fetch_tree
 from sandlot.interop.repositories.patches import patch_between, patched
@@ -8,6 +7,7 @@ from sandlot.interop.repositories.releases import entry_of
 from sandlot.interop.repositories.site_folder import require_apart
 from sandlot.interop.repositories.sources import read_tree
 from sandlot.interop.repositories.swebench import checked_row
+from worlds.repair import FILES, write_sdist, write_tree
 
 
 def test_a_tree_says_where_its_modules_and_tests_are(tmp_path):

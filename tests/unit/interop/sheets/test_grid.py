@@ -6,7 +6,7 @@ import zipfile
 
 import pytest
 
-import office_files
+from builders import office as office_files
 from sandlot.core.errors import ConfigError
 from sandlot.interop.sheets.grid import Grid, GridCell, csv_text, read_sheet_file
 from sandlot.interop.sheets.ods import ods_bytes

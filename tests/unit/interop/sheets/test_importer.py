@@ -3,6 +3,7 @@
 import pytest
 
 import sandlot
+from builders.sheets import check_row, write_sheets
 from sandlot.core.errors import ConfigError
 from sandlot.interop.sheets.audit import audit_sheet, write_findings
 from sandlot.interop.sheets.grid import read_sheet_file
@@ -11,7 +12,6 @@ from sandlot.interop.sheets.lint import lint_tasks
 from sandlot.interop.sheets.preview import preview_tasks
 from sandlot.interop.sheets.tasks import read_tasks
 from sandlot.interop.sheets.template import write_template
-from sheet_files import check_row, write_sheets
 
 TASKS = [["sum", "Add 2 and 3.", "5", "number"], ["report", "Write the total.", "done", ""]]
 CHECKS = [

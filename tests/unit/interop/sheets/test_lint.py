@@ -2,11 +2,11 @@
 
 import pytest
 
+from builders.sheets import check_row, write_sheets
 from sandlot.core.errors import ConfigError
 from sandlot.interop.sheets.kinds import KINDS
 from sandlot.interop.sheets.lint import lint_sheet
 from sandlot.interop.sheets.template import write_template
-from sheet_files import check_row, write_sheets
 
 
 def found(tmp_path, **sheets) -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ from email.utils import formatdate
 import anyio
 import pytest
 
-from fake_endpoint import Answer, FakeEndpoint, calls, completion, says, status
+from fakes.endpoint import Answer, FakeEndpoint, calls, completion, says, status
 from sandlot.core.concurrency.clock import Clock, time_limit
 from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.ports.model import Sampling

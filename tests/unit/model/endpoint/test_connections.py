@@ -12,7 +12,7 @@ import anyio.abc
 import pytest
 from anyio.streams.tls import TLSListener
 
-from certificates import certificate_of
+from builders.certificates import certificate_of
 from sandlot.core.errors import ConfigError, ModelError
 from sandlot.model.endpoint.connections import Connections, ReplyTimeoutError, open_connections
 from sandlot.model.endpoint.endpoint import EndpointConfig, open_endpoint

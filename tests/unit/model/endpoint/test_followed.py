@@ -7,8 +7,9 @@ import anyio
 import pytest
 from aiohttp import web
 
-from fake_engines import FakeEngine
-from prefix_trees import TreeWriter
+from builders.prefix_trees import TreeWriter
+from fakes.engines import FakeEngine
+from fakes.toy_tokens import END, ScriptedTokens, ToyRenderer, ToyWords
 from sandlot.core.ports.model import Sampling
 from sandlot.core.tokens import packed_ids
 from sandlot.model.endpoint import followed
@@ -22,7 +23,6 @@ from sandlot.model.wire.listening import serve_app
 from sandlot.serve.model.cache import ServedCache
 from sandlot.serve.model.routes import model_app
 from sandlot.serve.model.server import ModelServer
-from toy_tokens import END, ScriptedTokens, ToyRenderer, ToyWords
 
 PROMPT = list(range(64))
 DEAD = "http://127.0.0.1:9"

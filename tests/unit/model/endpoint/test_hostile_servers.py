@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from fake_endpoint import Answer, FakeEndpoint
+from fakes.endpoint import Answer, FakeEndpoint
 from sandlot.core.concurrency.clock import Clock
 from sandlot.core.errors import ModelError
 from sandlot.core.ports.model import Sampling

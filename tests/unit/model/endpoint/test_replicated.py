@@ -5,8 +5,9 @@ from contextlib import asynccontextmanager, suppress
 import anyio
 import pytest
 
-from fake_endpoint import Answer, FakeEndpoint, lists, says, status
-from fake_engines import FakeEngine
+from fakes.endpoint import Answer, FakeEndpoint, lists, says, status
+from fakes.engines import FakeEngine
+from fakes.toy_tokens import END, ScriptedTokens, never
 from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.ports.model import Sampling
 from sandlot.core.trace import text_message
@@ -17,7 +18,6 @@ from sandlot.model.endpoint.retry import Patience, listen_for_retries
 from sandlot.model.endpoint.secret import public_url, split_replicas
 from sandlot.model.endpoint.session import RolloutSession, in_session
 from sandlot.model.endpoint.tokens import RemoteConfig, remote_config
-from toy_tokens import END, ScriptedTokens, never
 
 PROMPT = list(range(1, 65))
 DEAD = "http://127.0.0.1:9"

@@ -5,7 +5,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from fake_engines import FakeEngine
+from fakes.engines import FakeEngine
+from fakes.toy_tokens import END, ScriptedTokens, never
 from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.ports.model import Sampling
 from sandlot.model.endpoint.replicated import open_replicated_tokens
@@ -15,7 +16,6 @@ from sandlot.model.endpoint.tokens import RemoteConfig
 from sandlot.serve.model.adapters import ADAPTER_NAME
 from sandlot.train.publish import _owner_of, served_config
 from sandlot.train.recipe import Recipe
-from toy_tokens import END, ScriptedTokens, never
 
 GOOD = Sampling(max_tokens=9)
 PROMPT = list(range(1, 65))

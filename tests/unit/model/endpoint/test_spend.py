@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fake_endpoint import FakeEndpoint, says, status
+from fakes.endpoint import FakeEndpoint, says, status
 from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.ports.model import Sampling
 from sandlot.core.trace import Usage, text_message

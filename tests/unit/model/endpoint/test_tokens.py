@@ -3,14 +3,14 @@
 import anyio
 import pytest
 
-from fake_engines import FakeEngine
+from fakes.engines import FakeEngine
+from fakes.toy_tokens import END, ScriptedTokens, never
 from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.ports.model import Sampling
 from sandlot.model.endpoint.retry import Patience
 from sandlot.model.endpoint.spend import Spend, SpendCaps, capped_tokens
 from sandlot.model.endpoint.tokens import RemoteConfig, open_remote, remote_config
 from sandlot.model.wire.server_load import ServerLoad, load_of
-from toy_tokens import END, ScriptedTokens, never
 
 HOSTILE = {
     "no ids": lambda choice: choice.pop("token_ids"),

@@ -10,8 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine_twin import sharp
-from made_adapters import weights_in, write_adapter
+from builders.adapters import weights_in, write_adapter
+from fakes.engine_twin import sharp
 from sandlot.model.engine.adapter_kernels import NONE, add_adapters
 from sandlot.model.engine.adapter_table import DECODING, LINEARS, PROMPTS, AdapterTable, placed, tiles_of
 from sandlot.model.nn.mixed import AdapterWeights, adapters_applied

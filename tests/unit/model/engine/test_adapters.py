@@ -12,9 +12,9 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-import engine_twin
-from engine_twin import check_blocks, engine, finish, prompt, sharp
-from made_adapters import merged, weights_in, write_adapter
+from builders.adapters import merged, weights_in, write_adapter
+from fakes import engine_twin
+from fakes.engine_twin import check_blocks, engine, finish, prompt, sharp
 from sandlot.model.engine.adapters import AdapterError
 from sandlot.model.engine.plain import PlainRunner
 from sandlot.model.engine.request import Request

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from engine_twin import BLOCK, CONTEXT, SHAPE, decoder, finish, prompt
+from fakes.engine_twin import BLOCK, CONTEXT, SHAPE, decoder, finish, prompt
 from sandlot.model.engine.cache import KVCache, quantise
 from sandlot.model.engine.engine import Engine
 from sandlot.model.engine.plain import PlainRunner

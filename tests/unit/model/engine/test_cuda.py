@@ -11,8 +11,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine_twin import SHAPE, VOCABULARY, decoder, finish, prompt, twin
-from made_adapters import weights_in, write_adapter
+from builders.adapters import weights_in, write_adapter
+from fakes.engine_twin import SHAPE, VOCABULARY, decoder, finish, prompt, twin
 from sandlot.model.engine.batch import Batch
 from sandlot.model.engine.cuda import CudaRunner, _rounded, _rounded_tokens
 from sandlot.model.engine.engine import Engine

@@ -8,8 +8,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-import engine_twin
-from engine_twin import CONTEXT, check_blocks, decoder, engine, finish, prompt, sharp, spoken, twin
+from fakes import engine_twin
+from fakes.engine_twin import CONTEXT, check_blocks, decoder, engine, finish, prompt, sharp, spoken, twin
 from sandlot.model.engine.plain import PlainRunner
 from sandlot.model.engine.request import Request
 

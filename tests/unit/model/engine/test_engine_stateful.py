@@ -5,7 +5,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from engine_twin import check_blocks, engine, load, redrawn, sharp
+from fakes.engine_twin import check_blocks, engine, load, redrawn, sharp
 from sandlot.model.engine.eviction import ByCost
 from sandlot.model.engine.request import Request
 

@@ -11,7 +11,7 @@ import torch
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
-from engine_twin import CONTEXT, VOCABULARY, decoder, prompt, spoken, twin
+from fakes.engine_twin import CONTEXT, VOCABULARY, decoder, prompt, spoken, twin
 from sandlot.core.errors import ModelError
 from sandlot.core.ports.model import Sampling
 from sandlot.model.engine.local import LocalConfig, open_local, plain_runner

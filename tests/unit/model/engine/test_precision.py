@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from builders.tiny_models import write_tiny
 from sandlot.core.ports.model import Sampling
 from sandlot.core.types import Dtype
 from sandlot.model.engine.local import LocalConfig, open_local
 from sandlot.model.engine.precision import Timing, choose_precision, get_timing, measure_linear, processor_name, read_timing
 from sandlot.model.nn.folder import load_folder, save_folder
-from tiny_models import write_tiny
 
 
 def timing(half_s: float, single_s: float) -> Timing:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import given
 
-from engine_twin import drawn, uniform
+from fakes.engine_twin import drawn, uniform
 from sandlot.model.engine.request import Request
 from sandlot.model.engine.sampler import Settings, draw, pick_by_inverse
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from engine_twin import BLOCK, VOCABULARY, check_blocks, engine, finish, load, prompt, redrawn, sharp, spoken, twin
+from fakes.engine_twin import BLOCK, VOCABULARY, check_blocks, engine, finish, load, prompt, redrawn, sharp, spoken, twin
 from sandlot.model.engine import speculation
 from sandlot.model.engine.plain import PlainRunner
 from sandlot.model.engine.request import Request

@@ -3,8 +3,8 @@
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
-from engine_twin import check_blocks
-from prefix_trees import TreeWriter, spelled
+from builders.prefix_trees import TreeWriter, spelled
+from fakes.engine_twin import check_blocks
 from sandlot.model.engine.eviction import ByCost, LeastRecent, eviction_named
 
 SIZE = 3

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine_twin import BLOCK, CONTEXT, decoder, finish, prompt, twin
+from fakes.engine_twin import BLOCK, CONTEXT, decoder, finish, prompt, twin
 from sandlot.model.engine.engine import Engine
 from sandlot.model.engine.plain import PlainRunner
 from sandlot.model.engine.request import Request

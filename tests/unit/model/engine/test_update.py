@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-import engine_twin
-from engine_twin import check_blocks, engine, load, prompt, redrawn, sharp
+from fakes import engine_twin
+from fakes.engine_twin import check_blocks, engine, load, prompt, redrawn, sharp
 from sandlot.model.engine.plain import PlainRunner
 from sandlot.model.engine.request import Completion, Request
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from tokenizers import Tokenizer
 
-from gguf_files import as_gguf
-from peer_models import PEERS, VARIANTS, logits, peer, peer_logits
+from builders.gguf import as_gguf
+from fakes.peer_models import PEERS, VARIANTS, logits, peer, peer_logits
 from sandlot.core.errors import ConfigError
 from sandlot.model.engine.weights import Package, model_folder, prepare_package
 from sandlot.model.nn.folder import load_folder

@@ -6,8 +6,8 @@ import pytest
 import torch
 from tokenizers import Tokenizer
 
-from gguf_files import TOKENS, as_gguf, pairs
-from peer_models import VARIANTS, logits, peer, peer_logits
+from builders.gguf import TOKENS, as_gguf, pairs
+from fakes.peer_models import VARIANTS, logits, peer, peer_logits
 from sandlot.model.nn.conversion import convert_gguf, pairs_to_halves
 from sandlot.model.nn.folder import load_folder
 

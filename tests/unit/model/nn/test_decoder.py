@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 
+from builders.tiny_models import tiny_shape
 from sandlot.model.nn.attention import dense_forest_attend
 from sandlot.model.nn.decoder import Decoder
-from tiny_models import tiny_shape
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
-from peer_models import PEERS, VARIANTS, logits, peer, peer_logits
+from fakes.peer_models import PEERS, VARIANTS, logits, peer, peer_logits
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.folder import load_folder, save_folder
 from sandlot.model.nn.layout import pieces, put_weights, weights_of

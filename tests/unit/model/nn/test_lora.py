@@ -5,7 +5,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from peer_models import VARIANTS, logits, peer, peer_logits
+from fakes.peer_models import VARIANTS, logits, peer, peer_logits
 from sandlot.model.nn.adapter import adapted_linears
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.folder import load_folder, save_folder

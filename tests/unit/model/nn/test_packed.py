@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from peer_models import logits
+from fakes.peer_models import logits
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.layout import put_weights, weights_of
 from sandlot.model.nn.lora import add_adapters

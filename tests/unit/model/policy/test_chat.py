@@ -1,6 +1,6 @@
 import pytest
 
-from fake_endpoint import FakeEndpoint, calls, completion, says, status
+from fakes.endpoint import FakeEndpoint, calls, completion, says, status
 from sandlot.core.concurrency.clock import Clock
 from sandlot.core.errors import ModelError
 from sandlot.core.ports.model import Sampling

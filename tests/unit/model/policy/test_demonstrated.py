@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from model_folders import FAMILIES
+from builders.model_folders import FAMILIES
+from fakes.token_models import ForcedModel
 from sandlot.analysis.tokens.faults import structure_faults
 from sandlot.core.ports.model import Sampling
 from sandlot.core.ports.world import ToolSpec
@@ -15,7 +16,6 @@ from sandlot.model.policy.demonstrated import DemonstratedPolicies
 from sandlot.model.policy.scripted import scripted_policies
 from sandlot.model.policy.tokens import token_policies
 from sandlot.model.render.open import open_renderer
-from token_models import ForcedModel
 
 TASK = Task("t", prompt="?")
 LOOK = ToolSpec(name="look_up", description="", parameters={"type": "object", "properties": {"word": {"type": "string"}}})

@@ -3,7 +3,8 @@ import anyio.lowlevel
 import msgspec
 import pytest
 
-from model_folders import FAMILIES
+from builders.model_folders import FAMILIES
+from fakes.token_models import ForcedModel, TinyModel
 from sandlot.analysis.tokens.faults import structure_faults
 from sandlot.core.branching import DriftKind
 from sandlot.core.errors import ModelError
@@ -15,7 +16,6 @@ from sandlot.core.trace import Message, Node, Text, ToolCall, ToolResult, Trace,
 from sandlot.core.types import Role
 from sandlot.model.policy.tokens import token_policies
 from sandlot.model.render.open import open_renderer
-from token_models import ForcedModel, TinyModel
 
 TASK = Task("t", prompt="?")
 LOOK = ToolSpec(name="look_up", description="", parameters={"type": "object", "properties": {"word": {"type": "string"}}})

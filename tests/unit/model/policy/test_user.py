@@ -2,6 +2,7 @@
 
 import pytest
 
+from fakes.users import users_saying
 from sandlot.core.errors import ModelError
 from sandlot.core.persona import NO_REPLY, Persona
 from sandlot.core.task import Task
@@ -10,7 +11,6 @@ from sandlot.core.types import End, Role
 from sandlot.model.policy.player import REFUSAL, Move
 from sandlot.model.policy.scripted import scripted_policies
 from sandlot.model.policy.user import CONNECTED, MAX_MESSAGE_CHARS, NO_AGENT_TEXT, NO_USER_TEXT, ModelUsers, end_mark
-from users import users_saying
 
 TASK = Task("t", prompt="My kettle leaks.", data={"order": "A-17"})
 ADA = Persona(who="You are Ada.", facts={"order number": "A-17"})

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model_folders import write_rookie
+from builders.model_folders import write_rookie
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.trace import Message, Reasoning, Text, ToolCall, ToolResult, text_message
 from sandlot.core.types import Role

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from model_folders import CALLS, CHATML_SPECIAL, FAMILIES, LLAMA3, QWEN2, QWEN3, SMOLLM2, write_rookie, write_tokenizer
+from builders.model_folders import CALLS, CHATML_SPECIAL, FAMILIES, LLAMA3, QWEN2, QWEN3, SMOLLM2, write_rookie, write_tokenizer
 from sandlot.core.errors import ConfigError
 from sandlot.model.render.open import open_renderer
 

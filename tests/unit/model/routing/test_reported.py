@@ -4,7 +4,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from prefix_trees import TreeWriter
+from builders.prefix_trees import TreeWriter
 from sandlot.core.tokens import packed_ids
 from sandlot.model.engine.eviction import eviction_named
 from sandlot.model.engine.prefix_log import PrefixLog

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fake_endpoint import Answer, FakeEndpoint, status
-from pictures import png
+from builders.pictures import png
+from fakes.endpoint import Answer, FakeEndpoint, status
 from sandlot.core.errors import ModelError
 from sandlot.core.images import images_stored_in
 from sandlot.core.ports.model import Sampling

@@ -7,7 +7,7 @@ import struct
 import pytest
 from starlette.exceptions import HTTPException
 
-from pictures import SVG, huge_by_header, png
+from builders.pictures import SVG, huge_by_header, png
 from sandlot.core.ports.model import Sampling
 from sandlot.core.trace import ImagePart, Message, Text, ToolCall, ToolResult
 from sandlot.core.types import Role, digest

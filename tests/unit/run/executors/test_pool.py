@@ -8,7 +8,6 @@ import anyio
 import msgspec
 import pytest
 
-from executor_worlds import CHORES, ELSEWHERE, chores, config_of, opened, plan_of
 from sandlot.core.errors import ConfigError
 from sandlot.core.trace import Cancelled, Failed, Scored, Trace
 from sandlot.core.types import End
@@ -20,6 +19,7 @@ from sandlot.run.executors.pool import WorkerPool
 from sandlot.run.run import run_config
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.wiring.config import ModelConfig
+from worlds.executors import CHORES, ELSEWHERE, chores, config_of, opened, plan_of
 
 pytestmark = pytest.mark.timeout(240)
 

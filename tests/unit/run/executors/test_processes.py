@@ -7,9 +7,8 @@ import time
 
 import pytest
 
-from command_line import refused, started
-from executor_worlds import CHORES, opened, plan_of
-from running import is_running
+from drive.command_line import refused, started
+from drive.running import is_running
 from sandlot import Environment
 from sandlot.core.errors import ConfigError, HarnessError
 from sandlot.run.config import RunConfig
@@ -17,6 +16,7 @@ from sandlot.run.executors.processes import num_processes
 from sandlot.run.executors.setup import setup_of
 from sandlot.run.results import Run
 from sandlot.wiring.config import ModelConfig
+from worlds.executors import CHORES, opened, plan_of
 
 pytestmark = pytest.mark.timeout(240)
 

@@ -4,10 +4,10 @@ import sys
 
 import pytest
 
-from command_line import refused, started
-from executor_worlds import CHORES, plan_of
+from drive.command_line import refused, started
 from sandlot.core.errors import ConfigError
 from sandlot.run.executors.ray import RayPlace, open_ray, read_ray_place
+from worlds.executors import CHORES, plan_of
 
 
 @pytest.mark.parametrize(

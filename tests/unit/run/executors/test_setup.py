@@ -6,7 +6,6 @@ import anyio
 import msgspec
 import pytest
 
-from executor_worlds import CHORES, config_of
 from sandlot.core.errors import ConfigError, HarnessError, SandboxError
 from sandlot.core.trace import Scored
 from sandlot.env.fingerprint import environment_fingerprint
@@ -27,6 +26,7 @@ from sandlot.run.executors.messages import (
 )
 from sandlot.run.executors.setup import describe_difference, pack_files, setup_of, task_digest, unpack_files
 from sandlot.run.executors.worker import serve_run
+from worlds.executors import CHORES, config_of
 
 ENVIRONMENT = """
 from sandlot import Environment, Task

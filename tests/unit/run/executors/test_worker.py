@@ -7,7 +7,6 @@ import anyio
 import msgspec
 import pytest
 
-from executor_worlds import CHORES, config_of, plan_of
 from sandlot.core.errors import HarnessError
 from sandlot.core.trace import Failed
 from sandlot.env.load import load
@@ -24,6 +23,7 @@ from sandlot.run.executors.messages import (
 )
 from sandlot.run.executors.setup import setup_of, task_digest
 from sandlot.run.executors.worker import Departure, serve_run
+from worlds.executors import CHORES, config_of, plan_of
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -15,9 +15,8 @@ import msgspec
 import pytest
 from anyio.streams.tls import TLSStream
 
-from certificates import certificate_of
-from command_line import environ, refused, started
-from executor_worlds import CHORES, chores, config_of, free_port, joining, plan_of
+from builders.certificates import certificate_of
+from drive.command_line import environ, refused, started
 from sandlot.core.errors import ConfigError
 from sandlot.core.trace import Cancelled, Node, Trace, text_message
 from sandlot.core.types import End, Role
@@ -51,6 +50,7 @@ from sandlot.run.executors.messages import (
 from sandlot.run.executors.token import found_token, given_token, own_token, prove, worker_context
 from sandlot.run.executors.workers import open_workers
 from sandlot.store.blobs import MemoryBlobs
+from worlds.executors import CHORES, chores, config_of, free_port, joining, plan_of
 
 pytestmark = pytest.mark.timeout(120)
 TOKEN = "a token of more than sixteen characters"

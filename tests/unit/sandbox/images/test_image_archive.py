@@ -11,7 +11,7 @@ import tarfile
 
 import pytest
 
-from made_images import config_of, docker_archive, file, hard_link, hexes, link, oci_blobs, special, tar_of
+from builders.images import config_of, docker_archive, file, hard_link, hexes, link, oci_blobs, special, tar_of
 from sandlot.core.errors import ConfigError
 from sandlot.sandbox.images import archive
 from sandlot.sandbox.images.archive import archive_digest, archive_image

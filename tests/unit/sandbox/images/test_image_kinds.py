@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from native_sandboxes import backend_of, sh
+from drive.native_sandboxes import backend_of, sh
 from sandlot.core.errors import ConfigError, SandboxError
 from sandlot.sandbox.images.folder import folder_digest
 from sandlot.sandbox.images.host import USERS

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from made_images import config_of, docker_archive, file, folder, hard_link, link, oci_blobs, tar_of
-from native_sandboxes import KINDS, NOBODY, backend_of, ordinary_cache, sh
+from builders.images import config_of, docker_archive, file, folder, hard_link, link, oci_blobs, tar_of
+from drive.native_sandboxes import KINDS, NOBODY, backend_of, ordinary_cache, sh
 from sandlot.sandbox.images.spec import find_image, image_digest, resolve_spec
 
 PROGRAMS = ("sh", "cat", "ls", "stat", "rm", "touch", "chown")

@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from native_sandboxes import KINDS, backend_of, sh
+from drive.native_sandboxes import KINDS, backend_of, sh
 from sandlot.sandbox.images.settings import PATTERNS, find_settings, hide_settings
 
 NAMES = ("etc/npmrc", "local/etc/npmrc", "local/cargo/credentials.toml", "local/go/go.env", "local/.aws", "pip.conf")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from made_images import docker_archive, file, tar_of
+from builders.images import docker_archive, file, tar_of
 from sandlot.core.errors import ConfigError, SandboxError
 from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import environment_fingerprint

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from made_images import file, folder, hard_link, link, special, stretch_of, tar_of
+from builders.images import file, folder, hard_link, link, special, stretch_of, tar_of
 from sandlot.core.errors import ConfigError
 from sandlot.sandbox.images.unpack import ImageCaps, Unpacking
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leftovers import no_leftovers
+from drive.leftovers import no_leftovers
 from sandlot.core.errors import SandboxError, unwrapped
 from sandlot.core.ports.sandbox import Command
 from sandlot.sandbox.link import link as link_module

@@ -12,9 +12,9 @@ from random import Random
 import anyio
 import pytest
 
-from made_images import docker_archive, file, tar_of
-from native_sandboxes import sh
-from running import is_running
+from builders.images import docker_archive, file, tar_of
+from drive.native_sandboxes import sh
+from drive.running import is_running
 from sandlot.core.errors import ConfigError, SandboxError
 from sandlot.core.ports.sandbox import Command
 from sandlot.sandbox import compile as compile_module

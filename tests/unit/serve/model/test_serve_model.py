@@ -10,6 +10,7 @@ import anyio
 import pytest
 from yarl import URL
 
+from fakes.toy_tokens import END, ScriptedTokens, ToyRenderer, ToyWords, never, sampled
 from sandlot.core.errors import ModelError
 from sandlot.core.tokens import packed_ids
 from sandlot.model.engine.prefix_log import PrefixLog
@@ -18,7 +19,6 @@ from sandlot.serve.model.cache import ServedCache, encode_changes
 from sandlot.serve.model.routes import model_app
 from sandlot.serve.model.serve import ModelPlace
 from sandlot.serve.model.server import ModelServer
-from toy_tokens import END, ScriptedTokens, ToyRenderer, ToyWords, never, sampled
 
 TOOL = {"type": "function", "function": {"name": "add", "description": "Adds.", "parameters": {"type": "object"}}}
 

@@ -11,8 +11,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from engine_twin import CONTEXT, VOCABULARY, prompt, sharp, twin
-from made_adapters import merged, write_adapter
+from builders.adapters import merged, write_adapter
+from fakes.engine_twin import CONTEXT, VOCABULARY, prompt, sharp, twin
+from fakes.toy_tokens import ToyRenderer, ToyWords
 from sandlot.core.errors import ConfigError
 from sandlot.core.ports.model import Sampling
 from sandlot.core.tokens import unpacked_ids
@@ -24,7 +25,6 @@ from sandlot.serve.model.adapters import ServedAdapters
 from sandlot.serve.model.routes import model_app
 from sandlot.serve.model.serve import ModelPlace, ModelShare, serve_model
 from sandlot.serve.model.server import ModelServer
-from toy_tokens import ToyRenderer, ToyWords
 
 BASE = sharp(0)
 CONFIG = LocalConfig(kv_bytes=2**20, block_size=4, max_batch=4, chunk=16, context=CONTEXT, max_adapters=2, max_adapter_rank=4)

@@ -12,9 +12,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-import shared_batches
 from sandlot.train.parallel.division import balance
-from shared_batches import CASES, begun, continued, work
+from unit.train.parallel import shared_batches
+from unit.train.parallel.shared_batches import CASES, begun, continued, work
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.system]  # three times half of torch is imported
 
@@ -26,7 +26,7 @@ def started_ranks(count: int, script: str, *words: object) -> list[subprocess.Po
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    tests = Path(shared_batches.__file__).parent
+    tests = Path(shared_batches.__file__).parents[3]
     common = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(tests), str(tests.parent / "src")]),

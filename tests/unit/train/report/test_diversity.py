@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from made_traces import failed, make_trace
+from builders.traces import failed, make_trace
 from sandlot.core.trace import Message, Node, Text, ToolCall, Trace
 from sandlot.core.types import Role
 from sandlot.train.report.diversity import MEMBERS, actions_of, distance, diversity_of, entropy, first_call, mean_distance

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from made_traces import failed
+from builders.traces import failed
 from sandlot.analysis.training_log import FILE, read_lines
 from sandlot.core.errors import ConfigError
 from sandlot.core.rubric import RubricScore

@@ -5,8 +5,7 @@ from random import Random
 import msgspec
 import pytest
 
-from audited import desk, files
-from in_process import case_of, codes
+from drive.in_process import case_of, codes
 from sandlot import Agent, Environment, Evidence, Task, World
 from sandlot.audit.probes.differential import neighbours, regrading, resets, surroundings
 from sandlot.audit.probes.likeness import changes_between, first_difference, left_behind, mask_volatile
@@ -14,6 +13,7 @@ from sandlot.audit.probes.panel import DIFFERENTIAL
 from sandlot.audit.subject import Conditions, Trial
 from sandlot.core.trace import AppsRecord, EvidenceRecord, Trace
 from sandlot.core.types import digest
+from worlds.audited import desk, files
 
 SHARED: dict[str, int] = {}
 

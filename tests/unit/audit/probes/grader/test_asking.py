@@ -11,7 +11,7 @@ from sandlot.core.errors import HarnessError
 from sandlot.core.trace import FileRecord
 from sandlot.core.types import digest
 from sandlot.observe.events import ignore_event
-from toy_subjects import ToySubject, case_of, sums
+from worlds.subjects import ToySubject, case_of, sums
 
 ANSWERS = ("1", "2", "one", "")
 

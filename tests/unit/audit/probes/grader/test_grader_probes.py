@@ -15,7 +15,7 @@ from sandlot.audit.subject import Lost, Trial
 from sandlot.core.errors import ConfigError
 from sandlot.core.task import Task
 from sandlot.core.trace import EvidenceRecord
-from toy_subjects import ToySubject, case_of, number_in, sums
+from worlds.subjects import ToySubject, case_of, number_in, sums
 
 TOWNS = ("Aarhus", "Bergen", "Cork", "Dijon", "Evora", "Fulda", "Ghent", "Hasselt", "Ipswich", "Jena", "Kuopio", "Lodz")
 

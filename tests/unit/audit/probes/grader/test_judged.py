@@ -10,7 +10,7 @@ from sandlot.audit.probes.grader.judged import PROBES
 from sandlot.core.rubric import JudgeCheck, Rubric
 from sandlot.core.task import Task
 from sandlot.core.trace import EvidenceRecord
-from toy_subjects import ToySubject, case_of
+from worlds.subjects import ToySubject, case_of
 
 CHECK = "says_when"
 ALONE = Rubric(checks=(JudgeCheck(id=CHECK, prompt="It says when."),))

@@ -6,7 +6,7 @@ from random import Random
 import msgspec
 import pytest
 
-from in_process import case_of, codes
+from drive.in_process import case_of, codes
 from sandlot import Agent, Environment, Evidence, Task, World
 from sandlot.audit.finding import Confidence
 from sandlot.audit.probes.scripted.copied import LINE, _look_at_copies, _look_at_replies

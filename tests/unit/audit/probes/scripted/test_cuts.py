@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from in_process import case_of
+from drive.in_process import case_of
 from sandlot import Environment
 from sandlot.audit.probes.scripted.visibility import _look_at_cuts
 

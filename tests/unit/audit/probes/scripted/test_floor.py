@@ -3,12 +3,12 @@ from random import Random
 
 import pytest
 
-from audited import desk, files
-from in_process import NOTHING, case_of, codes
+from drive.in_process import NOTHING, case_of, codes
 from sandlot import Agent, Environment, Evidence, Task, World
 from sandlot.audit.case import Probe
 from sandlot.audit.probes.scripted import floor
 from sandlot.audit.subject import Declared
+from worlds.audited import desk, files
 
 
 async def found(make, *, declared: Declared = NOTHING) -> set[str]:

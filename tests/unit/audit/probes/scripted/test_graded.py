@@ -1,4 +1,4 @@
-from in_process import case_of
+from drive.in_process import case_of
 from sandlot import Environment, Task
 from sandlot.audit.probes.scripted.graded import find_graded_changes
 from sandlot.audit.probes.scripted.reach import find_works

@@ -2,7 +2,7 @@
 
 import pytest
 
-from in_process import case_of
+from drive.in_process import case_of
 from sandlot import Environment, Task
 from sandlot.audit.finding import Severity
 from sandlot.audit.probes.scripted.reading import _look_behind_cuts

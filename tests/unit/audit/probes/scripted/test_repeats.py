@@ -6,7 +6,7 @@ import zipfile
 from functools import partial
 from random import Random
 
-from in_process import case_of
+from drive.in_process import case_of
 from sandlot import Agent, Environment, Evidence, Task, World
 from sandlot.audit.probes.scripted import mutation
 

@@ -1,6 +1,6 @@
-from audited import desk
-from in_process import case_of, codes
+from drive.in_process import case_of, codes
 from sandlot.audit.probes.scripted.saving import _look_at_saving
+from worlds.audited import desk
 
 
 def talking_desk():

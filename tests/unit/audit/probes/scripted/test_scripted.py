@@ -4,8 +4,7 @@ from random import Random
 import msgspec
 import pytest
 
-from audited import desk, files
-from in_process import case_of, codes
+from drive.in_process import case_of, codes
 from sandlot import Agent, Environment, Evidence, Task, World
 from sandlot.apps import MAIL, load_mail
 from sandlot.audit.probes.likeness import changes_between
@@ -15,6 +14,7 @@ from sandlot.audit.probes.scripted.calls import allowed_calls, forbidden_calls
 from sandlot.audit.probes.scripted.mutants import mutants
 from sandlot.audit.probes.scripted.reach import find_works
 from sandlot.audit.probes.scripted.tables import stored_answers
+from worlds.audited import desk, files
 
 
 @pytest.mark.parametrize("make", [desk, files])

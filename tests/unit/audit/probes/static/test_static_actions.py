@@ -4,13 +4,13 @@ import json
 
 import pytest
 
+from builders.static_cases import case_of, found
 from sandlot.audit.finding import Confidence, Severity
 from sandlot.audit.probes.static import actions, manifest, markup, rubrics
 from sandlot.core.errors import ConfigError
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.rubric import PythonCheck, Rubric
 from sandlot.core.task import Task
-from static_cases import case_of, found
 
 
 def spec(name: str, description: str = "It does.", required: list[str] | None = None, **properties) -> ToolSpec:

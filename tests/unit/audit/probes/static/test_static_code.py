@@ -2,13 +2,13 @@
 
 import pytest
 
+from builders.static_cases import HEAD, case_of, codes, found
 from sandlot.audit.probes.panel import STATIC as PROBES
 from sandlot.audit.probes.static import outside
 from sandlot.audit.probes.static.code import Code, Part, read_code
 from sandlot.audit.probes.static.flow import Flow, Holds
 from sandlot.core.rubric import PythonCheck, Rubric
 from sandlot.core.syntax import parse_python
-from static_cases import HEAD, case_of, codes, found
 
 
 def code_of(source: str = "", **fields) -> Code:

@@ -5,13 +5,13 @@ from random import Random
 
 import pytest
 
+from builders.static_cases import case_of, codes, found
 from sandlot.audit.finding import Confidence, Severity
 from sandlot.audit.probes.static import leaks, requirements
 from sandlot.audit.subject import Declared
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.rubric import PythonCheck, Rubric
 from sandlot.core.task import Task
-from static_cases import case_of, codes, found
 
 
 def tasks_with(prompt: str = "What is it?", data=lambda value: {}, count: int = 8) -> tuple[Task, ...]:

@@ -5,10 +5,10 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders.static_cases import case_of, found
 from sandlot.audit.finding import Confidence, Severity
 from sandlot.audit.probes.static import overlap
 from sandlot.core.task import Task
-from static_cases import case_of, found
 
 
 def task(name: str, prompt: str, split: str, *, key=None, data=None) -> Task:

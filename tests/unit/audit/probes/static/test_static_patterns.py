@@ -2,10 +2,10 @@
 
 import pytest
 
+from builders.static_cases import case_of, codes, found, high
 from sandlot.audit.finding import Confidence, Severity
 from sandlot.audit.probes.static import caches, handlers, host, outside, rounding, sharing, trust
 from sandlot.core.rubric import PythonCheck, Rubric
-from static_cases import case_of, codes, found, high
 
 
 def check(body: str, before: str = "") -> str:

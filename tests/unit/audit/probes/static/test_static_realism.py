@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders.static_cases import case_of, found
 from sandlot.audit.finding import Confidence, Severity
 from sandlot.audit.probes.static import realism, records
 from sandlot.core.errors import ConfigError
 from sandlot.core.task import Task
-from static_cases import case_of, found
 
 
 def row(rng: Random, **changes) -> dict:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from repair_worlds import write_repair
 from sandlot.audit.audit import AuditPlan, audit_subject
 from sandlot.audit.case import Case, regrade_with_answer, script_of
 from sandlot.audit.finding import Layer
@@ -18,6 +17,7 @@ from sandlot.audit.subjects.environment import workers
 from sandlot.audit.subjects.environment.subject import EnvironmentSubject
 from sandlot.audit.verdict import AuditVerdict, State
 from sandlot.core.errors import ConfigError
+from worlds.repair import write_repair
 
 HEAD = """
 import os, random, time

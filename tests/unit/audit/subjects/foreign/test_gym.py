@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import msgspec
 import pytest
 
-from gym_worlds import WALKS
 from sandlot.audit.audit import GYM_PANEL, AuditPlan, audit_subject
 from sandlot.audit.case import Case
 from sandlot.audit.finding import Finding, Layer
@@ -21,6 +20,7 @@ from sandlot.audit.subjects.foreign.gym_record import GymFacts, GymRecord, recor
 from sandlot.audit.subjects.foreign.worker import Budget
 from sandlot.audit.verdict import Audit, AuditVerdict, State
 from sandlot.core.errors import ConfigError
+from worlds.gym import WALKS
 
 
 def config(tmp_path, flaw: str = "", **changed: object) -> GymConfig:

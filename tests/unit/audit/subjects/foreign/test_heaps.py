@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from in_process import case_of, codes
+from drive.in_process import case_of, codes
 from sandlot import Agent, Environment, Evidence, Task, ToolError, World
 from sandlot.audit.probes.scripted import floor, lookup, mutation
 

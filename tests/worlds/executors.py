@@ -24,7 +24,7 @@ from sandlot.run.executors.worker import open_everything
 from sandlot.run.executors.workers import open_workers
 from sandlot.wiring.config import ModelConfig
 
-CHORES = Path(__file__).parent / "worlds" / "chores.py"
+CHORES = Path(__file__).parent / "chores.py"
 
 
 def config_of(model: str = "scripted:golden", **changed) -> RunConfig:

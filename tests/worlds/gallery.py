@@ -23,7 +23,7 @@ from sandlot.rollout import run_rollout
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.wiring.parts import Grading, RolloutParts, open_backend
 
-PLACE = Path(__file__).parent.parent / "environments" / "broken"
+PLACE = Path(__file__).parents[2] / "environments" / "broken"
 FOLDERS = sorted(path.parent for path in PLACE.glob("*/defect.toml"))
 NAMES = [folder.name for folder in FOLDERS]
 

@@ -7,7 +7,7 @@ import subprocess
 import zlib
 from pathlib import Path
 
-from made_evidence import make_evidence, tool_call
+from builders.evidence import make_evidence, tool_call
 
 ORDERS = b"id,amount\na,12.50\nb,7\nc,1204\n"
 MAIL = b"From: desk@example.com\nTo: Ann <ann@example.com>\nSubject: Re: Your refund\n\nWe refunded 42.50 EUR today.\n"

@@ -9,7 +9,7 @@ from datetime import date, timedelta
 from random import Random
 from typing import Any
 
-from checked_evidence import database, png, sha256
+from builders.checked_evidence import database, png, sha256
 from sandlot import Agent, Environment, Evidence, Limits, Task, ToolError, World
 from sandlot.checks import LIBRARY, image_hash
 

@@ -22,12 +22,12 @@ from pathlib import Path
 from random import Random
 from typing import Protocol
 
-from command_line import environ
-from executor_worlds import free_port, joining
+from drive.command_line import environ
 from sandlot import Run
 from sandlot.core.trace import Failed, Scored, Trace
 from sandlot.core.types import INFRASTRUCTURE, End, Side
 from sandlot.run.collector import LOST, MOST_LOST, RETURNED, is_lost_worker
+from worlds.executors import free_port, joining
 
 CHAOS_S = float(os.environ.get("CHAOS_S", "8"))
 IS_LONG = CHAOS_S >= 120

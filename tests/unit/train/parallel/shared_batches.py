@@ -1,6 +1,6 @@
 """Updates of a tiny model in fp64, in as many processes as `torchrun` starts: what they come to is written down by the first.
 
-    torchrun --standalone --nproc-per-node 2 tests/shared_batches.py FOLDER
+    torchrun --standalone --nproc-per-node 2 tests/unit/train/parallel/shared_batches.py FOLDER
 
 Alone, `work` does the same in the calling process: the twin that several are compared with.
 """

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import anyio
 
-from made_traces import make_row, make_trace
+from builders.traces import make_row, make_trace
 from sandlot.core.types import digest
 from sandlot.store.directory import open_run
 from sandlot.store.traces import Sealing

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from made_traces import make_trace
+from builders.traces import make_trace
 from sandlot.core.trace import TraceRow
 from sandlot.store.entry import LogEntry, encode_trace
 from sandlot.store.layout import folders

@@ -1,6 +1,6 @@
 """A Docker engine for tests: a `dockerd` of our own in a temporary folder, with an image made without a registry.
 
-Nothing is installed here: `make test-system` runs `tests/install_docker.sh` first. The engine touches neither the machine's
+Nothing is installed here: `make test-system` runs `tests/install/docker.sh` first. The engine touches neither the machine's
 own engine nor its network (no bridge, no iptables), and dies with the tests even when they are killed.
 """
 
@@ -34,7 +34,7 @@ def running_engine(*, own_network: bool = False) -> Generator[str]:
     With `own_network` it has a network namespace, and a bridge that leads nowhere: builds need one.
     """
     program = shutil.which("dockerd") or shutil.which("dockerd", path="/usr/sbin:/sbin")
-    assert program is not None, "no `dockerd` on this machine; tests/install_docker.sh installs Debian's docker.io"
+    assert program is not None, "no `dockerd` on this machine; tests/install/docker.sh installs Debian's docker.io"
     folder = Path(tempfile.mkdtemp(prefix="sandlot-docker-"))
     socket = folder / "docker.sock"
     command = [

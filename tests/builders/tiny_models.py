@@ -4,7 +4,7 @@ from pathlib import Path
 
 import torch
 
-from model_folders import FAMILIES
+from builders.model_folders import FAMILIES
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.folder import save_folder
 from sandlot.model.nn.shape import Shape

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sandlot import Agent, Task, load
 
-ENV = load(Path(__file__).parents[1] / "environments" / "company")
+ENV = load(Path(__file__).parents[2] / "environments" / "company")
 GOLDEN = ENV.marked.solution
 Play = Callable[[Agent, Task], Awaitable[None]]
 

@@ -12,8 +12,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-ENVIRONMENTS = Path(__file__).parent.parent / "environments"
-NOTES = Path(__file__).parent / "worlds" / "notes.py"
+ENVIRONMENTS = Path(__file__).parents[2] / "environments"
+NOTES = Path(__file__).parents[1] / "worlds" / "notes.py"
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@
         ... endpoint.url, endpoint.requests
 
 Replies are played in order; when they run out, `then` answers (by default it says "ok"). As a program it serves on a free port
-and prints its URL: `python tests/fake_endpoint.py --latency-s 0.5`.
+and prints its URL: `python tests/fakes/endpoint.py --latency-s 0.5`.
 """
 
 import json

@@ -7,9 +7,9 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from system_calls import MACHINES, system_calls
+from drive.system_calls import MACHINES, system_calls
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[3]
 AGENT = ROOT / "src/sandlot/sandbox/agent"
 PRINTER = ROOT / "tests/unit/sandbox/print_filter.c"
 
