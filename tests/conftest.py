@@ -5,13 +5,30 @@ os.environ.setdefault("TRITON_INTERPRET", "1")
 # One test process a core: more threads would only wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+from pathlib import Path
+
 import pytest
 from hypothesis import settings
 
+from costs import Ledger, Meter
 from fakes.docker_engine import running_engine
 
-settings.register_profile("any machine", deadline=None)  # no test asserts wall-clock time: a busy machine is not a bug
-settings.load_profile("any machine")
+# No test asserts wall-clock time: a busy machine is not a bug. The same examples each time, so that red means a change was wrong;
+# `make test-all` draws more, and new ones.
+settings.register_profile("quick", deadline=None, max_examples=30, derandomize=True)
+settings.register_profile("thorough", deadline=None, max_examples=200)
+settings.load_profile("quick")
+
+
+def pytest_addoption(parser: pytest.Parser):
+    parser.addoption("--costs", nargs="?", const="", metavar="FILE", help="print what tests cost; FILE gets a JSON line a test")
+
+
+def pytest_configure(config: pytest.Config):
+    config.pluginmanager.register(Meter())
+    if not hasattr(config, "workerinput"):
+        file = config.getoption("costs")
+        config.pluginmanager.register(Ledger(Path(file) if file else None, always=file is not None))
 
 
 @pytest.fixture
