@@ -1,5 +1,6 @@
 # Two commands do everything on a fresh Debian or Ubuntu machine with Python 3.11+:
 #   make demo    runs the main job          make test    runs the tests
+# make test-changed BASE=... runs those that a change can reach, make test-all every test there is.
 # Each sets up what it needs in .venv by itself.
 
 PYTHON ?= python3
@@ -9,7 +10,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 # Where it is set, each of the many commands that tests start compiles all it imports again: a third of their time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install demo gallery test test-system test-browser test-aarch64 test-vllm test-trl test-peft test-flash test-trackers test-gym test-clients test-interop test-ray test-chaos test-chaos-ray check format docs lock wheels bench clean
+.PHONY: install demo gallery test test-changed test-all test-system test-system-changed system-tools test-browser test-aarch64 test-vllm test-trl test-peft test-flash test-trackers test-gym test-clients test-interop test-ray test-chaos test-chaos-ray check format docs lock wheels bench clean
 
 install: $(VENV)/installed
 
@@ -33,10 +34,25 @@ test: install
 	@command -v git >/dev/null || { echo "The terminal environment needs git. Install it: sudo apt-get install git"; exit 1; }
 	@$(BIN)/pytest -n 2 -m "not system"
 
+# The tests that the changes since a commit can reach (tests/selection.py says how); what is left out is named.
+# `make test-changed` alone is for what is not committed yet.
+BASE ?= HEAD
+test-changed: install
+	@files=$$($(BIN)/python tests/selection.py $(BASE)) && $(BIN)/pytest -n 2 -m "not system" $$files
+
 # Longer proofs on the real machine: crashes, foreign servers, many connections, the other processor, a browser, a Docker engine,
 # a Prometheus, a NATS server (installed with apt-get if missing; tests start their own in a temporary folder). Some: MARKS="...".
 MARKS ?= system
-test-system: install
+test-system: system-tools
+	@$(BIN)/pytest -m "$(MARKS)" --timeout 900
+
+# Of these, the fixed core, and those that the changes since a commit can reach: what CI runs.
+test-system-changed: system-tools
+	@$(BIN)/pytest -m core --timeout 900
+	@files=$$($(BIN)/python tests/selection.py --marked system $(BASE)) || exit 1; [ -z "$$files" ] || \
+	  $(BIN)/pytest -m "system and not core and not chaos" --timeout 900 $$files || [ $$? = 5 ]  # 5: all of them are core
+
+system-tools: install
 	@sh tests/install/debootstrap.sh
 	@sh tests/install/docker.sh
 	@sh tests/install/cross.sh
@@ -45,7 +61,6 @@ test-system: install
 	@sh tests/install/prometheus.sh
 	@sh tests/install/nats.sh
 	@sh tests/install/otlp.sh $(BIN)/python >/dev/null
-	@$(BIN)/pytest -m "$(MARKS)" --timeout 900
 
 # Every page of `sandlot view` in a real Chromium (installed with apt-get if there is none). `make test-system` runs these tests too.
 test-browser: install

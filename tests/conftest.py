@@ -11,7 +11,6 @@ import pytest
 from hypothesis import settings
 
 from costs import Ledger, Meter
-from fakes.docker_engine import running_engine
 
 # No test asserts wall-clock time: a busy machine is not a bug. The same examples each time, so that red means a change was wrong;
 # `make test-all` draws more, and new ones.
@@ -39,5 +38,7 @@ def anyio_backend():
 @pytest.fixture(scope="session")
 def docker_socket():
     """The socket of a real engine, started when the first test asks for one. It fails, with the reason, where none can start."""
+    from fakes.docker_engine import running_engine  # here: `selection.py` charges its imports to tests that ask for an engine
+
     with running_engine() as socket:
         yield socket
