@@ -14,7 +14,9 @@ import pytest
 from sandlot.core.ports.sandbox import Command, Completed, Sandbox
 from sandlot.sandbox.backend import MachineBackend
 from sandlot.sandbox.command import run_command
+from sandlot.sandbox.images.image import SandboxImage
 from sandlot.sandbox.images.spec import find_image
+from sandlot.sandbox.native import backend as native
 from sandlot.sandbox.native.backend import open_native
 from sandlot.sandbox.program import find_program
 from sandlot.sandbox.quota import Quota
@@ -31,15 +33,20 @@ def ordinary_cache() -> Path:
     cache.chmod(0o755)
     (cache / "sandlot").mkdir()
     shutil.copy2(find_program(), cache / "sandlot")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(cache))
-        find_image("host")
-    if os.geteuid() == 0:
-        for folder, folders, files in os.walk(cache):
-            for name in (".", *folders, *files):
-                os.chown(Path(folder) / name, NOBODY, NOBODY, follow_symlinks=False)
-        os.chown(cache / "sandlot" / find_program().name, 0, 0)
     return cache
+
+
+def find_image_of_theirs(spec: str) -> SandboxImage:
+    """The image as an ordinary user has it: built here as root, then given away.
+
+    Each time it is asked for: `host` is built anew when the machine's settings have changed, as by `apt-get` meanwhile.
+    """
+    image = find_image(spec)
+    for lease in image.leases:
+        if os.geteuid() == 0 and lease.folder.stat().st_uid != NOBODY:
+            for path in (*lease.folder.rglob("*"), lease.folder):
+                os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
+    return image
 
 
 @asynccontextmanager
@@ -50,6 +57,7 @@ async def backend_of(kind: str, *, quota: Quota | None = None, pool: int = 0) ->
         return
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(ordinary_cache()))
+        patch.setattr(native, "find_image", find_image_of_theirs)
         async with open_native(quota=quota, pool=pool, user=NOBODY if os.geteuid() == 0 else None) as backend:
             yield backend
 

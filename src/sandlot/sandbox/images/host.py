@@ -9,9 +9,10 @@ import hashlib
 import os
 import shutil
 import stat
+import time
 from pathlib import Path
 
-from sandlot.core.errors import ConfigError
+from sandlot.core.errors import ConfigError, SandboxError
 from sandlot.sandbox.images.difference import packages_digest
 from sandlot.sandbox.images.folder import folder_digest, walk
 from sandlot.sandbox.images.image import SandboxImage
@@ -41,10 +42,17 @@ _MAX_TREES = 8
 
 _NOTE = "not portable: another machine has another `/usr`"
 
+_PAUSES_S = (0.0, 0.1, 0.5, 1.0, 2.0, 4.0)
+"""A package manager replaces files of `/etc` while they are read: then they are read again, after these pauses."""
+
+
+class _ChangedError(Exception):
+    """Settings changed while they were copied."""
+
 
 def host_image(folders: tuple[Path, ...] = ()) -> SandboxImage:
     """The skeleton with the machine's `/usr` and the additional folders mounted in it."""
-    skeleton = _make_skeleton()
+    skeleton = make_skeleton()
     real = [top for top in _top_folders() if not top.is_symlink()]  # a machine without merged /usr has real folders here
     more = _outermost(folders)
     places = _make_mount_points(more) if more else None
@@ -63,7 +71,7 @@ def host_digest(folders: tuple[Path, ...] = ()) -> str:
 
     Additional folders are in it by name only: they are for code that is audited, which has its own fingerprint.
     """
-    return ":".join((_make_skeleton().about().digest, packages_digest(), *map(str, _outermost(folders))))
+    return ":".join((make_skeleton().about().digest, packages_digest(), *map(str, _outermost(folders))))
 
 
 def _outermost(folders: tuple[Path, ...]) -> list[Path]:
@@ -98,29 +106,55 @@ def _top_folders() -> list[Path]:
     return [Path(top) for top in ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32") if Path(top).exists()]
 
 
-def _make_skeleton() -> Lease:
-    sources = sorted({path for pattern in ETC_KEPT for path in Path("/etc").glob(pattern)})
+def make_skeleton(etc: Path = Path("/etc")) -> Lease:
+    """A bare root with the harmless settings of the machine, as they are at one moment."""
+    for pause_s in _PAUSES_S:
+        time.sleep(pause_s)
+        try:
+            return _copy_settings(etc)
+        except (_ChangedError, FileNotFoundError):
+            continue
+    raise SandboxError(f"image `host`: the files of `{etc}` changed each time they were copied; try again later", kind="start")
+
+
+def _copy_settings(etc: Path) -> Lease:
+    sources = _find_settings(etc)
+    stamp = _stamp_of(sources)
+
+    def fill(lease: Lease) -> ImageAbout:
+        root = lease.root
+        fill_bare(root)
+        try:
+            with default_umask():
+                for top in _top_folders():
+                    if top.is_symlink():
+                        (root / top.name).symlink_to(top.readlink())
+                    else:
+                        (root / top.name).mkdir()
+                for source in sources:
+                    _copy(source, root / "etc" / source.relative_to(etc))
+                _fill_etc(root / "etc")
+            is_same = _stamp_of(_find_settings(etc)) == stamp
+        except FileNotFoundError as error:
+            raise _ChangedError from error
+        if not is_same:
+            raise _ChangedError
+        return ImageAbout(kind="host", name="host", digest=f"host:{folder_digest(root)}", notes=(_NOTE,))
+
+    return keep(key_for("host", stamp), fill)
+
+
+def _find_settings(etc: Path) -> list[Path]:
+    return sorted({path for pattern in ETC_KEPT for path in etc.glob(pattern)})
+
+
+def _stamp_of(sources: list[Path]) -> str:
     stamp = hashlib.sha256(FORMAT.encode())
     for source in sources:
         for path in (source, *(walk(source) if source.is_dir() and not source.is_symlink() else ())):
             about = path.lstat()
             stamp.update(f"{path}\0{about.st_mode}\0{about.st_size}\0{about.st_mtime_ns}\n".encode("utf-8", "surrogateescape"))
-
-    def fill(lease: Lease) -> ImageAbout:
-        root = lease.root
-        fill_bare(root)
-        with default_umask():
-            for top in _top_folders():
-                if top.is_symlink():
-                    (root / top.name).symlink_to(top.readlink())
-                else:
-                    (root / top.name).mkdir()
-            for source in sources:
-                _copy(source, root / "etc" / source.relative_to("/etc"))
-            _fill_etc(root / "etc")
-        return ImageAbout(kind="host", name="host", digest=f"host:{folder_digest(root)}", notes=(_NOTE,))
-
-    return keep(key_for("host", stamp.hexdigest()), fill)
+    return stamp.hexdigest()
 
 
 def _fill_etc(etc: Path) -> None:

@@ -1,16 +1,18 @@
 """Images: what is in them, what is not, and that equal bytes have equal names."""
 
 import os
+import shutil
 import stat
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from drive.native_sandboxes import backend_of, sh
+from drive.native_sandboxes import KINDS, backend_of, sh
 from sandlot.core.errors import ConfigError, SandboxError
+from sandlot.sandbox.images import host
 from sandlot.sandbox.images.folder import folder_digest
-from sandlot.sandbox.images.host import USERS
+from sandlot.sandbox.images.host import USERS, make_skeleton
 from sandlot.sandbox.images.spec import find_image, image_digest
 
 
@@ -59,6 +61,59 @@ def test_the_host_image_takes_more_folders_each_once(tmp_path):
     assert image.trees[-1] == (str(tmp_path / "code"), (tmp_path / "code",))
     assert len(image.trees) == len(find_image("host").trees) + 1
     assert image_digest(f"host:{inner}") != image_digest("host")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_the_next_sandbox_has_what_changed_in_the_machines_settings(kind, monkeypatch):
+    """As when `apt-get` installs something while sandboxes are opened and closed."""
+    async with backend_of(kind) as backend, backend.open("host") as sandbox:
+        assert (await sh(sandbox, "ls /etc/issue")).code == 2
+    monkeypatch.setattr(host, "ETC_KEPT", (*host.ETC_KEPT, "issue"))
+    async with backend_of(kind) as backend, backend.open("host") as sandbox:
+        assert (await sh(sandbox, "ls /etc/issue && touch /root/mine /etc/mine")).code == 0
+
+
+@pytest.fixture
+def etc(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(host, "_PAUSES_S", (0.0, 0.0))
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / "services").write_text("old")
+    (tmp_path / "etc" / "shells").write_text("old")
+    return tmp_path / "etc"
+
+
+def meanwhile(monkeypatch, *changes):
+    """After each file that is copied, the next of these is done."""
+    copy, left = shutil.copyfile, list(changes)
+
+    def copied(source, target):
+        copy(source, target)
+        if left:
+            left.pop(0)()
+
+    monkeypatch.setattr(shutil, "copyfile", copied)
+
+
+def test_settings_that_are_replaced_while_they_are_copied_are_copied_again(etc, monkeypatch):
+    meanwhile(monkeypatch, lambda: (etc / "services").write_text("newer"))
+    made = make_skeleton(etc).root / "etc"
+    assert ((made / "services").read_text(), (made / "shells").read_text()) == ("newer", "old")
+
+
+def test_a_setting_that_is_gone_before_it_is_copied_is_left_out_until_it_is_back(etc, monkeypatch):
+    meanwhile(monkeypatch, (etc / "shells").unlink)
+    made = make_skeleton(etc).root / "etc"
+    assert ((made / "services").read_text(), (made / "shells").exists()) == ("old", False)
+    (etc / "shells").write_text("newer")
+    assert (make_skeleton(etc).root / "etc" / "shells").read_text() == "newer"
+
+
+def test_settings_that_change_all_the_time_are_the_machines_fault(etc, monkeypatch):
+    texts = iter("newer" * number for number in range(2, 9))
+    meanwhile(monkeypatch, *[lambda: (etc / "services").write_text(next(texts))] * 4)
+    with pytest.raises(SandboxError, match="changed each time they were copied"):
+        make_skeleton(etc)
 
 
 @pytest.mark.parametrize("folder", ["/home", "/etc/ssl", "/proc/self", "/nowhere/at/all"])
