@@ -65,9 +65,14 @@ def answer(program: Program, machine: int, number: int, *arguments: int) -> int:
                 (value,) = struct.unpack_from("<I", data, constant)
             case 0x54:
                 value &= constant
-            case 0x15 | 0x25 | 0x35 | 0x45:
-                held = {0x15: value == constant, 0x25: value > constant, 0x35: value >= constant, 0x45: bool(value & constant)}
-                at += yes if held[code] else no
+            case 0x15:
+                at += yes if value == constant else no
+            case 0x25:
+                at += yes if value > constant else no
+            case 0x35:
+                at += yes if value >= constant else no
+            case 0x45:
+                at += yes if value & constant else no
             case 0x06:
                 return _decided(constant)
             case _:

@@ -34,7 +34,7 @@ _MEMORY_BYTES = 2 * 2**30
 """Address space of a child on top of what it inherits."""
 MAX_RESULT_BYTES = 64 * 2**20
 """Maximum size of one pickled result."""
-_MAX_CHILDREN = 32
+MAX_CHILDREN = 32
 """Isolated calls at once in one process; others wait."""
 _REAP_S = 10.0
 """Longest wait for a killed child to end."""
@@ -178,7 +178,7 @@ def _limiter() -> anyio.CapacityLimiter:
     try:
         return _LIMITER.get()
     except LookupError:
-        limiter = anyio.CapacityLimiter(_MAX_CHILDREN)
+        limiter = anyio.CapacityLimiter(MAX_CHILDREN)
         _LIMITER.set(limiter)
         return limiter
 

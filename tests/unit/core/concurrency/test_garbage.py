@@ -1,7 +1,5 @@
 import gc
-import os
 import resource
-import sys
 import weakref
 
 import anyio
@@ -20,20 +18,7 @@ from sandlot.core.concurrency.garbage import (
     must_collect_all,
     paced_collections,
 )
-
-
-class Kept:
-    def __init__(self) -> None:
-        self.itself = self
-
-
-class KeptFile(Kept):
-    def __init__(self) -> None:
-        super().__init__()
-        self.file = os.open("/dev/null", os.O_RDONLY)
-
-    def __del__(self) -> None:
-        os.close(self.file)
+from unit.core.concurrency.small_process import Kept, found_by
 
 
 async def test_what_was_set_before_is_restored_when_the_last_block_ends():
@@ -123,34 +108,16 @@ def test_open_files_count_where_they_are_many_for_the_limit(num_files: int, afte
     assert must_collect_all(Held(0, 0, num_files, max_files), Held(0, 0, after_last, max_files)) is expected
 
 
-async def test_files_that_only_garbage_holds_are_closed_in_a_long_run(monkeypatch: pytest.MonkeyPatch):
-    more_files = 256
-    monkeypatch.setattr(garbage, "MORE_FILES", more_files)  # as with a limit of 1,024 open files
-    before, most = held_now().num_files, 0
-    with paced_collections():
-        for number in range(6 * more_files):
-            KeptFile()
-            if number % 16 == 0:
-                gc.freeze()  # as if they had lived for longer than a tick
-                await anyio.sleep(garbage.EVERY_S / 4)
-                most = max(most, held_now().num_files)
-    gc.collect()
-    assert most - before < 4 * more_files
+def test_files_that_only_garbage_holds_are_closed_in_a_long_run():
+    held = found_by("files")
+    assert len(held) == 96
+    assert max(held) < 2 * 256, held
 
 
-async def test_garbage_that_lived_for_long_does_not_pile_up(monkeypatch: pytest.MonkeyPatch):
-    more_blocks, start, peaks = 20_000, sys.getallocatedblocks(), list[int]()
-    monkeypatch.setattr(garbage, "MORE_BLOCKS", more_blocks)
-    monkeypatch.setattr(garbage, "EVERY_S", 0.001)
-    monkeypatch.setattr(garbage, "held_now", lambda: Held(max(0, sys.getallocatedblocks() - start), 0, 0, 1024))
-    with paced_collections():
-        for _ in range(20):
-            piled = [Kept() for _ in range(more_blocks)]
-            gc.freeze()  # as if they had lived for longer than a tick
-            peaks.append(sys.getallocatedblocks() - start)
-            piled.clear()
-            await anyio.sleep(0.05)
-    assert max(peaks) < 8 * more_blocks * 2, peaks  # two blocks each, and far from all of the twenty
+def test_garbage_that_lived_for_long_does_not_pile_up():
+    held = found_by("piles")
+    assert len(held) == 12
+    assert max(held) < 3 * 2 * 5000, held  # two blocks each: the piles of two are never there at once
 
 
 def test_allocations_memory_and_open_files_of_this_process_are_known():
