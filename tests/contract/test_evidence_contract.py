@@ -65,8 +65,13 @@ def test_the_diff_names_what_changed_since_setup(evidence):
     assert set(evidence.diff()) == {"/gone", "/huge", "/out/a.txt", "/out/deep/b.bin"}
 
 
-def test_answer_state_and_trace_are_there(evidence):
-    assert (evidence.answer, evidence.state, evidence.trace.task) == ("done", {"n": [1]}, "t")
+def test_answer_state_and_trace_are_those_of_the_rollout_and_cannot_be_replaced(evidence):
+    assert (evidence.answer, evidence.state) == ("done", {"n": [1]})
+    assert (evidence.trace.run, evidence.trace.task, evidence.trace.rollout, evidence.trace.seed) == ("r", "t", 0, 0)
+    with pytest.raises(AttributeError):
+        evidence.answer = "another"
+    assert evidence.with_answer("another").state == evidence.state
+    assert evidence.with_answer("another").read("/c") == evidence.read("/c")
 
 
 def test_it_says_whether_its_answer_was_read(evidence):

@@ -177,7 +177,7 @@ def test_a_file_that_is_no_environment_is_one_sentence(sandlot, tmp_path, source
 
 
 def test_tasks_without_end_are_stopped(tmp_path, monkeypatch):
-    monkeypatch.setattr(taskset, "_MAX_TASKS", 1000)
+    monkeypatch.setattr(taskset, "MAX_TASKS", 1000)
     path = changed(tmp_path, "for number in range(8):", "for number in __import__('itertools').count():")
     with pytest.raises(ConfigError, match="more than 1,000 tasks"):
         taskset.tasks_of(load(path))

@@ -14,7 +14,7 @@ from sandlot.core.task import Task, split_of
 from sandlot.core.types import Split, derive_seed
 from sandlot.env.declaration import Declaration
 
-_MAX_TASKS = 1_000_000
+MAX_TASKS = 1_000_000
 """A generator that yields more is taken to be endless."""
 
 
@@ -40,14 +40,14 @@ def tasks_of(env: Declaration, split: Split | None = None) -> list[Task]:
     try:
         with boundary(AuthorError, f"{place}: tasks of `{env.name}`"):
             generated = iter(generate(Random(derive_seed("tasks", env.seed, env.name))))  # noqa: S311 - seeded, not secret
-            tasks: list[Any] = list(islice(generated, _MAX_TASKS + 1))
+            tasks: list[Any] = list(islice(generated, MAX_TASKS + 1))
     except AuthorError as error:
         frames = frames_of(error)
         raise AuthorError(str(error).replace(place, frames[-1].partition(" in ")[0], 1) if frames else str(error)) from error
     except ConfigError as error:
         raise ConfigError(str(error) if str(env.source) in str(error) else f"{place}: {error}") from error
-    if len(tasks) > _MAX_TASKS:
-        raise ConfigError(f"{place}: yields more than {_MAX_TASKS:,} tasks; end the generator")
+    if len(tasks) > MAX_TASKS:
+        raise ConfigError(f"{place}: yields more than {MAX_TASKS:,} tasks; end the generator")
     seen: set[str] = set()
     for task in tasks:
         if not isinstance(task, Task):

@@ -258,12 +258,29 @@ def test_a_program_others_could_have_written_is_not_run(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "fields",
-    [{"pids": 0}, {"cpus": -1.0}, {"memory_bytes": 0}, {"open_files": 3}, {"cpus": float("inf")}, {"disk_bytes": 1 << 40}],
+    ("fields", "complaint"),
+    [
+        ({"pids": 0}, "`pids` is 0; give a positive, finite number"),
+        ({"pids": 3}, "1024 open files, 3 pids; a shell needs at least 64 and 4"),
+        ({"open_files": 63}, "63 open files, 512 pids; a shell needs at least 64 and 4"),
+        ({"cpus": -1.0}, "`cpus` is -1.0; give a positive"),
+        ({"cpus": float("inf")}, "`cpus` is inf; give a positive"),
+        ({"cpus": float("nan")}, "`cpus` is nan; give a positive"),
+        ({"memory_bytes": 0}, "`memory_bytes` is 0; give a positive"),
+        (
+            {"memory_bytes": (1024 + 31) << 20},
+            "1055 MiB of memory for 1024 MiB of disk; .* at least 32 MiB more memory than disk",
+        ),
+        ({"disk_bytes": 1 << 40}, "2048 MiB of memory for 1048576 MiB of disk"),
+    ],
 )
-def test_an_invalid_quota_is_refused(fields):
-    with pytest.raises(ConfigError):
+def test_an_invalid_quota_is_refused(fields, complaint):
+    with pytest.raises(ConfigError, match=complaint):
         Quota(**fields)
+
+
+def test_the_least_quota_is_taken():
+    assert Quota(pids=4, open_files=64, memory_bytes=33 << 20, disk_bytes=1 << 20).pids == 4
 
 
 async def test_a_listing_over_the_quota_is_cut_and_the_rest_is_counted():
