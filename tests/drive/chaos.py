@@ -23,11 +23,12 @@ from random import Random
 from typing import Protocol
 
 from drive.command_line import environ
+from drive.ports import free_port
 from sandlot import Run
 from sandlot.core.trace import Failed, Scored, Trace
 from sandlot.core.types import INFRASTRUCTURE, End, Side
 from sandlot.run.collector import LOST, MOST_LOST, RETURNED, is_lost_worker
-from worlds.executors import free_port, joining
+from worlds.executors import joining
 
 CHAOS_S = float(os.environ.get("CHAOS_S", "8"))
 IS_LONG = CHAOS_S >= 120

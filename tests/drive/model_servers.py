@@ -1,18 +1,17 @@
 """Servers of the built-in engine for tests: real processes that can be killed and started again."""
 
-import socket
 import subprocess
 import sys
 import urllib.request
+
+from drive.ports import free_port
 
 
 class ModelServer:
     """`sandlot serve` of a model, on a port of its own, which it has again when it is started again."""
 
     def __init__(self, *words: str, model: str = "rookie") -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._words = ["serve", "--model", model, "--port", str(self.port), "--kv-gib", "0.1", "--until-eof", *words]
         self.start()

@@ -31,13 +31,14 @@ from drive.chaos import (
     nothing_is_left,
 )
 from drive.command_line import NOTES, environ
+from drive.ports import free_port
 from sandlot import Run
 from sandlot.core.trace import Scored
 from sandlot.core.types import Role, Side
 from sandlot.env.module import load_module
 from sandlot.train.choices import FILE as CHOICES
 from sandlot.train.report.progress import TrainingProgress
-from worlds.executors import CHORES, free_port
+from worlds.executors import CHORES
 
 pytestmark = [pytest.mark.system, pytest.mark.chaos, pytest.mark.timeout(3 * CHAOS_S + 900)]
 WORLDS = Path(__file__).parent.parent / "worlds"

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from drive.command_line import environ
+from drive.ports import free_port
 from sandlot import Run
 from sandlot.core.trace import Scored
 from sandlot.run.collector import LOST, RETURNED
 from sandlot.run.control import RunOrder, tell_run
-from worlds.executors import CHORES, free_port, joining
+from worlds.executors import CHORES, joining
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 GROUP = 60

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from drive.command_line import environ, refused, started
+from drive.ports import free_port
 from sandlot.observe.event_log import FILE
 from sandlot.observe.event_stream import FOLDER
 
@@ -22,11 +23,6 @@ pytestmark = pytest.mark.system
 SERVER = shutil.which("nats-server", path=f"{os.environ['PATH']}:/usr/sbin") or "nats-server"
 GATED = Path(__file__).parents[1] / "worlds" / "gated.py"
 PATIENCE_S = 60
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return taken.getsockname()[1]
 
 
 def until(holds: Callable[[], object], what: str) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ import msgspec
 import pytest
 
 from drive.command_line import environ
+from drive.ports import free_port
 from sandlot.observe.events import AlarmRaised, EvaluationEnded, RunEvent, StepLearned
 from sandlot.observe.training_records import Learned, Measured
 from sandlot.serve.metrics import serve_metrics
@@ -26,11 +26,6 @@ MONITORING = HERE.parent / "docs" / "monitoring"
 GATED = HERE / "worlds" / "gated.py"
 ALARMING = HERE / "worlds" / "alarming.py"
 PATIENCE_S = 60
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return taken.getsockname()[1]
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """Executors as a run opens them, on the environment `chores`."""
 
-import socket
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import anyio
 
+from drive.ports import free_port
 from sandlot.core.task import Task
 from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import environment_fingerprint
@@ -84,12 +84,6 @@ async def open_joined(given: str, plan: ExecutorPlan) -> AsyncGenerator[WorkerPo
 def joining(port: int, *more: object) -> list[str]:
     """The command line of a worker on this machine."""
     return [sys.executable, "-m", "sandlot", "worker", "--join", f"127.0.0.1:{port}", *map(str, more)]
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
 
 
 OPENERS = {"local": (open_here, ""), "processes": (open_processes, "2"), "workers": (open_joined, "2")}

@@ -17,6 +17,7 @@ from anyio.streams.tls import TLSStream
 
 from builders.certificates import certificate_of
 from drive.command_line import environ, refused, started
+from drive.ports import free_port
 from sandlot.core.errors import ConfigError
 from sandlot.core.trace import Cancelled, Node, Trace, text_message
 from sandlot.core.types import End, Role
@@ -50,7 +51,7 @@ from sandlot.run.executors.messages import (
 from sandlot.run.executors.token import found_token, given_token, own_token, prove, worker_context
 from sandlot.run.executors.workers import open_workers
 from sandlot.store.blobs import MemoryBlobs
-from worlds.executors import CHORES, chores, config_of, free_port, joining, plan_of
+from worlds.executors import CHORES, chores, config_of, joining, plan_of
 
 pytestmark = pytest.mark.timeout(120)
 TOKEN = "a token of more than sixteen characters"

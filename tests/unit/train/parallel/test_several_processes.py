@@ -2,7 +2,6 @@
 
 import fcntl
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from drive.ports import free_port
 from sandlot.train.parallel.division import balance
 from unit.train.parallel import shared_batches
 from unit.train.parallel.shared_batches import CASES, begun, continued, work
@@ -23,9 +23,6 @@ CONTINUED = ("a critic in some groups", "adapters")
 
 def started_ranks(count: int, script: str, *words: object) -> list[subprocess.Popen]:
     """What `torchrun` does, without the seconds that it takes to import."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     tests = Path(shared_batches.__file__).parents[3]
     common = {
         **os.environ,
@@ -33,7 +30,7 @@ def started_ranks(count: int, script: str, *words: object) -> list[subprocess.Po
         "OMP_NUM_THREADS": "1",
         "TORCHELASTIC_RUN_ID": "test",
         "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
+        "MASTER_PORT": str(free_port()),
         "WORLD_SIZE": str(count),
     }
     return [
