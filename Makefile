@@ -43,14 +43,19 @@ test-changed: install
 # Longer proofs on the real machine: crashes, foreign servers, many connections, the other processor, a browser, a Docker engine,
 # a Prometheus, a NATS server (installed with apt-get if missing; tests start their own in a temporary folder). Some: MARKS="...".
 MARKS ?= system
+SYSTEM_TESTS = $$(grep -rl --include='test_*.py' 'mark\.system' tests environments)
 test-system: system-tools
-	@$(BIN)/pytest -m "$(MARKS)" --timeout 900
+	@$(BIN)/pytest -n 2 --dist loadgroup -m "$(MARKS)" --timeout 900 $(SYSTEM_TESTS)
+
+# Everything but chaos, which is drawn anew each time.
+test-all: test
+	@$(MAKE) --no-print-directory test-system MARKS="system and not chaos"
 
 # Of these, the fixed core, and those that the changes since a commit can reach: what CI runs.
 test-system-changed: system-tools
-	@$(BIN)/pytest -m core --timeout 900
+	@$(BIN)/pytest -n 2 --dist loadgroup -m core --timeout 900 tests/system
 	@files=$$($(BIN)/python tests/selection.py --marked system $(BASE)) || exit 1; [ -z "$$files" ] || \
-	  $(BIN)/pytest -m "system and not core and not chaos" --timeout 900 $$files || [ $$? = 5 ]  # 5: all of them are core
+	  $(BIN)/pytest -n 2 --dist loadgroup -m "system and not core and not chaos" --timeout 900 $$files || [ $$? = 5 ]  # 5: all of them are core
 
 system-tools: install
 	@sh tests/install/debootstrap.sh

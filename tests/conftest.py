@@ -30,6 +30,22 @@ def pytest_configure(config: pytest.Config):
         config.pluginmanager.register(Ledger(Path(file) if file else None, always=file is not None))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]):
+    """System tests of a file run one after another in one process, and may share what is dear; `xdist_group` joins more."""
+    for item in items:
+        if item.get_closest_marker("system") and not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_logreport(report: pytest.TestReport):
+    """Tests have the same names however they are distributed: `--dist loadgroup` adds the group."""
+    name, mark, group = report.nodeid.rpartition("@")
+    if mark and "::" in name and not group.endswith("]"):
+        report.nodeid = name
+
+
 @pytest.fixture
 def anyio_backend():
     return "asyncio"

@@ -22,7 +22,10 @@ LISTEN = (
 )
 
 
-@pytest.fixture(params=[*KINDS, pytest.param("docker", marks=pytest.mark.system)])
+DOCKER = pytest.param("docker", marks=[pytest.mark.system, pytest.mark.xdist_group("docker")])
+
+
+@pytest.fixture(params=[*KINDS, DOCKER])
 async def backend(request):
     with anyio.fail_after(50):
         async with _opened(request) as opened:
@@ -35,7 +38,7 @@ def _opened(request, pool=0):
     return open_docker(request.getfixturevalue("docker_socket"), pool=pool)
 
 
-@pytest.fixture(params=[*KINDS, pytest.param("docker", marks=pytest.mark.system)])
+@pytest.fixture(params=[*KINDS, DOCKER])
 async def pooled(request):
     with anyio.fail_after(50):
         async with _opened(request, pool=2) as opened:

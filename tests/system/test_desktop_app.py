@@ -14,7 +14,8 @@ from sandlot.core.types import Role
 from sandlot.env.session import open_session
 from sandlot.sandbox.native.backend import open_native
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
+# One process installs the image, and uses it then.
+pytestmark = [pytest.mark.system, pytest.mark.timeout(900), pytest.mark.xdist_group("environments/desktop/tests/test_desktop.py")]
 
 IMAGE = load("desktop").image
 NOTE = "/home/ada/note.txt"
