@@ -1,5 +1,7 @@
 """Charges each test its CPU-seconds, those of the processes it starts included, and holds tests to a price.
 
+Fixtures of a module or a session are charged apart: which test is the first to ask for one is chance.
+
 A test may cost `FREE_S`; one that costs more stands in `expensive.txt`, and none may cost more than `MOST_S`. The list only
 shrinks: `test_costs.py` compares it with its first version. Seconds are those of a machine that does `CALIBRATION` loops in
 `REFERENCE_S`: a slow or busy machine is measured by the same loop, and its seconds count for less. A test fails the run only
@@ -82,7 +84,7 @@ class Meter:
     def __init__(self) -> None:
         self._mark = spent_s()
         self._living = 0.0
-        self._charged = 0.0
+        self._shared: list[tuple[str, float]] = []
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_collection(self, session: pytest.Session):
@@ -92,6 +94,20 @@ class Meter:
         return result
 
     @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef, request: pytest.FixtureRequest):
+        """What many tests share is not the price of the one that happens to be first."""
+        if fixturedef.scope in {"function", "class"}:
+            return (yield)
+        spent, living = spent_s() - self._mark, living_s() - self._living
+        try:
+            return (yield)
+        finally:  # fixtures within this one have moved both marks by what they cost
+            spent, living = spent_s() - self._mark - spent, living_s() - self._living - living
+            self._mark += spent
+            self._living += living
+            self._shared.append((f"{fixturedef.baseid}::[{fixturedef.argname}]", spent + living))
+
+    @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo):
         report = yield
         now = spent_s()
@@ -99,7 +115,9 @@ class Meter:
         if call.when == "teardown":  # looking through /proc is not free: once a test
             living = living_s()
             cost, self._living = max(cost + living - self._living, 0.0), living
-        report.user_properties = [*report.user_properties, ("cpu_s", cost)]
+        shared = [("shared_cpu_s", each) for each in self._shared]
+        self._shared.clear()
+        report.user_properties = [*report.user_properties, ("cpu_s", cost), *shared]
         return report
 
     @pytest.hookimpl(trylast=True)
@@ -133,6 +151,7 @@ class Ledger:
     always: bool
     slowness: float = field(default_factory=calibrate)
     costs: dict[str, Cost] = field(default_factory=lambda: defaultdict(Cost))
+    shared: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     collection: list[float] = field(default_factory=list)
     too_dear: list[str] = field(default_factory=list)
 
@@ -140,9 +159,12 @@ class Ledger:
         cost = self.costs[report.nodeid]
         cost.system = "system" in report.keywords
         for name, value in report.user_properties:
-            if name != "cpu_s":
+            if name == "shared_cpu_s":
+                fixture, paid = value
+                self.shared[fixture] += paid
+            elif name != "cpu_s":
                 continue
-            if report.when == "setup":
+            elif report.when == "setup":
                 cost.setup += value
             else:
                 cost.rest += value
@@ -166,28 +188,36 @@ class Ledger:
                 json.dumps({"test": name, "cpu_s": round(cost.total, 4), "setup_s": round(cost.setup, 4)})
                 for name, cost in self.costs.items()
             )
-            self.file.write_text("".join(f"{line}\n" for line in lines))
+            fixtures = (
+                json.dumps({"test": name, "cpu_s": round(paid, 4), "fixture": True}) for name, paid in self.shared.items()
+            )
+            self.file.write_text("".join(f"{line}\n" for line in (*lines, *fixtures)))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter):
         write = terminalreporter.write_line
         if self.always or len(self.costs) >= MANY:
-            for line in summary(self.costs, self.collection, self.slowness):
+            for line in summary(self.costs, self.shared, self.collection, self.slowness):
                 write(line)
         for line in self.too_dear:
             write(line, red=line.startswith("FAILED"))
 
 
-def summary(costs: dict[str, Cost], collection: list[float], slowness: float) -> list[str]:
-    """The total, the dearest tests, and what a test costs on average."""
-    spent = sum(cost.total for cost in costs.values())
-    dearest = sorted(costs.items(), key=lambda entry: -entry[1].total)[:SHOWN]
+def summary(costs: dict[str, Cost], shared: dict[str, float], collection: list[float], slowness: float) -> list[str]:
+    """The total, the dearest tests and shared fixtures, and what a test costs on average."""
+    tests, fixtures = sum(cost.total for cost in costs.values()), sum(shared.values())
+    paid = {name: cost.total for name, cost in costs.items()} | shared
+    dearest = sorted(paid.items(), key=lambda entry: -entry[1])[:SHOWN]
     setup, collected = sum(cost.setup for cost in costs.values()), sum(collection)
+    spent = tests + fixtures
     return [
         "",
-        f"CPU-seconds: {spent + collected:.0f}; tests {spent:.0f}, of which set-up {setup:.0f}; collection {collected:.0f}",
+        (
+            f"CPU-seconds: {spent + collected:.0f}; tests {tests:.0f}, of which set-up {setup:.0f}; "
+            f"fixtures that tests share {fixtures:.0f}; collection {collected:.0f}"
+        ),
         f"a test: {spent / max(len(costs), 1):.3f}; this machine takes {slowness:.2f} times as long as the reference machine",
         f"the dearest {len(dearest)}:",
-        *(f"{cost.total:7.2f}  {name}" for name, cost in dearest),
+        *(f"{cost:7.2f}  {name}" for name, cost in dearest),
     ]
 
 
