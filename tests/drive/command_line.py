@@ -1,19 +1,41 @@
 """The `sandlot` command as a person starts it: a process of its own, with its streams kept apart.
 
 `started` is the real thing, from nothing: a second of imports. `Nursery` is a process that has the imports behind it and forks a
-command for each request, so that a test can afford hundreds of them, and kill them.
+command for each request, so that a test can afford hundreds of them, and kill them. One `torch=True` has torch behind it
+too, for commands that train.
 """
 
+import atexit
+import gc
 import json
 import os
 import subprocess
 import sys
 import tempfile
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
 ENVIRONMENTS = Path(__file__).parents[2] / "environments"
 NOTES = Path(__file__).parents[1] / "worlds" / "notes.py"
+
+WARM = (
+    "sandlot.cli.main", "typer._adapters", "typer._click.decorators", "pydantic.plugin._loader", "rich._emoji_codes", "jinja2",
+    "anyio._backends._asyncio", "anyio._core._signals", "zoneinfo", "numpy.ma", "pyarrow.compute", "pyarrow.dataset",
+    "pyarrow.parquet",
+    *(f"sandlot.cli.views.{name}" for name in (
+        "audit", "calibrate", "compare", "data", "health", "images", "importing", "judge", "list", "placement", "play", "review",
+        "run", "show", "show_run", "task", "tokens", "triage",
+    )),
+    "sandlot.cli.telemetry", "sandlot.analysis.tokens.audit", "sandlot.analysis.triage.triage", "sandlot.audit.audit",
+    "sandlot.calibrate.tasks.calibrate", "sandlot.checks.answers", "sandlot.checks.files", "sandlot.interop.bundles.wheel",
+    "sandlot.interop.data.stats", "sandlot.interop.export", "sandlot.interop.logged_runs", "sandlot.interop.sheets.draft",
+    "sandlot.interop.sheets.preview", "sandlot.interop.sheets.template", "sandlot.model.endpoint.chat", "sandlot.run.catalog",
+    "sandlot.run.replay", "sandlot.sandbox.docker.probe", "sandlot.sandbox.images.spec", "sandlot.sandbox.native.backend",
+    "sandlot.wiring.doctor",
+)  # fmt: skip
+"""What commands import when they are called: what is missing here is imported again in every fork."""
+WITH_TORCH = ("sandlot.cli.views.train", "sandlot.model.engine.engine", "sandlot.train.train")
 
 
 @dataclass(frozen=True)
@@ -49,10 +71,14 @@ def started(*words: object, cwd: Path, patience_s: float = 60, **more: str) -> O
 class Nursery:
     """Forks commands; a context."""
 
+    def __init__(self, *, torch: bool = False):
+        self._modules = (*WARM, *WITH_TORCH) if torch else WARM
+
     def __enter__(self):
-        command = [sys.executable, __file__]
+        command = [sys.executable, __file__, *self._modules]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ())
         self._folder = tempfile.TemporaryDirectory()
+        assert self._process.stdout.readline() == "ready\n"
         return self
 
     def __exit__(self, *_):
@@ -90,11 +116,12 @@ def refused(outcome: Outcome) -> str:
     return outcome.err
 
 
-def fork_commands() -> None:
-    views = ("run", "show", "compare", "health", "triage", "review", "audit")
-    more = ("sandlot.cli.main", "sandlot.analysis.triage.triage", "pyarrow.parquet")
-    for module in (*(f"sandlot.cli.views.{name}" for name in views), *more):
+def fork_commands(modules: list[str]) -> None:
+    for module in modules:
         __import__(module)
+    gc.collect()
+    gc.freeze()  # no fork walks through what all of them share
+    os.write(1, b"ready\n")
     for line in sys.stdin:
         request = json.loads(line)
         pid = os.fork()
@@ -116,9 +143,23 @@ def become(request: dict) -> None:
     sys.argv = ["sandlot", *request["words"]]
     from sandlot.cli.main import main
 
-    main()
-    sys.exit(0)
+    try:
+        main()
+    except SystemExit as exit_:
+        if isinstance(exit_.code, int):
+            end(exit_.code)
+        raise
+    end(0)
+
+
+def end(code: int) -> None:
+    """End as an interpreter does, but do not take its modules down: with torch that costs more than the command."""
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":
-    fork_commands()
+    fork_commands(sys.argv[1:])

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from builders.tiny_models import write_tiny
-from drive.command_line import ENVIRONMENTS, refused, started
+from drive.command_line import ENVIRONMENTS, refused
 from sandlot.core.ports.model import Sampling
 from sandlot.core.types import Split
 from sandlot.env.fingerprint import environment_fingerprint
@@ -52,10 +52,10 @@ def test_only_what_the_curriculum_names_is_learned_from(tmp_path):
     assert {row.task for row in Run(tmp_path / "run").rows} <= named
 
 
-def test_a_curriculum_of_another_environment_is_refused(tmp_path):
+def test_a_curriculum_of_another_environment_is_refused(sandlot_with_torch, tmp_path):
     folder = write_tiny(tmp_path / "tiny")
     file = written(tmp_path / "curriculum.json", load(letters.recipe(folder).env), "another")
-    said = refused(started("train", WORLD, "--curriculum", file, "--run", "run", cwd=tmp_path, TINY=str(folder)))
+    said = refused(sandlot_with_torch("train", WORLD, "--curriculum", file, "--run", "run", cwd=tmp_path, TINY=str(folder)))
     assert "Calibrate again" in said
 
 

@@ -14,7 +14,7 @@ import anyio
 import pytest
 
 from builders.tiny_models import write_tiny
-from drive.command_line import ENVIRONMENTS, environ, started
+from drive.command_line import ENVIRONMENTS, environ
 from drive.running import is_running
 from sandlot.analysis.tokens.audit import check_tokens
 from sandlot.core.concurrency.clock import time_limit
@@ -246,8 +246,8 @@ def test_the_served_model_answers_drains_and_ends_well(folder, tmp_path):
         ),
     ],
 )
-def test_wrong_use_is_told_with_the_fix(words, said_so, tmp_path):
-    done = started(*words, cwd=tmp_path)
+def test_wrong_use_is_told_with_the_fix(sandlot, words, said_so, tmp_path):
+    done = sandlot(*words, cwd=tmp_path)
     assert done.code == 2, done.err
     assert said_so in done.err
 
@@ -260,8 +260,8 @@ def test_wrong_use_is_told_with_the_fix(words, said_so, tmp_path):
         (["serve", ENVIRONMENTS / "arithmetic", "--openenv"], "`SANDLOT_SERVE_TOKEN`"),
     ],
 )
-def test_the_token_of_openenv_clients_in_a_variable_is_for_nothing_else(words, said_so, tmp_path):
-    done = started(*words, cwd=tmp_path, SANDLOT_SERVE_TOKEN="two long\nlines of text")
+def test_the_token_of_openenv_clients_in_a_variable_is_for_nothing_else(sandlot, words, said_so, tmp_path):
+    done = sandlot(*words, cwd=tmp_path, SANDLOT_SERVE_TOKEN="two long\nlines of text")
     assert (done.code, said_so in done.err) == (2, True), done.err
 
 

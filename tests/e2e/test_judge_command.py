@@ -6,7 +6,7 @@ import re
 import anyio
 import pytest
 
-from drive.command_line import refused, started
+from drive.command_line import refused
 from fakes.endpoint import FakeEndpoint, says
 from sandlot.calibrate.judges.judge import MORE_CANARIES
 from sandlot.grade.judge import CANARIES
@@ -43,10 +43,10 @@ def labels(tmp_path):
 
 
 @pytest.mark.parametrize(("judge", "code", "verdict"), [(good, 0, "pass"), (flatterer, 1, "fail")])
-async def test_a_judge_is_measured_over_its_endpoint(tmp_path, labels, judge, code, verdict):
+async def test_a_judge_is_measured_over_its_endpoint(sandlot, tmp_path, labels, judge, code, verdict):
     async with FakeEndpoint(then=judge) as endpoint:
         words = ("judge", labels, "--judge", f"openai:fake@{endpoint.url}", "--repeats", "2", "--json")
-        done = await anyio.to_thread.run_sync(lambda: started(*words, cwd=tmp_path))
+        done = await anyio.to_thread.run_sync(lambda: sandlot(*words, cwd=tmp_path))
     assert (done.code, done.json["verdict"]) == (code, verdict), done
     assert done.json["calls"] == len(endpoint.requests) == 30 * (2 + 1 + 1 + 2 + 2)
     assert {gate["name"] for gate in done.json["gates"]} >= {

@@ -10,7 +10,7 @@ import pytest
 
 import sandlot
 from builders.tiny_models import write_tiny
-from drive.command_line import refused, started
+from drive.command_line import refused
 from sandlot.core.errors import ConfigError
 from sandlot.env.module import load_module
 from sandlot.observe.events import EvaluationBegan, RolloutEnded, RunEvent, StepLearned
@@ -186,7 +186,7 @@ def test_another_weight_is_another_training_but_a_cap_is_not(folder, whole):
         train(recipe(folder).but(envs=[letters.env, digits.env]), run=whole.path)
 
 
-def test_the_command_trains_and_shows_it(folder, tmp_path):
+def test_the_command_trains_and_shows_it(sandlot_with_torch, folder, tmp_path):
     file = tmp_path / "both.py"
     file.write_text(
         f"from sandlot.train import Evaluation, Recipe, Sampling\n\n\ndef recipe() -> Recipe:\n"
@@ -194,10 +194,10 @@ def test_the_command_trains_and_shows_it(folder, tmp_path):
         f"        model='hf:{folder}', steps=1, tasks=2, group=2, resample=1, sampling=Sampling(max_tokens=4),\n"
         f"        evaluation=Evaluation(tasks=1, group=1), threads=1)\n"
     )
-    done = started("train", file, "--json", cwd=tmp_path, patience_s=150)
+    done = sandlot_with_torch("train", file, "--json", cwd=tmp_path)
     assert done.code == 0, done.err
     assert set(done.json["environments"]) == {"letters", "digits"}
     assert len(RunReader(tmp_path / "runs" / "both" / "environments" / "digits")) == 2
-    shown = started("show", "runs/both", cwd=tmp_path)
+    shown = sandlot_with_torch("show", "runs/both", cwd=tmp_path)
     assert "digits" in shown.out
-    assert "curriculum" in refused(started("train", file, "--curriculum", "x.json", cwd=tmp_path))
+    assert "curriculum" in refused(sandlot_with_torch("train", file, "--curriculum", "x.json", cwd=tmp_path))

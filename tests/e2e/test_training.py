@@ -163,10 +163,10 @@ def test_a_run_that_is_asked_for_more_steps_goes_on(folder, whole, tmp_path):
     assert numbers(train(letters.recipe(folder), run=place)) == numbers(whole)
 
 
-def test_another_recipe_in_the_same_folder_is_refused(folder, tmp_path):
+def test_another_recipe_in_the_same_folder_is_refused(sandlot_with_torch, folder, tmp_path):
     place = tmp_path / "run"
     train(letters.recipe(folder, steps=1), run=place)
-    done = started("train", WORLD, "--run", place, "--seed", 5, cwd=tmp_path, TINY=str(folder))
+    done = sandlot_with_torch("train", WORLD, "--run", place, "--seed", 5, cwd=tmp_path, TINY=str(folder))
     assert "begun with another seed" in refused(done)
 
 
@@ -262,41 +262,41 @@ def test_a_trained_model_knows_its_setting_and_is_measured_elsewhere_only_if_tha
     assert "not the one the model was trained in: environment" in started("show", "named", cwd=tmp_path).out
 
 
-def test_a_training_run_is_shown_as_what_it_came_to_or_how_far_it_got(whole, tmp_path):
-    shown = started("show", whole.path, cwd=tmp_path).out
+def test_a_training_run_is_shown_as_what_it_came_to_or_how_far_it_got(sandlot, whole, tmp_path):
+    shown = sandlot("show", whole.path, cwd=tmp_path).out
     assert "complete" in shown
     assert "version 4" in shown
     assert "sampling" in shown
     going = tmp_path / "going"
     shutil.copytree(whole.path, going)
     (going / "summary.json").unlink()
-    shown = started("show", going, cwd=tmp_path).out
+    shown = sandlot("show", going, cwd=tmp_path).out
     assert "training or interrupted, 4 of 4 steps; best: version" in shown
 
 
-def test_a_training_is_listed_with_its_steps_and_its_last_held_out_score(whole, tmp_path):
+def test_a_training_is_listed_with_its_steps_and_its_last_held_out_score(sandlot, whole, tmp_path):
     (entry,) = [
         each
-        for each in started("list", "--runs", whole.path.parent, "--json", cwd=tmp_path).json["runs"]
+        for each in sandlot("list", "--runs", whole.path.parent, "--json", cwd=tmp_path).json["runs"]
         if each["run"] == str(whole.path)
     ]
-    shown = started("show", whole.path, "--json", cwd=tmp_path).json
+    shown = sandlot("show", whole.path, "--json", cwd=tmp_path).json
     assert (entry["kind"], entry["state"], entry["steps"], entry["planned_steps"]) == ("training", "complete", 4, 4)
     assert entry["score"] == shown["score"] == shown["outcome"]["heldout_after"]["mean"]
 
 
-def test_a_dry_run_shows_the_recipe_and_makes_nothing(folder, tmp_path):
-    done = started("train", WORLD, "--steps", 7, "--dry-run", "--json", cwd=tmp_path, TINY=str(folder))
+def test_a_dry_run_shows_the_recipe_and_makes_nothing(sandlot_with_torch, folder, tmp_path):
+    done = sandlot_with_torch("train", WORLD, "--steps", 7, "--dry-run", "--json", cwd=tmp_path, TINY=str(folder))
     assert done.code == 0
     assert done.json["recipe"]["steps"] == 7
     assert not (tmp_path / "runs").exists()
 
 
-def test_what_is_not_a_recipe_is_told(tmp_path):
+def test_what_is_not_a_recipe_is_told(sandlot_with_torch, tmp_path):
     (tmp_path / "odd.py").write_text("def recipe():\n    return 3\n")
-    assert "returned int" in refused(started("train", "odd.py", cwd=tmp_path))
-    assert "no function `other`; it has: recipe" in refused(started("train", "odd.py:other", cwd=tmp_path))
-    assert "no recipe `none.py`" in refused(started("train", "none.py", cwd=tmp_path))
+    assert "returned int" in refused(sandlot_with_torch("train", "odd.py", cwd=tmp_path))
+    assert "no function `other`; it has: recipe" in refused(sandlot_with_torch("train", "odd.py:other", cwd=tmp_path))
+    assert "no recipe `none.py`" in refused(sandlot_with_torch("train", "none.py", cwd=tmp_path))
 
 
 def test_a_distance_to_the_first_weights_is_learned_against(folder, tmp_path):

@@ -5,7 +5,7 @@ import json
 import anyio
 import pytest
 
-from drive.command_line import ENVIRONMENTS, refused, started
+from drive.command_line import ENVIRONMENTS, refused
 from fakes.endpoint import FakeEndpoint, says
 from sandlot.model.policy.faithful_user import WAITING
 
@@ -98,13 +98,13 @@ def customer(request):
     return says(next((words for name, words in facts.items() if name in heard), "I am waiting."))
 
 
-async def test_a_chat_model_plays_the_customer_and_is_measured_over_its_endpoint(tmp_path):
+async def test_a_chat_model_plays_the_customer_and_is_measured_over_its_endpoint(sandlot, tmp_path):
     async with FakeEndpoint(then=customer) as endpoint:
         model = f"openai:fake@{endpoint.url}"
         words = ("run", RETURNS, "--model", "scripted:golden", "--user", model, "-n", "3", "--json")
-        done = await anyio.to_thread.run_sync(lambda: started(*words, cwd=tmp_path))
+        done = await anyio.to_thread.run_sync(lambda: sandlot(*words, cwd=tmp_path))
         assert (done.code, done.json["scored"]) == (0, 3), done
         assert len(endpoint.requests) == 9
         words = ("simulator", RETURNS, "--user", model, "--tasks", "2", "--json")
-        measured = await anyio.to_thread.run_sync(lambda: started(*words, cwd=tmp_path))
+        measured = await anyio.to_thread.run_sync(lambda: sandlot(*words, cwd=tmp_path))
     assert (measured.code, measured.json["verdict"]) == (0, "pass"), measured
