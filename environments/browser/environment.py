@@ -5,6 +5,7 @@ changed. Many pages tempt to stop early: a review page is not an order, a draft 
 is not paid. Filing an errand as done that is not done costs points, as does filing it as not possible after a part of it.
 """
 
+from functools import cache
 from random import Random
 
 from sandlot import Agent, Environment, Evidence, Limits, Split, Task, World
@@ -44,19 +45,23 @@ env.use(Browser(sites={host: name for name, host in HOSTS.items()}, screenshots=
 
 @env.tasks
 def tasks(rng: Random):
-    for place, (family, (make, _)) in enumerate(FAMILIES.items()):
+    for place, family in enumerate(FAMILIES):
         for level in range(1, LEVELS + 1):
-            seed = rng.getrandbits(64)
-            case = make(Random(seed), level)
-            key = {"wants": case.wants, "outcome": case.outcome, "plan": case.plan}
             split = Split.HELDOUT if (place + level) % LEVELS == 0 else Split.TRAIN
-            yield Task(
-                f"{family}-{level}",
-                split=split,
-                prompt=case.prompt,
-                data={"family": family, "level": level, "seed": str(seed)},
-                key=key,
-            )
+            yield make_task(rng.getrandbits(64), family, level, split)
+
+
+@cache
+def make_task(seed: int, family: str, level: int, split: Split) -> Task:
+    make, _ = FAMILIES[family]
+    case = make(Random(seed), level)
+    return Task(
+        f"{family}-{level}",
+        split=split,
+        prompt=case.prompt,
+        data={"family": family, "level": level, "seed": str(seed)},
+        key={"wants": case.wants, "outcome": case.outcome, "plan": case.plan},
+    )
 
 
 @env.setup

@@ -244,9 +244,11 @@ def chat_projects(firm: Firm, pen: Pen) -> None:
 def small_talk(firm: Firm, pen: Pen) -> None:
     day = START
     while day < TODAY:
-        people = [person.login for person in firm.people.values() if person.works_on(day) and not firm.away(person.login, day)]
+        away = {leave.person for leave in firm.leaves if leave.covers(day)}
+        people = [person.login for person in firm.people.values() if person.works_on(day) and person.login not in away]
+        dated_on = f"({day:%a %d %b %Y})"
         for _ in range(pen.rng.choice((0, 1, 1, 2))):
             words = tuple(text.format(n=pen.rng.randrange(2, 60)) for text in TALK)
-            dated = tuple(f"{text} ({day:%a %d %b %Y})" for text in words)
+            dated = tuple(f"{text} {dated_on}" for text in words)
             pen.post(pen.rng.choice(("random", "general", "random")), at(day, pen.rng), pen.rng.choice(people), *words, *dated)
         day = weekday(day + timedelta(days=1))

@@ -12,6 +12,7 @@ import resource
 import signal
 import sys
 import time
+from types import CodeType
 from typing import Any
 
 DEEPEST = 20
@@ -38,7 +39,7 @@ def plain(value: Any, depth: int = 0) -> Any:  # noqa: PLR0911 - one for each ty
     return ["object", kind.__name__]
 
 
-def observed(module: Any, code: str) -> Any:
+def observed(module: Any, code: str | CodeType) -> Any:
     """What a case's code leaves in `result`, or the name of the error it ends with."""
     names = dict(vars(module))
     try:

@@ -76,7 +76,8 @@ def sorted_cases(rng: Random, plant: Plant, right: dict, wrong: dict) -> tuple[l
         place, name = about[turn % len(about)] if turn % 3 else rng.choice(everything)
         module = place.partition("/")[2]
         code = CASES[place][name](rng)
-        value, spoilt = (observed(modules[module], code) for modules in (right, wrong))
+        compiled = compile(code, name, "exec")
+        value, spoilt = (observed(modules[module], compiled) for modules in (right, wrong))
         case = {"module": f"{plant.package}.{module}", "code": code, "value": value, "name": name}
         if plant.kind == "leak" and name == "Reader":
             spoilt = ["raises", "OSError"]

@@ -6,6 +6,7 @@ generator knows, byte by byte or hash by hash. What the agent prints or claims i
 
 import re
 from contextlib import suppress
+from functools import cache
 from hashlib import sha256
 from random import Random
 
@@ -90,9 +91,14 @@ env = Environment(
 
 @env.tasks
 def tasks(rng: Random):
-    for kind, make in KINDS.items():
+    for kind in KINDS:
         for number in range(1, EACH + 1):
-            yield make(Random(rng.getrandbits(64))).task(f"{kind}-{number}")
+            yield make_task(rng.getrandbits(64), kind, number)
+
+
+@cache
+def make_task(seed: int, kind: str, number: int) -> Task:
+    return KINDS[kind](Random(seed)).task(f"{kind}-{number}")
 
 
 @env.setup

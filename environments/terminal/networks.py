@@ -41,12 +41,10 @@ def routed_packets(rng: Random) -> Job:
         connected[name].append((str(lans[name][1]), lans[name]))
     tables: dict[str, list[tuple[ipaddress.IPv4Network, str, int]]] = {name: [] for name in names}
     for name in names:
+        hops = [address for address, owner in links.items() if owner != name and shares(connected[name], address)]
         for net in [*(lan for other, lan in lans.items() if other != name), ipaddress.ip_network("0.0.0.0/0")]:
             for _ in range(rng.choice([1, 1, 2])):
-                hop = rng.choice(
-                    [address for address, owner in links.items() if owner != name and shares(connected[name], address)]
-                )
-                tables[name].append((net, f"via {hop}", rng.choice([0, 50, 100, 200])))
+                tables[name].append((net, f"via {rng.choice(hops)}", rng.choice([0, 50, 100, 200])))
             if rng.random() < 0.35 and net.prefixlen == 16:
                 inner = rng.choice(list(net.subnets(new_prefix=20)))
                 tables[name].append((inner, rng.choice(["blackhole", f"via 10.254.0.{rng.randrange(1, 200)}"]), 0))

@@ -6,7 +6,7 @@ import io
 import json
 import shlex
 import tarfile
-from datetime import datetime, timedelta
+from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
@@ -159,7 +159,7 @@ def fires(text: str, days: list[str]) -> dict[str, list[str]] | None:
             by_month = start.day in in_month
             both = parts[2].startswith("*") or parts[4].startswith("*")
             if start.month in months and ((by_week and by_month) if both else (by_week or by_month)):
-                times += [f"{start + timedelta(hours=hour, minutes=minute):%m-%d %H:%M}" for hour in hours for minute in minutes]
+                times += [f"{day[5:]} {hour:02}:{minute:02}" for hour in hours for minute in minutes]
     return {command: sorted(times) for command, times in found.items()}
 
 

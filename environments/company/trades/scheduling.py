@@ -170,17 +170,11 @@ def draft_visit(firm: Firm, rng: Random) -> Iterator[Draft]:
             for days in (1, 2, 3, 6, 7, 8)
             for slot in (time(9, 0), time(10, 30), time(11, 0), time(14, 0), time(15, 30))
         ]
-        free = [
-            start
-            for start in options
-            if fits_rules(start, start + timedelta(hours=1))
-            and not any(busy(firm, who, start, start + timedelta(hours=1)) for who in (customer.csm, customer.owner))
-        ]
+        theirs = [meeting for meeting in firm.meetings if not {customer.csm, customer.owner}.isdisjoint(meeting.guests)]
         full = [
-            start
-            for start in options
-            if any(busy(firm, who, start, start + timedelta(hours=1)) for who in (customer.csm, customer.owner))
+            start for start in options if any(each.start < start + timedelta(hours=1) and start < each.end for each in theirs)
         ]
+        free = [start for start in options if start not in full and fits_rules(start, start + timedelta(hours=1))]
         if len(free) < 1 or len(full) < 2 or made == 4:
             continue
         made += 1
