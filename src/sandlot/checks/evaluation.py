@@ -12,6 +12,7 @@ Prime and points come from a hash of both formulas: verdicts repeat, and no form
 """
 
 import hashlib
+import math
 from collections.abc import Callable, Iterator
 from decimal import Context, Decimal, DivisionByZero, InvalidOperation, Overflow, localcontext
 from fractions import Fraction
@@ -20,6 +21,7 @@ from random import Random
 from sandlot.checks.formulas import Tree
 
 _PRIME_BITS, _WITNESSES = 127, 24
+_SMALL_PRIMES = math.prod((3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97))
 _POINTS, _MOST_TRIES = 3, 12
 _MAX_DEGREE = 2**40
 _DIGITS, _AGREE = 60, 40
@@ -151,6 +153,8 @@ def _random_prime(random: Random) -> int:
     while True:
         number = random.getrandbits(_PRIME_BITS) | 1 << _PRIME_BITS - 1
         number = number - number % 4 + 1
+        if math.gcd(number, _SMALL_PRIMES) > 1:
+            continue
         odd = (number - 1) >> 2
         shifts = 2 + (odd & -odd).bit_length() - 1
         odd = (number - 1) >> shifts

@@ -19,14 +19,14 @@ Case = tuple[str, dict[str, Any], str | dict[str, bytes]]
 NAMES = ("amber", "basil", "cedar", "delta", "ember", "fjord", "grove", "heath", "inlet", "jetty", "knoll", "larch")
 
 
-def world_of(name: str) -> Environment:
+def world_of(name: str, num_tasks: int = 8) -> Environment:
     """The environment of one check."""
     env = Environment(f"uses-{name.replace('_', '-')}", limits=Limits(turns=8), state=dict)
     make = CASES[name]
 
     @env.tasks
     def tasks(rng: Random):
-        for number in range(8):
+        for number in range(num_tasks):
             prompt, arguments, left = make(rng, number)
             said = left if isinstance(left, str) else {path: base64.b64encode(data).decode() for path, data in left.items()}
             yield Task(f"case-{number}", prompt=prompt, data={"kept": f"keep {number}"}, key={"args": arguments, "left": said})

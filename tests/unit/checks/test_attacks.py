@@ -14,7 +14,7 @@ import pytest
 from builders.checked_evidence import COMMITS, MAIL, ORDERS, chunk, database, png, repository, sha256
 from builders.evidence import make_evidence
 from sandlot.audit.probes.grader.fuzz import ODD_ANSWERS, random_answer
-from sandlot.checks import LIBRARY, image_hash, same_math, same_quantity
+from sandlot.checks import LIBRARY, image_hash, repositories, same_math, same_quantity
 from sandlot.core.errors import NotInEvidence
 
 TEXT_CHECKS = {
@@ -317,14 +317,15 @@ def test_a_large_folder_under_many_names_is_read_once():
 
 
 @pytest.mark.parametrize("leaf", [b"", b"100644 a\0"])
-def test_folders_that_multiply_are_not_met(leaf):
+def test_folders_that_multiply_are_not_met(monkeypatch, leaf):
     """Each of 40 folders has the one below it twice."""
+    monkeypatch.setattr(repositories, "_MAX_ENTRIES", 5000)
     files: dict[str, bytes] = {}
     tree = stored(files, "tree", leaf + bytes.fromhex(stored(files, "blob", b"x")) if leaf else b"")
     for _ in range(40):
         tree = stored(files, "tree", folder_entry("a", tree) + folder_entry("b", tree))
     evidence = make_evidence(files | {"/work/repo/.git/HEAD": committed(files, tree).encode()})
-    with pytest.raises(NotInEvidence, match="more than"):
+    with pytest.raises(NotInEvidence, match="more than 5,000 entries"):
         LIBRARY["git_file"](evidence, repo="/work/repo", path="a", text="x")
     assert said("git_lacks", evidence, repo="/work/repo", texts=["secret"])
 

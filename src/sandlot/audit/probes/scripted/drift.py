@@ -4,7 +4,7 @@ Many calls share one rollout, so a sound environment costs few trials. If a roll
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sandlot.audit.case import Case, Probe
@@ -21,7 +21,7 @@ from sandlot.core.types import Side
 
 _TASKS, _SANDBOXED = 2, 1
 _A_TURN = 40
-ROOM = Conditions(limits={"turns": 1000, "time_s": 300.0})
+_TIME_S = 300.0
 _DRIFTED = re.compile(r"unexpected keyword argument|missing \d+ required (positional|keyword)|got multiple values for argument")
 _CRASHED = re.compile(
     r"Traceback \(most recent call last\)|\b(KeyError|TypeError|AttributeError|IndexError|NameError|UnboundLocalError)\b"
@@ -52,6 +52,11 @@ def in_turns(name: str, calls: Sequence[Call]) -> Script:
     return Script(name=name, turns=tuple(tuple(calls[at : at + _A_TURN]) for at in range(0, len(calls), _A_TURN)))
 
 
+def room_for(scripts: Iterable[Script]) -> Conditions:
+    """Limits within which each of these scripts can end. A user may go on asking for ever: nothing is said after the script."""
+    return Conditions(limits={"turns": 1 + max((len(script.turns) for script in scripts), default=0), "time_s": _TIME_S})
+
+
 def author_tools(case: Case) -> list[ToolSpec]:
     """The author's tools: all but the sandbox's own shell and terminal."""
     return [spec for spec in case.description.tools if spec.name not in case.shells]
@@ -62,6 +67,10 @@ async def _golden_calls(case: Case, tasks: Sequence[Task]) -> dict[str, list[Cal
     return {task.id: found.get(task.id, []) for task in tasks}
 
 
+async def _take_all(case: Case, plays: Sequence[tuple[Task, Script]]) -> list[Trial]:
+    return await case.take([request_for(case, *play) for play in plays], room_for(script for _, script in plays))
+
+
 # -- what is allowed works ---------------------------------------------------------------------------------------------
 
 
@@ -70,10 +79,10 @@ async def _look_at_allowed(case: Case) -> list[Finding]:
     tasks = choose_tasks(case, _TASKS, sandboxed=_SANDBOXED)
     golden = await _golden_calls(case, tasks)
     plans = [(task, spec, allowed_calls(spec, golden[task.id], case.seed)) for task in tasks for spec in author_tools(case)]
-    trials = await case.take([request_for(case, task, in_turns("allowed-calls", calls)) for task, _, calls in plans], ROOM)
+    trials = await _take_all(case, [(task, in_turns("allowed-calls", calls)) for task, _, calls in plans])
     broken = [plan for plan, trial in zip(plans, trials, strict=True) if _ended_rollout(trial)]
     apart = [(task, call) for task, _, calls in broken for call in calls]
-    single = await case.take([request_for(case, task, _one_call(call)) for task, call in apart], ROOM)
+    single = await _take_all(case, [(task, _one_call(call)) for task, call in apart])
     crashed = [_PlayedCall(task, call, trial) for (task, call), trial in zip(apart, single, strict=True) if _ended_rollout(trial)]
     found = [_crash_finding(case, [each for each in crashed if each.call.tool == spec.name]) for spec in author_tools(case)]
     return [finding for finding in found if finding] + _raw_error_findings(case, plans, trials)
@@ -127,7 +136,7 @@ async def _look_at_forbidden(case: Case) -> list[Finding]:
         for spec in author_tools(case)
         for what, call in forbidden_calls(spec, allowed_calls(spec, golden[task.id], case.seed)[0].arguments)
     ]
-    trials = await case.take([request_for(case, task, _one_call(call)) for task, _, call in plans], ROOM)
+    trials = await _take_all(case, [(task, _one_call(call)) for task, _, call in plans])
     played = [_PlayedCall(task, call, trial, what) for (task, what, call), trial in zip(plans, trials, strict=True)]
     found: dict[str, list[_PlayedCall]] = {}
     for each in played:

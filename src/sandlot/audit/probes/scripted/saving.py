@@ -9,7 +9,7 @@ from sandlot.audit.probes.likeness import Observation, changes_between, observat
 from sandlot.audit.probes.plays import choose_tasks, request_for, witness_of
 from sandlot.audit.probes.scripted.attacks import one_act_per_turn
 from sandlot.audit.probes.scripted.calls import LONG, declared_arguments
-from sandlot.audit.probes.scripted.drift import ROOM, author_tools
+from sandlot.audit.probes.scripted.drift import author_tools, room_for
 from sandlot.audit.probes.scripted.floor import needs_both
 from sandlot.audit.probes.scripted.reach import GoldenWork, find_works, properties_of
 from sandlot.audit.subject import Call, Script, Trial
@@ -47,7 +47,8 @@ async def _look_at_saving(case: Case) -> list[Finding]:
         for work in await find_works(case, choose_tasks(case, _TASKS, sandboxed=_SANDBOXED))
         for change in _changes(case, work)
     ]
-    trials = await case.take([request_for(case, change.work.task, each) for change in changes for each in change.scripts], ROOM)
+    plays = [(change.work.task, script) for change in changes for script in change.scripts]
+    trials = await case.take([request_for(case, *play) for play in plays], room_for(script for _, script in plays))
     unsaved: dict[str, tuple[_Change, Trial]] = {}
     for place, change in enumerate(changes):
         before, done, twin = trials[3 * place : 3 * place + 3]

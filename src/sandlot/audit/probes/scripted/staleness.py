@@ -13,15 +13,15 @@ from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Finding, Layer, make_finding
 from sandlot.audit.probes.likeness import mask_volatile, observations
 from sandlot.audit.probes.plays import choose_tasks, request_for, witness_of
+from sandlot.audit.probes.scripted.drift import room_for
 from sandlot.audit.probes.scripted.floor import needs_both
 from sandlot.audit.probes.scripted.reach import GoldenWork, find_works, properties_of, required_of
-from sandlot.audit.subject import Call, Conditions, Script, Trial
+from sandlot.audit.subject import Call, Script, Trial
 from sandlot.core.ports.world import ToolSpec
 
 _TASKS, _SANDBOXED = 5, 1
 _CANDIDATES = 6
 """Most ways to call one reading tool."""
-_ROOM = Conditions(limits={"turns": 400})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,8 @@ async def _look_at_staleness(case: Case) -> list[Finding]:
         for work in await find_works(case, choose_tasks(case, _TASKS, sandboxed=_SANDBOXED))
         for reading in _readings(case, work)
     ]
-    requests = [request_for(case, each.work.task, each.script(first=first)) for each in readings for first in (True, False)]
-    trials = await case.take(requests, _ROOM)
+    plays = [(each.work.task, each.script(first=first)) for each in readings for first in (True, False)]
+    trials = await case.take([request_for(case, *play) for play in plays], room_for(script for _, script in plays))
     stale: dict[str, list[tuple[_StaleRead, str, str]]] = {}
     for place, reading in enumerate(readings):
         shown = _stale_text(reading, trials[2 * place], trials[2 * place + 1], case.description.declared.volatile)
