@@ -10,7 +10,6 @@ from sandlot.audit.audit import AuditPlan, audit_subject
 from sandlot.audit.finding import Layer
 from sandlot.audit.layers import AuditSelection
 from sandlot.audit.subject import Conditions, NamedPlay, Take
-from sandlot.audit.subjects.environment.subject import EnvironmentSubject
 from sandlot.audit.verdict import Audit, AuditVerdict, State
 from sandlot.core.errors import ConfigError
 
@@ -29,9 +28,13 @@ def kettle(tmp_path) -> str:
     return str(tmp_path / "kettle.py")
 
 
-async def audited(env: str, *, user: str | None = None, judge: str | None = None, sandbox: str = "native") -> Audit:
-    given = AuditPlan(subject=env, user=user, judge=judge, wanted=AuditSelection(layers=PLAYED, probes=PROBES))
-    return await audit_subject(EnvironmentSubject(env, user=user, judge=judge, sandbox=sandbox), given)
+@pytest.fixture
+def audited(subject_of):
+    async def audited(env: str, *, user: str | None = None, judge: str | None = None, sandbox: str = "native") -> Audit:
+        given = AuditPlan(subject=env, user=user, judge=judge, wanted=AuditSelection(layers=PLAYED, probes=PROBES))
+        return await audit_subject(subject_of(env, user=user, judge=judge, sandbox=sandbox), given)
+
+    return audited
 
 
 def reason(found: Audit) -> str:
@@ -43,32 +46,32 @@ def reason(found: Audit) -> str:
     return stopped[0].why
 
 
-async def test_a_persona_without_a_model_is_incomplete(kettle):
+async def test_a_persona_without_a_model_is_incomplete(kettle, audited):
     assert "name one with `--user MODEL`" in reason(await audited(kettle))
 
 
-async def test_a_persona_that_a_model_plays_is_played(kettle):
+async def test_a_persona_that_a_model_plays_is_played(kettle, audited):
     found = await audited(kettle, user="scripted:persona")
     assert not found.findings
     assert {layer.state for layer in found.layers if layer.layer in PLAYED} == {State.RAN}
 
 
-async def test_a_user_that_cannot_be_reached_is_no_flaw_of_the_environment(kettle):
+async def test_a_user_that_cannot_be_reached_is_no_flaw_of_the_environment(kettle, audited):
     assert "127.0.0.1:9" in reason(await audited(kettle, user=DEAD))
 
 
-async def test_a_user_that_fails_in_the_middle_is_no_flaw_of_the_environment(kettle):
+async def test_a_user_that_fails_in_the_middle_is_no_flaw_of_the_environment(kettle, audited):
     async with FakeEndpoint([says("The order number is 1.")], then=status(400)) as endpoint:
         found = await audited(kettle, user=f"openai:x@{endpoint.url}")
     assert "could not be played" in reason(found)
     assert {request.body["temperature"] for request in endpoint.requests} == {0.0}
 
 
-async def test_a_user_that_plays_badly_is_no_flaw_of_the_environment(kettle):
+async def test_a_user_that_plays_badly_is_no_flaw_of_the_environment(kettle, audited):
     assert "with `scripted:persona` it does" in reason(await audited(kettle, user="scripted:constant:No."))
 
 
-async def test_a_golden_solution_that_fails_with_every_user_is_a_flaw(kettle):
+async def test_a_golden_solution_that_fails_with_every_user_is_a_flaw(kettle, audited):
     file = Path(kettle)
     file.write_text(file.read_text().replace("order=number.strip()", 'order="0"'))
     found = await audited(kettle, user="scripted:constant:No.")
@@ -76,15 +79,15 @@ async def test_a_golden_solution_that_fails_with_every_user_is_a_flaw(kettle):
     assert {finding.code for finding in found.findings} == {"D13.golden"}
 
 
-async def test_a_user_for_an_environment_without_a_persona_is_refused(tmp_path):
+async def test_a_user_for_an_environment_without_a_persona_is_refused(tmp_path, audited):
     (tmp_path / "plain.py").write_text(PLAIN_ENV)
     with pytest.raises(ConfigError, match="has no persona for a model to play"):
         await audited(str(tmp_path / "plain.py"), user="scripted:persona")
 
 
-async def test_the_user_stays_reachable_while_the_network_is_off_and_says_the_same_in_every_place(kettle):
+async def test_the_user_stays_reachable_while_the_network_is_off_and_says_the_same_in_every_place(kettle, subject_of):
     async with FakeEndpoint(then=says("1")) as endpoint:
-        subject = EnvironmentSubject(kettle, user=f"openai:x@{endpoint.url}")
+        subject = subject_of(kettle, user=f"openai:x@{endpoint.url}")
         requests = [Take(task="refund-0", play=NamedPlay(name="golden"))] * 2
         trials = await subject.take(requests, Conditions(network=False))
     assert [trial.failed for trial in trials] == [None, None]
@@ -93,13 +96,13 @@ async def test_the_user_stays_reachable_while_the_network_is_off_and_says_the_sa
     assert all(other == first for other in others)
 
 
-async def test_a_sandbox_that_is_not_there_is_no_flaw_of_the_environment(tmp_path):
+async def test_a_sandbox_that_is_not_there_is_no_flaw_of_the_environment(tmp_path, audited):
     (tmp_path / "plain.py").write_text(PLAIN_ENV.replace('"plain"', '"plain", image="host"'))
     found = await audited(str(tmp_path / "plain.py"), sandbox=f"docker:{tmp_path / 'none.sock'}")
     assert "none.sock" in reason(found)
 
 
-async def test_a_judge_that_cannot_be_reached_is_no_flaw_of_the_environment(tmp_path):
+async def test_a_judge_that_cannot_be_reached_is_no_flaw_of_the_environment(tmp_path, audited):
     env = str(tmp_path / "plain.py")
     (tmp_path / "plain.py").write_text(PLAIN_ENV + JUDGED)
     async with FakeEndpoint(then=status(400)) as endpoint:

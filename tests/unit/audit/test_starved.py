@@ -11,7 +11,6 @@ import pytest
 
 from sandlot.audit.starved import ATTEMPTS, longest_wait, process_tree, take_measured, waits_of, was_starved
 from sandlot.audit.subject import NamedPlay, Take, Trial
-from sandlot.audit.subjects.environment.subject import EnvironmentSubject
 from sandlot.core.trace import Failed
 from sandlot.core.types import Side
 
@@ -60,12 +59,12 @@ def crowd() -> Iterator[None]:
 
 @needs_counts
 @pytest.mark.usefixtures("one_processor")
-async def test_a_check_that_waits_for_a_processor_is_not_hung(tmp_path):
+async def test_a_check_that_waits_for_a_processor_is_not_hung(tmp_path, subject_of):
     (tmp_path / "slow.py").write_text(ENV)
-    async with EnvironmentSubject(str(tmp_path / "slow.py"), patience_s=2 * WORK_S) as subject:
-        await subject.describe()
-        with crowd():
-            (trial,) = await subject.take([Take(task="one", play=NamedPlay(name="golden"))])
+    subject = subject_of(tmp_path / "slow.py", patience_s=2 * WORK_S)
+    await subject.describe()
+    with crowd():
+        (trial,) = await subject.take([Take(task="one", play=NamedPlay(name="golden"))])
     assert trial.lost is None
     assert trial.passed
     assert trial.starved_s > 0
@@ -105,7 +104,7 @@ async def test_running_out_of_time_while_waiting_for_a_processor_says_nothing():
 
     async def take() -> Trial:
         taken.append(1)
-        end = time.process_time() + 0.05
+        end = time.process_time() + 0.04
         while time.process_time() < end:
             pass
         return OUT_OF_TIME

@@ -36,10 +36,7 @@ _STDERR_CHARS = 400
 
 @dataclass
 class EnvironmentSubject:
-    """`Subject` for environments that `sandlot.load` loads, by path or name.
-
-    Inside `async with`, workers under default conditions are forked, which is cheaper; outside, each is a new interpreter.
-    """
+    """`Subject` for environments that `sandlot.load` loads, by path or name."""
 
     env: str
     judge: str | None = None
@@ -47,18 +44,23 @@ class EnvironmentSubject:
     """The model that plays the user. None: the author's replies."""
     sandbox: str = "native"
     patience_s: float = _PATIENCE_S
+    fork_server: ForkServer | None = None
+    """Forks the workers under default conditions, which costs less than a new interpreter for each. `async with` opens one."""
     processes: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(os.cpu_count() or 2))
     _open: AsyncExitStack = field(default_factory=AsyncExitStack)
-    _fork_server: ForkServer | None = None
     _num_hung: int = 0
 
     async def __aenter__(self) -> Self:
-        self._fork_server = await self._open.enter_async_context(open_fork_server(variables_of(PLAIN)))
+        if self.fork_server is None:
+            self.fork_server = await self._open.enter_async_context(open_fork_server(variables_of(PLAIN)))
+            self._open.callback(self._forget_fork_server)
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._fork_server = None
         await self._open.aclose()
+
+    def _forget_fork_server(self) -> None:
+        self.fork_server = None
 
     async def describe(self) -> Description:
         """Load it in a worker, and return its description."""
@@ -101,7 +103,7 @@ class EnvironmentSubject:
         async with self.processes:
             hasty = self._num_hung >= _MANY_HUNG
             working = _WorkerRun(job, min(self.patience_s, _IMPATIENCE_S) if hasty else self.patience_s)
-            await working.run(self._fork_server)
+            await working.run(self.fork_server)
         return working
 
     async def _alone(self, requests: Sequence[Request], conditions: Conditions) -> list[Trial]:
