@@ -7,7 +7,8 @@ import pytest
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 
-from fakes.peer_models import VARIANTS, peer
+from fakes.peer_models import VARIANTS
+from fakes.transformers_models import transformers_model
 from sandlot.model.engine.engine import Engine
 from sandlot.model.engine.plain import PlainRunner
 from sandlot.model.engine.request import Request
@@ -26,9 +27,9 @@ def write(model: torch.nn.Module, folder: Path, targets: list[str], seed: int) -
 
 @pytest.mark.parametrize("name", ["llama biased", "qwen2 tied", "qwen3 wide heads"])
 def test_an_adapter_that_peft_wrote_gives_pefts_logprobs_in_a_mixed_batch(name: str, tmp_path: Path):
-    peer(VARIANTS[name]).save_pretrained(tmp_path / "base")
+    transformers_model(VARIANTS[name]).save_pretrained(tmp_path / "base")
     for seed, targets in enumerate(TARGETS):
-        write(peer(VARIANTS[name]), tmp_path / str(seed), targets, seed)
+        write(transformers_model(VARIANTS[name]), tmp_path / str(seed), targets, seed)
     decoder = load_folder(tmp_path / "base")
     engine = Engine(PlainRunner(decoder, blocks=64, block_size=4), blocks=64, context=64, max_batch=4, chunk=16)
     for seed in range(len(TARGETS)):
@@ -38,7 +39,7 @@ def test_an_adapter_that_peft_wrote_gives_pefts_logprobs_in_a_mixed_batch(name: 
     while not engine.is_idle:
         answers |= {answer.id: answer for answer in engine.step()}
     for number, adapter in numbers.items():
-        model = peer(VARIANTS[name])
+        model = transformers_model(VARIANTS[name])
         judge = PeftModel.from_pretrained(model, tmp_path / adapter) if adapter else model
         ids = [*PROMPT, *answers[number].ids.tolist()]
         with torch.no_grad():

@@ -5,7 +5,6 @@ from typing import get_args
 import numpy as np
 import pytest
 import torch
-from torch._dynamo.utils import counters
 
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.lora import add_adapters
@@ -55,6 +54,8 @@ def step(rows: list[TrainingRow], *, lora: bool, **settings) -> tuple[torch.Tens
 @pytest.mark.parametrize("lora", [False, True])
 @pytest.mark.parametrize("recompute", get_args(Recompute))
 def test_compiled_and_plain_agree_for_any_size(lora, recompute):
+    from torch._dynamo.utils import counters  # five CPU-seconds, which a run of other tests does not pay
+
     compiled = []
     for rows in (batch([20, 31, 9], 12), batch([5, 6], 40), batch([70], 3), batch([8] * 6, 1)):
         plain_loss, plain = step(rows, lora=lora, compiled=False, recompute=recompute)

