@@ -52,6 +52,15 @@ def anyio_backend():
 
 
 @pytest.fixture(scope="session")
+def sandlot():
+    """Run a command: `sandlot("show", "runs/x", cwd=folder)`."""
+    from drive.command_line import Nursery  # here, as below
+
+    with Nursery() as nursery:
+        yield nursery.run
+
+
+@pytest.fixture(scope="session")
 def docker_socket():
     """The socket of a real engine, started when the first test asks for one. It fails, with the reason, where none can start."""
     from fakes.docker_engine import running_engine  # here: `selection.py` charges its imports to tests that ask for an engine

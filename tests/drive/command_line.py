@@ -140,6 +140,7 @@ def become(request: dict) -> None:
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["environ"])
+    sys.path[:0] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     sys.argv = ["sandlot", *request["words"]]
     from sandlot.cli.main import main
 

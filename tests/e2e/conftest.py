@@ -4,13 +4,6 @@ from drive.command_line import Nursery
 
 
 @pytest.fixture(scope="session")
-def sandlot():
-    """Run a command: `sandlot("show", "runs/x", cwd=folder)`."""
-    with Nursery() as nursery:
-        yield nursery.run
-
-
-@pytest.fixture(scope="session")
 def sandlot_with_torch():
     """The same for commands that train: torch is imported once."""
     with Nursery(torch=True) as nursery:

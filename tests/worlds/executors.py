@@ -95,9 +95,10 @@ if find_spec("ray") is not None:  # `make test-ray`
 
 
 @asynccontextmanager
-async def opened(name: str, plan: ExecutorPlan) -> AsyncGenerator[Executor | WorkerPool]:
+async def opened(name: str, plan: ExecutorPlan, number: int = 2) -> AsyncGenerator[Executor | WorkerPool]:
+    """An executor, with so many workers if it has any."""
     open_it, given = OPENERS[name]
-    async with open_it(given, plan) as executor:
+    async with open_it(given.replace("2", str(number)), plan) as executor:
         yield executor
 
 

@@ -1,5 +1,4 @@
 import json
-import subprocess
 import sys
 import textwrap
 
@@ -7,7 +6,6 @@ import msgspec
 import pytest
 
 import sandlot
-from drive.command_line import environ, started
 from sandlot.core.errors import ConfigError
 from sandlot.env.importing import import_environment, imported_folder, importers
 
@@ -84,11 +82,12 @@ def test_an_import_is_an_ordinary_environment_with_a_report(kind, rows, tmp_path
     assert run.summary().pass_rate.value == 1.0
 
 
-def test_what_an_importer_prints_is_not_in_the_result_on_stdout(kind, rows, tmp_path):
-    command = [sys.executable, "-m", "sandlot", "import", kind, str(rows), "--out", str(tmp_path / "out"), "--no-audit", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environ(PYTHONPATH=str(tmp_path / "site")))
-    assert json.loads(done.stdout)["import"]["kind"] == "sums"
-    assert f"reading {rows}" in done.stderr
+def test_what_an_importer_prints_is_not_in_the_result_on_stdout(sandlot, kind, rows, tmp_path):
+    words = ("import", kind, rows, "--out", tmp_path / "out", "--no-audit", "--json")
+    done = sandlot(*words, cwd=tmp_path, PYTHONPATH=str(tmp_path / "site"))
+    assert done.code == 0, done.err
+    assert done.json["import"]["kind"] == "sums"
+    assert f"reading {rows}" in done.err
 
 
 def test_a_limit_is_kept(kind, rows, tmp_path):
@@ -135,13 +134,13 @@ def test_a_misspelled_kind_of_source_is_an_error_with_the_right_one(kind):
         sandlot.load("sum:rows.jsonl")
 
 
-def test_the_command_names_kinds_of_logs_too_and_what_is_missing(kind, tmp_path):
+def test_the_command_names_kinds_of_logs_too_and_what_is_missing(sandlot, kind, tmp_path):
     place = {"cwd": tmp_path, "PYTHONPATH": str(tmp_path / "site")}
-    unknown = started("import", "inspect-logs", "x.eval", **place)
+    unknown = sandlot("import", "inspect-logs", "x.eval", **place)
     assert (unknown.code, "did you mean `inspect-log`" in unknown.err) == (2, True)
-    missing = started("import", "sums", **place)
+    missing = sandlot("import", "sums", **place)
     assert (missing.code, "sandlot import sums SOURCE" in " ".join(missing.err.split())) == (2, True)
-    assert "sums" in started("import", "list", **place).out
+    assert "sums" in sandlot("import", "list", **place).out
 
 
 def test_a_source_can_stand_for_an_environment_and_is_imported_once(kind, rows, tmp_path):

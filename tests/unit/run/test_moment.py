@@ -1,8 +1,6 @@
 """`sandlot shell`: a rollout's world at a turn, and a person in it."""
 
 import os
-import subprocess
-import sys
 import termios
 from pathlib import Path
 
@@ -100,13 +98,12 @@ def test_results_that_differ_now_are_counted(recorded):
     assert anyio.run(look) == 3
 
 
-def test_the_command_runs_what_is_piped_in_and_exits_as_the_shell_does(recorded):
-    command = [Path(sys.executable).parent / "sandlot", "shell", f"{recorded.path}/one/0", "--turn", "1"]
+def test_the_command_runs_what_is_piped_in_and_exits_as_the_shell_does(sandlot, recorded):
     script = "cat /log; echo wrong >&2; exit 7\n"
-    done = subprocess.run(command, input=script, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (7, "0\n1\n")
-    assert "after turn 1 of 4; processes are not restored" in done.stderr
-    assert "wrong" in done.stderr
+    done = sandlot("shell", f"{recorded.path}/one/0", "--turn", 1, cwd=recorded.path, stdin=script)
+    assert (done.code, done.out) == (7, "0\n1\n")
+    assert "after turn 1 of 4; processes are not restored" in done.err
+    assert "wrong" in done.err
 
 
 async def test_a_terminal_is_passed_through_and_put_back_as_it_was():

@@ -48,7 +48,7 @@ START_S = 120.0
 """Time for a worker to load the environment and open what it needs."""
 END_S = 30.0
 """Time for a worker to close its worlds, before it is killed."""
-_DEATHS = 8
+MOST_DEATHS = 8
 """Workers that may die one after the other, while none finishes a rollout, before the run stops; more in a large pool."""
 _LONGEST_PAUSE_S = 60.0
 """Between two tries to start a worker, while others work."""
@@ -369,7 +369,7 @@ class WorkerPool:
     def _report_death(self, how: str) -> None:
         self._deaths += 1
         # Twice as many as there are workers: a machine that is lost takes all of its workers at once.
-        if self._deaths >= max(_DEATHS, 2 * self._keepers) and self._failed is None:
+        if self._deaths >= max(MOST_DEATHS, 2 * self._keepers) and self._failed is None:
             self._failed = f"{self._deaths} workers ended one after the other, and no rollout did; the last: {how}"
             self._stop(self._failed)
         self._notify()

@@ -1,9 +1,11 @@
 """Messages over a connection that is slow, or that nobody reads."""
 
+import asyncio
 import socket
 from contextlib import asynccontextmanager
 
 import anyio
+import anyio.lowlevel
 import msgspec
 import pytest
 
@@ -28,20 +30,24 @@ async def two_ends():
 
 
 async def test_who_leaves_waits_for_a_slow_reader_as_long_as_bytes_move(monkeypatch):
-    monkeypatch.setattr(connections, "_LAST_WORDS_S", 0.1)
-    heard = []
+    heard, began_s, now_s = [], anyio.current_time(), anyio.current_time()
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now_s)  # however busy the machine is
 
     async def read_slowly(stream) -> None:
+        nonlocal now_s
         async with stream:
             while sum(map(len, heard)) < len(LARGE.error):
                 heard.append(await stream.receive(30_000))
-                await anyio.sleep(0.01)
+                for _ in range(3):  # the writer writes as much again
+                    await anyio.lowlevel.checkpoint()
+                now_s += 0.3 * len(heard[-1]) / connections._CHUNK_BYTES  # less for each chunk than nothing may be taken
 
     async with anyio.create_task_group() as group, two_ends() as (connection, other):
         group.start_soon(read_slowly, other)
         connection.say(LARGE)
         await connection.wait_closed(0.5)
     assert sum(map(len, heard)) >= len(LARGE.error)
+    assert now_s - began_s > 2.0, "it waited for much longer than nothing may be taken"
 
 
 async def test_what_nobody_reads_does_not_count_as_written_and_is_not_waited_for(monkeypatch):

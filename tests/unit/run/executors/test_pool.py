@@ -13,9 +13,10 @@ from sandlot.core.trace import Cancelled, Failed, Scored, Trace
 from sandlot.core.types import End
 from sandlot.observe.events import RolloutBegan
 from sandlot.run.config import RunConfig, Selection
+from sandlot.run.executors import pool as pools
 from sandlot.run.executors.executor import WorkerLost
 from sandlot.run.executors.messages import EvidenceStored, RolloutDone
-from sandlot.run.executors.pool import WorkerPool
+from sandlot.run.executors.pool import MOST_DEATHS, WorkerPool
 from sandlot.run.run import run_config
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.wiring.config import ModelConfig
@@ -44,7 +45,7 @@ async def test_the_rollouts_of_a_worker_that_is_killed_are_lost_and_another_take
     async def one(task):
         found.append(await executor.run(task, 0, run="r", blobs=MemoryBlobs(), sink=nothing))
 
-    async with opened(kind, plan_of(tmp_path)) as executor:
+    async with opened(kind, plan_of(tmp_path), number=1) as executor:
         first = set(executor.pids)
         async with anyio.create_task_group() as group:
             for task in chores("endless"):
@@ -93,62 +94,56 @@ async def test_a_rollout_whose_worker_died_is_taken_again_and_says_so(kind, tmp_
         if isinstance(event, RolloutBegan):
             began.append((event.task, event.rollout))
 
-    run = await run_config(chosen("deadly", "short", group=1), runs=tmp_path / "runs", sink=note, on=ELSEWHERE[kind].format(2))
+    tasks = ("deadly-0", *(task.id for task in chores("short")))
+    config = config_of(select=Selection(tasks=tasks))
+    run = await run_config(config, runs=tmp_path / "runs", sink=note, on=ELSEWHERE[kind].format(1))
     traces = list(run)
-    assert sorted(trace.task for trace in traces) == sorted(task.id for kind in ("deadly", "short") for task in chores(kind))
+    assert sorted(trace.task for trace in traces) == sorted(tasks)
     assert all(isinstance(trace.outcome, Scored) and trace.reward == 1.0 for trace in traces)
     assert run.verdict == "complete"
     lost = [attempt for trace in traces for attempt in trace.attempts]
     assert {(attempt.outcome.side, attempt.outcome.kind) for attempt in lost} == {("harness", "died")}
-    assert {trace.task for trace in traces if trace.attempts} >= {task.id for task in chores("deadly")}
+    assert "deadly-0" in {trace.task for trace in traces if trace.attempts}
     assert len(began) == len(traces) + len(lost), "every attempt is either an end or a loss"
 
 
-async def test_a_rollout_that_kills_every_worker_is_a_failure_and_never_a_score(kind, tmp_path):
-    config = config_of(select=Selection(tasks=("doomed-0", *(task.id for task in chores("short"))), group=4), at_once=1)
-    run = await run_config(config, runs=tmp_path, on=ELSEWHERE[kind].format(1))
-    by_task = {}
-    for trace in run:
-        by_task.setdefault(trace.task, []).append(trace)
-    assert all(trace.reward == 1.0 for task, each in by_task.items() if task != "doomed-0" for trace in each)
-    for trace in by_task.get("doomed-0", []):
-        assert isinstance(trace.outcome, Failed)
-        assert (trace.outcome.side, trace.outcome.kind, len(trace.attempts)) == ("harness", "died", 3)
-        assert trace.reward is None
-
-
-async def test_a_rollout_that_kills_its_workers_does_not_fail_those_beside_it(kind, tmp_path):
+async def test_a_rollout_that_kills_every_worker_fails_without_a_score_and_does_not_fail_those_beside_it(kind, tmp_path):
     """One worker for all: without a worker of their own they would be lost as often as the one that kills."""
-    config = config_of(select=Selection(tasks=("doomed-0", *(task.id for task in chores("long"))), group=1))
+    config = config_of(select=Selection(tasks=("doomed-0", *(task.id for task in chores("long")))))
     run = await run_config(config, runs=tmp_path, on=ELSEWHERE[kind].format(1))
-    assert {row.task: row.outcome for row in run.rows} == {"doomed-0": "failed", **{t.id: "scored" for t in chores("long")}}
+    traces = {trace.task: trace for trace in run}
+    assert {task: trace.reward for task, trace in traces.items()} == {"doomed-0": None, **{t.id: 1.0 for t in chores("long")}}
+    doomed = traces["doomed-0"]
+    assert isinstance(doomed.outcome, Failed)
+    assert (doomed.outcome.side, doomed.outcome.kind, len(doomed.attempts)) == ("harness", "died", 3)
 
 
-async def test_workers_that_only_die_stop_the_run_with_the_reason(kind, tmp_path):
-    run = await run_config(chosen("doomed", group=8, at_once=2), runs=tmp_path, on=ELSEWHERE[kind].format(2))
+async def test_workers_that_only_die_stop_the_run_with_the_reason(kind, tmp_path, monkeypatch):
+    monkeypatch.setattr(pools, "MOST_DEATHS", 2)
+    run = await run_config(chosen("doomed", group=8, at_once=2), runs=tmp_path, on=ELSEWHERE[kind].format(1))
     assert run.verdict == "stopped"
-    assert "workers ended one after the other" in run.sittings[-1].stopped
+    assert "2 workers ended one after the other, and no rollout did" in run.sittings[-1].stopped
     assert all(row.score is None for row in run.rows)
 
 
 async def test_a_run_goes_on_elsewhere_than_it_began(kind, tmp_path):
-    config = chosen("short", "long", group=8)
+    config = chosen("short", "long", group=4)
     with anyio.move_on_after(0.0):  # nothing yet: only the directory
         await run_config(config, place=tmp_path / "run", on=ELSEWHERE[kind].format(1))
     seen = []
 
     def stop(event) -> None:
         seen.append(event)
-        if sum(isinstance(each, RolloutBegan) for each in seen) == 20:
+        if sum(isinstance(each, RolloutBegan) for each in seen) == 10:
             os.kill(os.getpid(), signal.SIGINT)
 
-    first = await run_config(config, place=tmp_path / "run", on=ELSEWHERE[kind].format(2), sink=stop)
+    first = await run_config(config, place=tmp_path / "run", on=ELSEWHERE[kind].format(1), sink=stop)
     assert "interrupted" in first.sittings[-1].stopped
     assert first.verdict == "incomplete"
     second = await run_config(config, place=tmp_path / "run", on="local")
     assert second.verdict == "complete"
     keys = [(row.task, row.rollout) for row in second.rows]
-    assert len(keys) == len(set(keys)) == 64
+    assert len(keys) == len(set(keys)) == 32
 
 
 async def test_an_environment_that_was_changed_since_is_refused(kind, tmp_path):
@@ -158,7 +153,7 @@ async def test_an_environment_that_was_changed_since_is_refused(kind, tmp_path):
     plan = plan_of(tmp_path, config)
     file.write_text(CHORES.read_text().replace("this chore", "that chore"))
     with pytest.raises(ConfigError, match="differs from the one that the run began with"):
-        async with opened(kind, plan):
+        async with opened(kind, plan, number=1):
             pass
 
 
@@ -247,6 +242,42 @@ async def test_a_machine_that_is_lost_with_many_workers_does_not_stop_the_run():
         trace = await pool.run(chores("short")[0], 0, run="r", blobs=MemoryBlobs(), sink=nothing)
         assert (trace.task, stopped) == ("short-0", [])
         group.cancel_scope.cancel()
+
+
+class DyingLink(FailingLink):
+    """A worker that dies of the first rollout, or after it."""
+
+    def __init__(self, answers: bool) -> None:
+        super().__init__(anyio.Event())
+        self._answers = answers
+
+    async def messages(self):
+        await self._heard.wait()
+        if self._answers:
+            trace = Trace(run="r", task="short-0", rollout=0, seed=0, end=End.DONE, outcome=Cancelled())
+            yield RolloutDone(number=self.number, trace=trace, blobs=())
+
+
+@pytest.mark.parametrize("one_answers", [False, True])
+async def test_a_run_is_stopped_where_so_many_workers_end_one_after_the_other_and_none_answers(one_answers):
+    stopped, num_started, num_taken = [], 0, 0
+
+    @asynccontextmanager
+    async def start():
+        nonlocal num_started
+        num_started += 1
+        yield DyingLink(one_answers and num_started % (MOST_DEATHS - 1) == 0)
+
+    workers = WorkerPool(stopped.append)
+    async with anyio.create_task_group() as group:
+        await group.start(workers.keep, start)
+        workers.begin()
+        while not stopped and num_taken < 3 * MOST_DEATHS:
+            await workers.run(chores("short")[0], 0, run="r", blobs=MemoryBlobs(), sink=nothing)
+            num_taken += 1
+            await anyio.wait_all_tasks_blocked()
+        group.cancel_scope.cancel()
+    assert (len(stopped), num_taken) == ((0, 3 * MOST_DEATHS) if one_answers else (1, MOST_DEATHS))
 
 
 class BreakingLink(FailingLink):

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from drive.command_line import refused, started
+from drive.command_line import refused
 from drive.running import is_running
 from sandlot import Environment
 from sandlot.core.errors import ConfigError, HarnessError
@@ -39,7 +39,7 @@ def test_connections_and_ready_sandboxes_are_divided(tmp_path):
     assert (setup.config.model.connections, setup.pool) == (16, 4)
 
 
-def test_the_models_of_seats_count_too(tmp_path):
+def test_the_models_of_seats_count_too(sandlot, tmp_path):
     def seated(**options) -> RunConfig:
         seat = ModelConfig(spec="openai:m@http://x", **options)
         return RunConfig(env=str(CHORES), model=ModelConfig(spec="scripted:golden"), seats={"seller": seat})
@@ -49,7 +49,7 @@ def test_the_models_of_seats_count_too(tmp_path):
     with pytest.raises(ConfigError, match="cap"):
         setup_of(plan_of(tmp_path, seated(max_total_tokens=1000)), 4)
     said = refused(
-        started(
+        sandlot(
             "run", "haggle", "--model", "rookie", "--seat", "seller=openai:m@http://x", "--max-total-tokens", "9", cwd=tmp_path
         )
     )
@@ -62,13 +62,13 @@ def test_a_number_of_processes_that_is_none_is_refused(given):
         num_processes(given)
 
 
-def test_the_command_takes_it_and_refuses_what_is_not_there(tmp_path):
-    done = started(
+def test_the_command_takes_it_and_refuses_what_is_not_there(sandlot, tmp_path):
+    done = sandlot(
         "run", CHORES, "--model", "scripted:golden", "--task", "short-0", "--on", "processes:1", "--json", cwd=tmp_path
     )
     assert done.code == 0, done.err
     assert done.json["scored"] == 1
-    said = refused(started("run", CHORES, "--model", "scripted:golden", "--on", "clouds:2", cwd=tmp_path))
+    said = refused(sandlot("run", CHORES, "--model", "scripted:golden", "--on", "clouds:2", cwd=tmp_path))
     assert "no executor `clouds`" in said
     assert "`processes`" in said
 

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from drive.command_line import refused, started
+from drive.command_line import refused
 from sandlot.core.errors import ConfigError
 from sandlot.run.executors.ray import RayPlace, open_ray, read_ray_place
 from worlds.executors import CHORES, plan_of
@@ -46,6 +46,6 @@ async def test_without_ray_the_error_names_the_extra(tmp_path, monkeypatch):
             pass
 
 
-def test_the_command_refuses_an_address_that_is_none(tmp_path):
-    said = refused(started("run", CHORES, "--model", "scripted:golden", "--on", "ray:head", cwd=tmp_path))
+def test_the_command_refuses_an_address_that_is_none(sandlot, tmp_path):
+    said = refused(sandlot("run", CHORES, "--model", "scripted:golden", "--on", "ray:head", cwd=tmp_path))
     assert "`head` is no address of a Ray cluster" in said

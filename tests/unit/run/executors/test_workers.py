@@ -16,7 +16,7 @@ import pytest
 from anyio.streams.tls import TLSStream
 
 from builders.certificates import certificate_of
-from drive.command_line import environ, refused, started
+from drive.command_line import environ, refused
 from drive.ports import free_port
 from sandlot.core.errors import ConfigError
 from sandlot.core.trace import Cancelled, Node, Trace, text_message
@@ -612,27 +612,26 @@ async def test_a_worker_with_other_files_refuses_and_names_them(tmp_path):
         (folder / "chores.py").write_text(CHORES.read_text())
     (away / "chores.py").write_text(CHORES.read_text().replace("this chore", "that chore"))
     async with listening(tmp_path) as (pool, port):
-        async with commanded(port, away / "chores.py", cwd=away) as process:
-            code, out, err = await output_of(process)
-        assert (code, out) == (2, "")
-        assert "differs from the one that the run began with (`chores.py` differs); use the same files everywhere" in err
-        async with commanded(port, home / "chores.py", cwd=home) as process:
+        differs = r"differs from the one that the run began with \(`chores.py` differs\); use the same files everywhere"
+        with pytest.raises(ConfigError, match=differs):
+            await join_run(JoinOptions(at=f"127.0.0.1:{port}", env=str(away / "chores.py")))
+        async with commanded(port, home / "chores.py", cwd=home):
             await until(lambda: pool.load.num_workers == 1)
             trace = await pool.run(chores("short")[0], 0, run="r", blobs=MemoryBlobs(), sink=nothing)
             assert trace.reward == 1.0, "the same files at another path are the same environment"
 
 
-async def test_a_worker_that_makes_other_tasks_refuses(tmp_path):
+async def test_a_worker_that_makes_other_tasks_refuses(tmp_path, monkeypatch):
     """The files are the same, and what they do is not: here because of a variable."""
     file = tmp_path / "chores.py"
     file.write_text(CHORES.read_text().replace("rng.randrange(1000)", "int(os.environ.get('MARKS_TOO') or rng.randrange(1000))"))
     config = config_of()
     plan = plan_of(tmp_path, msgspec.structs.replace(config, env=str(file)), env=load(file))
     port = free_port()
-    async with open_workers(str(port), plan), commanded(port, cwd=tmp_path, MARKS_TOO="3") as process:
-        code, _, err = await output_of(process)
-    assert code == 2
-    assert "makes other tasks here than where the run began" in err
+    async with open_workers(str(port), plan):
+        monkeypatch.setenv("MARKS_TOO", "3")
+        with pytest.raises(ConfigError, match="makes other tasks here than where the run began"):
+            await join_run(JoinOptions(at=f"127.0.0.1:{port}"))
 
 
 async def test_a_worker_that_is_too_slow_to_open_is_told_so_and_not_that_the_run_has_ended(tmp_path, monkeypatch):
@@ -707,12 +706,12 @@ async def test_a_worker_whose_run_is_gone_closes_its_worlds_and_says_so(tmp_path
     assert len(list(tmp_path.glob("closed-*"))) == 1
 
 
-def test_the_command_needs_a_run_and_a_token(tmp_path):
-    said = refused(started("worker", "--join", f"127.0.0.1:{free_port()}", cwd=tmp_path))
+def test_the_command_needs_a_run_and_a_token(sandlot, tmp_path):
+    said = refused(sandlot("worker", "--join", f"127.0.0.1:{free_port()}", cwd=tmp_path))
     assert "no run listens at" in said
     with socket.create_server(("127.0.0.1", 0)) as server:
         said = refused(
-            started("worker", "--join", f"127.0.0.1:{server.getsockname()[1]}", cwd=tmp_path, XDG_CACHE_HOME=str(tmp_path))
+            sandlot("worker", "--join", f"127.0.0.1:{server.getsockname()[1]}", cwd=tmp_path, XDG_CACHE_HOME=str(tmp_path))
         )
     assert "has no token" in said
 
