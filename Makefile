@@ -73,7 +73,7 @@ test-browser: install
 	@$(BIN)/pytest -m system --timeout 300 tests/system/test_*_in_browser.py
 
 # The sandbox on an emulated aarch64 machine with a kernel of its own: 1.2 GB the first time, and most of an hour. Others: TESTS="...".
-TESTS ?= tests/unit/sandbox tests/contract/test_sandbox_contract.py tests/contract/test_files_contract.py
+TESTS ?= tests/unit/sandbox tests/contract/test_sandbox_contract.py tests/contract/test_machine_backend_contract.py tests/contract/test_files_contract.py
 test-aarch64: install
 	@sh tests/foreign/aarch64.sh $(BIN) $(TESTS)
 

@@ -15,7 +15,7 @@ FLOORS = [
     [["wiring"], ["rollout"]],
     [["run"], ["analysis"]],
     [["train", "audit", "calibrate", "serve"], ["interop"]],
-    [["web"], ["cli"]],
+    [["web"], ["cli"], ["testing"]],
 ]
 PLACE = {part: (floor, order) for floor, groups in enumerate(FLOORS) for order, parts in enumerate(groups) for part in parts}
 TORCH_ALLOWED = ("model/nn/", "model/engine/", "train/", "observe/trackers/tensorboard.py")  # the last: torch brings the writer
@@ -75,4 +75,11 @@ def test_torch_stays_in_its_rooms(part):
         if not module.path.relative_to(ROOT).as_posix().startswith(TORCH_ALLOWED)
         and any(name.split(".")[0] == "torch" for name in module.imports)
     ]
+    assert not wrong, wrong
+
+
+def test_pytest_stays_in_its_room(part):
+    """It is an extra; nobody who runs an environment needs it. Programs that run inside a sandbox have its own Python."""
+    ours = [module for module in modules_of(part) if "inside" not in module.path.parts and part != "testing"]
+    wrong = [module.name for module in ours if {"pytest", "_pytest"} & {name.split(".")[0] for name in module.imports}]
     assert not wrong, wrong
