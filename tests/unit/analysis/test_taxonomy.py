@@ -1,5 +1,7 @@
 import ast
+import re
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -137,12 +139,23 @@ def test_whatever_fails_gets_a_word_from_the_list_and_never_a_models_word(side, 
     assert not label.startswith("model_")
 
 
+def nodes_at(lines: set[int], tree: ast.AST) -> Iterator[ast.AST]:
+    """The nodes that contain one of these lines; all others are not even looked at."""
+    for node in ast.iter_child_nodes(tree):
+        if not isinstance(node, ast.stmt) or any(node.lineno <= line <= (node.end_lineno or 0) for line in lines):
+            yield node
+            yield from nodes_at(lines, node)
+
+
 def kinds_raised() -> set[tuple[Side, str]]:
     """Every (side, kind) that the source writes down in an error's constructor; without a kind it is `crash`."""
     sides = {name: each.side for name, each in vars(errors).items() if isinstance(each, type) and getattr(each, "side", None)}
     found: set[tuple[Side, str]] = set()
+    calls = re.compile(rf"\b({'|'.join(sides)})\(")
     for path in SOURCE.rglob("*.py"):
-        for node in ast.walk(parse_python(path.read_text())):
+        text = path.read_text()
+        lines = {text.count("\n", 0, match.start()) + 1 for match in calls.finditer(text)}
+        for node in nodes_at(lines, parse_python(text)) if lines else ():
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in sides:
                 kinds = [word.value for word in node.keywords if word.arg == "kind"]
                 written = kinds[0] if kinds else ast.Constant("crash")

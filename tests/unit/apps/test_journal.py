@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sandlot.apps.app import App
@@ -53,7 +53,6 @@ def filled() -> AppWorld:
 
 
 @given(st.lists(st.tuples(ACTS, st.booleans()), max_size=25))
-@settings(max_examples=60, deadline=None)
 def test_the_journal_replayed_is_the_final_state(acts: list[tuple[tuple[Any, ...], bool]]):
     """Against a slow twin: the same statements on a plain database without a journal."""
     opened = filled()

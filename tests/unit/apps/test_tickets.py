@@ -2,7 +2,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sandlot.apps import TICKETS, Colleague, FinalApps, KnownFact, LiveApps, load_tickets, read_jira_csv
@@ -143,7 +143,6 @@ async def test_jql_that_cannot_be_is_refused_by_name(world: AppWorld, jql: str, 
     assert said in result.text
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.text(alphabet="abOPS-1 =!~<>()\"'\\,*%?;andorinstrewby", max_size=60))
 def test_no_query_reaches_the_database_as_sql(jql: str):
     """Whatever the text: found issues or a refusal; never an SQL error, never an issue that the actor may not see."""

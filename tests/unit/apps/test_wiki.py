@@ -3,7 +3,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sandlot.apps import WIKI, FinalApps, LiveApps, load_wiki, read_markdown_folder
@@ -82,7 +82,6 @@ async def test_cql_finds_pages_below_another(world: AppWorld):
         assert said in await world.call("confluence_search", query=query)
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.text(alphabet="abOPS-1 =!~<>()\"'\\,*%?;andorintextspacelabel", max_size=60))
 def test_no_query_shows_what_may_not_be_read(query: str):
     from sandlot.core.errors import ToolError

@@ -110,7 +110,7 @@ def test_a_folder_is_no_rubric(tmp_path):
     st.recursive(
         st.none() | st.integers() | st.text(max_size=5),
         lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
-        max_leaves=15,
+        max_leaves=8,
     ),
     st.integers(0, 4),
 )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes.failing_disk import Countdown, StoppedError
@@ -83,7 +83,6 @@ PIECES = st.sampled_from(
 DEATHS = st.tuples(st.integers(0, 12), st.integers(0, 12), st.integers(0, 6))
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(st.lists(PIECES, max_size=8), st.none() | DEATHS), max_size=8))
 def test_whatever_dies_when_each_line_arrives_once_and_in_order(tmp_path_factory: pytest.TempPathFactory, story):
     run, receiver = tmp_path_factory.mktemp("run"), Receiver()

@@ -66,9 +66,9 @@ def test_a_clear_improvement_is_measured_and_told_from_chance():
     def drawn(share: float):
         return run_of({f"t{i}": [float(rng.random() < share) for _ in range(4)] for i in range(40)})
 
-    comparisons = [compare(drawn(0.3), drawn(0.6)) for _ in range(60)]  # one draw may be unlucky, sixty are not
-    assert sum(comparison.score.low <= 0.3 <= comparison.score.high for comparison in comparisons) >= 52
-    assert sum(comparison.p_value <= 0.05 for comparison in comparisons) >= 57
+    comparisons = [compare(drawn(0.3), drawn(0.6)) for _ in range(25)]  # one draw may be unlucky, most are not
+    assert sum(comparison.score.low <= 0.3 <= comparison.score.high for comparison in comparisons) >= 22
+    assert sum(comparison.p_value <= 0.05 for comparison in comparisons) >= 23
 
 
 def test_alike_runs_are_called_different_about_as_rarely_as_promised():

@@ -16,7 +16,7 @@ SOURCE = """
 from random import Random
 from sandlot import Ask, Score, environment
 
-@environment("add", tasks=100)
+@environment("add", tasks=60)
 def add(rng: Random):
     a, b = rng.randrange(100), rng.randrange(100)
     answer = yield Ask(f"What is {a}+{b}?", golden=str(a + b))

@@ -5,7 +5,7 @@ from collections import Counter
 import anyio
 import anyio.lowlevel
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sandlot.core.errors import SandboxError
@@ -90,7 +90,6 @@ OPERATIONS = st.lists(
 
 
 @given(size=st.integers(0, 3), operations=OPERATIONS)
-@settings(max_examples=80, deadline=None)
 def test_the_pool_does_what_its_slow_twin_does(size, operations):
     async def play():
         starts, twin, taken = ToyStarts(), TwinPool(size), []
@@ -136,7 +135,6 @@ def test_the_pool_does_what_its_slow_twin_does(size, operations):
     close_after=st.integers(0, 12),
     failing=st.integers(0, 2),
 )
-@settings(max_examples=80, deadline=None)
 def test_takers_at_once_and_cancelled_ones_never_overfill_it_and_leak_nothing(size, steps, takers, close_after, failing):
     """Each taker begins after some steps of the loop and is cancelled after some more, or never (0)."""
 

@@ -4,7 +4,7 @@ from contextlib import suppress
 
 import anyio
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes.failing_disk import Countdown
@@ -90,7 +90,6 @@ async def test_a_full_disk_is_an_error_for_every_waiter(tmp_path):
     assert len(errors) == 4
 
 
-@settings(deadline=None, max_examples=40)
 @given(contents=st.lists(st.binary(max_size=200), max_size=10), steps=st.integers(0, 30), torn=st.integers(0, 300))
 async def test_what_was_put_before_a_stop_is_readable_after_it(tmp_path_factory, contents, steps, torn):
     folder = tmp_path_factory.mktemp("stopped")

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes.failing_disk import Countdown
@@ -118,7 +118,6 @@ async def test_large_frames_are_divided(tmp_path, monkeypatch):
     assert len(read_frames(tmp_path / "a.log").records) == 30
 
 
-@settings(deadline=None, max_examples=60)
 @given(frames=PAYLOADS, data=st.data())
 def test_any_truncation_leaves_a_prefix(frames, data):
     """The twin is a plain list; every cut leaves as much of it as fits."""
@@ -133,7 +132,6 @@ def test_any_truncation_leaves_a_prefix(frames, data):
         assert kept == payloads
 
 
-@settings(deadline=None, max_examples=200)
 @given(payloads=st.lists(st.binary(max_size=30), min_size=2, max_size=6), data=st.data())
 def test_a_flipped_byte_is_corruption_or_a_torn_tail_but_never_a_skipped_record(payloads, data):
     whole = bytearray(encode_frames((1, payload) for payload in payloads))

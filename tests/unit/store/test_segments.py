@@ -47,7 +47,6 @@ def entry(trace) -> LogEntry:
     return LogEntry(make_row(trace), encode_trace(trace))
 
 
-@settings(deadline=None, max_examples=50)
 @given(rows=st.lists(ROWS, max_size=5))
 def test_rows_survive_as_columns(rows):
     assert list(rows_of(table_of(rows, schema_of(rows)))) == rows
@@ -104,7 +103,6 @@ def test_a_truncated_segment_is_refused_by_name(tmp_path, keep):
         Segment(path)
 
 
-@settings(deadline=None, max_examples=60)
 @given(data=st.data())
 def test_a_damaged_segment_is_refused_or_unharmed_but_never_wrong(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("damaged") / "000001.parquet"

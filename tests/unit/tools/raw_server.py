@@ -44,7 +44,7 @@ def tools():
         deep = {"type": "object", "properties": {"x": deep}}
     return {
         "duplicate": [TOOL, TOOL],
-        "many": [TOOL | {"name": f"tool{n}"} for n in range(10_000)],
+        "many": [TOOL | {"name": f"tool{n}"} for n in range(1100)],
         "recursive": [TOOL | {"inputSchema": recursive}],
         "deep_schema": [TOOL | {"inputSchema": deep}],
         "huge_schema": [TOOL | {"inputSchema": {"type": "object", "description": "x" * 2**17}}],
@@ -76,10 +76,10 @@ def call(request):  # noqa: C901, PLR0912, PLR0915 - one branch for each way to 
             os.close(1)
             time.sleep(3600)
         case "huge":
-            answer(request, text("x" * 50_000_000))
+            answer(request, text("x" * 12_000_000))
         case "huge_id_last":
             OUT.write(
-                b'{"result":' + json.dumps(text("x" * 50_000_000)).encode() + b',"jsonrpc":"2.0","id":%d}\n' % request["id"]
+                b'{"result":' + json.dumps(text("x" * 12_000_000)).encode() + b',"jsonrpc":"2.0","id":%d}\n' % request["id"]
             )
             OUT.flush()
         case "endless_line":

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from sandlot.core.errors import ToolError
 from sandlot.core.trace import ToolCall
-from sandlot.tools.arguments import MAX_BYTES, MAX_DEPTH, checked_arguments, clean
+from sandlot.tools import arguments
+from sandlot.tools.arguments import MAX_DEPTH, checked_arguments, clean
 
 
 def deep(levels: int) -> Any:
@@ -53,9 +54,11 @@ def test_depth_is_bounded():
     assert "deeper than 64" in refusal({"x": deep(100_000)})
 
 
-@pytest.mark.parametrize("value", ["x" * MAX_BYTES, [0] * MAX_BYTES, {str(n): n for n in range(300_000)}, "é" * (MAX_BYTES // 2)])
-def test_size_is_bounded(value: Any):
-    assert "larger than 1048576 bytes" in refusal({"x": value})
+@pytest.mark.parametrize("value", ["x" * 2**14, [0] * 2**14, {str(n): n for n in range(5000)}, "é" * 2**13])
+def test_size_is_bounded(value: Any, monkeypatch: pytest.MonkeyPatch):
+    assert checked_arguments(ToolCall(id="1", name="t", arguments={"x": value}))
+    monkeypatch.setattr(arguments, "MAX_BYTES", 2**14)
+    assert "larger than 16384 bytes" in refusal({"x": value})
 
 
 def test_what_json_cannot_say_is_refused():

@@ -114,11 +114,11 @@ async def test_an_error_of_the_tool_reaches_the_agent_even_with_an_http_error_st
 
 
 async def huge_json(_: Request, message: Any) -> Response:
-    return answered(message, text("x" * 50_000_000))
+    return answered(message, text("x" * 12_000_000))
 
 
 async def huge_event(_: Request, message: Any) -> Response:
-    data = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": text("x" * 50_000_000)})
+    data = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": text("x" * 12_000_000)})
     return Response(f"event: message\ndata: {data}\n\n", media_type="text/event-stream")
 
 

@@ -172,10 +172,10 @@ async def test_a_command_that_does_not_exist_is_named():
 
 
 async def test_some_of_many_tools_can_be_taken():
-    async with raw("many", tools=("tool7", "tool9000"), prefix="raw_").open(WORLD) as tools:
-        assert [tool.spec.name for tool in tools] == ["raw_tool7", "raw_tool9000"]
+    async with raw("many", tools=("tool7", "tool1090"), prefix="raw_").open(WORLD) as tools:
+        assert [tool.spec.name for tool in tools] == ["raw_tool7", "raw_tool1090"]
         assert (await tools[0].call(WORLD, ToolCall(id="c1", name="raw_tool7"))).text == "worked {}"
-    assert "no tool `tool10001`" in str(await refused("many", tools=("tool10001",)))
+    assert "no tool `tool1101`" in str(await refused("many", tools=("tool1101",)))
 
 
 async def test_a_long_description_is_cut_and_marked():

@@ -4,7 +4,7 @@ from fractions import Fraction
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sandlot.core.stats import intervals as stats
@@ -100,7 +100,6 @@ def test_a_beta_quantile_has_its_share_below_it(share, a, b):
 
 
 @given(counts(500))
-@settings(max_examples=60)
 def test_a_share_lies_in_its_interval_and_the_mirror_is_the_mirror(kn):
     k, n = kn
     interval, mirror = stats.wilson(k, n), stats.wilson(n - k, n)

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builders.images import file, folder, link, stretch_of, tar_of
@@ -62,7 +62,6 @@ def record(key: bytes, value: bytes) -> bytes:
     return b"%d %s=%s\n" % (length, key, value)
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     st.lists(st.tuples(NAMES, st.binary(max_size=1500), st.integers(0, 2**40), st.integers(0, 0o7777)), max_size=6),
     st.sampled_from([tarfile.PAX_FORMAT, tarfile.GNU_FORMAT]),
@@ -77,7 +76,6 @@ def test_what_the_standard_library_wrote_is_read_as_it_reads_it(files, style):
     assert [(name.rstrip("/"), *rest) for name, *rest in said] == [(name.rstrip("/"), *rest) for name, *rest in wanted]
 
 
-@settings(deadline=None, max_examples=150)
 @given(st.data())
 def test_no_change_of_bytes_makes_it_do_anything_but_read_or_refuse(data):
     whole = bytearray(

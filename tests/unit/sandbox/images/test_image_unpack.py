@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builders.images import file, folder, hard_link, link, special, stretch_of, tar_of
@@ -237,7 +237,6 @@ ENTRIES = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=300)
 @given(st.lists(st.lists(ENTRIES, max_size=8), min_size=1, max_size=3))
 def test_whatever_layers_say_nothing_outside_the_image_changes(layers):
     with tempfile.TemporaryDirectory() as name:

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import anyio
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from drive.leftovers import no_leftovers
@@ -123,7 +123,6 @@ async def test_a_refusal_becomes_the_error_of_its_number():
         await talk(pack_frame(FrameKind.FAILED, 1, b"\2\0\0\0" + pack_text("read: no")), ask)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(list(FrameKind)), st.integers(0, 2), st.binary(max_size=40)), max_size=6),
     st.binary(max_size=8),

@@ -140,7 +140,7 @@ def in_session(session: int) -> list[int]:
 
 async def test_a_zygote_that_is_killed_at_any_moment_of_a_start_leaves_no_process():
     random = Random(1)
-    for _ in range(25):
+    for _ in range(10):
         async with open_native() as backend:
             zygote = backend.machines.zygote.pid
 
