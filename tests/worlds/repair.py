@@ -4,6 +4,7 @@ import io
 import shutil
 import tarfile
 from importlib.metadata import distribution
+from importlib.util import cache_from_source
 from pathlib import Path
 
 from sandlot.interop.repositories.folder import write_repair_environment, write_repository
@@ -117,15 +118,25 @@ def write_tree(folder: Path) -> Path:
     return folder
 
 
+_LEXERS = {"__init__", "_mapping", "diff", "python"}
+"""What pytest takes of hundreds."""
+
+
 def copy_pytest(site: Path) -> None:
-    """The pytest that runs these tests, and what it needs."""
+    """The pytest that runs these tests, and what it needs; compiled, as an installer leaves it."""
     for name in ("pytest", "pluggy", "iniconfig", "packaging", "pygments"):
         for file in distribution(name).files or ():
-            if file.suffix in {".py", ".txt"} or ".dist-info" in str(file):
-                target = site / file
-                if ".." not in file.parts:
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    shutil.copyfile(str(file.locate()), target)
+            other_lexer = file.parts[:2] == ("pygments", "lexers") and file.stem not in _LEXERS
+            if ".." not in file.parts and not other_lexer and (file.suffix in {".py", ".txt"} or ".dist-info" in str(file)):
+                source, target = Path(str(file.locate())), site / file
+                copies = {source: target}
+                if file.suffix == ".py":
+                    compiled = Path(cache_from_source(source))
+                    copies[compiled] = target.parent / "__pycache__" / compiled.name
+                for one, other in copies.items():
+                    if one.is_file():
+                        other.parent.mkdir(parents=True, exist_ok=True)
+                        shutil.copy2(one, other)  # with its times: a compiled file names that of its source
 
 
 def write_repair(folder: Path) -> Path:

@@ -70,13 +70,17 @@ class SweBenchImporter:
 
     kind = "swebench"
 
+    def __init__(self, libraries: Path | None = None) -> None:
+        """`libraries`: a folder with pytest and what it needs, copied where there is no package index to install it from."""
+        self._libraries = libraries
+
     def digest(self, source: str) -> str:
         """The rows; commits do not change."""
         return source_digest(_parts(source)[0])
 
     def write(self, source: str, folder: Path, *, limit: int | None) -> ImportReport:
         """Write the environment; see `Importer`."""
-        return run_async(_import_rows, source, folder, limit)
+        return run_async(_import_rows, source, folder, limit, self._libraries)
 
 
 def _parts(source: str) -> tuple[Path, Path]:
@@ -87,7 +91,7 @@ def _parts(source: str) -> tuple[Path, Path]:
     return path, Path(query.removeprefix("repos=")) if mark else path.parent / "repos"
 
 
-async def _import_rows(source: str, folder: Path, limit: int | None) -> ImportReport:
+async def _import_rows(source: str, folder: Path, limit: int | None, libraries: Path | None) -> ImportReport:
     file, repositories = _parts(source)
     if not file.is_file():
         raise ConfigError(f"there is no file `{file}`; name a file of rows, `.jsonl` or `.parquet`")
@@ -107,7 +111,7 @@ async def _import_rows(source: str, folder: Path, limit: int | None) -> ImportRe
                     row = checked_row(raw)
                     if task_id(row.instance_id) in {task.id for task in tasks}:
                         raise ConfigError("an earlier row has this name; give every row an `instance_id` of its own")
-                    task, licence, tests = await _import_row(backend, row, repositories, folder, python)
+                    task, licence, tests = await _import_row(backend, row, repositories, folder, python, libraries)
             except SandlotError as error:
                 left_out.append(LeftOut(what=name, why=str(error)))
                 if task_id(name) not in {task.id for task in tasks}:
@@ -175,7 +179,7 @@ def _tests(value: Any) -> list[str]:
 
 
 async def _import_row(
-    backend: Backend, row: SweBenchRow, repositories: Path, folder: Path, python: str
+    backend: Backend, row: SweBenchRow, repositories: Path, folder: Path, python: str, given: Path | None
 ) -> tuple[Task, str, RepairTests]:
     """Write one row's repository and libraries, run its tests, and make its task."""
     repo = _repository_name(row)
@@ -192,7 +196,10 @@ async def _import_row(
         if not any(tree.is_source(path) for path in changed) or outside:
             raise ConfigError(f"its patch changes files outside of the package ({', '.join(outside[:2]) or 'no source file'})")
         site = folder / "site" / name
-        install((*PYTEST, *tree.requires), site, python, without=tree.name)
+        if given is not None:
+            shutil.copytree(given, site, dirs_exist_ok=True)
+            site.chmod(0o755)  # tests are run by another user, who passes only the folders above it
+        install(tree.requires if given is not None else (*PYTEST, *tree.requires), site, python, without=tree.name)
         write_metadata(tree, site)
         kept = set(tree.files())
         layout = RepositoryLayout(paths=tree.paths, modules=tree.modules, tests=tree.tests, options=tree.options, site=name)
