@@ -142,6 +142,7 @@ async def test_processor_time_is_limited(docker_socket):
         assert float((await py(sandbox, spin)).stdout) < 0.5
 
 
+@pytest.mark.core
 async def test_power_is_taken_away(sandbox):
     status = (await sh(sandbox, "cat /proc/self/status")).stdout
     assert "CapBnd:\t00000000000404fb" in status
@@ -154,6 +155,7 @@ async def test_power_is_taken_away(sandbox):
     assert (await py(sandbox, refused)).stdout == "-1 -1\n"
 
 
+@pytest.mark.core
 async def test_the_pipes_to_the_host_are_out_of_reach(sandbox):
     forge = "for f in 0 1 2 3 4 5; do echo forged > /proc/1/fd/$f; done; cat /proc/1/environ /proc/1/mem; ls -l /proc/self/fd"
     done = await sh(sandbox, forge)

@@ -41,7 +41,7 @@ async def main():
 anyio.run(main)
 """
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.system, pytest.mark.core, pytest.mark.timeout(300)]
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from drive.command_line import started
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.system, pytest.mark.core, pytest.mark.timeout(300)]
 
 
 @pytest.mark.parametrize("form", ["function", "file", "folder"])

@@ -16,7 +16,7 @@ from sandlot.web import app
 from sandlot.web.app import serve_view
 from sandlot.web.site import Site, link, serve_environment
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.core]
 
 MOST_OF_A_KIND = 2
 LINKS = "[...document.querySelectorAll('a[href]')].map(a => a.getAttribute('href'))"

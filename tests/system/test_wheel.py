@@ -25,7 +25,7 @@ async def main():
 anyio.run(main)
 """
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.system, pytest.mark.core, pytest.mark.timeout(600)]
 
 
 def ran(*argv: str | Path, **fields) -> str:
