@@ -119,21 +119,27 @@ def _installed_together(entries: Collection[Path], root: Path) -> set[Path] | No
 
 def _imports(path: Path, roots: list[Path], above: set[Path]) -> Iterator[Path]:
     """Files that the import statements of a module may refer to, at the top or inside functions."""
-    tree = _tree(path)
+    for level, name in _imported_names(path, _stamp_of(path)):
+        bases = [path.parents[level - 1]] if 0 < level <= len(path.parents) else roots
+        for base in bases:
+            yield from _module(base, name.split("."), above)
+
+
+@functools.lru_cache(maxsize=1024)
+def _imported_names(path: Path, stamp: tuple[int, int]) -> tuple[tuple[int, str], ...]:
+    """Level and name of everything that a module imports: walking through its tree costs more than the rest of a fingerprint."""
+    tree = _tree_of(path, stamp)
+    names: list[tuple[int, str]] = []
     for node in ast.walk(tree) if tree else ():
-        names: list[tuple[int, str]] = []
         if isinstance(node, ast.Import):
-            names = [(0, alias.name) for alias in node.names]
+            names += [(0, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = f"{node.module}." if node.module else ""
-            names = [(node.level, f"{base}{alias.name}") for alias in node.names]
+            names += [(node.level, f"{base}{alias.name}") for alias in node.names]
         elif isinstance(node, ast.Call) and _called(node) in _IMPORTERS:
             texts = [word.value for word in node.args[:1] if isinstance(word, ast.Constant) and isinstance(word.value, str)]
-            names = [(len(text) - len(text.lstrip(".")), text.lstrip(".")) for text in texts]
-        for level, name in names:
-            bases = [path.parents[level - 1]] if 0 < level <= len(path.parents) else roots
-            for base in bases:
-                yield from _module(base, name.split("."), above)
+            names += [(len(text) - len(text.lstrip(".")), text.lstrip(".")) for text in texts]
+    return tuple(dict.fromkeys(names))
 
 
 def _module(root: Path, words: list[str], above: set[Path]) -> Iterator[Path]:
@@ -161,8 +167,12 @@ def _tree_of(path: Path, _stamp: tuple[int, int]) -> ast.Module | None:
 
 
 def _tree(path: Path) -> ast.Module | None:
+    return _tree_of(path, _stamp_of(path))
+
+
+def _stamp_of(path: Path) -> tuple[int, int]:
     state = path.stat()
-    return _tree_of(path, (state.st_mtime_ns, state.st_size))
+    return state.st_mtime_ns, state.st_size
 
 
 def _texts(tree: ast.Module) -> Iterator[tuple[str, bool]]:
