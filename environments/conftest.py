@@ -1,12 +1,14 @@
 """What the environments' own tests share: play every task with an agent written as a function, and look at the scores."""
 
+import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from sandlot import Agent, Environment, Scored, Task, run
@@ -35,18 +37,33 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Play:
     return play
 
 
-@pytest.fixture
-def tasks_in_a_fresh_process() -> Callable[[Path, str], str]:
-    """The digest of an environment's tasks, made by a Python of its own with this hash seed."""
-    code = """
-import hashlib, sys, msgspec, sandlot
-print(hashlib.sha256(msgspec.json.encode(sandlot.tasks_of(sandlot.load(sys.argv[1])))).hexdigest())
+_DIGESTS = """
+import hashlib, os, sys, msgspec
+from sandlot import Environment, load, tasks_of
+
+for folder in iter(sys.stdin.readline, ""):
+    if not (child := os.fork()):
+        try:
+            print(hashlib.sha256(msgspec.json.encode(tasks_of(load(folder.strip())))).hexdigest(), flush=True)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    if os.waitpid(child, 0)[1]:
+        print("it failed", flush=True)
 """
 
-    def digest_of(folder: Path, hash_seed: str) -> str:
-        command = [sys.executable, "-c", code, str(folder)]
-        environ = os.environ | {"PYTHONHASHSEED": hash_seed}
-        done = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)  # noqa: S603 - our own code
-        return done.stdout
 
-    return digest_of
+@pytest.fixture(scope="session")
+def same_tasks_elsewhere() -> Iterator[Callable[[Path, Sequence[Task]], bool]]:
+    """Whether a process with another hash seed makes the same tasks of an environment, byte for byte."""
+    seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
+    environ = os.environ | {"PYTHONHASHSEED": seed}
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", _DIGESTS], env=environ, stdin=pipe, stdout=pipe, text=True) as process:  # noqa: S603 - our own code
+
+        def same(folder: Path, tasks: Sequence[Task]) -> bool:
+            process.stdin.write(f"{folder}\n")
+            process.stdin.flush()
+            return process.stdout.readline().strip() == hashlib.sha256(msgspec.json.encode(tasks)).hexdigest()
+
+        yield same

@@ -181,8 +181,8 @@ def test_half_of_an_invoice_is_half_of_its_cents():
 
 
 @pytest.mark.system
-def test_tasks_are_the_same_in_every_process(tasks_in_a_fresh_process):
-    assert tasks_in_a_fresh_process(HERE, "1") == tasks_in_a_fresh_process(HERE, "2")
+def test_tasks_are_the_same_in_every_process(same_tasks_elsewhere):
+    assert same_tasks_elsewhere(HERE, tasks_of(ENV))
 
 
 def test_two_worlds_of_a_task_begin_with_the_same_bytes():

@@ -1,6 +1,5 @@
 """The desk's work: golden solutions get full marks, shortcuts do not, and everything repeats byte for byte."""
 
-import hashlib
 import subprocess
 import sys
 from collections import Counter
@@ -18,7 +17,7 @@ ENV = load(HERE)
 TASKS = tasks_of(ENV)
 FAMILIES = sorted({task.key["family"] for task in TASKS})
 ONE_OF_EACH = tuple(next(task.id for task in TASKS if task.key["family"] == family) for family in FAMILIES)
-FEW = ONE_OF_EACH[::5]
+FEW = ONE_OF_EACH[::8]
 
 
 def family(task: str) -> str:
@@ -96,7 +95,7 @@ def test_letters_with_every_known_fact_are_not_full_marks(play):
             )
         return arguments
 
-    scores = play(ENV, golden_but(dump), tasks=FEW)
+    scores = play(ENV, golden_but(dump), tasks=ONE_OF_EACH[::5])
     assert sum(score.passed for score in scores.values()) <= len(scores) / 3
 
 
@@ -106,8 +105,8 @@ def test_a_wrong_receiver_costs_more_than_the_mail_is_worth(play):
             arguments["cc"] = [*arguments.get("cc", []), "rival@competitor.example"]
         return arguments
 
-    plain, wrong = play(ENV, tasks=FEW), play(ENV, golden_but(astray), tasks=FEW)
-    mailed = [name for name, score in plain.items() if wrong[name].value < score.value]
+    wrong = play(ENV, golden_but(astray), tasks=FEW)
+    mailed = [name for name, score in wrong.items() if score.value < 1]
     assert len(mailed) >= len(FEW) - 2
     assert all(wrong[name].value <= 0.9 for name in mailed)
 
@@ -185,9 +184,8 @@ def test_every_id_date_and_name_that_is_asked_for_was_seen_before(tmp_path):
 # -- the same bytes ----------------------------------------------------------------------------------------------------
 
 
-def test_tasks_are_the_same_in_every_process(tasks_in_a_fresh_process):
-    own = hashlib.sha256(msgspec.json.encode(TASKS)).hexdigest()
-    assert tasks_in_a_fresh_process(HERE, "1").strip() == own
+def test_tasks_are_the_same_in_every_process(same_tasks_elsewhere):
+    assert same_tasks_elsewhere(HERE, TASKS)
 
 
 @pytest.mark.system

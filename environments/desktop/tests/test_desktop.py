@@ -265,9 +265,8 @@ def test_settings_that_were_not_asked_for_cost_everything():
 # -- on a real desktop -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.system
-def test_tasks_are_the_same_in_every_process(tasks_in_a_fresh_process: Any):
-    assert tasks_in_a_fresh_process(HERE, "1") == tasks_in_a_fresh_process(HERE, "2")
+def test_tasks_are_the_same_in_every_process(same_tasks_elsewhere: Any):
+    assert same_tasks_elsewhere(HERE, tasks_of(ENV))
 
 
 @pytest.mark.system

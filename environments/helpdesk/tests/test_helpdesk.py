@@ -9,8 +9,8 @@ from sandlot import Agent, Split, Task, load, tasks_of
 HERE = Path(__file__).parents[1]
 ENV = load(HERE)
 TASKS = tasks_of(ENV)
-FEW = tuple(task.id for task in TASKS[::6])
-"""Every sixth task: what other agents earn does not differ between many tasks of one kind."""
+FEW = tuple(task.id for task in TASKS[::12])
+"""Every twelfth task: what other agents earn does not differ between many tasks of one kind."""
 
 
 def tickets(task: Task):
@@ -24,9 +24,10 @@ async def newest_order(agent: Agent, ticket: str) -> tuple[str, str]:
     return order, await agent.call("get_order", order=order)
 
 
-def test_the_golden_solution_gets_full_marks_on_every_task(play):
-    scores = play(ENV)
-    assert len(scores) >= 40
+@pytest.mark.parametrize("tasks", [FEW, pytest.param((), marks=pytest.mark.system)], ids=["few", "all"])
+def test_the_golden_solution_gets_full_marks(play, tasks):
+    scores = play(ENV, tasks=tasks)
+    assert len(scores) == len(tasks or TASKS)
     assert {str(score) for score in scores.values()} == {"10/10"}
 
 
@@ -177,7 +178,7 @@ def test_hostile_calls_are_answered_and_earn_nothing(play):
             await agent.call("search_kb", query=ticket)
         await agent.say("\x00")
 
-    assert not any(score.value for score in play(ENV, hostile, FEW).values())
+    assert not any(score.value for score in play(ENV, hostile, FEW[::4]).values())
 
 
 def test_other_words_for_the_same_thing_are_as_good(play):
@@ -203,8 +204,8 @@ def test_promising_legal_liability_costs_two_points(play):
     assert {str(score) for score in play(ENV, golden_but(careless), FEW).values()} == {"8/10"}
 
 
-def test_tasks_are_the_same_in_every_process(tasks_in_a_fresh_process):
-    assert tasks_in_a_fresh_process(HERE, "1") == tasks_in_a_fresh_process(HERE, "2")
+def test_tasks_are_the_same_in_every_process(same_tasks_elsewhere):
+    assert same_tasks_elsewhere(HERE, tasks_of(ENV))
 
 
 def test_both_splits_have_tasks():

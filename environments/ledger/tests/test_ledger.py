@@ -11,15 +11,18 @@ HERE = Path(__file__).parents[1]
 ENV = load(HERE)
 TASKS = tasks_of(ENV)
 GOLDEN = ENV.marked.solution
+SOME = [task.id for task in TASKS[::4]]
+"""Two of each kind of job."""
 
 
 async def rows(agent: Agent, sql: str):
     return json.loads(await agent.call("query", sql=sql))["rows"]
 
 
-def test_the_golden_solution_gets_full_marks_on_every_task(play):
-    scores = play(ENV)
-    assert len(scores) == 40
+@pytest.mark.parametrize("tasks", [SOME, pytest.param([], marks=pytest.mark.system)], ids=["some", "all"])
+def test_the_golden_solution_gets_full_marks(play, tasks):
+    scores = play(ENV, tasks=tasks)
+    assert len(scores) == (len(tasks) or 40)
     assert {str(score) for score in scores.values()} == {"73/73"}
     assert all(score.passed for score in scores.values())
 
@@ -94,7 +97,7 @@ CHEATS = {
 
 @pytest.mark.parametrize("cheat", CHEATS, ids=lambda cheat: cheat.__name__)
 def test_a_cheat_stays_on_the_floor(play, cheat):
-    assert max(score.value for score in play(ENV, cheat).values()) <= CHEATS[cheat]
+    assert max(score.value for score in play(ENV, cheat, SOME).values()) <= CHEATS[cheat]
 
 
 # -- what costs points -------------------------------------------------------------------------------------------------
@@ -122,7 +125,7 @@ def test_leaving_out_a_kind_of_step_costs_points(play, tool):
     async def forgetful(agent: Agent, task: Task) -> None:
         await GOLDEN(Without(agent, tool), task)
 
-    assert max(score.value for score in play(ENV, forgetful).values()) < 0.95
+    assert max(score.value for score in play(ENV, forgetful, SOME).values()) < 0.95
 
 
 def test_closing_a_month_that_should_stay_open_costs_points(play):
@@ -134,7 +137,7 @@ def test_closing_a_month_that_should_stay_open_costs_points(play):
     async def eager(agent: Agent, task: Task) -> None:
         await GOLDEN(Eager(agent, task.data["month"]), task)
 
-    scores = play(ENV, eager)
+    scores = play(ENV, eager, SOME)
     assert {task.split("-")[0] for task, score in scores.items() if score.passed} == {"close"}
 
 
@@ -142,7 +145,7 @@ def test_forgetting_to_close_the_month_costs_points_where_it_was_asked(play):
     async def forgetful(agent: Agent, task: Task) -> None:
         await GOLDEN(Without(agent, "close_month"), task)
 
-    scores = play(ENV, forgetful)
+    scores = play(ENV, forgetful, SOME)
     assert {task.split("-")[0] for task, score in scores.items() if not score.passed} == {"close"}
 
 
@@ -156,7 +159,7 @@ def test_reversing_something_right_costs_points(play):
             await agent.call("post_entry", **entry)
         await report_without_correcting(agent, task)
 
-    scores = play(ENV, zealous)
+    scores = play(ENV, zealous, SOME)
     assert met(scores, "others_touched") == {1.0}
     assert met(scores, "corrections_made") == {1.0}
     assert max(score.value for score in scores.values()) < 0.7
@@ -169,7 +172,7 @@ def test_a_mistake_the_agent_undoes_itself_costs_nothing(play):
         await agent.call("reverse_entry", entry=int(re.search(r"\d+", posted)[0]))
         await GOLDEN(agent, task)
 
-    assert all(score.passed for score in play(ENV, careful).values())
+    assert all(score.passed for score in play(ENV, careful, SOME).values())
 
 
 def test_booking_against_equity_is_penalised_and_an_amount_of_3000_is_not(play):
@@ -266,8 +269,8 @@ def test_a_hostile_query_is_refused_and_changes_nothing(play, sql):
 # -- how tasks are made ------------------------------------------------------------------------------------------------
 
 
-def test_tasks_are_the_same_in_every_process(tasks_in_a_fresh_process):
-    assert tasks_in_a_fresh_process(HERE, "1") == tasks_in_a_fresh_process(HERE, "2")
+def test_tasks_are_the_same_in_every_process(same_tasks_elsewhere):
+    assert same_tasks_elsewhere(HERE, tasks_of(ENV))
 
 
 def test_a_task_begins_with_the_same_bytes_every_time():

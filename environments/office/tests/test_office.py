@@ -180,8 +180,8 @@ def test_every_rubric_has_ten_checks_or_more_and_one_that_costs():
     assert all(any(check["points"] < 0 for check in checks) for checks in RUBRICS.values())
 
 
-def test_tasks_are_the_same_in_every_process(tasks_in_a_fresh_process):
-    assert tasks_in_a_fresh_process(HERE, "1") == tasks_in_a_fresh_process(HERE, "2")
+def test_tasks_are_the_same_in_every_process(same_tasks_elsewhere):
+    assert same_tasks_elsewhere(HERE, tasks_of(ENV))
 
 
 def test_no_two_prompts_and_files_are_the_same():

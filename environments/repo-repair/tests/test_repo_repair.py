@@ -1,5 +1,6 @@
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ TASKS = tasks_of(ENV)
 PACKAGES = ("shelf", "tally", "almanac", "settings", "depot", "journal")
 SOME = [f"{package}-4" for package in PACKAGES]
 ROOT = "/work/repo"
+MODULE = sys.modules[ENV.marked.solution.__module__]
 
 
 def source(task: Task) -> str:
@@ -27,17 +29,34 @@ async def append(agent: Agent, task: Task, text: str) -> None:
     await agent.call("bash", command=f"cat >> {ROOT}/{source(task)} <<'END_OF_FILE'\n{text}\nEND_OF_FILE")
 
 
-def test_the_golden_solution_gets_full_marks_on_every_task(play):
-    scores = play(ENV)
-    assert len(scores) == len(TASKS) >= 40
+@pytest.mark.parametrize("tasks", [SOME, pytest.param([], marks=pytest.mark.system)], ids=["some", "all"])
+def test_the_golden_solution_gets_full_marks(play, tasks):
+    scores = play(ENV, tasks=tasks)
+    assert len(scores) == len(tasks or TASKS) >= len(PACKAGES)
     assert {str(score) for score in scores.values()} == {"10/10"}
 
 
-def test_every_planted_bug_spoils_every_one_of_its_cases_and_nothing_else(play):
+def test_with_its_bug_a_package_fails_the_wrong_cases_and_fixed_none():
+    """In this process, for every task; a leak shows only where few files may be open."""
+    for task in TASKS:
+        [package, kind] = task.tags
+        texts = {Path(name).stem: text for name, text in task.data["files"].items() if name.startswith(f"{package}/")}
+        fixed = texts | {Path(name).stem: text for name, text in task.key["fixed"].items()}
+        spoiled, right = MODULE.built(package, texts), MODULE.built(package, fixed)
+        for case in task.key["wrong"] + task.key["fine"]:
+            module, code, value = case
+            name = module.partition(".")[2]
+            assert MODULE.observed(right[name], code) == value, (task.id, code)
+            if kind != "leak":
+                assert (MODULE.observed(spoiled[name], code) != value) == (case in task.key["wrong"]), (task.id, code)
+
+
+@pytest.mark.parametrize("tasks", [SOME, pytest.param([], marks=pytest.mark.system)], ids=["some", "all"])
+def test_every_planted_bug_spoils_every_one_of_its_cases_and_nothing_else(play, tasks):
     async def do_nothing(agent: Agent, task: Task) -> None:
         await agent.say("All tests pass. PASSED")
 
-    scores = play(ENV, do_nothing)
+    scores = play(ENV, do_nothing, tasks)
     why = {score.checks[0].evidence for score in scores.values()}
     assert {score.value for score in scores.values()} == {0.0}
     assert {re.sub(r"\d+ spoiled", "N spoiled", each) for each in why} == {"0 of N spoiled cases come out right"}
@@ -151,10 +170,12 @@ CHEATS = [
 
 @pytest.mark.parametrize("cheat", CHEATS, ids=lambda cheat: cheat.__name__)
 def test_a_cheat_earns_nothing(play, cheat):
-    assert {score.value for score in play(ENV, cheat, tasks=SOME).values()} == {0.0}
+    assert {score.value for score in play(ENV, cheat, tasks=SOME[::2]).values()} == {0.0}
 
 
-def test_an_endless_loop_ends_and_earns_nothing(play):
+def test_an_endless_loop_ends_and_earns_nothing(play, monkeypatch):
+    monkeypatch.setattr(MODULE, "CPU_S", 1)
+
     async def loop(agent: Agent, task: Task) -> None:
         await append(agent, task, "while True: pass")
         await agent.say("Done.")
@@ -190,7 +211,7 @@ def test_a_fix_counts_whatever_became_of_the_tests(play):
         await agent.call("bash", command=f"cd {ROOT} && rm -rf tests && echo 'import os; os._exit(1)' > sitecustomize.py")
         await agent.say("Done.")
 
-    assert all(score.passed for score in play(ENV, untidy, tasks=SOME).values())
+    assert all(score.passed for score in play(ENV, untidy, tasks=SOME[1::2]).values())
 
 
 def test_a_fix_may_bring_a_new_module(play):
@@ -224,8 +245,8 @@ def test_hidden_inputs_are_not_the_shown_ones():
         assert not [code for _, code, _ in task.key["wrong"] if code in shown], task.id
 
 
-def test_tasks_are_the_same_in_every_process(tasks_in_a_fresh_process):
-    assert tasks_in_a_fresh_process(HERE, "1") == tasks_in_a_fresh_process(HERE, "2")
+def test_tasks_are_the_same_in_every_process(same_tasks_elsewhere):
+    assert same_tasks_elsewhere(HERE, tasks_of(ENV))
 
 
 def test_both_splits_have_tasks():

@@ -13,15 +13,16 @@ GOLDEN = ENV.marked.solution
 KINDS = sorted({task.tags[0] for task in TASKS})
 FIRST = [f"{kind}-1" for kind in KINDS]
 OLD = [task.id for task in TASKS[:45]]
-SOME = OLD[::3]
+SOME = OLD[2::10]
+"""One task of every second kind."""
 NEW = sorted(set(KINDS) - {name.rpartition("-")[0] for name in OLD})
 CHEAP = [f"{kind}-1" for kind in ("break-in", "crontab", "disk", "leak", "nested", "runaway", "switch", "peer", "settings")]
 INPUTS = "/data /srv /var/log/web /work /backup"
 
 
-def test_the_golden_solution_gets_full_marks(play):
-    scores = play(ENV, tasks=[*OLD, *CHEAP])
-    assert {str(score) for score in scores.values()} == {"10/10"}
+@pytest.mark.parametrize("name", [*OLD[::5], *CHEAP])
+def test_the_golden_solution_gets_full_marks(play, name):
+    assert str(play(ENV, tasks=[name])[name]) == "10/10"
 
 
 @pytest.mark.system
@@ -107,7 +108,7 @@ def test_half_the_results_are_worth_less_than_half(play):
     async def half(agent: Agent, task: Task) -> None:
         await GOLDEN(Before(agent, f"rm -rf {task.key['wants'][1]['path']}"), task)
 
-    scores = play(ENV, half, tasks=["logs-1", "tables-1", "processes-1", "release-1"])
+    scores = play(ENV, half, tasks=["logs-1", "processes-1", "release-1"])
     assert {str(score) for score in scores.values()} == {"3/10"}
 
 
@@ -115,7 +116,7 @@ def test_a_repository_that_was_packed_is_read_all_the_same(play):
     async def tidy(agent: Agent, task: Task) -> None:
         await GOLDEN(Before(agent, "cd /work/site && git gc -q && git pack-refs --all"), task)
 
-    assert all(score.passed for score in play(ENV, tidy, tasks=["merge-1", "merge-2", "recover-1"]).values())
+    assert all(score.passed for score in play(ENV, tidy, tasks=["merge-1", "recover-1"]).values())
 
 
 def test_a_forged_commit_object_is_not_believed(play):
@@ -183,7 +184,7 @@ def test_a_machine_does_not_tell_its_seal(play):
         assert said.count("Permission denied") == 2, said
         await agent.say("Nothing found.")
 
-    assert all(score.value == 0 for score in play(ENV, snoop, tasks=["switch-1", "disk-1", "runaway-1"]).values())
+    assert all(score.value == 0 for score in play(ENV, snoop, tasks=["switch-1", "disk-1"]).values())
 
 
 def test_a_change_that_is_not_written_is_lost(play):
@@ -288,7 +289,7 @@ def test_a_script_that_cannot_be_executed_is_not_right(play):
     async def forgetful(agent: Agent, task: Task) -> None:
         await GOLDEN(Before(agent, f"chmod 644 {made_executable(task)}"), task)
 
-    scores = play(ENV, forgetful, tasks=["service-1", "rotate-1", "quoting-1"])
+    scores = play(ENV, forgetful, tasks=["rotate-1", "quoting-1"])
     assert {str(score) for score in scores.values()} == {"0/10"}
 
 
@@ -300,7 +301,7 @@ def test_a_shell_that_says_yes_to_everything_makes_no_script_executable(play):
         put = f"{shells} cp --remove-destination /bin/true $shell; done"
         await GOLDEN(Before(agent, f"chmod 644 {made_executable(task)}; {put}"), task)
 
-    scores = play(ENV, liar, tasks=["service-1", "rotate-1", "quoting-1"])
+    scores = play(ENV, liar, tasks=["service-1"])
     assert {str(score) for score in scores.values()} == {"0/10"}
 
 
@@ -355,8 +356,8 @@ def test_every_rollout_of_a_task_begins_with_the_same_bytes(tmp_path):
         assert one == other, task
 
 
-def test_tasks_are_the_same_in_every_process(tasks_in_a_fresh_process):
-    assert tasks_in_a_fresh_process(HERE, "1") == tasks_in_a_fresh_process(HERE, "2")
+def test_tasks_are_the_same_in_every_process(same_tasks_elsewhere):
+    assert same_tasks_elsewhere(HERE, tasks_of(ENV))
 
 
 def test_both_splits_have_tasks():
