@@ -9,9 +9,8 @@ from contextlib import contextmanager
 @contextmanager
 def no_leftovers() -> Generator[None]:
     """Fail if the block leaves such objects. Run it once before: what is made once and kept is no leftover."""
-    gc.collect()
     gc.disable()
-    gc.freeze()  # what other tests left may be let go of meanwhile
+    gc.freeze()  # what other tests left is not looked at
     try:
         yield
         gc.set_debug(gc.DEBUG_SAVEALL)

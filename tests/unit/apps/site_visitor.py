@@ -123,7 +123,7 @@ class Visitor:
         self._session, self._port = session, port
         self.url, self.page, self.status = "", Page('<html lang="en"><title>-</title><h1>-</h1>'), 0
 
-    async def open(self, url: str, *, status: int = 200) -> Page:
+    async def open(self, url: str, *, status: int | set[int] = 200) -> Page:
         """Open an address such as `http://tickets.example/`."""
         return await self._ask("GET", urljoin(self.url, url), None, status)
 
@@ -161,7 +161,7 @@ class Visitor:
             return await self._ask("GET", str(URL(address).extend_query(data)), None, status)
         return await self._ask("POST", address, data, status)
 
-    async def _ask(self, method: str, url: str, data: dict[str, str] | None, status: int) -> Page:
+    async def _ask(self, method: str, url: str, data: dict[str, str] | None, status: int | set[int]) -> Page:
         parts = urlsplit(url)
         host = parts.netloc
         headers = {"Host": host} | ({"Origin": f"http://{host}"} if method == "POST" else {})
@@ -170,7 +170,7 @@ class Visitor:
             body = (await answer.read()).decode(errors="replace")
             if answer.status == 303:
                 return await self._ask("GET", urljoin(url, answer.headers["Location"]), None, status)
-            assert answer.status == status, (method, url, answer.status, body[-1500:])
+            assert answer.status in ({status} if isinstance(status, int) else status), (method, url, answer.status, body[-1500:])
         self.url, self.status = url, answer.status
         self.page = Page(body) if "html" in answer.headers.get("Content-Type", "") else Page(f"<title>-</title><pre>{body}")
         return self.page

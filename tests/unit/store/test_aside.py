@@ -1,3 +1,5 @@
+import shutil
+
 import anyio
 import pytest
 
@@ -15,6 +17,14 @@ BAD = {2, 3, 7}
 
 def is_failed(row):
     return row.outcome == "failed"
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """What `made` makes."""
+    path = tmp_path_factory.mktemp("stored") / "run"
+    anyio.run(made, path)
+    return path
 
 
 async def made(path):
@@ -50,8 +60,8 @@ async def test_nothing_is_set_aside_where_nothing_is_wanted(tmp_path):
 
 
 @pytest.mark.parametrize("left", range(14))
-def test_a_crash_at_any_step_loses_nothing_and_the_next_call_finishes_it(tmp_path, left):
-    anyio.run(made, tmp_path)
+def test_a_crash_at_any_step_loses_nothing_and_the_next_call_finishes_it(stored, tmp_path, left):
+    shutil.copytree(stored, tmp_path, dirs_exist_ok=True)
     try:
         set_aside(tmp_path, is_failed, Countdown(left).disk)
     except (StoppedError, StoreError):
@@ -110,8 +120,8 @@ async def test_a_run_of_failures_alone_is_taken_again_whole(tmp_path):
 
 
 @pytest.mark.parametrize("left", range(0, 60, 7))
-async def test_a_crash_while_taking_again_loses_no_rollout(tmp_path, left):
-    await made(tmp_path)
+async def test_a_crash_while_taking_again_loses_no_rollout(stored, tmp_path, left):
+    shutil.copytree(stored, tmp_path, dirs_exist_ok=True)
     try:
         async with open_run(tmp_path, disk=Countdown(left=left).disk) as run:
             await run.retake(is_failed)

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -59,6 +60,21 @@ def collected_by_hand() -> Iterator[Callable[[], None]]:
     asyncio.get_running_loop = lambda: loop
     with garbage.paced_collections():
         yield lambda: [loop.tick() for _ in range(garbage.SAMPLED)]
+
+
+def doubled() -> list[bool]:
+    """Whether set-aside garbage is collected: where allocations, memory, open files have grown enough; and where by one less."""
+    enough = [(garbage.MORE_BLOCKS, 0, 0), (0, garbage.MORE_BYTES, 0), (0, 0, 256)]
+    collected = list[bool]()
+    for held in (*enough, *([max(each - 1, 0) for each in held] for held in enough)):
+        sizes = iter([garbage.Held(0, 0, 0, 1024)])
+        garbage.held_now = lambda sizes=sizes, held=held: next(sizes, garbage.Held(*held, 1024))
+        with collected_by_hand() as look:
+            kept = weakref.ref(Kept())
+            gc.freeze()  # as if it had lived for longer than a tick
+            look()
+            collected.append(kept() is None)
+    return collected
 
 
 def piles() -> list[int]:
