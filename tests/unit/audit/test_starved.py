@@ -14,8 +14,8 @@ from sandlot.audit.subject import NamedPlay, Take, Trial
 from sandlot.core.trace import Failed
 from sandlot.core.types import Side
 
-WORK_S = 0.4
-COMPETITORS = 5
+WORK_S = 0.3
+COMPETITORS = 3
 ENV = f"""
 import time
 from sandlot import Environment, Task
@@ -104,7 +104,7 @@ async def test_running_out_of_time_while_waiting_for_a_processor_says_nothing():
 
     async def take() -> Trial:
         taken.append(1)
-        end = time.process_time() + 0.04
+        end = time.process_time() + 0.05
         while time.process_time() < end:
             pass
         return OUT_OF_TIME

@@ -49,7 +49,7 @@ async def value_of(name: str, data: bytes, /, **args) -> float:
 
 
 def bomb() -> bytes:
-    return zipped(workbook_parts({"A": cells(A1=1)}) | {"xl/worksheets/sheet1.xml": b"<worksheet>" + b" " * (100 * 2**20)})
+    return zipped(workbook_parts({"A": cells(A1=1)}) | {"xl/worksheets/sheet1.xml": b"<worksheet>" + b" " * (20 * 2**20)})
 
 
 def doubled() -> bytes:

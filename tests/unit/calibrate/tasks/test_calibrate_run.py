@@ -285,10 +285,10 @@ def test_it_may_run_in_a_loop_that_is_there(add, tmp_path):
 
 
 def test_the_keywords_of_the_front_door_make_the_same_calibration(add, tmp_path):
-    keywords = sandlot.calibrate(add, "scripted:mixed:0.35", band=(0.3, 0.6), budget=200, runs=tmp_path / "one")
+    keywords = sandlot.calibrate(add, "scripted:mixed:0.35", band=(0.3, 0.6), budget=70, runs=tmp_path / "one")
     rule = Rule(low=0.3, high=0.6)
-    whole = sandlot.calibrate(config=config(add, rule=rule, budget=200), runs=tmp_path / "two")
-    assert (keywords.rule, keywords.budget) == (rule, 200)
+    whole = sandlot.calibrate(config=config(add, rule=rule, budget=70), runs=tmp_path / "two")
+    assert (keywords.rule, keywords.budget) == (rule, 70)
     assert [each.task for each in keywords.placements] == [each.task for each in whole.placements]
     assert {row.split for row in only_run(tmp_path / "one").rows} == {"train"}
 

@@ -58,6 +58,7 @@ def basket(flaw: str = "") -> Environment:
 @pytest.mark.parametrize("make", [desk, files, basket])
 async def test_a_sound_environment_is_the_same_under_all_conditions(make):
     case = await case_of(make)
+    case.tasks = case.tasks[:3]
     assert [finding for probe in DIFFERENTIAL for finding in await probe.look(case)] == []
 
 
@@ -83,7 +84,7 @@ async def test_a_grade_that_depends_on_the_clock_is_found_although_idle_trials_a
 
         @env.tasks
         def tasks(rng: random.Random):
-            for number in range(20):
+            for number in range(6):
                 yield Task(f"t{number}", prompt=f"Say {number}.", key={"word": str(number)})
 
         @env.check(points=1)

@@ -8,13 +8,12 @@ from sandlot.audit.case import Case
 from sandlot.audit.finding import Confidence
 from sandlot.audit.probes.played.health import look_at_health
 from sandlot.audit.probes.played.labels import look_at_labels
-from sandlot.audit.subjects.environment.subject import EnvironmentSubject
 from sandlot.core.errors import ConfigError
 
 WHOLE = """
 from sandlot import Ask, Score, environment
 
-@environment("sums", tasks=80)
+@environment("sums", tasks=40)
 def sums(rng):
     number = rng.randrange(10**6)
     answer = yield Ask(f"What is {number} + 1?", golden=str(number + 1))
@@ -23,12 +22,16 @@ def sums(rng):
 """
 
 
-async def case_of(tmp_path, body: str = "pass") -> Case:
-    file = tmp_path / "sums.py"
-    file.write_text(WHOLE.replace("{body}", body))
-    subject = EnvironmentSubject(str(file))
-    about = await subject.describe()
-    return Case(subject=subject, description=about, tasks=about.tasks)
+@pytest.fixture
+def case_of(subject_of):
+    async def case_of(folder, body: str = "pass") -> Case:
+        file = folder / "sums.py"
+        file.write_text(WHOLE.replace("{body}", body))
+        subject = subject_of(file)
+        about = await subject.describe()
+        return Case(subject=subject, description=about, tasks=about.tasks)
+
+    return case_of
 
 
 def rollouts(tmp_path) -> sandlot.Run:
@@ -41,7 +44,7 @@ async def in_thread(function, *args):
     return await anyio.to_thread.run_sync(function, *args)
 
 
-async def test_a_healthy_run_has_no_findings_and_a_failing_one_is_confirmed(tmp_path):
+async def test_a_healthy_run_has_no_findings_and_a_failing_one_is_confirmed(tmp_path, case_of):
     case = await case_of(tmp_path)
     case.rollouts = (await in_thread(rollouts, tmp_path)).path
     assert [finding for finding in await look_at_health(case) if finding.standing is Confidence.CONFIRMED] == []
@@ -52,7 +55,7 @@ async def test_a_healthy_run_has_no_findings_and_a_failing_one_is_confirmed(tmp_
     assert "D04.failures" in found
 
 
-async def test_a_label_is_a_lead_and_only_for_this_environment(tmp_path):
+async def test_a_label_is_a_lead_and_only_for_this_environment(tmp_path, case_of):
     case = await case_of(tmp_path)
     run = await in_thread(rollouts, tmp_path)
     case.reviewed = run.path

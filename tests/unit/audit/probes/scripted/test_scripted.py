@@ -20,6 +20,7 @@ from worlds.audited import desk, files
 @pytest.mark.parametrize("make", [desk, files])
 async def test_nothing_is_confirmed_on_a_sound_environment(make):
     case = await case_of(make)
+    case.tasks = case.tasks[:3]
     found = [finding for probe in SCRIPTED if probe.applies(case) is None for finding in await probe.look(case)]
     assert codes(found) == set()
 
@@ -101,7 +102,7 @@ def letters() -> Environment:
 
     @env.solution
     async def solve(agent: Agent, task: Task) -> None:
-        for number in range(12):
+        for number in range(5):
             await agent.call("search_emails", query=f"subject:{number}")
         await agent.call("send_email", to=["bob@x.example"], subject="It", body=task.key["number"])
         await agent.say("done")

@@ -164,9 +164,11 @@ FATES = {
 }
 
 
-async def test_a_hostile_grader_loses_its_own_trial_and_no_other(tmp_path):
-    seen = await fates(tmp_path, HOSTILE, *(answer for hostile in FATES for answer in (hostile, "5", "6")))
-    came = {answer: seen[3 * at] for at, answer in enumerate(FATES)}
+@pytest.mark.parametrize("lost", [True, False], ids=["lost", "graded"])
+async def test_a_hostile_grader_loses_its_own_trial_and_no_other(tmp_path, lost):
+    hostile = [answer for answer, fate in FATES.items() if fate.startswith("lost") == lost]
+    seen = await fates(tmp_path, HOSTILE, *(each for answer in hostile for each in (answer, "5", "6")))
+    came = {answer: seen[3 * at] for at, answer in enumerate(hostile)}
     assert {answer: fate for answer, fate in came.items() if not fate.startswith(FATES[answer])} == {}
     assert set(seen[1::3]) == {"scored 1/1 = 1"}
     assert set(seen[2::3]) == {"scored 0/1 = 0"}
