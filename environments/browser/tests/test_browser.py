@@ -4,6 +4,7 @@ import hashlib
 import re
 import sys
 from datetime import date
+from functools import cache, lru_cache
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -29,12 +30,24 @@ ORDERED = ("return-item", "cancel-order", "move-house", "pay-order", "find-refun
 """Families about orders that were there before."""
 
 
+@cache
+def empty() -> Any:
+    """The sites without records."""
+    return empty_snapshot(ENV.apps)
+
+
+@lru_cache(maxsize=2)
+def start_of(task: str) -> LiveApps:
+    """The sites as this task begins; only to be read."""
+    return Records(task).apps
+
+
 class Records:
     """The sites of one task's world, without a browser."""
 
     def __init__(self, task: str) -> None:
         found = next(each for each in TASKS if each.id == task)
-        self.apps = LiveApps(ENV.apps, empty_snapshot(ENV.apps))
+        self.apps = LiveApps(ENV.apps, empty())
         self.state, self.task = None, found
         MODULE.open_sites(self, found)
         self.apps.begin()
@@ -56,7 +69,7 @@ class Records:
 
     @property
     def evidence(self) -> Any:
-        start = Records(self.task.id).apps
+        start = start_of(self.task.id)
 
         class Apps:
             """The apps as checks see them: how they began, how they ended, and what was changed."""

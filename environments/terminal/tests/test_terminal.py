@@ -171,7 +171,8 @@ def test_a_state_that_the_machine_did_not_seal_is_not_believed(play):
     assert {score.value for score in play(ENV, forger, tasks=["switch-1", "installer-1"]).values()} == {0.0}
 
 
-def test_a_machine_does_not_tell_its_seal(play):
+@pytest.mark.parametrize("name", ["switch-1", "disk-1"])
+def test_a_machine_does_not_tell_its_seal(play, name):
     """Its memory, its command line and its program cannot be read, not even by root."""
 
     async def snoop(agent: Agent, task: Task) -> None:
@@ -184,7 +185,7 @@ def test_a_machine_does_not_tell_its_seal(play):
         assert said.count("Permission denied") == 2, said
         await agent.say("Nothing found.")
 
-    assert all(score.value == 0 for score in play(ENV, snoop, tasks=["switch-1", "disk-1"]).values())
+    assert play(ENV, snoop, tasks=[name])[name].value == 0
 
 
 def test_a_change_that_is_not_written_is_lost(play):
