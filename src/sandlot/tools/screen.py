@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 
 MAX_ROWS, MAX_COLUMNS = 100, 250
-_SCROLLED = 2000
+MOST_SCROLLED = 2000
 """Lines kept that have left the screen at the top."""
 _MAX_MARKS = 4
 """Combining characters of one cell."""
@@ -54,7 +54,7 @@ class Screen:
         self.title_said = ""
         """The last operating system command (`ESC ]`): only the tool that starts a shell reads it."""
         self.replies = b""
-        self.scrolled: deque[str] = deque(maxlen=_SCROLLED)
+        self.scrolled: deque[str] = deque(maxlen=MOST_SCROLLED)
         self.app_cursor = False
         """True if the arrow keys are to send `ESC O` sequences."""
         self.alternate = False

@@ -137,7 +137,7 @@ async def test_a_flood_from_a_server_inside_is_held_back():
     async with opened(raw("huge")) as (session, _):
         assert (await called(session)).text == "the response is larger than 8388608 bytes; request less in one call"
     async with opened(raw("endless_line")) as (session, _):
-        with anyio.move_on_after(1) as scope:
+        with anyio.move_on_after(0.5) as scope:
             await called(session)
         assert scope.cancelled_caught
 

@@ -45,9 +45,9 @@ def simulated(rng: Random, rate: float, *, at_once: int, num_rollouts: int, grou
 
 @pytest.mark.parametrize("at_once", [1, 16, 300, 1000])
 def test_a_run_with_one_failure_in_a_hundred_is_stopped_less_than_once_in_a_hundred(at_once):
-    """Five runs of 20,000 rollouts and 200 of 500, where most false stops would be."""
+    """Two runs of 20,000 rollouts and 100 of 500, where most false stops would be."""
     rng = Random(at_once)
-    lengths = [20_000] * 5 + [500] * 200
+    lengths = [20_000] * 2 + [500] * 100
     assert sum(simulated(rng, 0.01, at_once=at_once, num_rollouts=length) is not None for length in lengths) <= 1
 
 

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandlot.tools.screen import MAX_COLUMNS, MAX_ROWS, Screen
+from sandlot.tools import screen as screens
+from sandlot.tools.screen import MAX_COLUMNS, MAX_ROWS, MOST_SCROLLED, Screen
 
 
 def drawn(data: str | bytes, rows: int = 4, columns: int = 10) -> Screen:
@@ -58,10 +59,11 @@ def test_a_full_screen_program_leaves_what_was_there_before():
     assert (screen.text, screen.alternate) == ("$ vim\n$", False)
 
 
-def test_lines_that_leave_at_the_top_are_kept_up_to_a_limit():
-    screen = drawn("".join(f"{number}\r\n" for number in range(5000)))
-    assert list(screen.scrolled)[-1] == "4996"
-    assert len(screen.scrolled) == 2000
+def test_lines_that_leave_at_the_top_are_kept_up_to_a_limit(monkeypatch):
+    assert drawn("").scrolled.maxlen == MOST_SCROLLED
+    monkeypatch.setattr(screens, "MOST_SCROLLED", 20)
+    screen = drawn("".join(f"{number}\r\n" for number in range(50)))
+    assert list(screen.scrolled) == [str(number) for number in range(27, 47)]
     hidden = drawn("\x1b[?1049h" + "x\r\n" * 50)
     assert not hidden.scrolled  # a full-screen program's lines are not history
 
