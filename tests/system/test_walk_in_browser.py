@@ -69,7 +69,7 @@ def folder(tmp_path_factory) -> Path:
         run.path.rename(runs / name)
     for words in (
         ["train", "recipe.py", "--run", "runs/tiny"],
-        ["calibrate", "arithmetic", "-m", "scripted:mixed:0.5"],
+        ["calibrate", "mixed.py", "-m", "scripted:mixed:0.5"],
         ["audit", "mixed.py", "--limit", "1"],
     ):
         command = [sys.executable, "-m", "sandlot", *words, "--json"]
