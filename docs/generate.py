@@ -12,6 +12,7 @@ import msgspec
 import typer
 from python_names import apps_page, prose, python_page, train_page
 
+from sandlot import testing
 from sandlot.analysis import own_labels, preferences
 from sandlot.analysis.health import item
 from sandlot.analysis.taxonomy import LABELS, VERSION
@@ -48,6 +49,7 @@ def pages() -> dict[str, str]:
             [task, rubric, trace, events, training_records, item, labels, own_labels, preferences, finding, verdict, waivers],
         ),
         "ports.md": HEADER + protocols(),
+        "testing.md": HEADER + suites(),
         "errors.md": HEADER + "# Errors\n\n```text\n" + inspect.cleandoc(errors.__doc__ or "") + "\n```\n",
         "checks.md": HEADER + ready_checks(),
         "taxonomy.md": HEADER + taxonomy(),
@@ -168,6 +170,21 @@ def protocols() -> str:
                     prefix = "async def" if inspect.iscoroutinefunction(function) else "def"
                     lines += [f"{prefix} {member}{_signature(function)}", f'    """{inspect.cleandoc(function.__doc__ or "")}"""']
             lines += ["```", ""]
+    return "\n".join(lines)
+
+
+def suites() -> str:
+    """The page of suites: what a test file of a plug-in imports, and what is tested then."""
+    folder = Path(testing.__file__ or "").parent
+    lines = ["# Suites", "", inspect.cleandoc(testing.__doc__ or ""), ""]
+    for path in sorted(folder.glob("[a-z]*.py")):
+        tree = parse_python(path.read_text())
+        names = [each.name for each in tree.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
+        tests = [name.removeprefix("test_").replace("_", " ") for name in names if name.startswith("test_")]
+        if tests:
+            lines += [f"## `sandlot.testing.{path.stem}`", "", ast.get_docstring(tree) or "", ""]
+            lines += [f"- {sentence[0].upper()}{sentence[1:]}." for sentence in tests]
+            lines.append("")
     return "\n".join(lines)
 
 

@@ -137,6 +137,8 @@ def test_every_example_of_the_python_reference_runs(tmp_path):
 
 
 DOORS = ("sandlot", "sandlot.apps", "sandlot.train", "sandlot.ports", "sandlot.checks", "sandlot.checks.office")
+SUITES = tuple(f"sandlot.testing.{path.stem}" for path in sorted((ROOT / "src" / "sandlot" / "testing").glob("[a-z]*.py")))
+"""For tests of plug-ins."""
 ADAPTERS = (
     "sandlot.run.simulate",
     "sandlot.interop.trl",
@@ -163,7 +165,7 @@ def deep_imports(text: str, doors: tuple[str, ...]) -> list[str]:
 
 def test_guides_and_recipes_import_from_the_doors_only():
     pages = [*PAGES, *(ROOT / "docs" / "concepts").glob("*.md"), *ROOT.glob("recipes/*.py"), *ROOT.glob("environments/**/*.md")]
-    deep = {str(page.relative_to(ROOT)): deep_imports(page.read_text(), DOORS + ADAPTERS) for page in pages}
+    deep = {str(page.relative_to(ROOT)): deep_imports(page.read_text(), DOORS + ADAPTERS + SUITES) for page in pages}
     assert {page: found for page, found in deep.items() if found and page not in OUR_TOOLING} == {}
 
 

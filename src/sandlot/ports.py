@@ -1,7 +1,7 @@
 """What you implement to plug in a part of your own, and the records that parts exchange.
 
-Everything here is a `Protocol` or a record, imported from `sandlot.ports`; nothing has to be subclassed. The reference is
-docs/reference/ports.md, and docs/guides/own-parts.md has examples.
+Everything here is a `Protocol` or a record, imported from `sandlot.ports`; nothing has to be subclassed. `sandlot.testing` has
+the suites that implementations pass. The reference is docs/reference/ports.md, and docs/guides/own-parts.md has examples.
 
 An agent loop (`--harness module:attribute`):
     Harness, Hook                         plays a whole rollout; sees every turn of it
@@ -15,12 +15,21 @@ A model (entry point group `sandlot.models`):
     ModelConfig, AgentConfig, Sampling, Spend    what its opener is given
     User, Users, UserTurn                 plays the environment's user
 
-A judge, tools, a sandbox backend (entry point group `sandlot.backends`), a tracker, a store:
-    Judge, Judgement                      answers judge checks
-    Tool, ToolSource, ToolSpec            what an agent can call
+A sandbox backend (entry point group `sandlot.backends`):
     Backend, Sandbox, Snapshot, Files, Process, Stream, Command, Completed, Survey
+    open_backend                          opens another backend by its name, for one that stands on it
+
+A judge (entry point group `sandlot.judges`):
+    Judge, Judgement                      answers judge checks
+
+Tools, a tracker, a store:
+    Tool, ToolSource, ToolSpec            what an agent can call
     Tracker                               receives the figures of a training run
     Blobs                                 keeps bytes by their hash
+
+Environments in another format (entry point group `sandlot.exporters`):
+    Exporter                              writes an environment, for `sandlot export KIND ENV`
+    EnvironmentExport, LeftOut            what was written and what was not
 
 Tasks of another format (entry point group `sandlot.importers`):
     Importer                              writes a source as a folder environment, for `sandlot import KIND SOURCE`
@@ -52,11 +61,13 @@ from sandlot.core.ports.store import Blobs
 from sandlot.core.ports.world import Tool, ToolSource, ToolSpec
 from sandlot.core.trace import Event, ImagePart, Message, Node, Reasoning, Text, Tokens, ToolCall, ToolResult, Trace, Usage
 from sandlot.core.types import Role
+from sandlot.interop.exporting import EnvironmentExport, Exporter
 from sandlot.model.endpoint.spend import Spend
 from sandlot.model.policy.chat import chat_policies
 from sandlot.model.policy.tokens import token_policies
 from sandlot.observe.trackers.tracker import Tracker
 from sandlot.wiring.config import AgentConfig, ModelConfig
+from sandlot.wiring.parts import open_backend
 
 __all__ = [
     "AgentConfig",
@@ -66,7 +77,9 @@ __all__ = [
     "Command",
     "Completed",
     "ConfigError",
+    "EnvironmentExport",
     "Event",
+    "Exporter",
     "Files",
     "GradeError",
     "Harness",
@@ -121,5 +134,6 @@ __all__ = [
     "Users",
     "Workplace",
     "chat_policies",
+    "open_backend",
     "token_policies",
 ]

@@ -1,7 +1,8 @@
 """What every exporter of the entry point group `sandlot.exporters` promises.
 
-Your fixture is `exporter`, your exporter. The environment that it writes is a question with one answer, in a folder with one
-file. If your format cannot express that, replace the fixture `env` below the import, by an environment with at least two tasks.
+Your fixture is `exporter`, your exporter. The environment that it writes has sums to do: prompts, keys and a check, in a folder
+with one file. If your format cannot express that, replace the fixture `env` below the import, by an environment with at least two
+tasks.
 """
 
 from pathlib import Path
@@ -15,14 +16,26 @@ from sandlot.env.taskset import tasks_of
 from sandlot.interop.exporting import EnvironmentExport, Exporter
 
 _SUMS = """\
-from sandlot import Ask, Score, environment
+from sandlot import Environment, Task
+
+env = Environment("sums")
 
 
-@environment("sums", tasks=4)
-def sums(rng):
-    a, b = rng.randrange(100), rng.randrange(100)
-    answer = yield Ask(f"What is {a}+{b}?", golden=str(a + b))
-    yield Score(answer.strip() == str(a + b))
+@env.tasks
+def tasks(rng):
+    for number in range(4):
+        a, b = rng.randrange(100), rng.randrange(100)
+        yield Task(f"sum-{number}", prompt=f"What is {a}+{b}?", key={"answer": str(a + b)})
+
+
+@env.check(points=1)
+def is_right(evidence, task):
+    return evidence.answer.strip() == task.key["answer"]
+
+
+@env.solution
+async def solve(agent, task):
+    await agent.say(task.key["answer"])
 """
 
 

@@ -136,7 +136,8 @@ class LocalSandbox:
     def _end_all(self) -> None:
         for connections in self._listening:
             connections.end()
-        kill_marked(self._mark)
+        if self._processes:
+            kill_marked(self._mark)
 
 
 class LocalBackend:

@@ -179,22 +179,36 @@ def _terminal() -> tuple[dict[str, int], dict[str, int]]:
 def kill_marked(mark: str) -> None:
     """Kill every process whose environment has a mark that begins so, until there is none."""
     wanted = f"{MARK}={mark}".encode()
-    while sum(_kill_if_marked(Path(entry.path), wanted) for entry in os.scandir("/proc") if entry.name.isdigit()):
+    while sum(_kill_if_marked(int(place.name), wanted) for place in Path("/proc").iterdir() if place.name.isdigit()):
         pass
 
 
-def _kill_if_marked(place: Path, wanted: bytes) -> bool:
-    try:
-        if wanted not in (place / "environ").read_bytes():
-            return False
-        held = os.pidfd_open(int(place.name))
-    except OSError:  # it is not ours, or has ended
+def _kill_if_marked(number: int, wanted: bytes) -> bool:
+    if wanted not in _variables(number):
         return False
     try:
-        if wanted in (place / "environ").read_bytes():  # still the same process, now that it is held
+        held = os.pidfd_open(number)
+    except OSError:  # it has ended
+        return False
+    try:
+        if wanted in _variables(number):  # still the same process, now that it is held
             signal.pidfd_send_signal(held, signal.SIGKILL)
     except OSError:
         return False
     finally:
         os.close(held)
     return True
+
+
+def _variables(number: int) -> bytes:
+    """The environment of a process; nothing for one that has ended, or is not ours."""
+    try:
+        fd = os.open(f"/proc/{number}/environ", os.O_RDONLY)
+    except OSError:
+        return b""
+    try:
+        return os.read(fd, 1 << 20)
+    except OSError:
+        return b""
+    finally:
+        os.close(fd)

@@ -11,7 +11,7 @@ import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import anyio
@@ -85,7 +85,18 @@ async def open_users(config: ModelConfig, env: Environment) -> AsyncGenerator[Us
 
 @asynccontextmanager
 async def open_judge(config: ModelConfig, cache: Path | None = None) -> AsyncGenerator[Judge]:
-    """A judge: any chat endpoint, or a model of the built-in engine. Its verdicts are stored in the folder `cache`, if given."""
+    """A judge: any chat endpoint, a model of the built-in engine, or an installed one (entry point group `sandlot.judges`).
+
+    Verdicts of models are stored in the folder `cache`, if given; an installed judge stores its own.
+    """
+    ready: dict[str, Callable[..., Any]] = dict.fromkeys((*_CHATS, *_ENGINES), functools.partial(_open_model_judge, cache=cache))
+    open_scheme, rest = find_opener("judges", ready, config.spec)
+    async with open_scheme(rest, config) as judge:
+        yield judge
+
+
+@asynccontextmanager
+async def _open_model_judge(_rest: str, config: ModelConfig, cache: Path | None) -> AsyncGenerator[Judge]:
     async with _open_judge_chat(config) as chat:
         yield ModelJudge(chat, VerdictCache(cache) if cache else None, config.sampling)
 

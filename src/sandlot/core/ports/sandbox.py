@@ -1,6 +1,6 @@
 """The interfaces of sandboxes: files, processes, connections.
 
-Implementations do not subclass them. Every backend must pass the suites in `tests/contract/`.
+Implementations do not subclass them. Every backend must pass the suite `sandlot.testing.sandbox`.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
