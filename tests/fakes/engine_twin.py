@@ -1,6 +1,7 @@
 """What the engine is compared with, and small models to compare them on."""
 
 import itertools
+import math
 
 import numpy as np
 import torch
@@ -107,12 +108,13 @@ def twin(model: Decoder, request: Request) -> tuple[list[int], list[float]]:
     return known[len(request.ids) :], logprobs
 
 
-def redrawn(models: dict[int, Decoder], request: Request, answer: Completion) -> tuple[list[int], list[float]]:
+def redrawn(models: Decoder | dict[int, Decoder], request: Request, answer: Completion) -> tuple[list[int], list[float]]:
     """What the twin draws at each place of an answer after what stands before it, with the weights said to have sampled it.
 
     If that is the answer itself, the twin would have given it: one pass for each version instead of one for each token.
     """
     known, versions = [*request.ids, *answer.ids.tolist()], answer.versions.tolist()
+    models = dict.fromkeys(versions, models) if isinstance(models, Decoder) else models
     with torch.inference_mode():
         logits = {
             version: models[version].logits(models[version](torch.tensor(known), torch.arange(len(known)), causal_attend()))
@@ -137,7 +139,7 @@ def drawn(logits: torch.Tensor, request: Request, position: int) -> tuple[int, f
     scaled = (logits / request.temperature).tolist()
     order = sorted(range(len(scaled)), key=lambda token: -scaled[token])
     kept = order[: request.top_k] if request.top_k else order
-    weights = {token: np.exp(scaled[token] - scaled[kept[0]]) for token in kept}
+    weights = {token: math.exp(scaled[token] - scaled[kept[0]]) for token in kept}
     total, sofar, nucleus = sum(weights.values()), 0.0, []
     for token in kept:
         if sofar / total < request.top_p or not nucleus:
@@ -148,7 +150,7 @@ def drawn(logits: torch.Tensor, request: Request, position: int) -> tuple[int, f
     for token in sorted(nucleus):
         sofar += weights[token]
         if sofar > target:
-            return token, float(np.log(weights[token] / total))
+            return token, math.log(weights[token] / total)
     raise AssertionError("the cumulated probability never passed the number")
 
 

@@ -49,7 +49,7 @@ def inputs(name, count):
     asked=st.lists(st.tuples(st.sampled_from(COUNTS), st.sampled_from([None, 0, 1, 2, 3])), min_size=1, max_size=4),
     linear=st.sampled_from(LINEARS),
 )
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=settings.default.max_examples // 6)
 def test_each_token_gets_its_own_adapter(asked, linear, weights):
     chosen = [None if which is None else weights[which] for _, which in asked]
     if not any(chosen):

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from builders.adapters import merged, weights_in, write_adapter
 from fakes import engine_twin
-from fakes.engine_twin import check_blocks, engine, finish, prompt, sharp
+from fakes.engine_twin import check_blocks, engine, finish, prompt, redrawn, sharp
 from sandlot.model.engine.adapters import AdapterError
 from sandlot.model.engine.plain import PlainRunner
 from sandlot.model.engine.request import Request
@@ -62,11 +62,6 @@ def loaded(weights, **rest):
     return it
 
 
-def redrawn(whole, request, answer):
-    """What the twin draws at every place, after what stands before it."""
-    return engine_twin.redrawn(dict.fromkeys(set(answer.versions.tolist()), whole), request, answer)
-
-
 requests = st.lists(
     st.builds(
         lambda seed, count, most, heat, name: Request(
@@ -84,7 +79,7 @@ requests = st.lists(
 
 
 @given(asked=requests, blocks=st.integers(9, 30))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=settings.default.max_examples // 3)
 def test_each_request_has_the_tokens_of_its_own_merged_decoder(asked, blocks, weights, wholes):
     it = loaded(weights, blocks=blocks, max_batch=4, chunk=14)
     numbered = {it.submit(request): request for request in asked}
@@ -121,14 +116,20 @@ def test_a_prompt_is_found_again_by_the_same_adapter_only(weights):
     assert found == {"": [0, 19], "a": [0, 19], "b": [0, 19]}
 
 
-@pytest.mark.parametrize("mode", ["in_turn"], indirect=True)
-def test_siblings_are_those_of_the_same_adapter(weights, mode):
+@pytest.mark.parametrize("mode", ["guessing"], indirect=True)
+def test_siblings_are_those_of_the_same_adapter(weights):
+    """Written again, a text is guessed whole: nothing that another adapter wrote after the same prompt is in the way."""
     it = loaded(weights, max_batch=1)
+    guessed, accepted = [], []
     for adapter in ("", "a", "", "a"):
-        it.submit(Request(ids=prompt(0, 9), max_tokens=4, session="s", adapter=adapter))
-    finish(it)
-    if mode == "guessing":
-        assert len(it._speculation._siblings._groups) == 2
+        before = it.metrics()
+        it.submit(Request(ids=prompt(0, 9), max_tokens=12, session="s", adapter=adapter, temperature=0.0))
+        finish(it)
+        after = it.metrics()
+        guessed.append(after["guessed_tokens"] - before["guessed_tokens"])
+        accepted.append(after["accepted_tokens"] - before["accepted_tokens"])
+    assert guessed[2:] == accepted[2:]
+    assert min(accepted[2:]) > 8
 
 
 def test_a_session_that_changes_its_adapter_keeps_no_pins(weights):
@@ -274,8 +275,7 @@ def test_in_bf16_adapters_differ_from_merged_weights_by_its_rounding(folders, wh
     assert max(np.mean(off[name]) for name in NAMES) < 2 * np.mean(off[""]), off
 
 
-@pytest.mark.parametrize("size", [1e5, 1e10, 1e18])
-@pytest.mark.parametrize("qk_norm", [True, False])
+@pytest.mark.parametrize(("qk_norm", "size"), [(True, 1e18), (False, 1e5), (False, 1e10)])
 def test_an_adapter_with_huge_weights_harms_only_itself(qk_norm, size, tmp_path):
     """What it leaves in the cache is read beyond the end of other requests: 0 * NaN, and -inf + inf, are NaN."""
     base = engine_twin.decoder(0, dataclasses.replace(engine_twin.SHAPE, qk_norm=qk_norm))
@@ -393,5 +393,7 @@ def test_anything_in_any_order(weights, huge, wholes):
     Adapting.weights, Adapting.wholes = [*weights, huge], wholes
     run_state_machine_as_test(
         Adapting,
-        settings=settings(max_examples=25, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)),
+        settings=settings(
+            max_examples=settings.default.max_examples // 3, stateful_step_count=25, suppress_health_check=list(HealthCheck)
+        ),
     )

@@ -1,6 +1,7 @@
 """Guesses change tokens and log-probabilities by rounding only, and are made where they pay."""
 
 import itertools
+from functools import cache
 
 import hypothesis.strategies as st
 import numpy as np
@@ -39,7 +40,7 @@ def test_tokens_are_those_without_guesses(max_batch, temperature):
     requests = group(temperature=temperature, top_p=0.95)
     guessed, plain, metrics = both(model, requests, max_batch=max_batch, chunk=48)
     for one, other, request in zip(guessed, plain, requests, strict=True):
-        assert one.ids.tolist() == other.ids.tolist() == twin(model, request)[0]
+        assert one.ids.tolist() == other.ids.tolist() == redrawn(model, request, one)[0]
         # In fp32 the order of a sum follows the size of the pass and the processor; the next test holds this to 1e-9 in fp64.
         np.testing.assert_allclose(one.logprobs, other.logprobs, atol=1e-4)
         assert (one.stop, one.versions.tolist()) == (other.stop, other.versions.tolist())
@@ -64,7 +65,8 @@ def test_passes_are_launched_ahead_while_guesses_rest(max_batch, monkeypatch):
         ahead.append(it._ahead is not None)
         guessed.append(it.metrics()["guessed_tokens"] > before)
     for number, request in zip(numbers, requests, strict=True):
-        assert done[number].ids.tolist() == twin(model, request)[0]
+        assert len(done[number].ids) == request.max_tokens
+        assert done[number].ids.tolist() == redrawn(model, request, done[number])[0]
     assert any(ahead)
     assert any(guessed)
     assert it.metrics()["accepted_tokens"] > 0
@@ -76,11 +78,15 @@ def test_passes_are_launched_ahead_while_guesses_rest(max_batch, monkeypatch):
 def test_log_probabilities_are_exact_in_fp64():
     model = sharp().double()
     requests = group(top_p=0.9)
-    guessed, _, metrics = both(model, requests, max_batch=2)
-    assert metrics["accepted_tokens"] > 0
-    for answer, request in zip(guessed, requests, strict=True):
-        ids, logprobs = twin(model, request)
+    it = engine(model, speculate="siblings", max_batch=2)
+    numbers = [it.submit(request) for request in requests]
+    done = finish(it)
+    assert it.metrics()["accepted_tokens"] > 0
+    for number, request in zip(numbers, requests, strict=True):
+        answer = done[number]
+        ids, logprobs = redrawn(model, request, answer)
         assert answer.ids.tolist() == ids
+        assert len(ids) == request.max_tokens
         np.testing.assert_allclose(answer.logprobs, logprobs, atol=1e-9)
 
 
@@ -94,10 +100,15 @@ def test_greedy_siblings_need_few_passes():
     assert metrics["accepted_tokens"] > 0.8 * metrics["guessed_tokens"]
 
 
+@cache
+def greedy() -> list[int]:
+    """What the twin writes for a group at temperature zero."""
+    return twin(sharp(), group(temperature=0.0)[0])[0]
+
+
 @pytest.mark.parametrize("stop_after", range(1, 24, 3))
 def test_nothing_follows_a_stop_token_inside_guesses(stop_after):
-    model = sharp()
-    everything, _ = twin(model, group(temperature=0.0)[0])
+    model, everything = sharp(), greedy()
     token = everything[stop_after - 1]
     requests = [*group(temperature=0.0, members=2), *group(temperature=0.0, members=2, stop_ids=(token,))]
     it = engine(model, speculate="siblings", max_batch=1)
@@ -110,15 +121,14 @@ def test_nothing_follows_a_stop_token_inside_guesses(stop_after):
 
 
 @given(st.integers(0, 20), st.integers(1, 4))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=settings.default.max_examples // 4)
 def test_nothing_follows_a_stop_text_inside_guesses(begin, length):
-    model = sharp()
-    everything, _ = twin(model, group(temperature=0.0)[0])
-    text = spoken(everything)[begin : begin + length]
+    everything = spoken(greedy())
+    text = everything[begin : begin + length]
     plain, (stopping,) = group(temperature=0.0, members=2), group(temperature=0.0, members=1, stop=(text,))
-    it = engine(model, speculate="siblings", max_batch=1, decode=spoken)
+    it = engine(sharp(), speculate="siblings", max_batch=1, decode=spoken)
     numbers = [it.submit(request) for request in [*plain, stopping]]
-    assert finish(it)[numbers[-1]].ids.tolist() == twin(model, stopping)[0]
+    assert spoken(finish(it)[numbers[-1]].ids.tolist()) == everything[: everything.index(text) + len(text)]
 
 
 def test_the_prefix_tree_never_holds_what_was_guessed_wrong():
@@ -139,7 +149,7 @@ def test_the_prefix_tree_never_holds_what_was_guessed_wrong():
         it.submit(follow)
         (answer,) = finish(it).values()
         assert answer.cached > len(request.ids)
-        assert answer.ids.tolist() == twin(model, follow)[0]
+        assert answer.ids.tolist() == redrawn(model, follow, answer)[0]
 
 
 def spelled(ids: list[int]) -> bytes:
@@ -258,12 +268,12 @@ def test_in_bf16_the_distribution_is_that_without_guesses():
     """Rounding may differ with the number of tokens in a pass, so tokens of other seeds are compared as frequencies."""
     model = sharp().bfloat16()
     answers = {}
-    for speculate, seeds in (("siblings", range(400)), ("off", range(400, 800))):
+    for speculate, seeds in (("siblings", range(200)), ("off", range(200, 400))):
         it = engine(model, speculate=speculate, max_batch=8, chunk=64, blocks=256)
         for seed in seeds:
             it.submit(Request(ids=prompt(3, 11), max_tokens=3, seed=seed))
         answers[speculate] = [answer.ids.tolist() for answer in finish(it).values()]
-        assert (it.metrics()["accepted_tokens"] > 100) is (speculate == "siblings")
+        assert (it.metrics()["accepted_tokens"] > 50) is (speculate == "siblings")
     for place in range(3):
         one, other = (np.bincount([ids[place] for ids in each], minlength=VOCABULARY) for each in answers.values())
         rare = one + other < 10
@@ -292,7 +302,6 @@ chances = st.lists(st.floats(0.3, 1.0), max_size=3).map(lambda rates: np.cumprod
 
 
 @given(st.lists(chances, min_size=1, max_size=4), st.integers(0, 3), st.integers(0, 12), st.floats(0, 0.5))
-@settings(max_examples=100, deadline=None)
 def test_lengths_give_most_tokens_per_second_of_all_lengths(rows, prompt_tokens, room, each):
     time = PassTime()
     time.each = each
@@ -320,7 +329,7 @@ def test_guesses_are_made_only_where_a_pass_costs_little_more_with_them(fixed, e
         return forward(batch, ids)
 
     it._runner.forward = timed
-    for request in group(members=24, tokens=30):
+    for request in group(members=12, tokens=30):
         it.submit(request)
     finish(it)
     assert least <= it.metrics()["guessed_tokens"] / it.metrics()["sampled_tokens"] <= most

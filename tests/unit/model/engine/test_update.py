@@ -62,7 +62,7 @@ requests = st.lists(
 
 @all_modes
 @given(asked=requests, at=st.lists(st.integers(0, 14), max_size=3, unique=True), blocks=st.integers(9, 30))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=settings.default.max_examples // 3)
 def test_every_token_is_what_its_version_would_have_sampled(asked, at, blocks):
     model = copy.deepcopy(VERSIONS[0])
     it = engine(model, blocks=blocks, max_batch=4, chunk=14)
@@ -82,7 +82,7 @@ def test_every_token_is_what_its_version_would_have_sampled(asked, at, blocks):
 
 @all_modes
 @given(asked=requests, at=st.lists(st.integers(0, 14), max_size=3, unique=True), blocks=st.integers(9, 30))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=settings.default.max_examples // 3)
 def test_kept_kv_loses_nobody_and_is_told(asked, at, blocks):
     model = copy.deepcopy(VERSIONS[0])
     it = engine(model, blocks=blocks, max_batch=4, chunk=14, old_kv="keep")
