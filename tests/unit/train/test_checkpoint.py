@@ -1,10 +1,9 @@
 """Checkpoints: a crash at any point leaves a whole one, and what is restored is what was kept."""
 
+import ctypes
 import errno
 import os
-import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +14,7 @@ import torch
 from safetensors import SafetensorError
 
 from builders.tiny_models import tiny_shape, write_tiny
+from drive.forked import forked
 from sandlot.core.errors import ConfigError, StoreError
 from sandlot.model.nn.decoder import Decoder
 from sandlot.model.nn.folder import load_folder
@@ -254,51 +254,40 @@ def failing(trainer: Trainer, error: Exception) -> SimpleNamespace:
     return SimpleNamespace(whole=trainer.whole, state=state)
 
 
-FULL = """
-import ctypes, os, sys
-from pathlib import Path
+NEW_USER, NEW_MOUNTS, PRIVATE, RECURSIVE = 0x10000000, 0x00020000, 0x40000, 0x4000
 
-base, place, room, left = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
-user, group, libc = os.getuid(), os.getgid(), ctypes.CDLL(None, use_errno=True)
-new_user, new_mounts, private, recursive = 0x10000000, 0x00020000, 0x40000, 0x4000
-assert libc.unshare(new_mounts | (new_user if user else 0)) == 0, os.strerror(ctypes.get_errno())
-if user:
-    Path("/proc/self/setgroups").write_text("deny")
-    Path("/proc/self/uid_map").write_text(f"0 {user} 1")
-    Path("/proc/self/gid_map").write_text(f"0 {group} 1")
-assert libc.mount(b"none", b"/", None, private | recursive, None) == 0, os.strerror(ctypes.get_errno())
-assert libc.mount(b"tmpfs", bytes(place), b"tmpfs", 0, f"size={room}".encode()) == 0, os.strerror(ctypes.get_errno())
 
-import torch
-from sandlot.core.errors import StoreError
-from sandlot.model.nn.decoder import Decoder
-from sandlot.train.checkpoint import Checkpoints, TrainingState
-from sandlot.train.own_policy import SHARED
-from sandlot.train.trainer import Optimisation, Trainer
-from builders.tiny_models import tiny_shape
+def own_disk(place: Path, size_bytes: int) -> None:
+    """A small disk that only this process sees."""
+    user, group, libc = os.getuid(), os.getgid(), ctypes.CDLL(None, use_errno=True)
 
-checkpoints, trainer = Checkpoints(place / "checkpoints", {SHARED: base}), Trainer(Decoder(tiny_shape()), Optimisation())
-for parameter in trainer.parameters:
-    parameter.grad = torch.ones_like(parameter)
-trainer.optimiser.step()
-checkpoints.keep({SHARED: trainer}, TrainingState(version=1, groups=1))
-free = os.statvfs(place)
-(place / "other").write_bytes(bytes(free.f_bavail * free.f_bsize - left))
-try:
-    checkpoints.keep({SHARED: trainer}, TrainingState(version=2, groups=2))
-except StoreError as error:
-    print(error)
-print(checkpoints.newest().version, sorted(path.name for path in checkpoints.folder.iterdir()))
-"""
+    def require(code: int) -> None:
+        assert code == 0, os.strerror(ctypes.get_errno())
+
+    require(libc.unshare(NEW_MOUNTS | (NEW_USER if user else 0)))
+    if user:
+        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/uid_map").write_text(f"0 {user} 1")
+        Path("/proc/self/gid_map").write_text(f"0 {group} 1")
+    require(libc.mount(b"none", b"/", None, PRIVATE | RECURSIVE, None))
+    require(libc.mount(b"tmpfs", bytes(place), b"tmpfs", 0, f"size={size_bytes}".encode()))
 
 
 @pytest.mark.parametrize("left", [0, 60_000, 400_000])  # fails in the first file, in the weights, in the optimiser's state
 def test_on_a_disk_that_fills_up_the_checkpoint_before_stays(kept, tmp_path, left):
-    (tmp_path / "disk").mkdir()
-    arguments = [sys.executable, "-c", FULL, tmp_path / "base", tmp_path / "disk", "8000000", str(left)]
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    shown = subprocess.run(arguments, capture_output=True, text=True, check=False, env=environ)
-    assert shown.returncode == 0, shown.stderr
-    told, standing = shown.stdout.splitlines()
-    assert re.search(r"no space is left on the disk for checkpoint `.*000002`", told)
-    assert standing == "1 ['000001']"
+    place, (_, trainer) = tmp_path / "disk", kept
+    place.mkdir()
+    move(trainer)
+
+    def fill_up() -> str:
+        own_disk(place, 8_000_000)
+        checkpoints = Checkpoints(place / "checkpoints", {SHARED: tmp_path / "base"})
+        checkpoints.keep({SHARED: trainer}, TrainingState(version=1, groups=1))
+        free = os.statvfs(place)
+        (place / "other").write_bytes(bytes(free.f_bavail * free.f_bsize - left))
+        with pytest.raises(StoreError, match=r"no space is left on the disk for checkpoint `.*000002`"):
+            checkpoints.keep({SHARED: trainer}, TrainingState(version=2, groups=2))
+        return f"{checkpoints.newest().version} {sorted(path.name for path in checkpoints.folder.iterdir())}"
+
+    assert forked(fill_up) == "1 ['000001']"
+    assert not list(place.iterdir()), "the disk was that of the fork"

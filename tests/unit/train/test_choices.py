@@ -4,7 +4,7 @@ from collections import Counter
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sandlot.core.errors import ConfigError
@@ -67,7 +67,6 @@ def test_a_result_counts_only_when_the_weights_trained_on_it_are_published():
     assert first(noted, 18) == first(quiet, 18)
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 99), st.integers(0, 20), st.integers(0, 20))
 def test_a_training_that_is_continued_makes_the_same_choices(tmp_path_factory, seed, learned, ahead):
     """Also of groups that had started and were not learned from, with the weights that counted then."""

@@ -5,7 +5,7 @@ from random import Random
 import anyio
 import anyio.lowlevel
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sandlot.core.task import Task
@@ -49,14 +49,12 @@ def learn(seed, staleness, step, extra, steps):
     return behind, order
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 999), st.integers(0, 3), st.integers(1, 4), st.integers(0, 3))
 def test_no_group_is_older_than_the_bound(seed, staleness, step, extra):
     behind, _ = learn(seed, staleness, step, extra, steps=6)
     assert max(behind) <= staleness
 
 
-@settings(max_examples=20, deadline=None)
 @given(st.integers(0, 999), st.integers(0, 3), st.integers(0, 2))
 def test_groups_come_in_the_order_of_their_tasks_and_each_once(seed, staleness, extra):
     _, order = learn(seed, staleness, 2, extra, steps=6)

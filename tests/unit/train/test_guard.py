@@ -237,7 +237,6 @@ def weight_twin(steps: list[Learned], window: int) -> int:
     return weight
 
 
-@settings(deadline=None, max_examples=200)
 @given(st.lists(levels, max_size=14) | steady, st.integers(1, 8))
 def test_the_verdict_is_that_of_the_rule_written_out(drawn, window):
     steps = [step(number, **fields) for number, fields in enumerate(drawn, 1)]

@@ -3,7 +3,7 @@
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builders.traces import cancelled, failed
@@ -37,7 +37,6 @@ def tree(parents, sizes) -> Trace:
     return trace
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.data())
 def test_forks_train_each_sampled_token_exactly_once(data):
     count = data.draw(st.integers(1, 7))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -19,7 +19,6 @@ NUMBERS = st.floats(-(2.0**99), 2.0**99, width=32)
 
 @pytest.mark.parametrize("kind", EIGHT_BITS)
 @given(x=arrays(np.float32, (3, 8), elements=NUMBERS))
-@settings(max_examples=100, deadline=None)
 def test_a_number_is_as_near_as_its_type_allows(kind, x):
     exact = torch.from_numpy(x)
     numbers, scales = quantise(exact, EIGHT_BITS[kind])

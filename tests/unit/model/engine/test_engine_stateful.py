@@ -104,5 +104,7 @@ class Requests(RuleBasedStateMachine):
 
 
 TestRequests = Requests.TestCase
-TestRequests.settings = settings(max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck))
+TestRequests.settings = settings(
+    max_examples=settings.default.max_examples // 3, stateful_step_count=25, suppress_health_check=list(HealthCheck)
+)
 TestRequests = pytest.mark.timeout(120)(TestRequests)

@@ -57,7 +57,7 @@ class Pass:
 
 
 @given(sequences=SEQUENCES, step=st.sampled_from([1, 4]))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=settings.default.max_examples // 3)
 def test_pieces_and_blocks_give_plain_attention(sequences, step):
     work = Pass([(count, 8 * before) for count, before in sequences])
     long = find_long(work.counts, work.lengths, long=3, step=step, before=16)

@@ -3,7 +3,7 @@
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import sandlot.model.engine.siblings as siblings_module
 from sandlot.model.engine.siblings import LONGEST, MOST_VOTES, NUM_KINDS, Siblings
@@ -53,7 +53,6 @@ few = st.integers(0, 2)
 
 
 @given(st.lists(few, min_size=1, max_size=12), st.lists(st.lists(few, max_size=30), max_size=5), st.integers(0, 16))
-@settings(max_examples=150, deadline=None)
 def test_guesses_are_the_twins(prompt, texts, most):
     siblings, twin = Siblings(), Twin()
     group = siblings.join(spelled(prompt))
@@ -145,7 +144,6 @@ def test_another_group_is_not_asked():
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.lists(few, max_size=20)), max_size=20), st.integers(1, 60), st.integers(0, 6))
-@settings(max_examples=50, deadline=None)
 def test_memory_is_bounded(texts, most, num_in_use):
     groups: list[bytes] = []
     siblings = Siblings(lambda: groups[:num_in_use], max_runs=most)

@@ -1,7 +1,7 @@
 """The prefix tree against a twin that is a set of all prefixes it was ever given."""
 
 import hypothesis.strategies as st
-from hypothesis import given, settings
+from hypothesis import given
 
 from builders.prefix_trees import TreeWriter, spelled
 from fakes.engine_twin import check_blocks
@@ -81,7 +81,6 @@ def top(node):
 
 
 @given(st.lists(st.tuples(texts, st.sampled_from("abc"), st.booleans()), max_size=25), st.integers(4, 9))
-@settings(max_examples=60)
 def test_pins_never_stop_progress_and_are_counted(orders, blocks):
     writer = TreeWriter(blocks, ByCost(running=1e6))
     for ids, session, release in orders:

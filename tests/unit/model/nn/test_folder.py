@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
@@ -58,7 +58,6 @@ def test_a_folder_in_shards_is_one_model(tmp_path: Path):
     assert torch.equal(logits(load_folder(tmp_path / "shards"), IDS), logits(load_folder(tmp_path / "whole"), IDS))
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     st.sampled_from(["llama", "qwen2", "qwen3"]), st.booleans(), st.booleans(), st.integers(1, 3), st.integers(1, 3),
     st.sampled_from([torch.float32, torch.bfloat16]),

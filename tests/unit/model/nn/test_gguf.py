@@ -142,7 +142,7 @@ def _flip(data: bytes, at: int, byte: int) -> bytes:
     return data[:at] + bytes([byte]) + data[at + 1 :]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=4 * settings.default.max_examples)
 @given(st.sampled_from([_cut, _flip]), st.floats(0, 1, exclude_max=True), st.integers(0, 255))
 def test_a_damaged_file_is_read_or_refused_and_nothing_else(
     whole: bytes, tmp_path_factory: pytest.TempPathFactory, damage: Callable[[bytes, int, int], bytes], where: float, byte: int

@@ -132,7 +132,6 @@ def test_probabilities_without_gradients_are_those_of_the_whole():
 
 
 @given(TREES, st.integers(1, 9))
-@settings(max_examples=60, deadline=None)
 def test_pieces_are_all_tokens_once_in_order_and_what_they_see_is_held(rows, budget):
     forest = forest_of(arrays(rows))
     pieces = pieces_of(forest, budget)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sandlot.model.nn.attention import dense_forest_attend
@@ -31,7 +31,6 @@ def results(forest: Forest, attend) -> list[torch.Tensor]:
 
 
 @given(rows=ROWS, step=st.integers(1, 4), worth=st.sampled_from([0, 4, 10**6]))
-@settings(max_examples=60, deadline=None)
 def test_parts_give_what_the_forest_gives(rows, step, worth):
     forest = of_ids(rows)
     alone = np.arange(len(forest), len(forest) + PADDING) + 1

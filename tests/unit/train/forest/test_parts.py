@@ -3,7 +3,7 @@
 from collections import Counter
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sandlot.train.forest.forest import forest_of
@@ -13,7 +13,6 @@ ROWS = st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=14), min_size=1
 
 
 @given(rows=ROWS, step=st.integers(1, 4), worth=st.sampled_from([0, 4, 10**6]))
-@settings(max_examples=200, deadline=None)
 def test_a_token_sees_every_token_of_its_path_once(rows, step, worth):
     forest = forest_of([np.array(ids, np.int32) for ids in rows])
     parts = cut_forest(forest, step=step, worth=worth)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sandlot.model.nn.attention import dense_forest_attend
@@ -30,7 +30,6 @@ def results(forest: Forest, attend) -> list[torch.Tensor]:
 
 
 @given(rows=SHARED | APART | EQUAL, size=st.integers(1, 9))
-@settings(max_examples=100, deadline=None)
 def test_spans_give_what_a_dense_mask_gives(rows, size):
     forest = of_ids(rows)
     plain = results(forest, dense_forest_attend(torch.tensor(forest.last)))
