@@ -111,8 +111,8 @@ async def test_the_stop_token_that_was_sampled_is_one_of_them(model):
 
 
 async def test_without_a_cap_it_ends_at_the_latest_with_the_context(model):
-    ids = whole(await model.sample(PROMPT, Sampling()))
-    assert len(PROMPT) + len(ids) <= model.context
+    prompt = [1] * (model.context - 20)
+    assert len(whole(await model.sample(prompt, Sampling()))) <= 20
 
 
 @pytest.mark.parametrize("excess", [0, 1, 1000])
@@ -135,9 +135,9 @@ async def test_many_may_be_sampled_at_once(model):
         done.append((number, len(whole(await model.sample([1] * number, Sampling(max_tokens=number), session=str(number))))))
 
     async with anyio.create_task_group() as group:
-        for number in range(1, 30):
+        for number in range(1, 15):
             group.start_soon(one, number)
-    assert sorted(done) == [(number, number) for number in range(1, 30)]
+    assert sorted(done) == [(number, number) for number in range(1, 15)]
 
 
 async def test_a_cancelled_completion_leaves_the_model_usable(model):

@@ -67,9 +67,9 @@ def batch(before: list[int], counts: list[int], seed: int = 0, *, wanted: bool =
 @pytest.mark.parametrize(
     ("sequences", "kv_heads", "kv_dtype"),
     [
-        ([(20, 9)], 1, "same"),  # split over several programs
-        ([(15, 16), (3, 1)], 2, "same"),
-        ([(1, 5), (14, 4)], 4, "int8"),
+        ([(17, 3)], 1, "same"),  # split over several programs
+        ([(15, 2), (3, 1)], 2, "same"),
+        ([(1, 2), (14, 3)], 4, "int8"),
     ],
 )
 def test_a_pass_with_guesses_gives_the_logits_of_the_plain_decoder(sequences, kv_heads, kv_dtype):
@@ -87,14 +87,14 @@ def test_a_pass_with_guesses_gives_the_logits_of_the_plain_decoder(sequences, kv
 def test_guesses_of_several_adapters_are_checked_in_one_pass(tmp_path):
     model = small()
     adapters = [weights_in(model, write_adapter(model, tmp_path / f"{rank}", seed=rank, rank=rank)) for rank in (2, 5)]
-    before, counts, chosen = [3, 20, 1], [4, 1, 7], (adapters[0], None, adapters[1])
+    before, counts, chosen = [2, 9, 1], [3, 1, 2], (adapters[0], None, adapters[1])
     found = []
     for runner in runners(model, sequences=3):
         placed = {each: runner.place(each) for each in adapters}
         own = tuple(placed.get(each) for each in chosen)
         runner.forward(batch([0] * 3, before, wanted=False, adapters=own))
         found.append(runner.forward(batch(before, counts, seed=1, adapters=own)))
-        found.append(runner.forward(batch([7, 21, 8], [2, 2, 1], seed=2, adapters=own)))
+        found.append(runner.forward(batch([5, 10, 3], [2, 1, 1], seed=2, adapters=own)))
     for ours, plain in zip(found[:2], found[2:], strict=True):
         torch.testing.assert_close(ours, plain, atol=2e-3, rtol=1e-3)
 
@@ -134,10 +134,10 @@ def test_what_another_thread_compiles_does_not_disturb_it():
     assert all(map(torch.equal, meanwhile, alone))
 
 
-@pytest.mark.parametrize(("speculate", "tokens"), [("off", 4), ("siblings", 10)])
+@pytest.mark.parametrize(("speculate", "tokens"), [("off", 3), ("siblings", 7)])
 def test_requests_get_the_tokens_of_the_twin(speculate, tokens):
     model = small()
-    requests = [Request(ids=prompt(3, 5), max_tokens=tokens, seed=seed, temperature=0.5) for seed in (1, 1, 2)]
+    requests = [Request(ids=prompt(3, 5), max_tokens=tokens, seed=seed, temperature=0.5) for seed in (1, 1)]
     it, asked, done = made(model, speculate=speculate), {}, {}
     for request in requests:
         asked[it.submit(request)] = request
