@@ -2,9 +2,9 @@
 
 import fcntl
 import shutil
-import subprocess
-import sys
 from pathlib import Path
+
+from drive.packages import install_below
 
 PACKAGES = ("mini-swe-agent==2.4.6", "mcp>=2,<3")  # its litellm imports mcp without naming it
 HOME = Path("/usr/local/lib/sandlot-agents/mini-swe-agent-2.4.6")
@@ -24,7 +24,6 @@ def install_mini_swe_agent() -> str:
         if not HOME.exists():
             made = HOME.with_suffix(".new")
             shutil.rmtree(made, ignore_errors=True)
-            options = ["--quiet", "--python-version", "3.11", "--only-binary=:all:", "--target", str(made)]
-            subprocess.run([sys.executable, "-m", "pip", "install", *options, *PACKAGES], check=True)
+            install_below(made, *PACKAGES, version="3.11")
             made.rename(HOME)
     return COMMAND

@@ -5,8 +5,6 @@ protocol, `mcp-server-sqlite` stands on an SDK of the handshake era.
 """
 
 import io
-import subprocess
-import sys
 import tarfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +14,7 @@ import anyio
 import msgspec
 import pytest
 
+from drive.packages import install_below, make_environment
 from sandlot.core.errors import AuthorError
 from sandlot.core.task import Task
 from sandlot.core.trace import Message, ToolCall
@@ -35,9 +34,7 @@ def installed(program: str, *packages: str) -> str:
     """The program of some packages, installed once into a virtual environment of its own."""
     home = CACHE / program
     if not (home / "complete").exists():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True, timeout=120)
-        pip = [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages]
-        subprocess.run(pip, check=True, timeout=400)
+        make_environment(home, *packages)
         (home / "complete").touch()
     return str(home / "bin" / program)
 
@@ -82,8 +79,7 @@ def packed(package: str) -> bytes:
     """A package with all it needs, as a tar file for a sandbox that has a Python of the same version and no network."""
     home = CACHE / f"packed-{package}"
     if not (home / "complete").exists():
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target", str(home), package]
-        subprocess.run(pip, check=True, timeout=400)
+        install_below(home, package)
         (home / "complete").touch()
     whole = io.BytesIO()
     with tarfile.open(fileobj=whole, mode="w") as tar:

@@ -10,6 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from drive.packages import make_environment
+
 REPOSITORY = Path(__file__).parents[2]
 WORKS = """
 import anyio
@@ -48,17 +50,6 @@ def build(folder: Path, *options: str, **environment: str) -> Path:
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(tmp_path_factory.mktemp("dist"))
-
-
-def install(wheel: Path, home: Path) -> None:
-    """The wheel with all that it says it needs, in a virtual environment of its own."""
-    uv = Path(sys.executable).with_name("uv")
-    if uv.exists():  # it has most of it from the installation of this environment, and a tenth of the work
-        ran(uv, "venv", "--quiet", "--python", sys.executable, home)
-        ran(uv, "pip", "install", "--quiet", "--python", home / "bin" / "python", wheel)
-        return
-    ran(sys.executable, "-m", "venv", home)
-    ran(home / "bin" / "python", "-m", "pip", "install", "--quiet", "--no-compile", "--disable-pip-version-check", wheel)
 
 
 def test_a_wheel_names_its_processor_and_has_the_program(wheel: Path):
@@ -103,7 +94,7 @@ def test_a_wheel_for_an_unknown_processor_is_not_made(tmp_path: Path):
 
 def test_an_installed_wheel_makes_sandboxes_without_a_compiler(wheel: Path, tmp_path: Path):
     home = tmp_path / "venv"
-    install(wheel, home)
+    make_environment(home, wheel)
     (tmp_path / "empty").mkdir()
     environment = {"PATH": str(tmp_path / "empty"), "HOME": str(tmp_path)}
     told = msgspec.json.decode(ran(home / "bin" / "sandlot", "doctor", "--json", env=environment, cwd=tmp_path))
