@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import torch
+import torch._dynamo  # the first optimiser imports it: two CPU-seconds, which are not the price of the test that trains first
 
 from builders.model_folders import FAMILIES
 from sandlot.model.nn.decoder import Decoder

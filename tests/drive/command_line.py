@@ -32,10 +32,10 @@ WARM = (
     "sandlot.interop.data.stats", "sandlot.interop.export", "sandlot.interop.logged_runs", "sandlot.interop.sheets.draft",
     "sandlot.interop.sheets.preview", "sandlot.interop.sheets.template", "sandlot.model.endpoint.chat", "sandlot.run.catalog",
     "sandlot.run.replay", "sandlot.sandbox.docker.probe", "sandlot.sandbox.images.spec", "sandlot.sandbox.native.backend",
-    "sandlot.wiring.doctor",
+    "sandlot.tools.mcp", "sandlot.wiring.doctor",
 )  # fmt: skip
 """What commands import when they are called: what is missing here is imported again in every fork."""
-WITH_TORCH = ("sandlot.cli.views.train", "sandlot.model.engine.engine", "sandlot.train.train")
+WITH_TORCH = ("torch._dynamo", "sandlot.cli.views.train", "sandlot.model.engine.engine", "sandlot.train.train")
 
 
 @dataclass(frozen=True)
@@ -164,3 +164,4 @@ def end(code: int) -> None:
 
 if __name__ == "__main__":
     fork_commands(sys.argv[1:])
+    end(0)

@@ -26,6 +26,8 @@ from sandlot.train.train import train_async
 from sandlot.wiring.config import ModelConfig
 
 MOST = 16
+MACHINE = {"throughput", "memory", "loop", "cpu"}
+"""Reasons of the machine: what else runs on it must not decide a test."""
 
 
 def note_writer(request: Request) -> Answer:
@@ -61,7 +63,8 @@ async def test_against_a_model_that_refuses_beyond_a_number_the_limit_settles_ne
     limits = limits_of(events)
     assert max(limits) <= 4 * MOST, "it was not let to the ceiling"
     assert max(limits[len(limits) // 2 :]) <= 2 * MOST, "it came down, and stayed there; how far up depends on the machine"
-    assert "model" in {event.reason for event in events if isinstance(event, AdmissionChanged)}
+    reasons = {event.reason for event in events if isinstance(event, AdmissionChanged)}
+    assert "model" in reasons
     record = run.sittings[-1].admission
     assert record is not None
     assert (record.lowest, record.highest) == (min(limits), max(limits))
@@ -78,9 +81,8 @@ async def test_a_model_that_is_never_short_is_never_waited_for(tmp_path):
     require_each_once(run, 100)
     changes = [event for event in events if isinstance(event, AdmissionChanged)]
     reasons = {event.reason for event in changes}
-    machine = {"throughput", "memory", "loop", "cpu"}  # what else runs on it must not decide the test
-    assert reasons <= {"pace", "limit"} | machine
-    assert changes[-1].limit > changes[0].limit or reasons & machine
+    assert reasons <= {"pace", "limit"} | MACHINE
+    assert changes[-1].limit > changes[0].limit or reasons & MACHINE
 
 
 # -- the judge ---------------------------------------------------------------------------------------------------------
@@ -132,7 +134,7 @@ env = Environment("hungry", image="host", limits=Limits(turns=4))
 
 @env.tasks
 def tasks(rng):
-    for number in range(48):
+    for number in range(24):
         yield Task(f"t{number}", prompt="Fill it.")
 
 @env.solution
@@ -215,7 +217,7 @@ async def test_sandboxes_that_would_not_all_fit_in_memory_start_as_there_is_room
         line = ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh", *words]
         await anyio.run_process(line, cwd=tmp_path, stdin=subprocess.DEVNULL, env=environ())
     run = Run(tmp_path / "run")
-    assert len(run) == 48
+    assert len(run) == 24
     assert {row.score for row in run.rows} == {1.0}
     changes = [event for event in EventReader(run.path) if isinstance(event, AdmissionChanged)]
     assert "memory" in {event.reason for event in changes}
@@ -237,7 +239,7 @@ async def test_a_training_lets_in_what_its_teacher_can_take(tmp_path):
             algorithm=Imitate(),
             steps=2,
             tasks=6,
-            group=60,
+            group=20,
             resample=1,
             sampling=Sampling(max_tokens=8),
             evaluation=evaluation,
@@ -248,7 +250,7 @@ async def test_a_training_lets_in_what_its_teacher_can_take(tmp_path):
         progress = await train_async(recipe, tmp_path / "run", events.append)
     assert [step.version for step in progress.steps] == [1, 2]
     run = Run(tmp_path / "run")
-    assert len(run) == len({trace.key for trace in run}) == 2 * 6 * 60
+    assert len(run) == len({trace.key for trace in run}) == 2 * 6 * 20
     limits = limits_of(events)
     assert max(limits) <= 4 * MOST, "it was not let to the ceiling"
     record = run.sittings[-1].admission

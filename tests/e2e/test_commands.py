@@ -245,13 +245,24 @@ async def solve(agent: Agent, task):
 """
 
 SERVER = """
-from mcp.server import MCPServer
-app = MCPServer("numbers")
-@app.tool()
-def double(number: int) -> int:
-    "Twice the number."
-    return number * 2
-app.run("stdio")
+import json, sys
+SCHEMA = {"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"]}
+TOOL = {"name": "double", "description": "Twice the number.", "inputSchema": SCHEMA}
+for line in sys.stdin:
+    asked = json.loads(line)
+    given = asked.get("params", {})
+    match asked["method"]:
+        case "initialize":
+            about = {"name": "numbers", "version": "1"}
+            done = {"protocolVersion": given["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": about}
+        case "tools/list":
+            done = {"tools": [TOOL]}
+        case "tools/call":
+            done = {"content": [{"type": "text", "text": str(2 * given["arguments"]["number"])}]}
+        case _:
+            done = {}
+    if "id" in asked:
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": done}), flush=True)
 """
 
 

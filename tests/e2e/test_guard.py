@@ -45,9 +45,10 @@ def sums(rate: float, **changed) -> Recipe:
     return plain.but(**changed)
 
 
-def test_an_absurd_learning_rate_is_stopped_and_the_same_command_goes_on_with_another_guard(tmp_path):
+def test_a_collapse_is_stopped_and_the_same_command_goes_on_with_another_guard(tmp_path):
     got: list[RunEvent] = []
-    recipe = sums(ABSURD, guard=CollapseGuard(on_collapse="stop"))
+    folder = write_tiny(tmp_path / "tiny")
+    recipe = letters.recipe(folder, steps=11, reward=worthless_from_version_5, guard=CollapseGuard(on_collapse="stop"))
     progress = train(recipe, run=tmp_path / "run", sink=got.append)
     assert progress.tripped
     assert len(progress.steps) < recipe.steps

@@ -8,21 +8,24 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import sandlot
 from builders.tiny_models import write_tiny
-from drive.command_line import refused
+from drive.command_line import ENVIRONMENTS, refused
 from sandlot.core.errors import ConfigError
 from sandlot.env.module import load_module
 from sandlot.observe.events import EvaluationBegan, RolloutEnded, RunEvent, StepLearned
+from sandlot.run.config import RunConfig
 from sandlot.run.follow import Follower
+from sandlot.run.prepare import prepare_run
 from sandlot.run.results import Run
+from sandlot.run.run import run_config
 from sandlot.store.reader import RunReader
 from sandlot.train.recipe import Evaluation, Recipe
 from sandlot.train.report.progress import TrainingProgress
 from sandlot.train.report.summary import Outcome
-from sandlot.train.train import train
+from sandlot.train.train import train, train_async
 from sandlot.train.training_env import TrainingEnv
 from sandlot.train.weights import TowardsBand
+from sandlot.wiring.config import ModelConfig
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -133,14 +136,14 @@ def test_a_rollout_is_never_staler_than_allowed_also_across_a_stop(folder, tmp_p
     assert max(step.staleness for step in progress.steps) <= 1
 
 
-def test_the_trained_model_runs_in_each_of_its_environments_and_in_no_other(folder, tmp_path):
+async def test_the_trained_model_runs_in_each_of_its_environments_and_in_no_other(folder, tmp_path):
     plain = letters.recipe(folder, env=None, envs=[letters.env, digits.env], steps=1, evaluation=Evaluation(tasks=1, group=1))
-    train(plain, run=tmp_path / "run")
-    model = f"hf:{tmp_path / 'run' / 'checkpoints' / '000001' / 'model'}"
+    await train_async(plain, tmp_path / "run")
+    model = ModelConfig(spec=f"hf:{tmp_path / 'run' / 'checkpoints' / '000001' / 'model'}")
     for env in (letters.env, digits.env):
-        sandlot.run(env, model, rollouts=1, runs=tmp_path / "runs")
+        assert (await prepare_run(env, RunConfig(env="", model=model))).differences == ()
     with pytest.raises(ConfigError, match="another setting"):
-        sandlot.run("arithmetic", model, rollouts=1, runs=tmp_path / "runs")
+        await run_config(RunConfig(env=str(ENVIRONMENTS / "arithmetic"), model=model), runs=tmp_path / "runs")
 
 
 def test_no_more_rollouts_of_an_environment_are_in_flight_than_it_allows(folder, tmp_path):

@@ -19,16 +19,19 @@ from sandlot.env.module import load_module
 from sandlot.model.nn.folder import load_folder
 from sandlot.observe.events import EvaluationBegan, RolledBack, RunEvent, StepLearned, TrainingBegan
 from sandlot.run.catalog import catalog_entry
+from sandlot.run.config import RunConfig
+from sandlot.run.prepare import prepare_run
 from sandlot.train.algorithms.algorithms import Imitate, PolicyGradient, Ppo
 from sandlot.train.algorithms.losses import Clip
 from sandlot.train.own_policy import OwnPolicy
 from sandlot.train.recipe import Evaluation, Recipe
 from sandlot.train.report.progress import TrainingProgress
-from sandlot.train.train import train
+from sandlot.train.train import train, train_async
 from sandlot.train.trainer import Optimisation
 from sandlot.train.training import Training
 from sandlot.train.training_env import TrainingEnv
 from sandlot.web.site import link
+from sandlot.wiring.config import ModelConfig
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -105,6 +108,7 @@ def test_an_evaluation_and_the_summary_tell_them_apart(whole):
     assert "weights of its own" in report
 
 
+@pytest.mark.system  # two engines
 def test_the_weights_of_each_play_its_seat_in_a_run(whole, tmp_path):
     outcome = json.loads((whole.path / "summary.json").read_bytes())["environments"]["pair"]["seats"]
     models = {name: f"hf:{whole.path / seat['last_weights']}" for name, seat in outcome.items()}
@@ -186,6 +190,7 @@ def test_one_of_its_own_learns_beside_the_shared_model(folder, tmp_path):
     assert catalog_entry(progress.path).model == "{0}, {0} as second".format(recipe(folder).model)
 
 
+@pytest.mark.system  # five seconds of training; that only one goes back is seen below
 def test_only_the_policy_that_got_worse_goes_back(folder, tmp_path):
     """One is rewarded for the opposite of what is measured, and the other for nothing: its weights and scores stay the same."""
     turned = recipe(
@@ -220,7 +225,10 @@ BEHAVIOUR = Clip(0.2, 0.28, against="behaviour")
 )
 def test_both_learn_from_stale_rollouts_and_with_a_critic_each(folder, tmp_path, algorithm, changed):
     critic = isinstance(algorithm, Ppo)
-    progress = train(recipe(folder, algorithm=algorithm, critic=critic, steps=4, **changed), run=tmp_path / "run")
+    short = Evaluation(every=3, tasks=1, group=1)
+    progress = train(
+        recipe(folder, algorithm=algorithm, critic=critic, steps=3, evaluation=short, **changed), run=tmp_path / "run"
+    )
     steps = {name: [step.policies[name] for step in progress.steps] for name in BOTH}
     for each in steps.values():
         assert all(step.tokens and step.staleness <= changed.get("staleness", 0) for step in each)
@@ -264,19 +272,22 @@ def test_a_policy_that_goes_back_leaves_the_merged_weights_of_another(folder, tm
         assert load_folder(progress.path / seat["best_weights"]).shape == load_folder(folder).shape
 
 
-def test_each_is_recorded_in_the_setting_of_its_own_model(folder, tmp_path):
+async def test_each_is_recorded_in_the_setting_of_its_own_model(folder, tmp_path):
     """Weights are recorded with the renderer of their own model, so they run again in the setting that they were trained in."""
-    own = OwnPolicy(model=f"hf:{folder}")
+    own, other = OwnPolicy(model=f"hf:{folder}"), f"hf:{write_tiny(tmp_path / 'other', 'llama3')}"
     short = Evaluation(every=1, tasks=1, group=1)
-    apart = train(
-        recipe(folder, model="rookie", seats=dict.fromkeys(BOTH, own), steps=1, evaluation=short), run=tmp_path / "apart"
-    )
+    recipes = [
+        recipe(folder, model=other, seats=seats, steps=1, evaluation=short)
+        for seats in (dict.fromkeys(BOTH, own), {"second": own})
+    ]
+    apart = await train_async(recipes[0], tmp_path / "apart")
     assert Run(apart.path).manifest.config.model.spec == f"hf:{folder}", "the recipe's model plays nobody"
-    beside = train(recipe(folder, model="rookie", seats={"second": own}, steps=1, evaluation=short), run=tmp_path / "beside")
-    assert Run(beside.path).manifest.config.model.spec == "rookie"
+    beside = await train_async(recipes[1], tmp_path / "beside")
+    assert Run(beside.path).manifest.config.model.spec == other
     for kept in (apart.path / "checkpoints/000001/policies/first/model", beside.path / "checkpoints/000001/policies/second/model",
                  beside.path / "checkpoints/000001/model"):  # fmt: skip
-        sandlot.run(seats.pair, f"hf:{kept}", rollouts=1, runs=tmp_path / "runs")
+        prepared = await prepare_run(seats.pair, RunConfig(env="", model=ModelConfig(spec=f"hf:{kept}")))
+        assert prepared.differences == ()
 
 
 def test_a_model_of_its_own_that_was_trained_elsewhere_is_told_of(folder, whole, tmp_path):
