@@ -18,7 +18,7 @@ from reach import PYTHON_ROOTS, Reach, is_test, node_of
 ROOT = Path(__file__).parents[1]
 # Tests of whole trees run with every change.
 ALWAYS = ("tests/test_api.py", "tests/test_layers.py", "tests/test_structure.py", "tests/test_costs.py")
-OF_PAGES = ("tests/test_docs.py", "tests/test_environment_pages.py")
+OF_PAGES = ("tests/test_docs.py", "tests/test_page_names.py", "tests/test_environment_pages.py")
 # The configuration of all tests, those of environments too.
 OF_ALL = ("tests/conftest.py", "tests/costs.py")
 # Of no consequence for any test.

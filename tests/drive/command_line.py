@@ -15,6 +15,7 @@ import tempfile
 import threading
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 ENVIRONMENTS = Path(__file__).parents[2] / "environments"
 NOTES = Path(__file__).parents[1] / "worlds" / "notes.py"
@@ -86,11 +87,11 @@ class Nursery:
             self._process.stdin.close()
         self._folder.cleanup()
 
-    def start(self, *words: object, cwd: Path, stdin: str = "", **more: str) -> int:
-        """Begin a command; its process id. `wait` must follow."""
+    def start(self, *words: object, cwd: Path, stdin: str = "", code: str = "", **more: str) -> int:
+        """Begin a command, or `python -c CODE WORDS`; its process id. `wait` must follow."""
         streams = [str(Path(self._folder.name) / name) for name in ("in", "out", "err")]
         Path(streams[0]).write_text(stdin)
-        request = {"words": [*map(str, words)], "cwd": str(cwd), "environ": environ(**more), "streams": streams}
+        request = {"words": [*map(str, words)], "cwd": str(cwd), "environ": environ(**more), "streams": streams, "code": code}
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
         self._streams = streams
@@ -101,9 +102,9 @@ class Nursery:
         code = int(self._process.stdout.readline())
         return Outcome(code, *(Path(stream).read_bytes().decode() for stream in self._streams[1:]))
 
-    def run(self, *words: object, cwd: Path, stdin: str = "", **more: str) -> Outcome:
-        """Run a command to its end."""
-        self.start(*words, cwd=cwd, stdin=stdin, **more)
+    def run(self, *words: object, cwd: Path, stdin: str = "", code: str = "", **more: str) -> Outcome:
+        """Run a command to its end, or `python -c CODE WORDS`."""
+        self.start(*words, cwd=cwd, stdin=stdin, code=code, **more)
         return self.wait()
 
 
@@ -132,7 +133,7 @@ def fork_commands(modules: list[str]) -> None:
 
 
 def become(request: dict) -> None:
-    """Be `python -m sandlot WORDS`, and end."""
+    """Be `python -m sandlot WORDS`, or `python -c CODE WORDS`, and end."""
     flags = (os.O_RDONLY, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for number, (stream, flag) in enumerate(zip(request["streams"], flags, strict=True)):
         os.dup2(os.open(stream, flag, 0o600), number)
@@ -140,12 +141,18 @@ def become(request: dict) -> None:
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["environ"])
-    sys.path[:0] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
-    sys.argv = ["sandlot", *request["words"]]
-    from sandlot.cli.main import main
-
+    code = request["code"]
+    sys.argv = ["-c" if code else "sandlot", *request["words"]]
+    more = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    sys.path[:1] = ["" if code else request["cwd"], *more]  # it was the folder of this file
     try:
-        main()
+        if code:
+            sys.modules["__main__"] = ModuleType("__main__")
+            exec(compile(code, "<string>", "exec"), vars(sys.modules["__main__"]))
+        else:
+            from sandlot.cli.main import main
+
+            main()
     except SystemExit as exit_:
         if isinstance(exit_.code, int):
             end(exit_.code)

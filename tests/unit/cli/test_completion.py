@@ -2,8 +2,6 @@
 
 import pytest
 
-from drive.command_line import started
-
 
 @pytest.fixture
 def folder(tmp_path):
@@ -17,9 +15,9 @@ def folder(tmp_path):
     return tmp_path
 
 
-def completed(folder, line: str) -> list[str]:
+def completed(sandlot, folder, line: str) -> list[str]:
     words = line.split(" ")
-    done = started(cwd=folder, _SANDLOT_COMPLETE="complete_bash", COMP_WORDS=line, COMP_CWORD=str(len(words) - 1))
+    done = sandlot(cwd=folder, _SANDLOT_COMPLETE="complete_bash", COMP_WORDS=line, COMP_CWORD=str(len(words) - 1))
     return done.out.split()
 
 
@@ -34,5 +32,5 @@ def completed(folder, line: str) -> list[str]:
         ("sandlot run adder.py --model scripted:g", ["scripted:golden"]),
     ],
 )
-def test_commands_environments_runs_and_models_are_completed(folder, line, names):
-    assert completed(folder, line) == names
+def test_commands_environments_runs_and_models_are_completed(sandlot, folder, line, names):
+    assert completed(sandlot, folder, line) == names

@@ -3,15 +3,15 @@
 import socket
 from pathlib import Path
 
-from drive.command_line import NOTES, refused, started
+from drive.command_line import NOTES, refused
 from fakes.otlp_receiver import receiving
 
 
-def test_a_run_with_both_ends_well_and_says_which_spans_were_lost(tmp_path: Path) -> None:
+def test_a_run_with_both_ends_well_and_says_which_spans_were_lost(sandlot, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     url = f"http://127.0.0.1:{port}"
-    done = started("run", NOTES, "-m", "scripted:golden", "--metrics", 0, "--otlp", url, "--json", cwd=tmp_path)
+    done = sandlot("run", NOTES, "-m", "scripted:golden", "--metrics", 0, "--otlp", url, "--json", cwd=tmp_path)
     assert done.code == 0, done.err
     assert done.json["scored"] == 8
     first, last = done.err.splitlines()
@@ -19,17 +19,17 @@ def test_a_run_with_both_ends_well_and_says_which_spans_were_lost(tmp_path: Path
     assert last.startswith(f"sandlot: 81 of 81 spans were not delivered to {url}: ConnectionRefusedError")
 
 
-def test_delivered_spans_need_no_words(tmp_path: Path) -> None:
+def test_delivered_spans_need_no_words(sandlot, tmp_path: Path) -> None:
     with receiving() as receiver:
-        done = started("calibrate", NOTES, "-m", "scripted:golden", "--otlp", receiver.url, "--json", cwd=tmp_path)
+        done = sandlot("calibrate", NOTES, "-m", "scripted:golden", "--otlp", receiver.url, "--json", cwd=tmp_path)
     assert "spans" not in done.err
     assert receiver.wrong == []
     assert len(receiver.roots()[0].children) >= 8
 
 
-def test_a_port_in_use_starts_nothing(tmp_path: Path) -> None:
+def test_a_port_in_use_starts_nothing(sandlot, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        said = refused(started("run", NOTES, "-m", "scripted:golden", "--metrics", port, cwd=tmp_path))
+        said = refused(sandlot("run", NOTES, "-m", "scripted:golden", "--metrics", port, cwd=tmp_path))
     assert f"cannot listen at 127.0.0.1 port {port}" in said
     assert list(tmp_path.iterdir()) == []

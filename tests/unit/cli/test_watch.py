@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from builders.rows import failed
-from drive.command_line import NOTES, refused, started
+from drive.command_line import NOTES, refused
 from fakes.otlp_receiver import receiving
 from sandlot.cli.telemetry import open_telemetry
 from sandlot.observe.event_log import EventReader
@@ -31,11 +31,11 @@ def rules(folder: Path, webhook: str, above: float) -> Path:
     return file
 
 
-def test_an_alert_is_said_posted_logged_and_in_the_exit_code(tmp_path: Path) -> None:
+def test_an_alert_is_said_posted_logged_and_in_the_exit_code(sandlot, tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text(BROKEN)
     with receiving() as receiver:
         file = rules(tmp_path, f"{receiver.url}/hook", 0.1)
-        done = started("run", "broken.py", "-m", "scripted:noop", "--watch", file, "--run", "r", "--json", cwd=tmp_path)
+        done = sandlot("run", "broken.py", "-m", "scripted:noop", "--watch", file, "--run", "r", "--json", cwd=tmp_path)
     assert done.code == 1
     assert "alert: 1 of the last 6 rollouts failed (1 grader), more than 10%" in done.err
     assert receiver.num_requests == 1
@@ -43,15 +43,15 @@ def test_an_alert_is_said_posted_logged_and_in_the_exit_code(tmp_path: Path) -> 
     assert alarm.kind == "failure_rate"
 
 
-def test_a_run_that_is_well_ends_well_with_rules_that_never_speak(tmp_path: Path) -> None:
+def test_a_run_that_is_well_ends_well_with_rules_that_never_speak(sandlot, tmp_path: Path) -> None:
     file = rules(tmp_path, "http://127.0.0.1:9/hook", 0.1)
-    done = started("run", NOTES, "-m", "scripted:golden", "--watch", file, "--json", cwd=tmp_path)
+    done = sandlot("run", NOTES, "-m", "scripted:golden", "--watch", file, "--json", cwd=tmp_path)
     assert (done.code, done.err) == (0, "")
 
 
-def test_wrong_rules_start_nothing(tmp_path: Path) -> None:
+def test_wrong_rules_start_nothing(sandlot, tmp_path: Path) -> None:
     file = rules(tmp_path, "gopher://h", 0.1)
-    said = refused(started("run", NOTES, "-m", "scripted:golden", "--watch", file, cwd=tmp_path))
+    said = refused(sandlot("run", NOTES, "-m", "scripted:golden", "--watch", file, cwd=tmp_path))
     assert "rules.toml`: webhook: not an http or https address" in said
     assert [path.name for path in tmp_path.iterdir()] == ["rules.toml"]
 
