@@ -21,7 +21,7 @@ SLOW = {"train", "calibrate", "run-and-look"}
 LEFT_OUT = ("sandlot audit add.py", "sandlot audit acme-words", "sandlot show clock.py", "sandlot run clock.py")
 """Commands of other pages that run with the longer proofs only: audits and an MCP server start a dozen interpreters."""
 FEWER = {
-    "sandlot run helpdesk --model scripted:mixed:0.5 --group 4 --run runs/desk": "--task shift-00 --task shift-01 --task shift-02 --task shift-04",
+    "sandlot run helpdesk --model scripted:mixed:0.5 --group 4 --run runs/desk": "--task shift-01 --task shift-02",
     "sandlot run helpdesk --model scripted:mixed:0.5 --split heldout --group 4 --run runs/first": "--group 2",
     "sandlot run helpdesk --model scripted:golden --split heldout --run runs/second": "--rollouts 12",
     "sandlot diagnose arithmetic": "--tasks 4",

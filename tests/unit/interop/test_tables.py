@@ -16,6 +16,7 @@ odd = st.fixed_dictionaries({"role": st.just("assistant"), "content": st.text()}
 rows = st.lists(
     st.fixed_dictionaries({"messages": st.lists(plain | odd, max_size=3), "task": st.text(), "reward": st.floats(0, 1)}),
     min_size=1,
+    max_size=4,
 )
 
 

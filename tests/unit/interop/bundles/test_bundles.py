@@ -9,6 +9,7 @@ import zipfile
 import pytest
 
 import sandlot
+from sandlot.audit.reports.folder import FILE, as_json, folder_of
 from sandlot.core.errors import ConfigError
 from sandlot.env.fingerprint import environment_fingerprint
 from sandlot.interop.bundles.pack import pack_environment, zip_bytes
@@ -58,12 +59,21 @@ def test_the_card_has_facts(env, tmp_path):
 
 
 def test_an_audit_is_included_only_if_it_is_of_these_files(env, tmp_path):
-    sandlot.audit(str(env), limit=1, runs=tmp_path / "runs")
+    audit = sandlot.audit(str(env), limit=1, layers=["static"], runs=tmp_path / "partial")
+    folder = folder_of(audit.name, audit.place, tmp_path / "runs")
+    folder.mkdir(parents=True)
+    (folder / FILE).write_bytes(as_json(audit))  # as a whole audit is kept
     assert packed(env).manifest.audit in {"SHIP", "FIX", "INCOMPLETE"}
     kept = zipfile.ZipFile(tmp_path / "a.sandlot").read("audit.json").decode()
     assert str(tmp_path) not in json.dumps([json.loads(kept)["place"], json.loads(kept)["subject"]])
     (env / "world.py").write_text((env / "world.py").read_text() + "\n# changed\n")
     assert packed(env, "b.sandlot").manifest.audit is None
+
+
+@pytest.mark.system
+def test_a_whole_audit_is_found_where_it_was_kept(env, tmp_path):
+    sandlot.audit(str(env), limit=1, runs=tmp_path / "runs")
+    assert packed(env).manifest.audit in {"SHIP", "FIX", "INCOMPLETE"}
 
 
 def test_a_calibration_is_included(env, tmp_path):

@@ -63,6 +63,9 @@ def folder(tmp_path):
     report = HumanEvalImporter().write(str(rows), made, limit=None)
     assert [task.id for task in report.tasks] == ["HumanEval-0", "HumanEval-1"]
     assert [left.what for left in report.left_out] == ["broken"]
+    checks = (made / "checks.py").read_text()
+    assert "CPU_S, WALL_S = 3, 30\n" in checks
+    (made / "checks.py").write_text(checks.replace("CPU_S, WALL_S = 3, 30\n", "CPU_S, WALL_S = 1, 30\n"))  # the least there is
     return made
 
 

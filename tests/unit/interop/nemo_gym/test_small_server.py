@@ -122,27 +122,31 @@ def imported(tmp_path, python):
 
 
 def outcomes(env, tmp_path):
-    return {trace.task: trace.outcome for trace in sandlot.run(env, "scripted:constant:yes", runs=tmp_path / "runs")}
+    return {trace.task: trace.outcome for trace in sandlot.run(env, "scripted:constant:yes", at_once=1, runs=tmp_path / "runs")}
 
 
-def test_a_server_scores(imported, tmp_path):
-    env, report = imported()
-    assert report.version == "0.4.0"
-    assert outcomes(env, tmp_path)["small-0"].score.value == 1.0
+ASKS_ITS_JUDGE = """
+import asyncio
+where = body["responses_create_params"]["input"]
+try:
+    if "itself" in where:
+        await self.server_client.post(server_name='judge', url_path='/v1/responses')
+    elif "task" in where:
+        await asyncio.create_task(self.server_client.post(server_name='judge', url_path='/v1/responses'))
+    elif "thread" in where:
+        await asyncio.get_running_loop().run_in_executor(None, asyncio.run, self.server_client.post('judge', '/x'))
+except Exception:
+    pass
+return 0.5
+"""
 
 
-@pytest.mark.parametrize(
-    "where",
-    [
-        "await self.server_client.post(server_name='judge', url_path='/v1/responses')",
-        "await asyncio.create_task(self.server_client.post(server_name='judge', url_path='/v1/responses'))",
-        "await asyncio.get_running_loop().run_in_executor(None, asyncio.run, self.server_client.post('judge', '/x'))",
-    ],
-)
-def test_a_server_that_scores_without_its_judge_gives_no_reward(imported, tmp_path, where):
-    env, _ = imported(f"import asyncio\ntry:\n    {where}\nexcept Exception:\n    return 0.5")
-    failed = outcomes(env, tmp_path)["small-0"]
-    assert (failed.side, "asked another server, `judge`" in failed.message) == ("grader", True)
+def test_a_server_that_scores_without_its_judge_gives_no_reward(imported, tmp_path):
+    env, _ = imported(ASKS_ITS_JUDGE, rows=tuple(map(row, ("itself", "in a task", "nowhere", "in a thread"))))
+    *failed, scored, by_thread = (each for _, each in sorted(outcomes(env, tmp_path).items()))
+    failed.append(by_thread)  # the last: what a thread asks is of no session, and spoils all that follow
+    assert [(each.side, "asked another server, `judge`" in each.message) for each in failed] == [("grader", True)] * 3
+    assert scored.score.value == 0.5
 
 
 def test_calls_whose_ids_repeat_keep_their_own_results(imported, tmp_path):
@@ -192,6 +196,7 @@ def test_of_several_settings_one_must_be_named(imported, tmp_path):
     assert outcomes(env, tmp_path)["small-0"].score.value == 0.75
 
 
-def test_the_only_settings_need_no_name(imported, tmp_path):
-    env, _ = imported(configs=(("a.yaml", 0.25),))
+def test_a_server_scores_and_the_only_settings_need_no_name(imported, tmp_path):
+    env, report = imported(configs=(("a.yaml", 0.25),))
+    assert report.version == "0.4.0"
     assert outcomes(env, tmp_path)["small-0"].score.value == 0.25

@@ -2,7 +2,7 @@ import zipfile
 
 import pytest
 
-from sandlot.interop.repositories.site_folder import install
+from sandlot.interop.repositories.site_folder import install, install_together
 
 
 @pytest.fixture
@@ -26,7 +26,12 @@ def ran(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("requirement", ["evil.zip", "evil", "evil[x]"])
 def test_a_requirement_is_looked_for_in_the_index_only(requirement, ran, tmp_path):
-    assert install((requirement,), tmp_path / "site", "3.11") == [requirement]
+    assert not install_together((requirement,), tmp_path / "site", "3.11")
+    assert not ran.exists()
+
+
+def test_what_could_not_be_installed_is_named_when_each_was_tried_alone(ran, tmp_path):
+    assert install(("evil",), tmp_path / "site", "3.11") == ["evil"]
     assert not ran.exists()
 
 
