@@ -24,12 +24,14 @@ FEWER = {
     "sandlot run helpdesk --model scripted:mixed:0.5 --group 4 --run runs/desk": "--task shift-01 --task shift-02",
     "sandlot run helpdesk --model scripted:mixed:0.5 --split heldout --group 4 --run runs/first": "--group 2",
     "sandlot run helpdesk --model scripted:golden --split heldout --run runs/second": "--rollouts 12",
+    "sandlot health runs/first --against runs/second": "",
+    "sandlot health runs/first": "--regrades 4 --replays 2",
     "sandlot diagnose arithmetic": "--tasks 4",
     "sandlot audit --grader grading:score --tasks tasks.jsonl": "--limit 2",
     "sandlot run helpdesk --split heldout --model scripted:golden --harness loop:Plain": "--rollouts 12",
     "sandlot simulate --groups 100 --instances 4": "--groups 8",
 }
-"""Options that make a command shorter where a page is not run in full: the last one given counts."""
+"""Options, by how a command begins, that make it shorter where a page is not run in full: the last one given counts."""
 NEW_PROCESSES = {"import", "models"}
 """Pages whose commands are new processes always, as a reader's are."""
 SHORT = [page for page in PAGES if page.stem not in SLOW]
@@ -250,6 +252,7 @@ OUR_TOOLING = {
     "environments/broken/sweep.py": "measures the audit itself",
     "environments/browser/tests/test_browser.py": "compares the bytes of two cold starts",
     "environments/company/tests/test_company.py": "as above",
+    "environments/company/tests/conftest.py": "makes once what every world begins with",
     "environments/desktop/tests/test_desktop.py": "as above",
 }
 """Files that may import deeper, and why: they make parts of Sandlot."""
