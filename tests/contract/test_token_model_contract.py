@@ -1,18 +1,13 @@
-"""What every `ports.TokenModel` promises. A new one joins by adding how it is opened to `OPENED`."""
+"""Our token models, held to the suite that we ship."""
 
 from contextlib import asynccontextmanager
 
-import anyio
-import msgspec
-import numpy as np
 import pytest
 import torch
 
 from builders.tiny_models import VOCABULARY, tiny_shape
 from fakes.engines import FakeEngine
 from fakes.toy_tokens import ScriptedTokens, ToyRenderer, ToyWords
-from sandlot.core.errors import ModelError
-from sandlot.core.ports.model import Sampled, Sampling
 from sandlot.model.endpoint.replicated import open_replicated_tokens
 from sandlot.model.endpoint.retry import Patience
 from sandlot.model.endpoint.tokens import RemoteConfig, open_remote
@@ -21,9 +16,7 @@ from sandlot.model.nn.decoder import Decoder
 from sandlot.model.wire.listening import serve_app
 from sandlot.serve.model.routes import model_app
 from sandlot.serve.model.server import ModelServer
-
-PROMPT = [1, 2, 3]
-EVERY_ID = range(512)
+from sandlot.testing.token_model import *
 
 
 @asynccontextmanager
@@ -85,78 +78,5 @@ async def model(request, tmp_path):
         yield opened
 
 
-def whole(sampled: Sampled) -> list[int]:
-    """The ids, after everything that must hold of any completion."""
-    ids, logprobs = np.frombuffer(sampled.ids, "<i4"), np.frombuffer(sampled.logprobs, "<f4")
-    assert len(ids) == len(logprobs) == sum(count for count, _ in sampled.versions) > 0
-    assert np.isfinite(logprobs).all()
-    assert (logprobs <= 0).all()
-    assert sampled.stop in {"stop", "length"}
-    assert sampled.cached >= 0
-    assert msgspec.msgpack.decode(msgspec.msgpack.encode(sampled), type=Sampled) == sampled
-    return ids.tolist()
-
-
-@pytest.mark.parametrize("most", [1, 2, 17])
-async def test_no_more_tokens_come_than_were_asked_for(model, most):
-    sampled = await model.sample(PROMPT, Sampling(max_tokens=most))
-    assert len(whole(sampled)) == most
-    assert sampled.stop == "length"
-
-
-async def test_the_stop_token_that_was_sampled_is_one_of_them(model):
-    sampled = await model.sample(PROMPT, Sampling(max_tokens=9), stop_ids=EVERY_ID)
-    assert len(whole(sampled)) == 1
-    assert sampled.stop == "stop"
-
-
-async def test_without_a_cap_it_ends_at_the_latest_with_the_context(model):
-    prompt = [1] * (model.context - 20)
-    assert len(whole(await model.sample(prompt, Sampling()))) <= 20
-
-
-@pytest.mark.parametrize("excess", [0, 1, 1000])
-async def test_a_prompt_that_leaves_no_room_is_a_context_error(model, excess):
-    with pytest.raises(ModelError) as caught:
-        await model.sample([1] * (model.context + excess), Sampling(max_tokens=1))
-    assert caught.value.kind == "context"
-
-
-async def test_the_same_seed_samples_the_same(model):
-    sampling = Sampling(max_tokens=8, seed=3)
-    first, second = [await model.sample(PROMPT, sampling) for _ in range(2)]
-    assert (first.ids, first.stop) == (second.ids, second.stop)
-
-
-async def test_many_may_be_sampled_at_once(model):
-    done = []
-
-    async def one(number):
-        done.append((number, len(whole(await model.sample([1] * number, Sampling(max_tokens=number), session=str(number))))))
-
-    async with anyio.create_task_group() as group:
-        for number in range(1, 15):
-            group.start_soon(one, number)
-    assert sorted(done) == [(number, number) for number in range(1, 15)]
-
-
-async def test_a_cancelled_completion_leaves_the_model_usable(model):
-    async with anyio.create_task_group() as group:
-        for _ in range(4):
-            group.start_soon(model.sample, PROMPT, Sampling())
-        await anyio.lowlevel.checkpoint()
-        group.cancel_scope.cancel()
-    assert whole(await model.sample(PROMPT, Sampling(max_tokens=2)))
-
-
-async def test_any_session_can_be_released(model):
-    await model.sample(PROMPT, Sampling(max_tokens=1), session="a/b c")
-    await model.release("a/b c")
-    await model.release("never seen")
-    assert whole(await model.sample(PROMPT, Sampling(max_tokens=1), session="a/b c"))
-
-
-async def test_it_says_who_it_is_and_how_much_it_takes(model):
-    assert model.name
-    assert model.name.isprintable()
+async def test_the_context_is_the_one_it_was_opened_with(model):
     assert model.context == 512

@@ -1,20 +1,17 @@
-"""What every `Tracker` promises. A third party adds its own to `TRACKERS` and runs this file."""
+"""Our trackers, held to the suite that we ship."""
 
 import json
 import os
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from sandlot.observe.trackers.tracker import Tracker
+from sandlot.testing.tracker import *
 from sandlot.train.tracking import open_tracker
 
 pytestmark = pytest.mark.timeout(120)  # the packages are large
-
-SETTINGS = {"environment": "letters", "learning_rate": 0.003, "steps": 4}
 
 
 @dataclass(frozen=True)
@@ -108,58 +105,11 @@ def kind(request) -> Kind:
     return request.param
 
 
-def opened(kind: Kind, run: Path) -> Tracker:
-    return Remembered(run) if kind is FAKE else open_tracker(kind.spec, run)
+@pytest.fixture
+def tracker_of(kind):
+    return Remembered if kind is FAKE else lambda run: open_tracker(kind.spec, run)
 
 
-def test_figures_are_kept_under_their_names_at_their_versions(kind, tmp_path):
-    tracker = opened(kind, tmp_path / "run")
-    tracker.begin("run", SETTINGS, 0)
-    tracker.note(0, {"heldout/score": 0.25})
-    for version in (1, 2, 3):
-        tracker.note(version, {"train/reward": version / 8, "train/loss": -version * 1e-9})
-    tracker.note(3, {"heldout/score": 0.5})
-    tracker.end()
-    found = kind.read(tmp_path / "run")
-    assert found["train/reward"] == {1: 0.125, 2: 0.25, 3: 0.375}
-    assert found["train/loss"] == pytest.approx({1: -1e-9, 2: -2e-9, 3: -3e-9})
-    assert found["heldout/score"] == {0: 0.25, 3: 0.5}
-
-
-@pytest.mark.parametrize("folder", ["run", "Ann's `run`"])
-def test_a_run_that_goes_on_keeps_what_it_had(kind, tmp_path, folder):
-    for version in (0, 2):
-        tracker = opened(kind, tmp_path / folder)
-        tracker.begin("run", SETTINGS, version)
-        for step in (version + 1, version + 2):
-            tracker.note(step, {"train/reward": step / 8})
-        tracker.end()
-    assert kind.read(tmp_path / folder)["train/reward"] == {1: 0.125, 2: 0.25, 3: 0.375, 4: 0.5}
-
-
-def test_a_step_that_is_learned_again_has_its_last_figures(kind, tmp_path):
-    for version, reward in ((0, 0.25), (1, 0.75)):  # killed after step 2, which was not kept
-        tracker = opened(kind, tmp_path / "run")
-        tracker.begin("run", SETTINGS, version)
-        for step in (version + 1, 2):
-            tracker.note(step, {"train/reward": reward})
-        tracker.end()
-    assert kind.read(tmp_path / "run")["train/reward"] == {1: 0.25, 2: 0.75}
-
-
-def test_one_that_never_began_can_be_ended(kind, tmp_path):
-    opened(kind, tmp_path / "run").end()
-    assert not any(kind.read(tmp_path / "run").values()) if (tmp_path / "run").exists() else True
-
-
-def test_nothing_of_the_machine_or_its_variables_is_written(kind, tmp_path, monkeypatch, capfd):
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-value")
-    monkeypatch.setattr(sys, "argv", [*sys.argv, "--api-key=argument-secret"])
-    tracker = opened(kind, tmp_path / "run")
-    tracker.begin("run", SETTINGS, 0)
-    sys.stdout.write("printed-secret\n")
-    tracker.note(1, {"train/reward": 1.0})
-    tracker.end()
-    written = b"".join(path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file())
-    for secret in (b"very-secret-value", b"argument-secret", b"printed-secret"):
-        assert secret not in written
+@pytest.fixture
+def figures_of(kind):
+    return kind.read

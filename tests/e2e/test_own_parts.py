@@ -3,6 +3,7 @@
 import importlib
 import os
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -72,6 +73,12 @@ async def test_its_parts_are_found_by_their_names(installed, tmp_path):
     async with open_backend("logged", 0) as backend:
         assert type(backend).__name__ == "LoggedBackend"
         assert (await backend.probe())["files"].startswith("yes")
+
+
+def test_without_pytest_the_error_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pytest", None)
+    with pytest.raises(ImportError, match=r"needs pytest.*pip install 'sandlot\[testing\]'"):
+        runpy.run_path(str(ROOT / "src" / "sandlot" / "testing" / "__init__.py"))
 
 
 BROKEN = {
