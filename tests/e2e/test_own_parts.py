@@ -189,11 +189,12 @@ def test_a_broken_part_does_not_pass(installed, monkeypatch, capsys):
     monkeypatch.chdir(installed / "broken")
     outcomes = Outcomes()
     without = [word for plugin in ("cacheprovider", "randomly", "xdist") for word in ("-p", f"no:{plugin}")]
-    options = ["-q", "--rootdir", ".", "-c", os.devnull, "--import-mode", "importlib", *without]
+    chosen = ["-k", "not sandbox or command"]  # of the longest suite, what is about commands
+    options = ["-q", "--rootdir", ".", "-c", os.devnull, "--import-mode", "importlib", *chosen, *without]
     assert pytest.main([*options, "."], plugins=[outcomes]) == pytest.ExitCode.TESTS_FAILED
     assert set(outcomes.failed) >= BITTEN
     assert (
         "assert (0, 'out\\n', 'err\\n') == (3, 'out\\n', 'err\\n')"
         in outcomes.failed["test_sandbox.py::test_a_command_gives_its_output_and_exit_code"]
     )
-    assert len(outcomes.passed) > 50
+    assert len(outcomes.passed) > 25
