@@ -69,7 +69,7 @@ class Processes:
 
     def _run(self, words: list[str]) -> str:
         done = subprocess.run(
-            words, cwd=self._folder, env=self._environment, capture_output=True, text=True, timeout=120, check=False
+            words, cwd=self._folder, env=self._environment, capture_output=True, text=True, timeout=500, check=False
         )
         assert done.returncode == 0, f"{words[-1]}\n{done.stdout}\n{done.stderr}"
         return done.stdout
@@ -123,7 +123,7 @@ def test_the_blocks_of_a_page_run_from_top_to_bottom(page, tmp_path, sandlot, mo
 
 
 @pytest.mark.system
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("page", [page for page in PAGES if is_shortened(page)], ids=lambda page: page.stem)
 def test_a_page_with_long_commands_runs_as_its_reader_runs_it(page, tmp_path):
     follow(page, tmp_path, Processes(tmp_path))
@@ -220,7 +220,7 @@ for number, code in enumerate(re.findall(r"^```python\\n(.*?)^```$", Path(sys.ar
 
 
 @pytest.mark.system
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 def test_every_example_of_the_python_reference_runs(tmp_path):
     """In one process and an empty folder, each in a file and a namespace of its own."""
     page = ROOT / "docs" / "reference" / "python.md"

@@ -15,7 +15,7 @@ import anyio
 async def wait_until(condition: Callable[[], Awaitable[bool]]) -> None:
     with anyio.fail_after(120):
         while not await condition():  # noqa: ASYNC110 - another process is waited for
-            await anyio.sleep(0.1)
+            await anyio.sleep(0.03)
 
 
 async def has_text(path: Path) -> bool:
