@@ -57,6 +57,15 @@ class CountingSession:
         return str(self.counter)
 
 
+class TellingSession(CountingSession):
+    """Says in a file beside that of the script when a call hangs."""
+
+    async def step(self, action: Message, *, num_tokens: int = 0) -> Step:
+        if any(call.name == "hang" for call in action.calls):
+            await anyio.Path(sys.argv[1]).with_name("hanging").write_text("hanging")
+        return await super().step(action, num_tokens=num_tokens)
+
+
 async def score(session: Session) -> str:
     return "score 1/1" if await session.render() == "3" else "score 0/1"
 
@@ -71,7 +80,7 @@ async def main() -> None:
         sys.stdout.write("an author's stray print\n")
         sys.stdout.flush()
         try:
-            yield CountingSession()
+            yield TellingSession()
         finally:
             closed.write_text("closed")
 

@@ -217,7 +217,7 @@ async def test_the_filter_of_the_address_is_the_queue(run):
         assert (await ann.read(link("desk", "review", at="a-9/9")))[0] == 404
 
 
-async def test_a_pair_is_shown_blind_and_the_answer_is_stored_and_exported(run):
+async def test_a_pair_is_shown_blind_and_the_answer_is_stored_and_exported(run, sandlot):
     async with visit(Site(run.parent, reader="ann")) as ann:
         _, text = await ann.read(link("desk", "pairs"))
         shown = text.partition("<main>")[2]
@@ -232,8 +232,7 @@ async def test_a_pair_is_shown_blind_and_the_answer_is_stored_and_exported(run):
         assert (await ann.read(said["next"]))[0] == 200
     (kept,) = read_preferences(run).given
     assert kept.better == sides["right"]
-    export = (sys.executable, "-m", "sandlot", "export", "preferences", run, "--split", "all", "--out", run / "out.jsonl")
-    await anyio.run_process([*map(str, export)])
+    assert sandlot("export", "preferences", run, "--split", "all", "--out", "out.jsonl", cwd=run).code == 0
     (row,) = [json.loads(line) for line in (run / "out.jsonl").read_text().splitlines()]
     assert {"prompt", "chosen", "rejected", "task"} <= set(row)
 
