@@ -1,4 +1,4 @@
-"""Runs of twenty thousand rollouts come to their end by themselves."""
+"""Runs of many thousand rollouts come to their end by themselves."""
 
 import json
 import subprocess
@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-NUM_ROLLOUTS = 20_000
+NUM_ROLLOUTS = 16_500
+"""Two logs are full at 8,192, and the third at the end."""
 SANDLOT = Path(sys.executable).with_name("sandlot")
 SOURCE = """
 from sandlot import Environment, Task
@@ -34,7 +35,7 @@ async def solve(agent, task):
 
 @pytest.mark.system
 @pytest.mark.timeout(300)
-def test_twenty_thousand_rollouts_run_to_their_end_and_every_one_is_scored(tmp_path):
+def test_sixteen_thousand_rollouts_run_to_their_end_and_every_one_is_scored(tmp_path):
     """Three logs are sealed while checks run in worker threads, in a process that has not imported numpy before."""
     (tmp_path / "echo.py").write_text(SOURCE)
     argv = [SANDLOT, "run", "echo.py", "--model", "scripted:golden", "--rollouts", str(NUM_ROLLOUTS), "--json"]
