@@ -196,9 +196,10 @@ class Reach:
 
     @cached_property
     def _starting(self) -> list[tuple[str, set[str]]]:
-        """Each `conftest.py` that can start commands, with its fixtures."""
-        able = [file.path for file in self.files if any(name.startswith(STARTS_COMMANDS) for name in file.imports)]
-        return [(path, set(functions)) for path, functions in self._fixtures.items() if path in able]
+        """Each `conftest.py` that can start commands, with the fixtures that do."""
+        able = {file.path for file in self.files if any(name.startswith(STARTS_COMMANDS) for name in file.imports)}
+        found = [(path, {name for name in names if {path, f"{path}::{name}"} & able}) for path, names in self._fixtures.items()]
+        return [(path, names) for path, names in found if names]
 
     @cached_property
     def _verbs(self) -> dict[str, str]:

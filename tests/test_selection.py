@@ -35,10 +35,12 @@ FILES = {
     "tests/conftest.py": "def engine():\n    from sandlot.run.worker import main\n",
     "tests/drive/command_line.py": "",
     "tests/worlds/notes.py": "",
-    "tests/e2e/conftest.py": "from drive.command_line import start\n\ndef sandlot():\n    return start\n",
+    "tests/e2e/conftest.py": "def sandlot():\n    from drive.command_line import start\n",
     "tests/e2e/test_show.py": 'def test(sandlot):\n    sandlot("show")\n',
     "tests/e2e/test_resume.py": 'def test(sandlot):\n    sandlot("resume")\n',
     "tests/e2e/test_any.py": "def test(sandlot):\n    sandlot(word())\n",
+    "tests/unit/cli/conftest.py": "from drive.command_line import start\n\ndef command():\n    return start\n",
+    "tests/unit/cli/test_table.py": 'def test(command):\n    command("show")\n',
     "tests/unit/test_task.py": "from sandlot import Task\n",
     "tests/unit/test_run.py": "import sandlot\n\ndef test():\n    sandlot.run()\n",
     "tests/unit/test_door.py": "import sandlot\n",
@@ -72,13 +74,13 @@ def chosen(selector: Selector, *changed: str) -> set[str]:
         ("src/sandlot/run/worker.py", {"engine", "starting"}),
         ("src/sandlot/interop/bottles.py", {"import"}),
         ("src/sandlot/checks/words.py", {"check"}),
-        ("src/sandlot/cli/views/table.py", {"show", "any"}),
+        ("src/sandlot/cli/views/table.py", {"show", "table", "any"}),
         ("src/sandlot/cli/commands/control.py", {"resume", "any"}),
-        ("src/sandlot/cli/main.py", {"show", "resume", "any"}),
+        ("src/sandlot/cli/main.py", {"show", "table", "resume", "any"}),
         ("environments/sums/data/numbers.csv", {"sums"}),
         ("environments/sums/environment.py", {"sums"}),
         ("tests/worlds/notes.py", {"notes"}),
-        ("tests/drive/command_line.py", {"show", "resume", "any"}),
+        ("tests/drive/command_line.py", {"show", "table", "resume", "any"}),
         ("tests/unit/test_task.py", {"task"}),
         ("README.md", {"docs"}),
         ("CHANGELOG.md", set()),
@@ -104,8 +106,8 @@ def test_what_cannot_be_mapped_reaches_everything(selector, unmapped):
 
 def test_what_is_left_out_is_counted_by_room(selector):
     said = describe(selector.select(["src/sandlot/checks/words.py"]))
-    assert said.startswith("1 of 13 test files run (1 changed files)")
-    assert said.endswith("environments/sums/tests, tests, tests/e2e 3, tests/unit 7")
+    assert said.startswith("1 of 14 test files run (1 changed files)")
+    assert said.endswith("environments/sums/tests, tests, tests/e2e 3, tests/unit 7, tests/unit/cli")
 
 
 def test_the_way_from_a_test_to_the_change_is_shown(selector):
