@@ -3,4 +3,6 @@
 import sys
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))  # last: `worlds` is a folder of tests too
+import worlds  # noqa: F401 - the tests' folder, which has no `__init__.py`: `benchmarks/worlds.py` would go before it
+
+sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
