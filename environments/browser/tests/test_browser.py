@@ -359,7 +359,7 @@ async def does_it_but_files_nothing(agent: Agent, task: Task) -> None:
 @pytest.mark.system
 @pytest.mark.timeout(300)
 def test_the_golden_solution_settles_a_sample_of_errands(play: Any):
-    scores = play(ENV, tasks=(*SAMPLE, *FIRM))
+    scores = play(ENV, tasks=(*SAMPLE, *FIRM), at_once=4)
     assert {str(score) for score in scores.values()} == {"10/10"}
 
 

@@ -266,11 +266,14 @@ def load_module(name: str):
 
 # -- played with real LibreOffice --------------------------------------------------------------------------------------
 
+AT_ONCE = 4
+"""An agent has 90 s for a command, and two dozen LibreOffices that start at once take longer."""
+
 
 @pytest.mark.system
 @pytest.mark.timeout(900)  # the first time, the image is installed
 def test_the_golden_solution_gets_full_marks_in_every_family(play):
-    scores = play(ENV, tasks=FIRST)
+    scores = play(ENV, tasks=FIRST, at_once=AT_ONCE)
     assert {task: score.value for task, score in scores.items()} == dict.fromkeys(FIRST, 1.0)
 
 
@@ -278,7 +281,7 @@ def test_the_golden_solution_gets_full_marks_in_every_family(play):
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("cheat", [COPYING, claim_success], ids=["copies the inputs", "claims success"])
 def test_a_cheat_earns_nothing(play, cheat):
-    scores = play(ENV, cheat, tasks=SOME)
+    scores = play(ENV, cheat, tasks=SOME, at_once=AT_ONCE)
     assert {task: score.value for task, score in scores.items()} == dict.fromkeys(SOME, 0.0)
 
 
@@ -286,7 +289,7 @@ def test_a_cheat_earns_nothing(play, cheat):
 @pytest.mark.timeout(900)
 def test_looks_without_structure_are_worth_less_than_the_work(play):
     chosen = ["budget-2", "loan-2", "bank-2", "style-2", "minutes-2", "talk-2"]
-    scores = play(ENV, look_right, tasks=chosen)
+    scores = play(ENV, look_right, tasks=chosen, at_once=AT_ONCE)
     values = [score.value for score in scores.values()]
     assert all(0.1 < value < 0.95 for value in values), values
     assert sum(values) / len(values) < 0.75
@@ -296,7 +299,7 @@ def test_looks_without_structure_are_worth_less_than_the_work(play):
 @pytest.mark.timeout(900)
 def test_formatting_that_loses_text_earns_nothing(play):
     chosen = ["style-1", "manual-1", "deck-1"]
-    scores = play(ENV, leave_a_text_out, tasks=chosen)
+    scores = play(ENV, leave_a_text_out, tasks=chosen, at_once=AT_ONCE)
     assert {task: (score.value, score.gate) for task, score in scores.items()} == dict.fromkeys(chosen, (0.0, "nothing_lost"))
 
 
@@ -304,7 +307,7 @@ def test_formatting_that_loses_text_earns_nothing(play):
 @pytest.mark.timeout(900)
 def test_one_repair_of_five_is_worth_less_than_a_third(play):
     chosen = ["repair-1", "repair-2", "repair-3"]
-    scores = play(ENV, repair_one_of_five, tasks=chosen)
+    scores = play(ENV, repair_one_of_five, tasks=chosen, at_once=AT_ONCE)
     assert all(0 < score.value < 1 / 3 for score in scores.values()), scores
 
 
@@ -317,7 +320,7 @@ def test_spoiling_the_inbox_costs_points(play):
         await agent.call("bash", command="cp -r /inbox /tmp/kept")
         await golden(Before(agent, "rm -f /inbox/*"), task)
 
-    assert 0 < play(ENV, careless, tasks=["style-1"])["style-1"].value < 1
+    assert 0 < play(ENV, careless, tasks=["style-1"], at_once=AT_ONCE)["style-1"].value < 1
 
 
 @pytest.mark.system
