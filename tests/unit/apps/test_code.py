@@ -303,3 +303,13 @@ async def test_paths_are_at_most_a_hundred_names_deep(world: AppWorld):
         refused = await world.call("push_files", **SHOP, branch="main", files=[{"path": path, "content": "x"}], message="m")
         assert "malformed path component" in refused
     assert not (await world.result("get_file_contents", **SHOP, path=deep)).error
+
+
+@pytest.mark.parametrize(
+    ("more", "why"), [({"branch": "a..b"}, "code: .*a\\.\\.b"), ({"files": {"../x": "1"}}, "code: .*malformed path component")]
+)
+def test_a_seed_that_the_hosting_would_refuse_is_refused(more: dict[str, Any], why: str):
+    commit = {"message": "Begin", "author": "ada", "files": {"a": "1"}} | more
+    seed = {"users": SEED["users"], "repositories": [{"owner": "corp", "name": "shop", "commits": [commit]}]}
+    with pytest.raises(ConfigError, match=why):
+        AppWorld([CODE], lambda apps: load_code(apps.code, seed))

@@ -267,3 +267,11 @@ def test_the_csv_that_jira_exports_is_read():
 def test_a_seed_with_an_unknown_name_is_refused():
     with pytest.raises(ConfigError, match="no person `who@x`"):
         AppWorld([TICKETS], lambda apps: load_tickets(apps.tickets, {"projects": [{"key": "A", "name": "A", "lead": "who@x"}]}))
+
+
+async def test_an_issue_is_linked_to_an_epic_and_to_no_other_issue(world: AppWorld):
+    refused = await world.result("jira_link_to_epic", issue_key="OPS-1", epic_key="OPS-3")
+    assert refused.error
+    assert "OPS-3 is not an Epic" in refused.text
+    await world.call("jira_link_to_epic", issue_key="OPS-1", epic_key="OPS-2")
+    assert world.apps.tickets.value("SELECT parent FROM issue WHERE key = 'OPS-1'") == "OPS-2"

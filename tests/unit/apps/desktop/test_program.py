@@ -318,3 +318,23 @@ async def test_whatever_breaks_on_an_answer_is_an_error_for_the_agent(error: typ
 async def test_a_desktop_that_has_ended_is_an_error_for_the_agent():
     with pytest.raises(ToolError, match="has ended"):
         await with_screen(lambda _request: None, lambda screen: screen.windows())
+
+
+@pytest.mark.parametrize(
+    ("act", "asked"),
+    [
+        (lambda screen: screen.move((4, 5)), ("move", {"x": 4, "y": 5})),
+        (lambda screen: screen.click((4, 5), "left", 2, []), ("click", {"x": 4, "y": 5, "button": 1, "count": 2, "held": []})),
+        (lambda screen: screen.scroll((4, 5), "down", 3), ("click", {"x": 4, "y": 5, "button": 5, "count": 3, "held": []})),
+        (lambda screen: screen.drag((4, 5), (6, 7)), ("drag", {"x": 4, "y": 5, "to_x": 6, "to_y": 7})),
+    ],
+)
+async def test_the_pointer_goes_where_it_is_sent(act: Callable[[DesktopScreen], Any], asked: tuple[str, dict[str, Any]]):
+    requests: list[dict[str, Any]] = []
+
+    def answer(request: dict[str, Any]) -> Any:
+        requests.append(request)
+        return {"id": request["id"], "result": {}}
+
+    await with_screen(answer, act)
+    assert [(request["do"], {name: request[name] for name in asked[1]}) for request in requests] == [asked]

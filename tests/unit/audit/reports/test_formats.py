@@ -233,3 +233,8 @@ def test_a_file_that_cannot_be_written_is_told_before_there_is_an_audit(tmp_path
     ):
         with pytest.raises(ConfigError, match=why):
             require_writable(tmp_path / name)
+
+
+def test_the_folders_of_a_report_are_made_before_the_audit(tmp_path):
+    require_writable(tmp_path / "a" / "b" / "report.md")
+    assert (tmp_path / "a" / "b").is_dir()
