@@ -6,6 +6,7 @@ import socket
 import subprocess
 import threading
 from contextlib import suppress
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,7 +15,7 @@ from sandlot.core.trace import ToolCall, ToolResult
 from sandlot.core.types import Role
 from sandlot.interop.inspect_ai import server
 from sandlot.interop.inspect_ai.server import InspectJob, InspectMessage, question_of
-from sandlot.interop.inspect_ai.world import conversation_of
+from sandlot.interop.inspect_ai.world import _JOBS, PlayedSample, conversation_of, end_sample
 
 MESSAGE = {"role": "user", "text": "Hello."}
 QUESTION = {"messages": [MESSAGE], "tools": [], "role": "user"}
@@ -199,3 +200,16 @@ def test_a_conversation_of_a_role_is_ours_with_calls_and_results():
     assert told[2].parts == (ToolCall("a", "restart", {"hard": True}),)
     assert told[3].results == (ToolResult("a", "ok"), ToolResult("b", "no such tool", error=True))
     assert told[4].text.encode()
+
+
+async def test_a_sample_that_a_limit_ended_is_scored_by_inspect(opened, monkeypatch):
+    job = opened(
+        {"messages": [MESSAGE], "tools": []},
+        {"done": True, "roles": [], "error": None, "scores": {"exact": {"value": 1}}, "scoring": False},
+    )
+    world = SimpleNamespace(state={"job": "limited"}, roles=None)
+    monkeypatch.setitem(_JOBS, "limited", PlayedSample(job, world))
+    await end_sample(world)
+    assert job.done
+    assert world.state == {"scores": {"exact": {"value": 1}}, "failed": None}
+    await end_sample(world)
