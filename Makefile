@@ -45,7 +45,7 @@ test-changed: install
 MARKS ?= system
 SYSTEM_TESTS = $$(grep -rl --include='test_*.py' 'mark\.system' tests environments)
 test-system: system-tools
-	@$(BIN)/pytest -n 2 --dist loadgroup -m "$(MARKS)" --timeout 900 $(SYSTEM_TESTS)
+	@$(BIN)/pytest -n 2 --dist loadfile -m "$(MARKS)" --timeout 900 $(SYSTEM_TESTS)
 
 # Everything but chaos, which is drawn anew each time.
 test-all: test
@@ -53,9 +53,9 @@ test-all: test
 
 # Of these, the fixed core, and those that the changes since a commit can reach: what CI runs.
 test-system-changed: system-tools
-	@$(BIN)/pytest -n 2 --dist loadgroup -m core --timeout 900 tests/system
+	@$(BIN)/pytest -n 2 --dist loadfile -m core --timeout 900 tests/system
 	@files=$$($(BIN)/python tests/selection.py --marked system $(BASE)) || exit 1; [ -z "$$files" ] || \
-	  $(BIN)/pytest -n 2 --dist loadgroup -m "system and not core and not chaos" --timeout 900 $$files || [ $$? = 5 ]  # 5: all of them are core
+	  $(BIN)/pytest -n 2 --dist loadfile -m "system and not core and not chaos" --timeout 900 $$files || [ $$? = 5 ]  # 5: all of them are core
 
 system-tools: install
 	@sh tests/install/debootstrap.sh

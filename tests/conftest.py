@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 from costs import Ledger, Meter
+from groups import LONG, place_of, scheduler
 
 # No test asserts wall-clock time: a busy machine is not a bug. The same examples each time, so that red means a change was wrong;
 # `make test-all` draws more, and new ones.
@@ -30,20 +31,15 @@ def pytest_configure(config: pytest.Config):
         config.pluginmanager.register(Ledger(Path(file) if file else None, always=file is not None))
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log):
+    return scheduler(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]):
-    """System tests of a file run one after another in one process, and may share what is dear; `xdist_group` joins more."""
-    for item in items:
-        if item.get_closest_marker("system") and not item.get_closest_marker("xdist_group"):
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_logreport(report: pytest.TestReport):
-    """Tests have the same names however they are distributed: `--dist loadgroup` adds the group."""
-    name, mark, group = report.nodeid.rpartition("@")
-    if mark and "::" in name and not group.endswith("]"):
-        report.nodeid = name
+    """System tests that take long come first, so that the other process has something to do until they end."""
+    items.sort(key=lambda item: place_of(item.nodeid) if item.get_closest_marker("system") else len(LONG))
 
 
 @pytest.fixture

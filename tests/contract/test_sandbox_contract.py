@@ -9,7 +9,7 @@ from sandlot.sandbox.docker.backend import open_docker
 from sandlot.testing.local import LocalBackend
 from sandlot.testing.sandbox import *
 
-DOCKER = pytest.param("docker", marks=[pytest.mark.system, pytest.mark.xdist_group("docker")])
+DOCKER = pytest.param("docker", marks=pytest.mark.system)
 IMAGES = {"docker": DOCKER_IMAGE, "local": "none"}
 
 

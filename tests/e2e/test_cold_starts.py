@@ -68,8 +68,6 @@ def one_of_each_kind() -> list[str]:
 
 
 SLOW = [pytest.mark.system, pytest.mark.timeout(900)]
-WITH_PROOFS = pytest.mark.xdist_group("environments/proofs/tests/test_proofs.py")  # one process installs the image
-WITH_BROWSER = pytest.mark.xdist_group("environments/browser/tests/test_browser.py")
 COMPANY = ["support-new-1", "procurement-quotes-2", "oncall-notice-3", "hr-claims-4", "sales-clean-3", "reports-spend-2"]
 PROOFS = ["coq-and-comm", "coq-root-two-irrational", "loop-double", "values-pythagoras-1000", "answer-integral-1"]
 BROWSER = ["buy-named-1", "pay-known-1", "flight-in-policy-1"]
@@ -81,8 +79,8 @@ BROWSER = ["buy-named-1", "pay-known-1", "flight-in-policy-1"]
         pytest.param("terminal", ["logs-1", "recover-1", "peer-1"], id="three of terminal"),
         pytest.param("terminal", None, id="terminal", marks=SLOW),
         pytest.param("company", COMPANY, id="company", marks=SLOW),
-        pytest.param("proofs", PROOFS, id="proofs", marks=[*SLOW, WITH_PROOFS]),
-        pytest.param("browser", BROWSER, id="browser", marks=[*SLOW, WITH_BROWSER]),
+        pytest.param("proofs", PROOFS, id="proofs", marks=SLOW),
+        pytest.param("browser", BROWSER, id="browser", marks=SLOW),
     ],
 )
 def test_two_cold_starts_and_the_same_play_have_the_same_bytes(tmp_path, name, tasks):

@@ -23,7 +23,7 @@ from sandlot.tools.mcp import McpServer
 ROOT = Path(__file__).parents[2]
 CACHE = Path.home() / ".cache" / "sandlot-tests"
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(900), pytest.mark.xdist_group("environments/browser/tests/test_browser.py")]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
 PAGES = {
     "/": "<title>Start</title><h1>Start</h1><a href=/next>Next</a> <a href=/next target=_blank>New tab</a>"

@@ -15,10 +15,10 @@ from sandlot.sandbox.images.spec import find_image, image_digest
 from sandlot.sandbox.images.store import images_folder, list_images
 from sandlot.sandbox.native.backend import open_native
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(900), pytest.mark.xdist_group("environments/browser/tests/test_browser.py")]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
 SPEC = BROWSER_IMAGE
-"""An image that others of this group use too: it is installed once."""
+"""An image that other tests use too: it is installed once."""
 
 
 @pytest.fixture

@@ -14,8 +14,7 @@ from sandlot.core.types import Role
 from sandlot.env.session import open_session
 from sandlot.sandbox.native.backend import open_native
 
-# One process installs the image, and uses it then.
-pytestmark = [pytest.mark.system, pytest.mark.timeout(900), pytest.mark.xdist_group("environments/desktop/tests/test_desktop.py")]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
 IMAGE = load("desktop").image
 NOTE = "/home/ada/note.txt"

@@ -16,7 +16,7 @@ from sandlot.sandbox.docker.backend import open_docker
 from sandlot.sandbox.owner import owner_labels
 from sandlot.sandbox.quota import MIB, Quota
 
-pytestmark = [pytest.mark.system, pytest.mark.xdist_group("docker")]  # one engine, whose containers are counted
+pytestmark = pytest.mark.system
 
 MANY = """
 import anyio, sys

@@ -23,7 +23,7 @@ from sandlot.harness.captured.command import CommandAgent
 from sandlot.model.policy.tokens import token_policies
 from sandlot.model.render.open import open_renderer
 
-pytestmark = [pytest.mark.system, pytest.mark.xdist_group("mini-swe-agent"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
 TASK = Task("count", prompt="Write the number of lines of /etc/passwd to /out.txt.")
 

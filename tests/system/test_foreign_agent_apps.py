@@ -24,7 +24,7 @@ from sandlot.store.blobs import MemoryBlobs
 from sandlot.store.reader import RunReader
 from sandlot.wiring.parts import Grading, RolloutParts
 
-pytestmark = [pytest.mark.system, pytest.mark.xdist_group("mini-swe-agent"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
 COMPANY = Path(__file__).parents[2] / "environments" / "company"
 TASK = "finance-credit-2"

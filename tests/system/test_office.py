@@ -17,8 +17,7 @@ from sandlot.env.world import LiveWorld
 from sandlot.sandbox.command import run_command
 from sandlot.sandbox.native.backend import open_native
 
-# The first time, the image is installed: by those who play the environment, or by these, and the others wait for it.
-pytestmark = [pytest.mark.system, pytest.mark.timeout(900), pytest.mark.xdist_group("environments/office/tests/test_office.py")]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]  # the first time, the image is installed
 ROOT = Path(__file__).parents[2]
 IMAGE = tomllib.loads((ROOT / "environments/office/environment.toml").read_text())["image"]
 BOOK = "/out/book.xlsx"

@@ -16,7 +16,7 @@ from sandlot.env.session import open_session
 from sandlot.sandbox.native.backend import open_native
 from worlds.office_suite import ADA, SUITE, fill_suite
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(900), pytest.mark.xdist_group("environments/browser/tests/test_browser.py")]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
 
 class Surfer:
