@@ -2,8 +2,13 @@
 
 from dataclasses import dataclass, field
 
+import pytest
+
 import sandlot
 from sandlot import Environment, Task
+from sandlot.core.errors import ConfigError
+from sandlot.core.task import require_trainable, split_of
+from sandlot.core.types import Split
 
 
 @dataclass
@@ -56,3 +61,13 @@ def test_what_one_rollout_changes_in_its_task_no_other_one_sees(tmp_path):
         assert trace.reward == 1.0
     assert sorted(seen) == sorted([("setup", []), ("tool", ["setup"]), ("check", [], []), ("solution", [], [])] * 3)
     assert tasks == [Task("one", prompt="Go.", data={"list": []}, key={"list": []})]
+
+
+def test_a_task_that_is_held_out_is_refused_for_training_whether_it_says_so_or_its_hash():
+    tasks = [Task(f"t{number}") for number in range(40)]
+    kept = [task for task in tasks if split_of(task) is Split.TRAIN]
+    by_hash = next(task for task in tasks if split_of(task) is Split.HELDOUT)
+    require_trainable([*kept, Task("named", split=Split.TRAIN)])
+    for task in (by_hash, Task("named", split=Split.HELDOUT)):
+        with pytest.raises(ConfigError, match=f"^`{task.id}` held out"):
+            require_trainable([*kept, task])
