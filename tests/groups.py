@@ -23,13 +23,23 @@ GROUPS = {
     "docker": ("tests/contract/test_sandbox_contract.py", "tests/system/test_docker.py"),
     "agent": ("tests/system/test_foreign_agent.py", "tests/system/test_foreign_agent_apps.py"),
 }
-"""Beginnings of the names of tests, and the group they are in. Those that install most stand first and begin first."""
+"""Beginnings of the names of tests, and the group they are in."""
 LONG = (
-    *(*GROUPS, "tests/system/test_compiled_step.py", "tests/test_docs.py", "tests/unit/checks/test_panel.py"),
-    *("tests/system/test_torchrun.py", "tests/system/test_served_training.py", "tests/system/test_kernels_compile.py"),
-    *("tests/system/test_replicas.py", "tests/system/test_benchmarks.py", "tests/e2e/test_engines.py"),
+    *(
+        "office",
+        "tests/system/test_compiled_step.py",
+        "proofs",
+        "tests/test_docs.py",
+        "browser",
+        "tests/unit/checks/test_panel.py",
+    ),
+    *("desktop", "tests/system/test_torchrun.py", "docker", "tests/system/test_kernels_compile.py", "agent"),
+    *("tests/system/test_replicas.py", "tests/system/test_served_training.py", "tests/system/test_benchmarks.py"),
 )
-"""Groups that take longer than others, in the order in which they begin; the rest follow as they come."""
+"""Groups that take longer than others, in the order in which they begin; the rest follow as they come.
+
+Installing an image waits for the network and the disk: what computes stands between.
+"""
 
 
 def group_of(test: str) -> str:
