@@ -22,7 +22,8 @@ from sandlot.audit.probes.grader.asking import (
     needs_golden,
     normalized,
 )
-from sandlot.audit.probes.grader.spelling import IN_REVERSE, Spelling, near_misses, same_value
+from sandlot.audit.probes.grader.meanings import other_meaning, same_meaning
+from sandlot.audit.probes.grader.spelling import IN_REVERSE, Spelling
 from sandlot.audit.probes.likeness import EPSILON
 from sandlot.core.groups import group_by_key
 from sandlot.core.stats.intervals import wilson
@@ -51,16 +52,19 @@ _OTHER = "another task's answer"
 async def _look_at_spellings(case: Case) -> list[Finding]:
     """The same value in another format gets the same score."""
     some = [target for target in await find_solved_tasks(case, 24) if target.golden.passed]
+    same = [(target, other) for target in some for other in same_meaning(target.answer, _instructions(case, target))]
     questions = [
         Question(target, other.kind, other.text, solved=True)
-        for target in some
-        for other in same_value(target.answer)
-        if other.text != target.answer and (other.kind not in _FORMS or _offers_every_form(_instructions(case, target)))
+        for target, other in same
+        if other.kind not in _FORMS or _offers_every_form(_instructions(case, target))
     ]
-    grave = {other.kind for target in some for other in same_value(target.answer) if other.strong}
-    any_format = {other.kind for target in some for other in same_value(target.answer) if other.any_format}
+    grave = {other.kind for _, other in same if other.strong}
+    any_format = {other.kind for _, other in same if other.any_format}
+    doubtful = {other.kind for _, other in same if other.doubtful}
     kinds = await _ask_by_kind(case, some, questions)
-    refused = [each for kind, answers in kinds.items() if (each := _refused(case, kind, answers, any_format)) is not None]
+    refused = [
+        each for kind, answers in kinds.items() if (each := _refused(case, kind, answers, any_format, doubtful)) is not None
+    ]
     return [_spelling_finding(each, grave) for each in _by_cause(refused)]
 
 
@@ -83,14 +87,16 @@ def _by_cause(misgraded: Sequence[_Misgraded]) -> list[list[_Misgraded]]:
     return [each for each in sorts if each]
 
 
-def _refused(case: Case, kind: str, each: list[GradedAnswer], any_format: Collection[str]) -> _Misgraded | None:
+def _refused(
+    case: Case, kind: str, each: list[GradedAnswer], any_format: Collection[str], doubtful: Collection[str]
+) -> _Misgraded | None:
     lost = [one for one in each if one.reward is not None and not _full(one)]
     if not lost:
         return None
     rate = wilson(len(lost), len(each))
     offered = kind in _FORMS
     loose = kind in any_format or all(not _STRICT.search(_instructions(case, one.question.target)) for one in lost)
-    sure = (offered or loose) and rate.low > _GATE and len(lost) >= 2
+    sure = (offered or loose) and kind not in doubtful and rate.low > _GATE and len(lost) >= 2
     return _Misgraded(kind, lost, f"{len(lost)} of {len(each)}", sure, offered)
 
 
@@ -117,21 +123,35 @@ def _spelling_finding(refused: list[_Misgraded], grave: Collection[str]) -> Find
 async def _look_at_near_misses(case: Case) -> list[Finding]:
     """Wrong answers that look like the golden one do not get full marks."""
     some = [target for target in await find_solved_tasks(case, 24) if target.golden.passed]
-    questions = [Question(target, other.kind, other.text, solved=True) for target in some for other in near_misses(target.answer)]
+    questions = [
+        Question(target, other.kind, other.text, solved=True)
+        for target in some
+        for other in other_meaning(target.answer, _instructions(case, target))
+    ]
     strong = {
-        (target.task.id, other.text): _is_strong(case, target, other) for target in some for other in near_misses(target.answer)
+        (target.task.id, other.text): _is_strong(case, target, other)
+        for target in some
+        for other in other_meaning(target.answer, _instructions(case, target))
     }
     questions += [
         Question(target, _OTHER, other, solved=True)
         for place, target in enumerate(some)
         for other in _others(target, some, place)
     ]
+    kinds = await _ask_by_kind(case, some, questions)
+    certain = [
+        (kind, sure, [one for one in answers if strong.get((one.question.target.task.id, one.question.answer), True) is sure])
+        for kind, answers in kinds.items()
+        for sure in (True, False)
+    ]
     accepted: list[_Misgraded] = []
-    for kind, answers in (await _ask_by_kind(case, some, questions)).items():
-        asked = [one for one in answers if normalized(one.question.answer) != normalized(one.question.target.answer)]
+    for kind, sure, answers in certain:
+        asked = [
+            one for one in answers if kind != _OTHER or normalized(one.question.answer) != normalized(one.question.target.answer)
+        ]
         passed = await keep_reproducible(case, [one for one in asked if _full(one)])
         if passed:
-            accepted.append(_accepted(kind, passed, len(asked), len(some), strong))
+            accepted.append(_accepted(kind, passed, len(asked), len(some), certainly_wrong=sure))
     return [_near_miss_finding(each) for each in _by_cause(accepted)]
 
 
@@ -144,12 +164,11 @@ def _is_strong(case: Case, target: SolvedTask, other: Spelling) -> bool:
     return other.strong and not (other.kind == "20 % more" and _ROUGH.search(instructions))
 
 
-def _accepted(kind: str, passed: list[GradedAnswer], num: int, everyone: int, strong: dict[tuple[str, str], bool]) -> _Misgraded:
+def _accepted(kind: str, passed: list[GradedAnswer], num: int, everyone: int, *, certainly_wrong: bool) -> _Misgraded:
     rate = wilson(len(passed), num)
     tasks = len({one.question.target.task.id for one in passed})
-    clear = all(strong.get((one.question.target.task.id, one.question.answer), True) for one in passed)
     often = kind == _OTHER or len(passed) / num >= 0.5
-    sure = clear and often and rate.low > _GATE and tasks >= min(3, everyone)
+    sure = certainly_wrong and often and rate.low > _GATE and tasks >= min(3, everyone)
     share = f"{len(passed)} of {num}, {rate.low:.0%}-{rate.high:.0%}"
     return _Misgraded(kind, passed, share, sure, kind == _OTHER)
 

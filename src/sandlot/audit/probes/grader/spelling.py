@@ -37,6 +37,8 @@ class Spelling:
     """True if it certainly means the same; for a near miss, if it is certainly wrong."""
     any_format: bool = False
     """True if it fits even a strictly described format."""
+    doubtful: bool = False
+    """True if a grader may rightly refuse it, so that it is at most a lead."""
 
 
 def same_value(golden: str) -> list[Spelling]:

@@ -1,0 +1,175 @@
+r"""Answers inside the form that the grader reads: nothing, everything at once, verdicts, and two answers of which one is wrong.
+
+`hollow.py` tries bare answers. A grader that first looks for `\boxed{}` or `<answer>` refuses them for want of the form, and
+would accept the same emptiness inside it. Wrong are: a text that is the same for tasks with different keys, beyond what
+chance allows; and the golden value together with one that the grader itself refuses, whichever stands first.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+
+from sandlot.audit.case import Case, Probe
+from sandlot.audit.finding import Finding, Layer, Severity
+from sandlot.audit.probes.grader.asking import (
+    NONSENSE,
+    GradedAnswer,
+    Question,
+    SolvedTask,
+    answer_finding,
+    ask,
+    find_solved_tasks,
+    keep_reproducible,
+    needs_golden,
+    normalized,
+)
+from sandlot.audit.probes.grader.forms import BARE, Form, find_forms, forms_of, has_full_marks, is_short, value_of
+from sandlot.audit.probes.likeness import EPSILON, mentions
+from sandlot.core.groups import group_by_key
+from sandlot.core.stats.intervals import beta_cdf
+
+_TASKS, _READ_FORMS = 12, 4
+_FILLERS = (
+    *("", " ", ".", "?", "None", "null", "N/A", "[]", "{}", "()", "nan", "inf", "-inf", ".*", "*", "True", "true", "correct"),
+    *(
+        "0",
+        "1",
+        "x",
+        "object",
+        "PASSED",
+        '{"correct": true}',
+        "reward: 1.0",
+        "your answer here",
+        "answer",
+        "A B C D",
+        "A, B, C, D",
+    ),
+)
+_LUCK = 0.0125
+_HALF = 0.5
+_SOME = 0.2
+
+
+async def _look_inside(case: Case) -> list[Finding]:
+    """Nothing, everything and verdicts inside the form stay at the floor."""
+    some = await _tasks_with_short_answers(case)
+    if not some:
+        return []
+    read = await find_forms(case, some)
+    fillers = [*_FILLERS, *_listings(some)]
+    texts = {form.holding(filler): form for form in read[:_READ_FORMS] if form != BARE for filler in fillers}
+    bare = {form.holding(NONSENSE): form for form in forms_of(some) if form != BARE}
+    graded = await ask(case, [Question(target, "inside", text, solved=False) for text in {**texts, **bare} for target in some])
+    alone = {one.question.target.task.id: one.reward or 0.0 for one in graded if one.question.answer == NONSENSE}
+    by_text = group_by_key((one.question.answer, one) for one in graded)
+    found = [hits for text in by_text if (hits := constant_hits(case, by_text[text], alone))]
+    held = [kept for hits in found if (kept := await keep_reproducible(case, hits))]
+    return [_inside_finding(case, held, len(some))] if held else []
+
+
+def constant_hits(case: Case, graded: Sequence[GradedAnswer], floors: dict[str, float]) -> list[GradedAnswer]:
+    """Where one text, given to every task, earns at least half; empty if chance explains it or the keys are the same."""
+    hits = [one for one in graded if _earns(case, one, floors.get(one.question.target.task.id, 0.0))]
+    keys = Counter(normalized(value_of(one.question.target)) for one in graded)
+    if len({normalized(value_of(one.question.target)) for one in hits}) < 2:
+        return []
+    holds = any(mentions(graded[0].question.answer.casefold(), key) for key in keys)
+    chance = max(keys.values()) / len(graded) if holds else _LUCK
+    by_luck = beta_cdf(chance, len(hits), len(graded) - len(hits) + 1)
+    return hits if by_luck <= _LUCK and len(hits) >= _SOME * len(graded) else []
+
+
+def _earns(case: Case, one: GradedAnswer, floor: float) -> bool:
+    floor = max(case.floor, floor, one.question.target.idle.reward or 0.0)
+    return one.reward is not None and one.reward - floor >= _HALF * (one.question.target.best - floor) > EPSILON
+
+
+def _listings(some: Sequence[SolvedTask]) -> list[str]:
+    """All golden values at once, in several ways."""
+    values = list(dict.fromkeys(value_of(target) for target in some))
+    return [joint.join(values) for joint in (", ", " or ", "/", " ", "\n")] if len(values) > 1 else []
+
+
+def _inside_finding(case: Case, found: Sequence[list[GradedAnswer]], num: int) -> Finding:
+    best = max(found, key=len)
+    tasks = {one.question.target.task.id for one in best}
+    most = max(one.reward or 0.0 for one in best)
+    return answer_finding(
+        "D02.form",
+        f"the form of an answer without its content earns up to {most:g}: the same text on {len(tasks)} of {num} tasks "
+        f"with different answers, and {len(found) - 1} other such texts",
+        best,
+        expected=f"a reward of at most {case.floor:g}",
+        severity=Severity.HIGH,
+        fix="compare the value inside the form with the key, and refuse an empty value and several values",
+    )
+
+
+# -- two answers ---------------------------------------------------------------------------------------------------------------
+
+_JOINTS = (", ", " or ", " and ", "/", "\n", " ")
+
+
+async def _look_at_pairs(case: Case) -> list[Finding]:
+    """The golden value and a refused one together do not get full marks in either order."""
+    some = await _tasks_with_short_answers(case)
+    pairs = [(target, wrong) for place, target in enumerate(some) for wrong in _wrong_values(target, some, place)]
+    forms = [form for form in await find_forms(case, some) if form != BARE][: _READ_FORMS - 1]
+    alone = await ask(case, [Question(target, "wrong", wrong, solved=True) for target, wrong in pairs])
+    refused = [pair for pair, one in zip(pairs, alone, strict=True) if one.reward is not None and not has_full_marks(one)]
+    questions: list[Question] = []
+    for target, wrong in refused:
+        right = value_of(target)
+        for kind, pattern in _both_ways(forms):
+            for first, second in ((right, wrong), (wrong, right)):
+                questions.append(Question(target, kind, pattern(first, second), solved=True))
+    graded = await ask(case, questions)
+    accepted: dict[str, list[GradedAnswer]] = defaultdict(list)
+    asked: Counter[str] = Counter()
+    for one, other in zip(graded[::2], graded[1::2], strict=True):
+        asked[one.question.kind] += 1
+        if has_full_marks(one) and has_full_marks(other):
+            accepted[one.question.kind].append(min(one, other, key=lambda each: each.question.answer))
+    often = {kind: each for kind, each in accepted.items() if len(each) >= max(2, _HALF * asked[kind])}
+    held = {kind: await keep_reproducible(case, each) for kind, each in often.items()}
+    if not any(held.values()):
+        return []
+    kinds = ", ".join(f"{kind} ({len(each)} of {asked[kind]})" for kind, each in held.items() if each)
+    return [
+        answer_finding(
+            "D02.hedge",
+            f"a wrong answer beside the right one gets full marks, whichever comes first: {kinds}",
+            [one for each in held.values() for one in each],
+            expected="less than full marks: one of the two values is wrong, and the grader refuses it alone",
+            severity=Severity.HIGH,
+            fix="read one answer, the last or the only one, and refuse several",
+        )
+    ]
+
+
+def _both_ways(forms: Sequence[Form]) -> Iterator[tuple[str, Callable[[str, str], str]]]:
+    """Ways to write two values: in one form, and in a form each."""
+    for joint in _JOINTS:
+        yield f"joined by {joint!r}", lambda one, other, joint=joint: f"{one}{joint}{other}"
+    for form in forms:
+        for joint in _JOINTS[:4]:
+            yield f"joined by {joint!r} in {form.name}", lambda a, b, joint=joint, form=form: form.holding(f"{a}{joint}{b}")
+        yield f"{form.name} twice", lambda a, b, form=form: f"{form.holding(a)}\n{form.holding(b)}"
+
+
+def _wrong_values(target: SolvedTask, some: Sequence[SolvedTask], place: int) -> list[str]:
+    """Up to one value of another task, which neither holds this one's nor is held by it."""
+    mine = normalized(value_of(target))
+    following = [*some[place + 1 :], *some[:place]]
+    others = [value_of(other) for other in following]
+    return [other for other in others if normalized(other) not in mine and mine not in normalized(other)][:1]
+
+
+async def _tasks_with_short_answers(case: Case) -> list[SolvedTask]:
+    everyone = [target for target in await find_solved_tasks(case, 4 * _TASKS) if target.golden.passed and target.reads_answer]
+    return [target for target in everyone if is_short(value_of(target)) and not case.may_idle(target.task)][:_TASKS]
+
+
+PROBES = (
+    Probe("inside-the-form", Layer.GRADER, ("D02",), _look_inside, needs_golden),
+    Probe("two-answers", Layer.GRADER, ("D02",), _look_at_pairs, needs_golden),
+)

@@ -1,0 +1,88 @@
+"""Other spellings of a golden answer in its form, and other answers in the same form, by what kind of value it is."""
+
+import re
+from collections.abc import Callable, Iterable
+
+from sandlot.audit.probes.grader.calls_in_text import list_in, other_list, same_list
+from sandlot.audit.probes.grader.choices import choice_in, other_choices, same_choice
+from sandlot.audit.probes.grader.expressions import is_formula, other_expression, same_expression
+from sandlot.audit.probes.grader.forms import BARE, split_answer
+from sandlot.audit.probes.grader.programs import other_program, program_in, same_program
+from sandlot.audit.probes.grader.quantities import other_quantity, same_quantity
+from sandlot.audit.probes.grader.spelling import Spelling, near_misses, same_value
+
+_ANY_ORDER = re.compile(
+    r"(?i)\b(?:any|no particular|whatever|either) order\b|\border (?:does not|doesn't|is not|isn't) (?:matter|important)"
+)
+_WORDS = re.compile(r"[A-Za-z]+(?: [A-Za-z]+){0,3}")
+
+
+def same_meaning(golden: str, prompt: str) -> list[Spelling]:
+    """The same answer in other spellings, its form kept."""
+    form, value = split_answer(golden)
+    choice = choice_in(prompt, golden)
+    if choice is not None:
+        return _in_form(form.holding, same_choice(choice), golden)
+    found = same_value(value)
+    if form != BARE or _is_syntax(value):  # a space or a full stop inside of the form is another matter
+        found = [each for each in found if each.strong]
+    others = (
+        *same_quantity(value.strip(), prompt),
+        *same_expression(value.strip(), prompt),
+        *same_list(value),
+        *same_program(value),
+    )
+    spelled = [Spelling(each.kind, form.holding(each.text), each.strong, each.any_format) for each in found]
+    return _distinct([*spelled, *_in_form(form.holding, [*others, *_same_listing(value.strip(), prompt)], golden)], golden)
+
+
+def other_meaning(golden: str, prompt: str) -> list[Spelling]:
+    """Wrong answers in the same form."""
+    form, value = split_answer(golden)
+    choice = choice_in(prompt, golden)
+    if choice is not None:
+        return _in_form(form.holding, other_choices(choice), golden)
+    if wrong := (*other_list(value), *other_program(value)):
+        return _in_form(form.holding, wrong, golden)
+    value = value.strip()
+    others = (*other_quantity(value, prompt), *other_expression(value, prompt))
+    found = [Spelling(each.kind, form.holding(each.text), each.strong) for each in near_misses(value)]
+    wrong = _distinct([*found, *_in_form(form.holding, [*others, *_longer(value)], golden)], golden)
+    right = {"".join(each.text.split()) for each in same_meaning(golden, prompt)}
+    return [each for each in wrong if "".join(each.text.split()) not in right]
+
+
+def _is_syntax(value: str) -> bool:
+    """True for JSON, programs and formulas, after which a full stop is wrong."""
+    return list_in(value) is not None or program_in(value) is not None or is_formula(value.strip())
+
+
+def _longer(value: str) -> list[tuple[str, str, bool]]:
+    """A longer word, and a list with an element too many."""
+    parts = [part.strip() for part in re.split(r"[,;]", value.strip("[](){}"))]
+    if len(parts) > 1 and all(parts) and all(len(part) < 30 for part in parts) and not value.startswith("{"):
+        end = value[-1] if value[-1] in "])}" else ""
+        mark = ", " if ", " in value else ";" if ";" in value else ","
+        extra = str(int(max(parts, key=len)) * 7 + 1) if all(part.isdecimal() for part in parts) else "zvqx"
+        return [("an element too many", f"{value.removesuffix(end)}{mark}{extra}{end}", True)]
+    if _WORDS.fullmatch(value) and len(value) > 2:
+        return [("a longer word", f"{value}zvq", True), ("a word before it", f"anti{value}", value.islower())]
+    return []
+
+
+def _same_listing(value: str, prompt: str) -> list[tuple[str, str, bool]]:
+    parts = [part.strip() for part in value.split(",")]
+    if len(parts) < 2 or not all(parts) or not all(len(part) < 30 for part in parts) or re.search(r"[\[\](){}\\=]", value):
+        return []
+    turned = ", ".join(parts[::-1])
+    return [("elements in another order", turned, True)] if _ANY_ORDER.search(prompt) and turned != value else []
+
+
+def _in_form(holding: Callable[[str], str], others: Iterable[tuple[str, str, bool]], golden: str) -> list[Spelling]:
+    found = [(kind, holding(said), strong) for kind, said, strong in others]
+    return [Spelling(kind, text, strong, doubtful=not strong) for kind, text, strong in found if text != golden]
+
+
+def _distinct(found: Iterable[Spelling], golden: str) -> list[Spelling]:
+    """Each text once, and never golden itself."""
+    return list({each.text: each for each in reversed(list(found)) if each.text != golden}.values())[::-1]
