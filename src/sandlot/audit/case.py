@@ -53,6 +53,8 @@ class Probe:
     look: Callable[["Case"], Awaitable[list[Finding]]]
     applies: Callable[["Case"], str | None] = lambda _case: None
     """Why it does not apply to a case; None if it does."""
+    without_golden: bool = False
+    """True if it also runs where there is no golden solution."""
 
     async def run(self, case: "Case") -> list[Finding]:
         """Its findings, with its name and layer."""

@@ -48,7 +48,10 @@ async def run_probes(
             why = "" if layer not in wanted.layers else "none of its probes was selected" if wanted.probes else "it has no probes"
             layers.append(LayerReport(layer=layer, state=State.NOT_ASKED, why=why))
             continue
-        obstacle = _obstacle(case, layer)
+        obstacle, unsolved = _obstacle(case, layer), _lacks_golden(case, layer)
+        if not obstacle and unsolved:
+            mine = [probe for probe in mine if probe.without_golden]
+            obstacle = "" if mine else unsolved
         known = {probe.name: kept for probe in mine if memory and (kept := memory.recall(probe))}
         if not obstacle and layer in _PLAYED and len(known) < len(mine):
             unplayable = await case.obstacle() or "" if unplayable is None else unplayable
@@ -57,7 +60,7 @@ async def run_probes(
             layers.append(LayerReport(layer=layer, state=State.COULD_NOT_RUN, why=obstacle))
             continue
         reports, found = await _run_layer(case, mine, sink, known, memory)
-        why = _why_unfinished(reports)
+        why = unsolved or _why_unfinished(reports)
         state = State.COULD_NOT_RUN if why else State.RAN
         layers.append(LayerReport(layer=layer, state=state, why=why, probes=tuple(reports)))
         findings += found
@@ -78,9 +81,16 @@ def _obstacle(case: Case, layer: Layer) -> str:
         return "a model must play its user (`@env.persona`); name one with `--user MODEL`, such as `--user scripted:persona`"
     if about.needs_judge and case.judge is None:
         return "its rubric has judge checks, and nothing is graded without a judge; name one with `--judge MODEL`"
-    if layer in MANDATORY and not about.has_golden and about.kind != "gymnasium":  # all but one of its probes need none
-        return "it has no golden solution, so nothing shows that it can be solved; write one with `@env.solution`"
     return ""
+
+
+def _lacks_golden(case: Case, layer: Layer) -> str:
+    """Why a layer runs only the probes that need no golden solution; empty if it has one."""
+    about = case.description
+    if layer is Layer.STATIC or layer not in MANDATORY or about.has_golden or about.kind == "gymnasium":  # needs one probe less
+        return ""
+    how = "give each task a field `golden`" if about.kind == "grader" else "write one with `@env.solution`"
+    return f"it has no golden solution, so nothing shows that it can be solved; {how}"
 
 
 def _why_unfinished(reports: Sequence[ProbeReport]) -> str:

@@ -102,6 +102,8 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     """How long its process waited for a busy processor."""
     reached: tuple[str, ...] = ()
     """Hosts that author code tried to reach while the network was off."""
+    did: tuple[str, ...] = ()
+    """What the code did with the word it was watched for (`Conditions.watched`)."""
     answer_was_read: bool = True
     """False if no grading read the answer, so that another answer would get the same score. True if that is not known."""
 
@@ -163,6 +165,9 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     """Take them in a random order with this seed."""
     alone: bool = False
     """One process per trial."""
+    watched: str | None = None
+    """A word in answers. Python code that uses it as a name, an import of it, and a file of that name in the folder for temporary
+    files are noted in `Trial.did`: they show that an answer was run."""
     user: str | None = None
     """The model that plays the user, instead of the one the audit was given."""
     limits: Json = {}

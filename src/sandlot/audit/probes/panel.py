@@ -3,7 +3,7 @@
 from sandlot.audit.case import Probe
 from sandlot.audit.finding import Layer
 from sandlot.audit.probes.differential import neighbours, regrading, resets, surroundings
-from sandlot.audit.probes.grader import again, choices, criteria, hollow, inside, judged, ladder, matching, odd
+from sandlot.audit.probes.grader import again, choices, criteria, evaluated, hollow, inside, judged, ladder, matching, odd, orders
 from sandlot.audit.probes.gymnasium import promises, solved
 from sandlot.audit.probes.played import health, labels
 from sandlot.audit.probes.scripted import (
@@ -64,6 +64,8 @@ STATIC: tuple[Probe, ...] = (
 
 GRADER: tuple[Probe, ...] = (
     *again.PROBES,
+    *orders.PROBES,
+    *evaluated.PROBES,
     *hollow.PROBES,
     *inside.PROBES,
     *choices.PROBES,

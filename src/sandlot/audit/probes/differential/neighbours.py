@@ -79,4 +79,4 @@ def _marked_arguments(call: Call, word: str, free: set[str]) -> dict[str, object
     return {**call.arguments, names[-1]: word} if len(names) > 1 else dict(call.arguments)
 
 
-PROBES = (Probe("neighbours", Layer.DIFFERENTIAL, ("D18",), _look_at_neighbours),)
+PROBES = (Probe("neighbours", Layer.DIFFERENTIAL, ("D18",), _look_at_neighbours, without_golden=True),)

@@ -54,4 +54,4 @@ def _finding(case: Case, flaky: list[tuple[Trial, Trial, Conditions]], num_trial
     return make_finding("D10.regrade", title, witness, count=len({each[0].trace.task for each in flaky if each[0].trace}))
 
 
-PROBES = (Probe("graded-again", Layer.DIFFERENTIAL, ("D10",), _look_at_regrading),)
+PROBES = (Probe("graded-again", Layer.DIFFERENTIAL, ("D10",), _look_at_regrading, without_golden=True),)

@@ -9,7 +9,7 @@ from random import Random
 
 from sandlot.audit.case import Case, Probe, regrade_with_answer
 from sandlot.audit.finding import Finding, Layer, Witness, make_finding
-from sandlot.audit.probes.grader.asking import NONSENSE, SolvedTask, find_solved_tasks, needs_golden, num_affordable
+from sandlot.audit.probes.grader.asking import NONSENSE, SolvedTask, find_targets, needs_golden, num_affordable
 from sandlot.audit.probes.grader.rungs import rungs
 from sandlot.audit.probes.plays import SURE
 from sandlot.audit.subject import Conditions, Regrade, Trial
@@ -40,7 +40,7 @@ async def _look_at_golden(case: Case) -> list[Finding]:
 
 async def _look_at_repeats(case: Case) -> list[Finding]:
     """The same evidence gets the same score, also in another process with other random numbers."""
-    some = await find_solved_tasks(case, 8)
+    some = await find_targets(case, 8)
     wanted = [(target, what, request) for target in some for what, request in _variants(target, case.seed)]
     times = min(_FEW, max(3, num_affordable(some, _FEW, each=max(1, len(wanted)))))
     often = SURE if times == _FEW else times  # for the first tasks: no change in so many means that fewer than 5 % change
@@ -65,8 +65,11 @@ def _variants(target: SolvedTask, seed: int) -> list[tuple[str, Regrade]]:
     halves = rungs(target, Random(seed))  # noqa: S311 - seeded, not secret
     middle = halves[len(halves) // 2 : len(halves) // 2 + 3]
     wrong = [("a wrong answer", regrade_with_answer(target.golden, NONSENSE))] if target.reads_answer else []
+    golden = (
+        [("the golden solution", regrade_with_answer(target.golden, target.answer))] if target.golden is not target.idle else []
+    )
     return [
-        ("the golden solution", regrade_with_answer(target.golden, target.answer)),
+        *golden,
         ("nothing", regrade_with_answer(target.idle, "")),
         *wrong,
         *((f"part of the work: {rung.description}", rung.request) for rung in middle),
@@ -112,10 +115,10 @@ def _process_finding(moved: Sequence[tuple[SolvedTask, str, Trial, Trial]]) -> F
 
 
 def _no_judge(case: Case) -> str | None:
-    return "a judge decides; `judge-again` tests it" if case.description.needs_judge else needs_golden(case)
+    return "a judge decides; `judge-again` tests it" if case.description.needs_judge else None
 
 
 PROBES = (
     Probe("golden-passes", Layer.GRADER, ("D13",), _look_at_golden, needs_golden),
-    Probe("same-again", Layer.GRADER, ("D10", "D17"), _look_at_repeats, _no_judge),
+    Probe("same-again", Layer.GRADER, ("D10", "D17"), _look_at_repeats, _no_judge, without_golden=True),
 )

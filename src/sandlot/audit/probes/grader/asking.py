@@ -102,9 +102,21 @@ async def find_solved_tasks(case: Case, most: int) -> list[SolvedTask]:
     return found if len(found) <= wanted else [found[place * len(found) // wanted] for place in range(wanted)]
 
 
+async def find_targets(case: Case, most: int) -> list[SolvedTask]:
+    """Solved tasks; without any, tasks that an idle agent left, whose work then also stands for the golden solution's.
+
+    For probes that need no right answer: crashes, range and repetition.
+    """
+    if solved := await find_solved_tasks(case, most):
+        return solved
+    idle = await case.idle()
+    found = [SolvedTask(task, idle[task.id], idle[task.id]) for task in choose_tasks(case, len(case.tasks))]
+    return [target for target in found if _usable(target.idle)][: num_affordable(found, most)]
+
+
 def num_affordable(found: Sequence[SolvedTask], most: int, each: int = 1, seconds: float = _PROBE_S) -> int:
     """How many units of `each` gradings fit into the time, at least 2 and at most `most`."""
-    slow = sorted(_grading_s(target.golden) for target in found)
+    slow = sorted(_grading_s(target.golden) for target in found if target.golden.trace is not None)
     typical = slow[len(slow) // 2] if slow else 0.0
     return most if typical <= 0 else max(2, min(most, int(seconds / (typical * each))))
 

@@ -11,7 +11,8 @@ from random import Random
 
 from sandlot.audit.case import Case, Probe, regrade_with_answer
 from sandlot.audit.finding import Finding, Layer, Severity, Witness, make_finding
-from sandlot.audit.probes.grader.asking import NONSENSE, SolvedTask, find_solved_tasks, needs_golden
+from sandlot.audit.probes.grader.asking import NONSENSE, SolvedTask, find_solved_tasks, find_targets, needs_golden
+from sandlot.audit.probes.grader.fuzz import ODD_ANSWERS, random_answer
 from sandlot.audit.probes.grader.rungs import Ladder, Rung, ladders
 from sandlot.audit.probes.likeness import EPSILON
 from sandlot.audit.subject import Trial
@@ -134,9 +135,9 @@ def _ladder_finding(kind: _Rule, hits: list[_LadderResult]) -> Finding:
 
 async def _look_at_range(case: Case) -> list[Finding]:
     """Rewards are within the declared range."""
-    some = await find_solved_tasks(case, 8)
+    some = await find_targets(case, 8)
     asked = await case.take(
-        [regrade_with_answer(target.golden, answer) for target in some for answer in (target.answer, NONSENSE, "", "0")]
+        [regrade_with_answer(target.golden, answer) for target in some for answer in _extreme_answers(case, target)]
     )
     outside = [
         trial
@@ -160,11 +161,27 @@ async def _look_at_range(case: Case) -> list[Finding]:
     return [make_finding("D06.range", title, witness, task=worst.trace.task, count=count, fix=fix)]
 
 
+def _extreme_answers(case: Case, target: SolvedTask) -> list[str]:
+    """Right, wrong, empty, odd, repeated and very long answers."""
+    rng = Random(f"{case.seed} {target.task.id}")  # noqa: S311 - seeded, not secret
+    right = target.answer
+    long = [
+        f"{right} " * 200,
+        f"{right}\n" * 20,
+        f"{NONSENSE} " * 500,
+        "<answer>" * 300,
+        "\\boxed{1} " * 300,
+        f"{target.prompt} {right}",
+    ]
+    numbers = ["0", "1", "-1", "1000000", "-1000000", "1e12", "0.0001", "999999999999"]
+    return [right, NONSENSE, "", *numbers, *long, *(random_answer(rng, [right]) for _ in range(8)), *rng.sample(ODD_ANSWERS, 12)]
+
+
 def _graders_only(case: Case) -> str | None:
     return None if case.description.kind == "grader" else "rubric scores are always within range"
 
 
 PROBES = (
     Probe("ladder", Layer.GRADER, ("D06",), _look_at_ladders, needs_golden),
-    Probe("reward-range", Layer.GRADER, ("D06",), _look_at_range, _graders_only),
+    Probe("reward-range", Layer.GRADER, ("D06",), _look_at_range, _graders_only, without_golden=True),
 )

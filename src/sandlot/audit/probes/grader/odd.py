@@ -18,6 +18,7 @@ from sandlot.audit.probes.grader.asking import (
     answer_finding,
     ask,
     find_solved_tasks,
+    find_targets,
     needs_golden,
 )
 from sandlot.audit.probes.grader.fuzz import ODD_ANSWERS, damaged_answers, random_answer
@@ -30,7 +31,7 @@ _FUZZED = 200
 
 async def _look_at_odd_answers(case: Case) -> list[Finding]:
     """Every answer gets a score."""
-    some = await find_solved_tasks(case, 8)
+    some = await find_targets(case, 8)
     if not some:
         return []
     rng = Random(case.seed)  # noqa: S311 - seeded, not secret
@@ -188,6 +189,6 @@ def _states_between(target: SolvedTask) -> list[tuple[str, dict[str, object]]]:
 
 
 PROBES = (
-    Probe("odd-answers", Layer.GRADER, ("D09", "D06"), _look_at_odd_answers, needs_golden),
+    Probe("odd-answers", Layer.GRADER, ("D09", "D06"), _look_at_odd_answers, without_golden=True),
     Probe("damaged-evidence", Layer.GRADER, ("D09",), _look_at_damage, needs_golden),
 )

@@ -23,6 +23,7 @@ from sandlot.audit.starved import take_measured
 from sandlot.audit.subject import Conditions, Description, Play, Regrade, Request, Say, Script, Take, Trial
 from sandlot.audit.subjects.environment.conditions import ATTEMPTED, apply_conditions, break_environment, broken_judge, reseed
 from sandlot.audit.subjects.environment.describe import describe
+from sandlot.audit.subjects.foreign.inside.sandlot_surroundings import take_noted, watch_for
 from sandlot.audit.subjects.worker_process import frame
 from sandlot.core.errors import ConfigError, SandlotError, unwrapped
 from sandlot.core.persona import Persona
@@ -111,6 +112,8 @@ def main() -> None:
         out.flush()
 
     try:
+        if job.conditions.watched:
+            watch_for(job.conditions.watched)
         apply_conditions(job.conditions, [spec for spec in (job.judge, job.user) if spec])
         env = load(job.env)
         if not job.requests:
@@ -171,7 +174,9 @@ async def _take_all(env: Environment, job: Job, note: Callable[[Note], None]) ->
                 reseed(conditions, place)
                 note(Begun(place))
                 trial = partial(_take_trial, grading, tasks, job.requests[place], place, given, users, kept)
-                note_done(place, await take_measured(trial, may_run_out=conditions.fault is not None))
+                done = await take_measured(trial, may_run_out=conditions.fault is not None)
+                did = tuple(take_noted(conditions.watched)) if conditions.watched else ()
+                note_done(place, msgspec.structs.replace(done, did=did))
 
         for place in order:
             if conditions.at_once == 1:

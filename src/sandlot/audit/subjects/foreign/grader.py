@@ -110,10 +110,10 @@ class GraderSubject:
 
     def _trial(self, request: Request, text: str, answer: Answer) -> Trial:
         if answer.lost is not None:
-            return Trial(lost=answer.lost, seconds=answer.seconds)
+            return Trial(lost=answer.lost, seconds=answer.seconds, did=answer.did)
         scores = tuple(self._score(result) for result in answer.results)
         trace = self._trace(request, text, scores[0])
-        return Trial(trace=trace, scores=scores, seconds=answer.seconds)
+        return Trial(trace=trace, scores=scores, seconds=answer.seconds, did=answer.did)
 
     def _trace(self, request: Request, text: str, outcome: Outcome | None) -> Trace:
         if isinstance(request, Regrade):

@@ -86,6 +86,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     results: Any = None
     lost: Lost | None = None
     seconds: float = 0.0
+    did: tuple[str, ...] = ()
 
 
 class _WorkerFrame(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +100,7 @@ class _WorkerFrame(msgspec.Struct, frozen=True, kw_only=True):
     lost: str | None = None
     message: str = ""
     seconds: float = 0.0
+    did: tuple[str, ...] = ()
 
 
 class _TooManyHung(Exception):  # noqa: N818 - as below
@@ -266,6 +268,7 @@ class ForeignWorkers:
                 "alone": call.conditions.alone,
                 "at_once": call.conditions.at_once,
                 "random_seed": call.conditions.random_seed,
+                "watched": call.conditions.watched,
                 "trial_s": trial_s,
                 "memory_bytes": self._budget.memory_bytes,
             }
@@ -277,7 +280,7 @@ class ForeignWorkers:
             if said.index is None or not 0 <= said.index < len(places) or places[said.index] in answers:
                 raise _WorkerLost("unexpected reply index")
             lost = Lost(kind=said.lost if said.lost == "hung" else "died", message=said.message) if said.lost else None
-            answers[places[said.index]] = Answer(results=said.results, lost=lost, seconds=said.seconds)
+            answers[places[said.index]] = Answer(results=said.results, lost=lost, seconds=said.seconds, did=said.did)
             if said.lost == "hung" and not again:
                 call.num_hung += 1
                 if self._too_many_hung(call):

@@ -281,6 +281,8 @@ def _run_child(batch: dict[str, Any], take: list[int], writing: int, closed: tup
         os.dup2(null, 2)
         sys.stdin, sys.stdout, sys.stderr = (open(null, mode, closefd=False) for mode in ("r", "w", "w"))  # noqa: SIM115
         _limit_memory(batch["memory_bytes"] + (batch["at_once"] - 1) * _THREAD_BYTES)
+        if batch.get("watched"):
+            sys.modules["sandlot_surroundings"].watch_for(batch["watched"])
         lock = threading.Lock()
 
         def say(record: dict[str, Any]) -> None:
@@ -309,7 +311,10 @@ def _take_one(batch: dict[str, Any], index: int) -> dict[str, Any]:
         sys.modules["sandlot_surroundings"].seed_generators(batch["random_seed"] + index)
     start = time.perf_counter()
     results = _CALLS[0](batch["requests"][index])
-    return {"index": index, "results": results, "seconds": time.perf_counter() - start}
+    seconds = time.perf_counter() - start
+    word = batch.get("watched")
+    did = sys.modules["sandlot_surroundings"].take_noted(word) if word else []
+    return {"index": index, "results": results, "seconds": seconds, "did": did}
 
 
 def _seconds_waited(pid: int) -> float:

@@ -7,9 +7,11 @@ imported, so that the names it imports are the changed ones.
 from __future__ import annotations
 
 import datetime as dt
+import os
 import random
 import socket
 import sys
+import tempfile
 import time
 from typing import Any
 
@@ -20,6 +22,36 @@ def apply_conditions(conditions: dict[str, Any]) -> None:
         shift_clock(conditions["clock_shift_s"])
     if not conditions.get("network", True):
         refuse_network()
+
+
+DID: list[str] = []
+"""What watched code did since the list was last emptied."""
+
+
+def watch_for(word: str) -> None:
+    """From now on note in `DID` what names the word: an import of a module, and Python code that uses it as a name.
+
+    A text that holds the word does neither as long as it is data. `exec` is raised by `eval` too, and not by `ast.literal_eval`.
+    """
+
+    def hook(event: str, args: tuple[Any, ...]) -> None:
+        if event == "import" and word in str(args[0]):
+            DID.append(f"imported `{args[0]}`")
+        elif event == "exec" and word in getattr(args[0], "co_names", ()):
+            DID.append(f"ran Python code that uses `{word}`")
+
+    sys.addaudithook(hook)
+
+
+def take_noted(word: str) -> list[str]:
+    """What was done since the last call; a temporary file of that name shows that a shell ran the text."""
+    path = os.path.join(tempfile.gettempdir(), word)  # noqa: PTH118 - runs in the code's own process, which imports little
+    if os.path.exists(path):  # noqa: PTH110 - as above
+        os.unlink(path)  # noqa: PTH108 - as above
+        DID.append(f"ran `touch {path}` in a shell")
+    found = list(dict.fromkeys(DID))
+    DID.clear()
+    return found
 
 
 def seed_generators(number: int) -> None:
