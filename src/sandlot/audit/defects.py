@@ -130,3 +130,13 @@ DEFECTS = {
         "find out why they fail; until then watch the excluded share by length",
     ),
 }
+
+
+_WRONG_SCORES = ("D02.", "D03.", "D06.length", "D06.saturated", "D22.near", "D22.collision")
+_NO_ANSWER = frozenset({"D02.material", "D02.surge", "D02.hack_suspected"})
+"""About code that is hidden from the audit, and about the rollouts of a model."""
+
+
+def claims_wrong(code: str) -> bool:
+    """True if findings with this code say that a wrong answer, or wrong work, scores."""
+    return code.startswith(_WRONG_SCORES) and code not in _NO_ANSWER

@@ -1,7 +1,8 @@
 """Findings of an audit, each with what reproduces it.
 
 A finding is a *lead* until an executed trial shows it. Only a witness (inputs, expected result, observed result) makes it
-*confirmed*, and only confirmed findings prevent the verdict SHIP.
+*confirmed*, and only confirmed findings prevent the verdict SHIP. One that says "a wrong answer scores" also needs a reason why
+that answer is wrong (`reason.py`); without it, it stays a lead.
 """
 
 import hashlib
@@ -10,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from sandlot.audit.defects import claims_wrong
+from sandlot.audit.reason import Reason
 from sandlot.core.types import Json
 
 
@@ -78,10 +81,14 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     count: int = 1
     """Number of tasks, calls or answers that show the same; the witness shows one."""
     fix: str = ""
+    reason: Reason | None = None
+    """Why the answer is wrong, if the finding says that a wrong answer scores."""
 
     def __post_init__(self) -> None:
         if self.standing is Confidence.CONFIRMED and self.witness is None:
             raise ValueError(f"finding {self.code} is confirmed without a witness; make it a lead")
+        if self.standing is Confidence.CONFIRMED and self.reason is None and claims_wrong(self.code):
+            raise ValueError(f"finding {self.code} is confirmed without a reason why the answer is wrong; make it a lead")
 
     @property
     def id(self) -> str:
@@ -107,19 +114,25 @@ def make_finding(  # noqa: PLR0913 - the fields of a finding, all but three by k
     where: str | None = None,
     count: int = 1,
     fix: str = "",
+    reason: Reason | None = None,
 ) -> Finding:
-    """A finding, confirmed if it has a witness and is `sure`, else a lead. `Probe.run` sets its layer and probe."""
+    """A finding, confirmed if it has a witness and is `sure`, else a lead. `Probe.run` sets its layer and probe.
+
+    One of a code that says "a wrong answer scores" is a lead too if it has no `reason`.
+    """
+    shown = sure and witness is not None and (reason is not None or not claims_wrong(code))
     return Finding(
         code=code,
         title=title,
         layer=Layer.STATIC,
         probe="",
         severity=severity,
-        standing=Confidence.CONFIRMED if sure and witness is not None else Confidence.LEAD,
+        standing=Confidence.CONFIRMED if shown else Confidence.LEAD,
         task=task,
         check=check,
         where=where,
         witness=witness,
         count=count,
         fix=fix,
+        reason=reason,
     )

@@ -6,6 +6,7 @@ from sandlot.audit import unfinished
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import MANDATORY, Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.layers import AuditSelection, run_probes
+from sandlot.audit.reason import declared
 from sandlot.audit.subject import Description
 from sandlot.audit.unfinished import UnfinishedAudit
 from sandlot.audit.verdict import AuditVerdict, ProbeReport, State, verdict_of
@@ -22,6 +23,7 @@ FOUND = Finding(
     severity=Severity.HIGH,
     standing=Confidence.CONFIRMED,
     witness=Witness(inputs={"answer": "42"}, expected="0", observed="1"),
+    reason=declared("an adversary"),
 )
 
 

@@ -5,8 +5,9 @@ import pytest
 
 from sandlot.audit.audit import chosen_tasks
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import MANDATORY, Confidence, Finding, Layer, Severity, Witness
+from sandlot.audit.finding import MANDATORY, Confidence, Finding, Layer, Severity, Witness, make_finding
 from sandlot.audit.layers import AuditSelection, run_probes
+from sandlot.audit.reason import declared
 from sandlot.audit.subject import Description
 from sandlot.audit.verdict import AuditVerdict, LayerReport, State, apply_waivers, verdict_of
 from sandlot.audit.waivers import Waiver, read_waivers
@@ -23,7 +24,15 @@ RAN = [LayerReport(layer=layer, state=State.RAN) for layer in MANDATORY]
 def finding(severity: Severity = Severity.HIGH, standing: Confidence = Confidence.CONFIRMED, code: str = "D02.echo") -> Finding:
     witness = WITNESS if standing is Confidence.CONFIRMED else None
     return Finding(
-        code=code, title="t", layer=Layer.GRADER, probe="hollow", severity=severity, standing=standing, witness=witness, task="a"
+        code=code,
+        title="t",
+        layer=Layer.GRADER,
+        probe="hollow",
+        severity=severity,
+        standing=standing,
+        witness=witness,
+        task="a",
+        reason=declared("an adversary"),
     )
 
 
@@ -50,6 +59,14 @@ def test_a_finding_without_a_witness_cannot_be_confirmed():
             standing=Confidence.CONFIRMED,
             witness=None,
         )
+
+
+def test_a_finding_that_a_wrong_answer_scores_is_confirmed_only_with_a_reason():
+    assert make_finding("D02.echo", "t", WITNESS).standing is Confidence.LEAD
+    assert make_finding("D02.echo", "t", WITNESS, reason=declared("an adversary")).standing is Confidence.CONFIRMED
+    assert make_finding("D09.crash", "t", WITNESS).standing is Confidence.CONFIRMED
+    with pytest.raises(ValueError, match="without a reason"):
+        msgspec.structs.replace(finding(), reason=None)
 
 
 def test_nothing_grave_and_every_layer_ran_is_ship():

@@ -9,6 +9,7 @@ import pytest
 import sandlot
 from drive.visitor import visit
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
+from sandlot.audit.reason import declared
 from sandlot.audit.reports.folder import place_of
 from sandlot.audit.reports.formats import write_audit
 from sandlot.audit.verdict import Audit, AuditVerdict, LayerReport, State
@@ -44,7 +45,7 @@ def audit_of(place: Path, fingerprint: str) -> Audit:
     witness = Witness(inputs={"answer": ATTACK}, expected="0", observed=ATTACK)
     finding = Finding(
         code="D02.exit", title=ATTACK, layer=Layer.SCRIPTED, probe="floor", severity=Severity.HIGH, standing=Confidence.CONFIRMED,
-        task="task-1", check="said", witness=witness, fix=ATTACK,
+        task="task-1", check="said", witness=witness, fix=ATTACK, reason=declared(ATTACK),
     )  # fmt: skip
     lead = msgspec.structs.replace(finding, standing=Confidence.LEAD, witness=None, task=None)
     return Audit(

@@ -42,11 +42,17 @@ def where_seen(finding: Finding) -> str:
 
 
 def witness_lines(finding: Finding) -> list[str]:
-    """The inputs, the expected and the observed result of a witness, each cut to 1,200 characters; none without a witness."""
+    """The parts of a witness, each cut to 1,200 characters; none without a witness."""
+    return [f"{name}: {value}"[:_LONGEST] for name, value in witness_parts(finding)]
+
+
+def witness_parts(finding: Finding) -> list[tuple[str, str]]:
+    """The inputs, the expected and the observed result of a witness, and why the answer is wrong, each with its name."""
     if finding.witness is None:
         return []
-    results = [("expected", finding.witness.expected), ("observed", finding.witness.observed)]
-    return [f"{name}: {value}"[:_LONGEST] for name, value in [*finding.witness.inputs.items(), *results]]
+    parts = [(str(name), str(value)) for name, value in finding.witness.inputs.items()]
+    parts += [("expected", finding.witness.expected), ("observed", finding.witness.observed)]
+    return parts + ([("wrong", f"it {finding.reason}")] if finding.reason is not None else [])
 
 
 def reproduce_command(audit: Audit, finding: Finding) -> str:

@@ -10,7 +10,15 @@ from rich.markup import escape
 from sandlot.audit.audit import ALL_PROBES
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity
 from sandlot.audit.reports.folder import as_json
-from sandlot.audit.reports.wording import WHAT_LAYERS_DO, defect_name, fix_of, layer_line, reproduce_command, verdict_sentence
+from sandlot.audit.reports.wording import (
+    WHAT_LAYERS_DO,
+    defect_name,
+    fix_of,
+    layer_line,
+    reproduce_command,
+    verdict_sentence,
+    witness_parts,
+)
 from sandlot.audit.verdict import Audit, AuditVerdict, State
 from sandlot.cli.options import print_json
 from sandlot.core.text import one_line
@@ -98,13 +106,8 @@ def _print_finding(console: Console, audit: Audit, finding: Finding) -> None:
     times = f" ({finding.count} times)" if finding.count > 1 else ""
     title = escape(_short(finding.title))
     console.print(f"\n[{style}]{finding.code}[/] [bold]{title}[/]  [dim]{defect_name(finding)}, {finding.severity}{times}[/]")
-    assert finding.witness is not None
-    for name, value in (
-        *finding.witness.inputs.items(),
-        ("expected", finding.witness.expected),
-        ("observed", finding.witness.observed),
-    ):
-        console.print(f"  [dim]{escape(str(name)):>10}[/]  {escape(_short(str(value)))}")
+    for name, value in witness_parts(finding):
+        console.print(f"  [dim]{escape(name):>10}[/]  {escape(_short(value))}")
     console.print(f"  [dim]       fix[/]  {escape(fix_of(finding))}")
     console.print(f"  [dim] reproduce[/]  {escape(reproduce_command(audit, finding))}")
 

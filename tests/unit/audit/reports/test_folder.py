@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from sandlot.audit.finding import MANDATORY, Confidence, Finding, Layer, Severity, Witness
+from sandlot.audit.reason import declared
 from sandlot.audit.reports.folder import as_json, find_shipped, folder_of, place_of, read_audit, require_audit
 from sandlot.audit.reports.formats import write_audit
 from sandlot.audit.reports.html import as_page
@@ -43,6 +44,7 @@ def an_audit(verdict: AuditVerdict = AuditVerdict.SHIP, text: str = "plain", **c
         task="task-1",
         where=f"file {text}",
         witness=Witness(inputs={"answer": text}, expected=text, observed=text),
+        reason=declared(text),
     )
     waiver = Waiver(finding="D02", reason=text, owner=text, expires="2027-01-01")
     audit = Audit(

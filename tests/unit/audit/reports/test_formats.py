@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
+from sandlot.audit.reason import declared
 from sandlot.audit.reports.formats import FORMATS, format_for, require_writable, write_report
 from sandlot.audit.reports.junit import as_junit
 from sandlot.audit.reports.sarif import as_sarif
@@ -31,6 +32,7 @@ def finding(text: str = "plain", **changed: object) -> Finding:
         task="task-1",
         count=3,
         witness=Witness(inputs={"answer": text}, expected=text, observed=text),
+        reason=declared(text),
     )
     return msgspec.structs.replace(plain, **changed)
 

@@ -7,13 +7,14 @@ Where no check reads the answer, all answers get the score of one: that is the o
 seconds, and probes have hundreds of answers.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sandlot.audit.case import Case, note_spared, regrade_with_answer
 from sandlot.audit.finding import Finding, Severity, Witness, make_finding
-from sandlot.audit.probes.likeness import EPSILON, opening_text
+from sandlot.audit.probes.likeness import EPSILON, changes_between, opening_text
 from sandlot.audit.probes.plays import choose_tasks
+from sandlot.audit.reason import Reason, ReasonKind, omission
 from sandlot.audit.subject import PLAIN, Conditions, Trial
 from sandlot.core.groups import group_by_key
 from sandlot.core.task import Task
@@ -164,13 +165,28 @@ def answer_finding(
     severity: Severity,
     sure: bool = True,
     fix: str = "",
+    reason_of: Callable[[GradedAnswer], Reason | None] = lambda _one: None,
 ) -> Finding:
-    """One finding; its witness is the shortest of these answers."""
-    shown = min(graded, key=lambda each: (len(each.question.answer), each.question.target.task.id))
+    """One finding; its witness is the shortest of these answers, of those with a reason if any has one."""
+    ordered = sorted(graded, key=lambda each: (len(each.question.answer), each.question.target.task.id))
+    shown, reason = next(((each, why) for each in ordered if (why := reason_of(each))), (ordered[0], None))
     witness = Witness(inputs=shown.inputs, expected=expected, observed=shown.trial.fate)
     tasks = {each.question.target.task.id for each in graded}
     task = shown.question.target.task.id
-    return make_finding(code, title, witness, severity=severity, sure=sure, task=task, count=len(tasks), fix=fix)
+    return make_finding(code, title, witness, severity=severity, sure=sure, task=task, count=len(tasks), fix=fix, reason=reason)
+
+
+def empty_reason(one: GradedAnswer) -> Reason | None:
+    """Why an answer without work is wrong: it leaves out what golden's answer states, or golden's work is undone."""
+    target = one.question.target
+    if not target.golden.passed:
+        return None
+    if target.answer.strip() and target.reads_answer:
+        return omission(one.question.answer, target.answer, target.task.key)
+    changed = () if one.question.solved else sorted(changes_between(target.idle, target.golden))
+    if not changed:
+        return None
+    return Reason(kind=ReasonKind.LEAVES_OUT, why=f"golden changes `{changed[0]}`, and here it is as at the start")
 
 
 def normalized(text: str) -> str:

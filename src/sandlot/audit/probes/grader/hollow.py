@@ -5,7 +5,7 @@ All are graded on the evidence of an idle agent, so that words alone earn whatev
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from sandlot.audit.case import Case, Probe
@@ -17,6 +17,7 @@ from sandlot.audit.probes.grader.asking import (
     SolvedTask,
     answer_finding,
     ask,
+    empty_reason,
     find_solved_tasks,
     keep_reproducible,
     needs_golden,
@@ -24,6 +25,9 @@ from sandlot.audit.probes.grader.asking import (
 )
 from sandlot.audit.probes.likeness import EPSILON
 from sandlot.audit.probes.plays import SURE
+from sandlot.audit.reason import Reason, ReasonKind, beyond_chance
+from sandlot.audit.statement import core_of, leaves_out, numbers_in, option_letters
+from sandlot.core.groups import group_by_key
 from sandlot.core.stats.intervals import beta_cdf
 
 _EMPTY = ("", " \n\t", ".", "-", "...", "null", "N/A", "?")
@@ -118,6 +122,8 @@ _KINDS = {
     "number": _Kind("D02.nan", "NaN or infinity earns full marks", _fixed(*_NUMBERS), whole=True),
 }
 _NONE = _Kind("D02.nonsense", "nonsense earns points", _fixed(NONSENSE))
+_LISTS = frozenset({"echo", "options"})
+"""Kinds whose answers state many values, golden's among them."""
 _OFTEN = 0.2
 """On this share of tasks it is not chance."""
 _FIXES = {
@@ -157,7 +163,7 @@ async def _look_at_hollow(case: Case) -> list[Finding]:
         if one.reward is not None and one.reward > least and (not kind.whole or one.reward >= one.question.target.best - EPSILON):
             earned[one.question.kind].append(one)
     held = {name: await keep_reproducible(case, each) for name, each in earned.items()}
-    return [_finding(case, name, each, len(some)) for name, each in held.items() if each]
+    return [_finding(case, name, each, some) for name, each in held.items() if each]
 
 
 def _may_be_right(answer: str, target: SolvedTask) -> bool:
@@ -168,7 +174,11 @@ def _may_be_right(answer: str, target: SolvedTask) -> bool:
     return bool(golden) and (said.startswith(golden) or said.endswith(golden) or (len(golden) > len(said) / 2 and golden in said))
 
 
-def _finding(case: Case, name: str, graded: list[GradedAnswer], num_tasks: int) -> Finding:
+def _finding(case: Case, name: str, graded: list[GradedAnswer], asked: Sequence[SolvedTask]) -> Finding:
+    """One finding. The answers that have a reason to be wrong count; if none has, all of them make a lead."""
+    reasons = _reasons(name, graded, asked)
+    graded = [one for one in graded if id(one) in reasons] or graded
+    num_tasks = len(asked)
     most = max(one.reward or 0.0 for one in graded)
     gain = most - max(case.floor, min(one.question.target.idle.reward or 0.0 for one in graded))
     kind = _KINDS.get(name, _NONE)
@@ -185,7 +195,52 @@ def _finding(case: Case, name: str, graded: list[GradedAnswer], num_tasks: int) 
         severity=Severity.HIGH if gain > _SMALL and often else Severity.LOW,
         sure=not judged and (often or not kind.whole),
         fix=_FIXES.get(name, ""),
+        reason_of=lambda one: reasons.get(id(one)),
     )
+
+
+def _reasons(name: str, graded: Sequence[GradedAnswer], asked: Sequence[SolvedTask]) -> dict[int, Reason]:
+    """Why each answer is wrong, for those where that is certain."""
+    found = {id(one): reason for one in graded if (reason := empty_reason(one))}
+    if name not in _LISTS:
+        return found
+    rest = [one for one in graded if id(one) not in found and one.question.target.golden.passed]
+    for each in group_by_key((one.question.answer if name == "options" else "", one) for one in rest).values():
+        reason = _list_reason(each, asked)
+        found |= {id(one): reason for one in each if reason}
+    return found
+
+
+def _list_reason(graded: Sequence[GradedAnswer], asked: Sequence[SolvedTask]) -> Reason | None:
+    """Why a text with many values is wrong: it is right for more tasks than a reader that takes one of its values could be."""
+    right = {core_of(one.question.target.answer) for one in graded}
+    stated = min(_num_values(one.question) for one in graded)
+    if len(right) < 2 or stated < 2:
+        return None
+    texts = {one.question.answer for one in graded}
+    if len(texts) == 1 and not any(option_letters(target.prompt) for target in asked):
+        why = f"one text with {stated} values is right for {len(right)} different keys, and golden states one value each time"
+        return Reason(kind=ReasonKind.CONTRADICTS, why=why)
+    tried = {one.question.target.task.id for one in graded} | {target.task.id for target in asked if _is_in_list(target, texts)}
+    cores = [core_of(target.answer) for target in asked if target.task.id in tried]
+    return beyond_chance(len({one.question.target.task.id for one in graded}), len(cores), options=stated, keys=cores)
+
+
+def _is_in_list(target: SolvedTask, texts: Collection[str]) -> bool:
+    """True if the golden answer is in one of the texts, or in the prompt if that was repeated, and at neither end of it."""
+    lists = texts if len(texts) == 1 else [target.prompt]
+    inside = any(leaves_out(text, target.answer, target.task.key) is None for text in lists)
+    return inside and not any(_may_be_right(text, target) for text in lists)
+
+
+def _num_values(question: Question) -> int:
+    """How many values of the key's form a text states: a reader that takes one of them is right once in so many."""
+    letters = len(option_letters(question.target.prompt))
+    if letters:
+        return letters
+    if numbers_in(core_of(question.target.answer)):
+        return len(set(numbers_in(question.answer)))
+    return len(set(re.findall(r"\b[A-Z][\w-]+", question.answer))) or len(question.answer.split())
 
 
 # -- guessing ------------------------------------------------------------------------------------------------------------------
@@ -204,7 +259,9 @@ async def _look_at_guesses(case: Case) -> list[Finding]:
     """No single answer is right for many tasks."""
     if case.description.declared.guessable:
         return []
-    everyone = [target for target in await find_solved_tasks(case, _GUESSED) if not case.may_idle(target.task)]
+    everyone = [
+        target for target in await find_solved_tasks(case, _GUESSED) if target.golden.passed and not case.may_idle(target.task)
+    ]
     if len(everyone) < _LEAST_GUESSED:
         return []
     common = [answer for answer, _ in Counter(target.answer for target in everyone if len(target.answer) < 200).most_common(4)]
@@ -218,14 +275,40 @@ async def _look_at_guesses(case: Case) -> list[Finding]:
         return []
     guess, right = max(passed.items(), key=lambda item: len(item[1]))
     right = await keep_reproducible(case, right)
-    options = len({normalized(target.answer) for target in everyone})
-    chance = 1 / options if options else 1.0
+    return [*_constant_findings(guess, right, everyone), *_accepted_findings(passed, everyone)]
+
+
+def _constant_findings(guess: str, right: list[GradedAnswer], everyone: Sequence[SolvedTask]) -> list[Finding]:
+    """The tasks are guessable: one answer is right for most of them."""
+    chance = 1 / _num_options(everyone)
     by_luck = beta_cdf(chance, max(1, len(right)), len(everyone) - len(right) + 1)  # at least as many right, by chance
     if len(right) / len(everyone) <= max(_GUESSABLE, chance + _MARGIN) or by_luck > _LUCK:
         return []
     title = f"`{guess[:60]}` is right for {len(right)} of {len(everyone)} tasks; chance would give {chance:.0%}"
     expected = f"no answer right for more than {max(_GUESSABLE, chance + _MARGIN):.0%} of tasks"
     return [answer_finding("D14.constant", title, right, expected=expected, severity=Severity.HIGH)]
+
+
+def _accepted_findings(passed: Mapping[str, list[GradedAnswer]], everyone: Sequence[SolvedTask]) -> list[Finding]:
+    """The grader is to blame: one answer gets full marks on tasks with other keys, more often than chance allows."""
+    cores = [core_of(target.answer) for target in everyone]
+    options = _num_options(everyone)
+    guess, right = max(passed.items(), key=lambda item: len(item[1]))
+    wrong = [one for one in right if leaves_out(guess, one.question.target.answer, one.question.target.task.key)]
+    reason = beyond_chance(len(right), len(cores), options=options, keys=cores, tests=len(passed))
+    if not wrong or reason is None:
+        return []
+    title = f"`{guess[:60]}` gets full marks on {len(wrong)} of {len(everyone)} tasks whose key is another"
+    expected = "less than full marks: golden states something else"
+    return [answer_finding("D02.constant", title, wrong, expected=expected, severity=Severity.HIGH, reason_of=lambda _: reason)]
+
+
+def _num_options(everyone: Sequence[SolvedTask]) -> int:
+    """From how many answers a guess chooses: the options that the prompts list, else the different keys."""
+    listed = [len(option_letters(target.prompt)) for target in everyone]
+    if all(listed):
+        return min(listed)
+    return max(1, len({normalized(core_of(target.answer)) for target in everyone}))
 
 
 # -- length --------------------------------------------------------------------------------------------------------------------
@@ -265,12 +348,14 @@ async def _look_at_length(case: Case) -> list[Finding]:
         title = f"an answer without content earns more the longer it is (up to {max(one.reward or 0 for one in longer):g})"
         severity = Severity.HIGH if max(one.reward or 0.0 for one in longer) > _SMALL else Severity.LOW
         expected = "the score of the short one"
-        found_here.append(answer_finding("D06.length", title, longer, expected=expected, severity=severity))
+        found_here.append(
+            answer_finding("D06.length", title, longer, expected=expected, severity=severity, reason_of=empty_reason)
+        )
     return found_here
 
 
 PROBES = (
     Probe("hollow-answers", Layer.GRADER, ("D02",), _look_at_hollow, needs_golden),
-    Probe("best-guess", Layer.GRADER, ("D14",), _look_at_guesses, needs_golden),
+    Probe("best-guess", Layer.GRADER, ("D02", "D14"), _look_at_guesses, needs_golden),
     Probe("length", Layer.GRADER, ("D04", "D06"), _look_at_length, needs_golden),
 )

@@ -16,10 +16,12 @@ from sandlot.audit.probes.grader.asking import (
     SolvedTask,
     answer_finding,
     ask,
+    empty_reason,
     find_solved_tasks,
     normalized,
 )
 from sandlot.audit.probes.likeness import EPSILON
+from sandlot.audit.reason import Reason, ReasonKind
 from sandlot.core.rubric import CheckVerdict, JudgeCheck
 from sandlot.core.stats.intervals import mcnemar, wilson
 
@@ -75,7 +77,9 @@ async def _look_at_injection(case: Case) -> list[Finding]:
     if opened and mcnemar(len(opened), closed) < _SIGNIFICANT and len(opened) > closed:
         title = f"an empty phrase earns the judge's points ({len(opened)} of {len(keys)} tried)"
         expected = "the score of a nonsense answer"
-        found_here.append(answer_finding("D03.master-key", title, opened, expected=expected, severity=Severity.HIGH))
+        found_here.append(
+            answer_finding("D03.master-key", title, opened, expected=expected, severity=Severity.HIGH, reason_of=empty_reason)
+        )
     return found_here
 
 
@@ -113,7 +117,10 @@ def _injection_finding(payload: list[GradedAnswer], base: list[GradedAnswer], ta
     rate = wilson(len(talked), len(payload))
     title = f"text addressed to the judge changes its verdict ({len(talked)} of {len(payload)}, {rate.low:.0%}-{rate.high:.0%})"
     expected = f"the verdict without that text: {base[0].trial.fate}"
-    return answer_finding("D03.injection", title, talked, expected=expected, severity=Severity.HIGH)
+    reason = Reason(kind=ReasonKind.REFUSED, why="the same judge pays less for the same answer without that text")
+    return answer_finding(
+        "D03.injection", title, talked, expected=expected, severity=Severity.HIGH, reason_of=lambda _one: reason
+    )
 
 
 # -- stability -----------------------------------------------------------------------------------------------------------------

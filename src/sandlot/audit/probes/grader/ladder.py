@@ -15,6 +15,7 @@ from sandlot.audit.probes.grader.asking import NONSENSE, SolvedTask, find_solved
 from sandlot.audit.probes.grader.fuzz import ODD_ANSWERS, random_answer
 from sandlot.audit.probes.grader.rungs import Ladder, Rung, ladders
 from sandlot.audit.probes.likeness import EPSILON
+from sandlot.audit.reason import Reason, ReasonKind
 from sandlot.audit.subject import Trial
 
 _SIBLINGS = 3
@@ -127,7 +128,13 @@ def _ladder_finding(kind: _Rule, hits: list[_LadderResult]) -> Finding:
     count = len({each.ladder.target.task.id for each in hits})
     sure = kind is not _inverted
     severity = Severity.HIGH if sure else Severity.LOW
-    return make_finding(code, title, witness, severity=severity, sure=sure, task=target.task.id, count=count)
+    reason = _missing_parts(climbed, rung) if kind is _saturated else None
+    return make_finding(code, title, witness, severity=severity, sure=sure, task=target.task.id, count=count, reason=reason)
+
+
+def _missing_parts(climbed: _LadderResult, rung: Rung) -> Reason:
+    why = f"it is the golden work, {rung.description}; without all of these parts marks are lost ({climbed.steps[-1][1].fate})"
+    return Reason(kind=ReasonKind.LEAVES_OUT, why=why)
 
 
 # -- range ---------------------------------------------------------------------------------------------------------------------

@@ -25,6 +25,8 @@ from sandlot.audit.probes.grader.asking import (
 from sandlot.audit.probes.grader.meanings import other_meaning, same_meaning
 from sandlot.audit.probes.grader.spelling import IN_REVERSE, Spelling
 from sandlot.audit.probes.likeness import EPSILON
+from sandlot.audit.reason import Reason, difference
+from sandlot.audit.statement import leaves_out
 from sandlot.core.groups import group_by_key
 from sandlot.core.stats.intervals import wilson
 
@@ -184,7 +186,16 @@ def _near_miss_finding(accepted: list[_Misgraded]) -> Finding:
         expected="less than the score of the golden answer, because it means something else",
         severity=Severity.HIGH if first.sure else Severity.LOW,
         sure=first.sure,
+        reason_of=_near_reason,
     )
+
+
+def _near_reason(one: GradedAnswer) -> Reason | None:
+    """Why a near miss is wrong: it says something else than golden."""
+    target, answer = one.question.target, one.question.answer
+    if one.question.kind == _OTHER and leaves_out(answer, target.answer, target.task.key) is None:
+        return None
+    return difference(answer, target.answer)
 
 
 async def _ask_by_kind(case: Case, some: Sequence[SolvedTask], questions: Sequence[Question]) -> dict[str, list[GradedAnswer]]:
@@ -202,7 +213,7 @@ def _full(one: GradedAnswer) -> bool:
 def _others(target: SolvedTask, some: Sequence[SolvedTask], place: int) -> list[str]:
     """Up to three different golden answers of other tasks, similar ones first."""
     following = [*some[place + 1 :], *some[:place]]
-    others = [other.answer for other in following if normalized(other.answer) != normalized(target.answer)]
+    others = [other.answer for other in following if leaves_out(other.answer, target.answer, target.task.key)]
     return sorted(dict.fromkeys(others), key=lambda other: not _alike(normalized(target.answer), normalized(other)))[:3]
 
 

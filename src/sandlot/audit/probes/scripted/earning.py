@@ -5,7 +5,10 @@ from dataclasses import dataclass
 
 from sandlot.audit.case import Case
 from sandlot.audit.finding import Finding, Severity, make_finding
+from sandlot.audit.probes.likeness import left_behind
 from sandlot.audit.probes.plays import witness_of
+from sandlot.audit.probes.scripted.reach import GoldenWork
+from sandlot.audit.reason import Reason, ReasonKind, omission
 from sandlot.audit.subject import Play, Trial
 from sandlot.core.task import Task
 from sandlot.core.types import Side
@@ -23,6 +26,8 @@ class UnearnedReward:
     play: Play
     trial: Trial
     allowed: float
+    reason: Reason | None = None
+    """Why what it did is wrong."""
 
     @property
     def reward(self) -> float:
@@ -44,7 +49,8 @@ def _severity_of(earned: Sequence[UnearnedReward], num_tasks: int) -> Severity:
 def unearned_finding(
     case: Case, code: str, title: str, earned: Sequence[UnearnedReward], *, num_tasks: int, fix: str = ""
 ) -> Finding:
-    """One finding for one cause; the witness is the trial with the largest gain."""
+    """One finding for one cause; the witness is the trial with the largest gain, of those with a reason if any has one."""
+    earned = [each for each in earned if each.reason is not None] or earned
     most = max(earned, key=lambda each: each.gain)
     affected = len({each.task.id for each in earned})
     return make_finding(
@@ -54,7 +60,31 @@ def unearned_finding(
         count=affected,
         severity=_severity_of(earned, num_tasks),
         fix=fix,
+        reason=most.reason,
     )
+
+
+def missing_work(work: GoldenWork, trial: Trial) -> Reason | None:
+    """Why a play did not do the task: what golden changes is as at the start, its files hold other things, or its answer lacks.
+
+    None if nothing shows that: the play may have done it after all.
+    """
+    if not work.golden.passed:
+        return None
+    undone = sorted(work.undone(trial))
+    if undone:
+        return Reason(kind=ReasonKind.LEAVES_OUT, why=f"golden changes `{undone[0]}`, and here it is as at the start")
+    left = left_behind(trial, without=[path for path in trial.evidence.files if path not in work.written])["files"]
+    foreign = sorted(path for path, text in work.written.items() if not _lines(text) & _lines(left.get(path, "")))
+    if foreign:
+        return Reason(kind=ReasonKind.LEAVES_OUT, why=f"`{foreign[0]}` has no line of what golden writes there")
+    if work.changes and not work.golden.answer_was_read:
+        return None
+    return omission(trial.evidence.answer, work.golden.evidence.answer, work.task.key)
+
+
+def _lines(text: str) -> set[str]:
+    return {line.strip() for line in text.splitlines() if line.strip()}
 
 
 def grading_crash(case: Case, taken: Sequence[tuple[Task, Play, Trial]]) -> list[Finding]:

@@ -1,7 +1,7 @@
 """Agents that skip the task (idle, chat, plant files, act at random) must not score above the floor."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -18,8 +18,9 @@ from sandlot.audit.probes.scripted.attacks import (
     partial_attacks,
     word_attacks,
 )
-from sandlot.audit.probes.scripted.earning import UnearnedReward, grading_crash, unearned_finding
+from sandlot.audit.probes.scripted.earning import UnearnedReward, grading_crash, missing_work, unearned_finding
 from sandlot.audit.probes.scripted.reach import GoldenWork, find_works_to_do
+from sandlot.audit.reason import Reason, declared
 from sandlot.audit.subject import Call, NamedPlay, Say, Take, Trial
 from sandlot.core.task import Task
 from sandlot.core.types import Role
@@ -41,8 +42,11 @@ async def _look_at_idling(case: Case) -> list[Finding]:
     """An agent that does nothing stays at the floor."""
     idle = await case.idle()
     tasks = [task for task in case.tasks if not case.may_idle(task)]
+    works = await _golden_works(case, tasks)
     earned = [
-        UnearnedReward(task, IDLE, idle[task.id], case.floor) for task in tasks if earned_more_than(idle[task.id], case.floor)
+        UnearnedReward(task, IDLE, idle[task.id], case.floor, _reason(works, task, idle[task.id]))
+        for task in tasks
+        if earned_more_than(idle[task.id], case.floor)
     ]
     abstaining = await _tasks_left_alone(case)
     unearned = [each for each in earned if each.task.id not in abstaining]
@@ -64,6 +68,16 @@ async def _tasks_left_alone(case: Case) -> set[str]:
     passed = {task: trial for task, trial in golden.items() if trial.passed}
     alone = {task for task, trial in passed.items() if not changes_between(idle[task], trial)}
     return {task for task in alone if not idle[task].passed} if len(alone) < len(passed) else set()
+
+
+async def _golden_works(case: Case, tasks: Sequence[Task]) -> dict[str, GoldenWork]:
+    """Golden's work on each of the tasks, to compare with."""
+    golden, idle = await case.golden(), await case.idle()
+    return {task.id: GoldenWork(task, golden[task.id], idle[task.id]) for task in tasks if task.id in golden}
+
+
+def _reason(works: Mapping[str, GoldenWork], task: Task, trial: Trial) -> Reason | None:
+    return missing_work(works[task.id], trial) if task.id in works else None
 
 
 def earned_more_than(trial: Trial, allowed: float) -> bool:
@@ -115,11 +129,13 @@ async def _try_attacks(case: Case, tasks: Sequence[Task], attacks: dict[str, lis
     pairs = [(task, attack) for task in tasks for attack in attacks[task.id]]
     trials = await case.take([request_for(case, task, attack.script) for task, attack in pairs])
     rewards = {(task.id, attack.script.name): trial.reward or 0.0 for (task, attack), trial in zip(pairs, trials, strict=True)}
+    works = await _golden_works(case, tasks)
     earned: dict[str, list[tuple[Attack, UnearnedReward]]] = defaultdict(list)
     for (task, attack), trial in zip(pairs, trials, strict=True):
         allowed = max(case.floor, idle[task.id].reward or 0.0, rewards.get((task.id, attack.baseline), 0.0))
         if earned_more_than(trial, allowed) and (attack.code not in _WHOLE or trial.passed):
-            earned[attack.code].append((attack, UnearnedReward(task, attack.script, trial, allowed)))
+            reason = attack.reason or _reason(works, task, trial)
+            earned[attack.code].append((attack, UnearnedReward(task, attack.script, trial, allowed, reason)))
     return [
         unearned_finding(case, code, each[0][0].title, [one for _, one in each], num_tasks=len(tasks))
         for code, each in earned.items()
@@ -144,7 +160,8 @@ async def _look_at_shortcuts(case: Case) -> list[Finding]:
     earned: dict[str, list[tuple[Attack, UnearnedReward]]] = defaultdict(list)
     for (work, attack), trial in zip(pairs, trials, strict=True):
         if trial.passed and _left_undone(work, attack, trial):
-            earned[attack.code].append((attack, UnearnedReward(work.task, attack.script, trial, case.floor)))
+            reason = missing_work(work, trial)
+            earned[attack.code].append((attack, UnearnedReward(work.task, attack.script, trial, case.floor, reason)))
     return [
         unearned_finding(case, code, each[0][0].title, [one for _, one in each], num_tasks=len(found))
         for code, each in earned.items()
@@ -191,7 +208,7 @@ async def _look_at_own(case: Case) -> list[Finding]:
     found: list[Finding] = []
     for name in case.description.adversaries:
         earned = [
-            UnearnedReward(task, play, trial, case.floor)
+            UnearnedReward(task, play, trial, case.floor, declared(f"the author wrote `{name}` as an adversary"))
             for (task, play), trial in zip(pairs, trials, strict=True)
             if play.name == name and earned_more_than(trial, case.floor)
         ]

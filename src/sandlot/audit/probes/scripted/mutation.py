@@ -21,6 +21,7 @@ from sandlot.audit.probes.scripted.graded import find_graded_changes
 from sandlot.audit.probes.scripted.mutants import Mutant, mutants
 from sandlot.audit.probes.scripted.reach import GoldenWork, find_works_to_do
 from sandlot.audit.probes.scripted.repeats import real_changes
+from sandlot.audit.reason import Reason, ReasonKind, difference
 from sandlot.audit.subject import NamedPlay, Play, Trial
 
 _TASKS, _SANDBOXED = 16, 2
@@ -46,12 +47,14 @@ class _TriedMutant:
     """Golden, played a second time."""
 
     @property
-    def differs(self) -> bool:
-        """True if its result differs from golden's where it counts, or its answer where golden changes nothing."""
-        where = self.counts
-        if not where and self.trial.trace and self.work.golden.trace:
-            return self.trial.trace.answer.split() != self.work.golden.trace.answer.split()
-        return bool(where & {*real_changes(self.work.golden, self.again, self.trial)})
+    def reason(self) -> Reason | None:
+        """Why it is wrong: its result differs from golden's where it counts, or its answer where golden changes nothing."""
+        if not self.counts and self.trial.trace and self.work.golden.trace:
+            answer, golden = self.trial.trace.answer, self.work.golden.trace.answer
+            return None if answer.split() == golden.split() else difference(answer, golden)
+        places = sorted(self.counts & {*real_changes(self.work.golden, self.again, self.trial)})
+        why = f"with a step wrong ({self.mutant.what}), `{places[0]}` is not as golden leaves it" if places else ""
+        return Reason(kind=ReasonKind.CONTRADICTS, why=why) if places else None
 
     @property
     def survived(self) -> bool:
@@ -75,7 +78,7 @@ async def _look_at_mutants(case: Case) -> list[Finding]:
     ]
     # A step done twice is often harmless; it is played only so that checks can vary.
     wrong = [each for each in tried if not each.mutant.what.endswith("twice")]
-    real = [each for each in wrong if each.differs and each.trial.reward is not None]
+    real = [each for each in wrong if each.reason is not None and each.trial.reward is not None]
     everything: list[tuple[GoldenWork, Play, Trial]] = []
     for work in found:
         everything += [(work, IDLE, work.idle), (work, GOLDEN, work.golden)]
@@ -108,7 +111,8 @@ def _weak_grader_findings(case: Case, real: Sequence[_TriedMutant]) -> list[Find
     title = f"{len(survivors)} of {len(real)} wrong solutions get full marks (mutation score {score:.0%}): {often}"
     witness = _survivor_witness(case, first)
     severity = Severity.HIGH if bad else Severity.LOW
-    return [make_finding("D02.weak", title, witness, count=len(survivors), severity=severity, sure=bad)]
+    reason = first.reason
+    return [make_finding("D02.weak", title, witness, count=len(survivors), severity=severity, sure=bad, reason=reason)]
 
 
 def _survivor_witness(case: Case, tried: _TriedMutant) -> Witness:
@@ -131,7 +135,7 @@ def _unread_argument_findings(case: Case, real: Sequence[_TriedMutant]) -> list[
         title = f"a wrong `{argument}` of `{tool}` gets full marks, on all {len(tasks)} tasks tried"
         fix = f"check the value that `{argument}` left in the world against the task"
         witness = _survivor_witness(case, first)
-        found.append(make_finding("D02.unread", title, witness, count=len(tasks), fix=fix))
+        found.append(make_finding("D02.unread", title, witness, count=len(tasks), fix=fix, reason=first.reason))
     return found
 
 
