@@ -133,8 +133,8 @@ DEFECTS = {
 
 
 _WRONG_SCORES = ("D02.", "D03.", "D06.length", "D06.saturated", "D22.near", "D22.collision")
-_NO_ANSWER = frozenset({"D02.material", "D02.surge", "D02.hack_suspected"})
-"""About code that is hidden from the audit, and about the rollouts of a model."""
+_NO_ANSWER = frozenset({"D02.material", "D02.surge", "D02.hack_suspected", "D02.evaluated"})
+"""About code that is hidden from the audit, about the rollouts of a model, and about what a grader runs, whatever it scores."""
 
 
 def claims_wrong(code: str) -> bool:

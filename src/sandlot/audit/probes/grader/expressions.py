@@ -8,6 +8,7 @@ _INTERVAL = re.compile(r"(?P<open>[\[(])\s*(?P<low>[^,()\[\]]+?)\s*,\s*(?P<high>
 _SET = re.compile(r"(?P<open>\\?\{)\s*(?P<inner>[^{}]+?,[^{}]+?)\s*(?P<close>\\?\})")
 _BOUNDS = re.compile(r"(?i)\binterval|\binfty|∞|\bdomain|\brange of\b|\binequalit")
 _PAIRED = re.compile(r"(?i)\b(?:ordered (?:pair|triple)|coordinates?|point|vector|\(x, ?y\))")
+OTHER_BRACKET = "the other first bracket"
 _FORM_ASKED = re.compile(r"(?i)\b(?:form|expand|factor|simplif\w*|standard)\b")
 
 
@@ -83,9 +84,7 @@ def _other_interval(found: re.Match[str], prompt: str) -> list[tuple[str, str, b
     bounds = bool(_BOUNDS.search(prompt + found[0])) or mixed
     pair = bool(_PAIRED.search(prompt)) and not bounds
     wrong = (
-        [("the other first bracket", f"{'(' if opens == '[' else '['}{low}, {high}{closes}", bounds and "infty" not in low)]
-        if bounds
-        else []
+        [(OTHER_BRACKET, f"{'(' if opens == '[' else '['}{low}, {high}{closes}", bounds and "infty" not in low)] if bounds else []
     )
     if low != high:
         wrong.append(("both values swapped", f"{opens}{high}, {low}{closes}", bounds or pair))

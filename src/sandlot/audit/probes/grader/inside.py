@@ -7,6 +7,7 @@ chance allows; and the golden value together with one that the grader itself ref
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Finding, Layer, Severity
@@ -23,9 +24,10 @@ from sandlot.audit.probes.grader.asking import (
     normalized,
 )
 from sandlot.audit.probes.grader.forms import BARE, Form, find_forms, forms_of, has_full_marks, is_short, value_of
-from sandlot.audit.probes.likeness import EPSILON, mentions
+from sandlot.audit.probes.likeness import EPSILON
+from sandlot.audit.reason import Reason, ReasonKind, beyond_chance, omission
+from sandlot.audit.statement import core_of, shorten
 from sandlot.core.groups import group_by_key
-from sandlot.core.stats.intervals import beta_cdf
 
 _TASKS, _READ_FORMS = 12, 4
 _FILLERS = (
@@ -44,7 +46,6 @@ _FILLERS = (
         "A, B, C, D",
     ),
 )
-_LUCK = 0.0125
 _HALF = 0.5
 _SOME = 0.2
 
@@ -59,27 +60,42 @@ async def _look_inside(case: Case) -> list[Finding]:
     texts = {form.holding(filler): form for form in read[:_READ_FORMS] if form != BARE for filler in fillers}
     bare = {form.holding(NONSENSE): form for form in forms_of(some) if form != BARE}
     graded = await ask(case, [Question(target, "inside", text, solved=False) for text in {**texts, **bare} for target in some])
-    alone = {one.question.target.task.id: one.reward or 0.0 for one in graded if one.question.answer == NONSENSE}
-    by_text = group_by_key((one.question.answer, one) for one in graded)
-    found = [hits for text in by_text if (hits := constant_hits(case, by_text[text], alone))]
-    held = [kept for hits in found if (kept := await keep_reproducible(case, hits))]
-    return [_inside_finding(case, held, len(some))] if held else []
+    found: list[ConstantHits] = []
+    for each in group_by_key((one.question.answer, one) for one in graded).values():
+        hits = constant_hits(case, each, tests=len(texts))
+        kept = await keep_reproducible(case, hits.graded) if hits else []
+        if hits and kept:
+            found.append(ConstantHits(kept, hits.reason))
+    return [_inside_finding(case, found, len(some))] if found else []
 
 
-def constant_hits(case: Case, graded: Sequence[GradedAnswer], floors: dict[str, float]) -> list[GradedAnswer]:
-    """Where one text, given to every task, earns at least half; empty if chance explains it or the keys are the same."""
-    hits = [one for one in graded if _earns(case, one, floors.get(one.question.target.task.id, 0.0))]
-    keys = Counter(normalized(value_of(one.question.target)) for one in graded)
-    if len({normalized(value_of(one.question.target)) for one in hits}) < 2:
-        return []
-    holds = any(mentions(graded[0].question.answer.casefold(), key) for key in keys)
-    chance = max(keys.values()) / len(graded) if holds else _LUCK
-    by_luck = beta_cdf(chance, len(hits), len(graded) - len(hits) + 1)
-    return hits if by_luck <= _LUCK and len(hits) >= _SOME * len(graded) else []
+@dataclass(frozen=True, slots=True)
+class ConstantHits:
+    """Where one text, given to every task, earns at least half of full marks."""
+
+    graded: list[GradedAnswer]
+    reason: Reason
 
 
-def _earns(case: Case, one: GradedAnswer, floor: float) -> bool:
-    floor = max(case.floor, floor, one.question.target.idle.reward or 0.0)
+def constant_hits(case: Case, graded: Sequence[GradedAnswer], *, tests: int) -> ConstantHits | None:
+    """The hits of one text on tasks with different keys; None if it may be right for them, or by chance."""
+    hits = [one for one in graded if _earns(case, one)]
+    keys = [core_of(one.question.target.answer) for one in graded]
+    right = {core_of(one.question.target.answer) for one in hits}
+    if len(right) < 2 or len(hits) < _SOME * len(graded):
+        return None
+    text = graded[0].question.answer
+    targets = [one.question.target for one in hits]
+    omitted = [omission(text, target.answer, target.task.key) for target in targets]
+    if all(omitted):
+        return ConstantHits(hits, omitted[0]) if omitted[0] else None
+    stated = {key for key in keys if omission(text, key) is None}
+    reason = beyond_chance(len(hits), len(graded), options=max(2, len(stated)), keys=keys, tests=tests)
+    return ConstantHits(hits, reason) if reason else None
+
+
+def _earns(case: Case, one: GradedAnswer) -> bool:
+    floor = max(case.floor, one.question.target.idle.reward or 0.0)
     return one.reward is not None and one.reward - floor >= _HALF * (one.question.target.best - floor) > EPSILON
 
 
@@ -89,18 +105,19 @@ def _listings(some: Sequence[SolvedTask]) -> list[str]:
     return [joint.join(values) for joint in (", ", " or ", "/", " ", "\n")] if len(values) > 1 else []
 
 
-def _inside_finding(case: Case, found: Sequence[list[GradedAnswer]], num: int) -> Finding:
-    best = max(found, key=len)
-    tasks = {one.question.target.task.id for one in best}
-    most = max(one.reward or 0.0 for one in best)
+def _inside_finding(case: Case, found: Sequence[ConstantHits], num: int) -> Finding:
+    best = max(found, key=lambda hits: len(hits.graded))
+    tasks = {one.question.target.task.id for one in best.graded}
+    most = max(one.reward or 0.0 for one in best.graded)
     return answer_finding(
         "D02.form",
         f"the form of an answer without its content earns up to {most:g}: the same text on {len(tasks)} of {num} tasks "
         f"with different answers, and {len(found) - 1} other such texts",
-        best,
+        best.graded,
         expected=f"a reward of at most {case.floor:g}",
         severity=Severity.HIGH,
         fix="compare the value inside the form with the key, and refuse an empty value and several values",
+        reason_of=lambda _one: best.reason,
     )
 
 
@@ -116,12 +133,13 @@ async def _look_at_pairs(case: Case) -> list[Finding]:
     forms = [form for form in await find_forms(case, some) if form != BARE][: _READ_FORMS - 1]
     alone = await ask(case, [Question(target, "wrong", wrong, solved=True) for target, wrong in pairs])
     refused = [pair for pair, one in zip(pairs, alone, strict=True) if one.reward is not None and not has_full_marks(one)]
-    questions: list[Question] = []
-    for target, wrong in refused:
-        right = value_of(target)
-        for kind, pattern in _both_ways(forms):
-            for first, second in ((right, wrong), (wrong, right)):
-                questions.append(Question(target, kind, pattern(first, second), solved=True))
+    wrongs = {target.task.id: wrong for target, wrong in refused}
+    questions = [
+        Question(target, kind, pattern(*both), solved=True)
+        for target, wrong in refused
+        for kind, pattern in _both_ways(forms)
+        for both in ((value_of(target), wrong), (wrong, value_of(target)))
+    ]
     graded = await ask(case, questions)
     accepted: dict[str, list[GradedAnswer]] = defaultdict(list)
     asked: Counter[str] = Counter()
@@ -142,8 +160,16 @@ async def _look_at_pairs(case: Case) -> list[Finding]:
             expected="less than full marks: one of the two values is wrong, and the grader refuses it alone",
             severity=Severity.HIGH,
             fix="read one answer, the last or the only one, and refuse several",
+            reason_of=lambda one: _also_states(one, wrongs[one.question.target.task.id]),
         )
     ]
+
+
+def _also_states(one: GradedAnswer, wrong: str) -> Reason:
+    why = (
+        f"golden states `{shorten(value_of(one.question.target))}`; this also states `{shorten(wrong)}`, which the grader refuses"
+    )
+    return Reason(kind=ReasonKind.CONTRADICTS, why=why)
 
 
 def _both_ways(forms: Sequence[Form]) -> Iterator[tuple[str, Callable[[str, str], str]]]:

@@ -22,11 +22,12 @@ from sandlot.audit.probes.grader.asking import (
     needs_golden,
     normalized,
 )
+from sandlot.audit.probes.grader.expressions import OTHER_BRACKET
 from sandlot.audit.probes.grader.meanings import other_meaning, same_meaning
 from sandlot.audit.probes.grader.spelling import IN_REVERSE, Spelling
 from sandlot.audit.probes.likeness import EPSILON
-from sandlot.audit.reason import Reason, difference
-from sandlot.audit.statement import leaves_out
+from sandlot.audit.reason import Reason, ReasonKind, difference
+from sandlot.audit.statement import leaves_out, shorten
 from sandlot.core.groups import group_by_key
 from sandlot.core.stats.intervals import wilson
 
@@ -195,6 +196,9 @@ def _near_reason(one: GradedAnswer) -> Reason | None:
     target, answer = one.question.target, one.question.answer
     if one.question.kind == _OTHER and leaves_out(answer, target.answer, target.task.key) is None:
         return None
+    if one.question.kind == OTHER_BRACKET:
+        why = f"golden states `{shorten(target.answer)}`, this states `{shorten(answer)}`: another end of the interval"
+        return Reason(kind=ReasonKind.CONTRADICTS, why=why)
     return difference(answer, target.answer)
 
 
