@@ -3,7 +3,20 @@
 from sandlot.audit.case import Probe
 from sandlot.audit.finding import Layer
 from sandlot.audit.probes.differential import neighbours, regrading, resets, surroundings
-from sandlot.audit.probes.grader import again, choices, criteria, evaluated, hollow, inside, judged, ladder, matching, odd, orders
+from sandlot.audit.probes.grader import (
+    again,
+    choices,
+    criteria,
+    evaluated,
+    hollow,
+    inside,
+    judged,
+    ladder,
+    matching,
+    odd,
+    orders,
+    restated,
+)
 from sandlot.audit.probes.gymnasium import promises, solved
 from sandlot.audit.probes.played import health, labels
 from sandlot.audit.probes.scripted import (
@@ -68,6 +81,7 @@ GRADER: tuple[Probe, ...] = (
     *evaluated.PROBES,
     *hollow.PROBES,
     *inside.PROBES,
+    *restated.PROBES,
     *choices.PROBES,
     *matching.PROBES,
     *odd.PROBES,

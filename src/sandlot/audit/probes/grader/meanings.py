@@ -7,6 +7,7 @@ from sandlot.audit.probes.grader.calls_in_text import list_in, other_list, same_
 from sandlot.audit.probes.grader.choices import choice_in, other_choices, same_choice
 from sandlot.audit.probes.grader.expressions import is_formula, other_expression, same_expression
 from sandlot.audit.probes.grader.forms import BARE, split_answer
+from sandlot.audit.probes.grader.layouts import other_layout, same_layout
 from sandlot.audit.probes.grader.programs import other_program, program_in, same_program
 from sandlot.audit.probes.grader.quantities import other_quantity, same_quantity
 from sandlot.audit.probes.grader.spelling import Spelling, near_misses, same_value
@@ -31,8 +32,10 @@ def same_meaning(golden: str, prompt: str) -> list[Spelling]:
         *same_expression(value.strip(), prompt),
         *same_list(value),
         *same_program(value),
+        *same_layout(value),
     )
     spelled = [Spelling(each.kind, form.holding(each.text), each.strong, each.any_format) for each in found]
+    spelled.append(Spelling("an empty line before it", f"   \n{golden}", strong=False))
     return _distinct([*spelled, *_in_form(form.holding, [*others, *_same_listing(value.strip(), prompt)], golden)], golden)
 
 
@@ -45,7 +48,7 @@ def other_meaning(golden: str, prompt: str) -> list[Spelling]:
     if wrong := (*other_list(value), *other_program(value)):
         return _in_form(form.holding, wrong, golden)
     value = value.strip()
-    others = (*other_quantity(value, prompt), *other_expression(value, prompt))
+    others = (*other_quantity(value, prompt), *other_expression(value, prompt), *other_layout(value))
     found = [Spelling(each.kind, form.holding(each.text), each.strong) for each in near_misses(value)]
     wrong = _distinct([*found, *_in_form(form.holding, [*others, *_longer(value)], golden)], golden)
     right = {"".join(each.text.split()) for each in same_meaning(golden, prompt)}

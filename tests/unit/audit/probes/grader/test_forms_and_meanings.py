@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sandlot.audit.finding import Confidence
-from sandlot.audit.probes.grader import choices, inside, matching
+from sandlot.audit.probes.grader import choices, inside, matching, restated
 from sandlot.audit.probes.grader.forms import own_form, split_answer
 from sandlot.audit.probes.grader.meanings import other_meaning, same_meaning
 from sandlot.core.syntax import parse_python
@@ -20,7 +20,7 @@ from sandlot.core.task import Task
 from sandlot.core.trace import EvidenceRecord
 from worlds.subjects import ToySubject, case_of, sums
 
-PROBES = {probe.name: probe for probe in (*inside.PROBES, *choices.PROBES, *matching.PROBES)}
+PROBES = {probe.name: probe for probe in (*inside.PROBES, *restated.PROBES, *choices.PROBES, *matching.PROBES)}
 
 
 def boxed(count: int = 12) -> list[Task]:
@@ -209,6 +209,56 @@ def bounds_alone(evidence: EvidenceRecord, task: Task) -> float:
 
 
 INTERVALS = asked("On which interval does it grow?", *(f"[{at}, {at * 2 + 3})" for at in range(6)))
+
+
+def cells(text: str) -> list[list[str]]:
+    return [line.split() for line in text.strip().split("\n") if line.strip()]
+
+
+def same_cells(evidence: EvidenceRecord, task: Task) -> float:
+    return float(cells(evidence.answer) == cells(task.key["golden"]))
+
+
+def all_cells(evidence: EvidenceRecord, task: Task) -> float:
+    return float(sorted(evidence.answer.split()) == sorted(task.key["golden"].split()))
+
+
+def literal(text: str) -> Any:
+    try:
+        return ast.literal_eval(text.strip().removesuffix("."))
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return None
+
+
+def same_literal(evidence: EvidenceRecord, task: Task) -> float:
+    return float(literal(evidence.answer) is not None and literal(evidence.answer) == literal(task.key["golden"]))
+
+
+def total(text: str) -> int | None:
+    return (
+        sum(int(part) for part in text.split("+")) if re.fullmatch(r"\s*\d+(\s*\+\s*\d+)*\s*\.?\s*", text.rstrip(".")) else None
+    )
+
+
+def adds_up(evidence: EvidenceRecord, task: Task) -> float:
+    return float(total(evidence.answer.strip().rstrip(".")) == task.key["target"])
+
+
+def adds_up_with_all(evidence: EvidenceRecord, task: Task) -> float:
+    used = sorted(map(int, re.findall(r"\d+", evidence.answer)))
+    return float(adds_up(evidence, task) == 1 and used == sorted(task.key["numbers"]))
+
+
+TARGETS = [
+    Task(
+        f"target-{at}",
+        prompt=f"Use all of {at + 2}, {at + 4} and {at * 3 + 7} to make {at * 5 + 13}",
+        key={"golden": f"{at + 2} + {at + 4} + {at * 3 + 7}", "target": at * 5 + 13, "numbers": [at + 2, at + 4, at * 3 + 7]},
+    )
+    for at in range(10)
+]
+GRIDS = asked("Turn the grid.", *(f"{at} {at + 1} {at + 2}\n{at + 3} {at + 4} {at + 5}" for at in range(6)))
+NESTED = asked("Which pairs?", *(f"[[{at}, {at + 1}], [{at + 2}, {at + 3}]]" for at in range(6)))
 CALLS = asked(
     "Call the tool.", *(json.dumps([{"name": f"tool_{at}", "arguments": {"town": f"T{at}", "n": at}}]) for at in range(6))
 )
@@ -254,6 +304,10 @@ PLANTS = {
     "one order of terms": Plant("D22.spelling", "spellings", exact, same_formula, FORMULAS),
     "formulas without signs": Plant("D22.near", "near-misses", letters_of_formula, same_formula, FORMULAS),
     "brackets of intervals": Plant("D22.near", "near-misses", bounds_alone, same_interval, INTERVALS),
+    "grids as text": Plant("D22.spelling", "spellings", exact, same_cells, GRIDS),
+    "cells in any order": Plant("D22.near", "near-misses", all_cells, same_cells, GRIDS),
+    "lists as text": Plant("D22.spelling", "spellings", exact, same_literal, NESTED),
+    "the target for a solution": Plant("D02.prompt", "restated-prompt", adds_up, adds_up_with_all, TARGETS),
     "the integer part": Plant("D22.near", "near-misses", integer_part, whole, sums()),
 }
 
