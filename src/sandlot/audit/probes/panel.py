@@ -38,6 +38,7 @@ from sandlot.audit.probes.static import (
     handlers,
     host,
     leaks,
+    lost_text,
     manifest,
     markup,
     material,
@@ -71,6 +72,7 @@ STATIC: tuple[Probe, ...] = (
     manifest.PROBE,
     material.PROBE,
     requirements.PROBE,
+    lost_text.PROBE,
     rubrics.PROBE,
 )
 """Read the environment's code and files without running them."""
