@@ -45,6 +45,8 @@ _MARKS = {
 }
 _DEEPEST = 200
 """Deeper code is generated; walking it would exhaust the stack."""
+_HANDED_ON = 4
+"""Through how many modules, such as the `__init__` of packages, a name is followed to where it is defined."""
 _FOLDER = {("world", "setup"): Part.SETUP, ("tasks", "tasks"): Part.TASKS, ("solution", "solve"): Part.SOLUTION}
 _GYMNASIUM = {"reset": Part.SETUP, "step": Part.TOOL}
 
@@ -154,6 +156,11 @@ class Code:
             return [module.functions[node.id]]
         name = module.full_name(node)
         other = self._module_of(name)
+        for _ in range(_HANDED_ON):
+            handed = other.imports.get(name.rpartition(".")[2]) if other is not None else None
+            if other is None or handed is None or name.rpartition(".")[2] in {*other.functions, *other.classes}:
+                break
+            name, other = handed, self._module_of(handed)
         if other is not None:
             rest = name.removeprefix(other.dotted).lstrip(".") if name.startswith(other.dotted) else name.rpartition(".")[2]
             if rest in other.functions:
@@ -180,6 +187,7 @@ class Code:
 
     def _mark(self, description: Description) -> None:
         tools = {tool.name for tool in description.tools}
+        graders = self._graders(description.name) if description.kind == "grader" else []
         for function in self.functions:
             marks = set(_marks_of(function))
             stem = function.module.dotted.rpartition(".")[2]
@@ -187,7 +195,7 @@ class Code:
                 marks.add(_FOLDER[stem, function.name])
             if stem == "tools" and function.name in tools:
                 marks.add(Part.TOOL)
-            if description.kind == "grader" and function.node.name == re.split(r"[:.]", description.name)[-1]:
+            if function in graders:
                 marks.add(Part.CHECK)
             if description.kind == "gymnasium" and function.node.name in _GYMNASIUM:
                 marks |= {_GYMNASIUM[function.node.name], Part.CHECK}
@@ -201,6 +209,13 @@ class Code:
         for tool in self._given_tools():
             tool.marked |= {Part.TOOL}
             tool.parts.add(Part.TOOL)
+
+    def _graders(self, named: str) -> list[Function]:
+        """The function `module:function`, also if the module only imports it; else all functions of that name."""
+        module, _, name = named.partition(":")
+        found = self.callee(self.modules[module], ast.Name(name, ast.Load())) if module in self.modules else []
+        last = re.split(r"[:.]", named)[-1]
+        return found or [function for function in self.functions if function.node.name == last]
 
     def _referred(self, ref: str) -> Function | None:
         module, _, name = ref.partition(":")

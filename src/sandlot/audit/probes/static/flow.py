@@ -48,7 +48,8 @@ class Flow:
         self._returns: dict[Function, Holds] = {}
         for _ in range(_ROUNDS):
             for function in code.functions:
-                self._settle(function)
+                if function.parts:  # what nothing in a rollout calls holds nothing of it
+                    self._settle(function)
 
     def of(self, function: Function, node: ast.AST | None) -> Holds:  # noqa: PLR0911 - one for each kind of expression
         """What an expression of this function may hold."""

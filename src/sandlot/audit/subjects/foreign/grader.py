@@ -16,7 +16,7 @@ import msgspec
 
 from sandlot.audit.subject import PLAIN, Conditions, Description, NamedPlay, Regrade, Request, Say, Take, Trial
 from sandlot.audit.subjects.foreign.mapping import DEFAULT, fill_arguments, read_mapping
-from sandlot.audit.subjects.foreign.python import find_interpreter, sources_of
+from sandlot.audit.subjects.foreign.python import find_interpreter, sources_from
 from sandlot.audit.subjects.foreign.worker import Answer, ForeignConfig, ForeignWorkers, open_foreign_workers, read_foreign_config
 from sandlot.core.errors import ConfigError
 from sandlot.core.rubric import RubricScore
@@ -64,8 +64,8 @@ class GraderSubject:
     async def describe(self) -> Description:
         """Its tasks with golden answers, and its source; `ConfigError` if it cannot be loaded."""
         await self._workers.facts(PLAIN)
-        folders = (*map(Path, self._config.path), *find_interpreter(self._config.python).libraries)
-        sources = sources_of([self._config.grader.partition(":")[0]], folders)
+        own, libraries = [*map(Path, self._config.path)], find_interpreter(self._config.python).libraries
+        sources = sources_from(self._config.grader.partition(":")[0], own, libraries)
         bound = [self._config.grader, self._config.map, self._tasks.digest, sources]
         return Description(
             name=self._config.grader,
