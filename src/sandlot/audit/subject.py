@@ -118,6 +118,14 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         return self.score.value if self.score is not None else None
 
     @property
+    def unclipped(self) -> float:
+        """The reward as a plain grader returned it, on the scale of its declared range; else the reward, 0 without a score."""
+        score = self.score
+        if score is None or score.checks:
+            return self.reward or 0.0
+        return score.points / score.possible
+
+    @property
     def score(self) -> RubricScore | None:
         """The first score, with its checks."""
         return self.scores[0].score if self.scores and isinstance(self.scores[0], Scored) else None

@@ -189,7 +189,7 @@ def _finding(case: Case, name: str, graded: list[GradedAnswer], asked: Sequence[
     judged = case.description.needs_judge and name in {"options", "echo"}
     return answer_finding(
         kind.code,
-        f"{kind.title} (up to {most:g}, on {tasks} of {num_tasks} tasks)",
+        f"{kind.title} (up to {max(one.trial.unclipped for one in graded):g}, on {tasks} of {num_tasks} tasks)",
         best,
         expected=f"a reward of at most {case.floor:g}",
         severity=Severity.HIGH if gain > _SMALL and often else Severity.LOW,
@@ -345,7 +345,7 @@ async def _look_at_length(case: Case) -> list[Finding]:
         expected = "a failure, or the score of the short one"
         found_here.append(answer_finding("D04.late", title, late, expected=expected, severity=Severity.HIGH))
     if longer:
-        title = f"an answer without content earns more the longer it is (up to {max(one.reward or 0 for one in longer):g})"
+        title = f"an answer without content earns more the longer it is (up to {max(one.trial.unclipped for one in longer):g})"
         severity = Severity.HIGH if max(one.reward or 0.0 for one in longer) > _SMALL else Severity.LOW
         expected = "the score of the short one"
         found_here.append(

@@ -157,7 +157,7 @@ async def _look_at_range(case: Case) -> list[Finding]:
         return []
     worst = max(outside, key=lambda trial: abs(trial.score.points) if trial.score else 0.0)
     assert worst.trace is not None
-    title = f"the grader returns a reward outside its range ({worst.score})"
+    title = f"the grader returns {worst.unclipped:g} where its range ends at {0 if worst.unclipped < 0 else 1}"
     witness = Witness(
         inputs={"task": worst.trace.task, "answer": worst.trace.answer[:2000]},
         expected="a number within the declared range (0 to 1, or `range` if declared)",

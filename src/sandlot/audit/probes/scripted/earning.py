@@ -55,7 +55,7 @@ def unearned_finding(
     affected = len({each.task.id for each in earned})
     return make_finding(
         code,
-        f"{title} (up to {most.reward:g}, on {affected} of {num_tasks} tasks)",
+        f"{title} (up to {max(each.trial.unclipped for each in earned):g}, on {affected} of {num_tasks} tasks)",
         witness_of(case, most.task, most.play, f"a reward of at most {most.allowed:g}", most.trial.fate),
         count=affected,
         severity=_severity_of(earned, num_tasks),

@@ -8,7 +8,7 @@ does what the author declares discoverable.
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import msgspec
@@ -50,7 +50,7 @@ async def _look(case: Case) -> list[Finding]:
     known = _known_to_agents(said, code)
     texts = _texts_of_tasks(said)
     found: dict[str, Finding] = {}
-    for asked in [*_in_code(code), *_in_rubrics(said)]:
+    for asked in [*_in_code(code, _penalties(said)), *_in_rubrics(said)]:
         words = asked.literal.strip().casefold()
         if words in found or not _matters(words) or words in known or _declared(words, said):
             continue
@@ -116,9 +116,18 @@ def _known_to_agents(said: Description, code: Code) -> str:
 # -- code --------------------------------------------------------------------------------------------------------------
 
 
-def _in_code(code: Code) -> Iterator[_Demand]:
+def _penalties(said: Description) -> set[str]:
+    """Names of the functions that only take points away: what they look for is not required."""
+    checks = [check for rubric in said.rubrics.values() for check in rubric.checks if isinstance(check, PythonCheck)]
+    paying = {check.ref.rpartition(":")[2] for check in checks if check.points >= 0}
+    return {check.ref.rpartition(":")[2] for check in checks} - paying
+
+
+def _in_code(code: Code, penalties: Collection[str]) -> Iterator[_Demand]:
     flow = Flow(code)
     for function in code.working_in(Part.CHECK):
+        if function.name in penalties:
+            continue
         name = function.name if Part.CHECK in function.marked else None
         returned = [node.value for node in function.nodes() if isinstance(node, ast.Return)]
         for node in function.nodes():
@@ -172,7 +181,7 @@ def _texts(node: ast.AST) -> Iterator[str]:
 def _in_rubrics(said: Description) -> Iterator[_Demand]:
     for name, rubric in said.rubrics.items():
         for check in rubric.checks:
-            if not isinstance(check, PythonCheck):
+            if not isinstance(check, PythonCheck) or check.points < 0:
                 continue
             for argument, value in check.args.items():
                 if argument in _ARGUMENTS and isinstance(value, str) and not value.startswith("$"):

@@ -90,3 +90,11 @@ async def test_the_same_success_text_is_confirmed_where_the_key_is_another():
     (found,) = await confirmed(ToySubject(success, sums()), "empty-words")
     assert found.code == "D02.fake-output"
     assert found.reason is not None
+
+
+async def test_a_reward_far_outside_the_declared_range_is_in_the_title():
+    def points(evidence: EvidenceRecord, task: Task) -> float:
+        return 1.0 if number_in(evidence.answer) == float(task.key["golden"]) else 6e8 * ("cannot" in evidence.answer)
+
+    found = await confirmed(ToySubject(points, sums(), kind="grader"), "hollow-answers", "reward-range")
+    assert "up to 6e+08" in found[0].title

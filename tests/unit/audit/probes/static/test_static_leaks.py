@@ -98,6 +98,18 @@ async def test_a_required_text_is_confirmed_where_the_prompt_is_the_only_source(
     assert (lead.standing, lead.severity) == (Confidence.LEAD, Severity.HIGH)
 
 
+async def test_what_a_penalty_looks_for_is_not_required():
+    body = check("return 'Total due' in evidence.read_text('/out/total.txt')")
+    for points, expected in ((-2, []), (2, ["D15.literal"])):
+        checks = (
+            PythonCheck(id="right", ref="environment:right", points=points),
+            PythonCheck(id="written", ref="sandlot:file_exists", args={"path": "/out/total.txt"}, points=1),
+            PythonCheck(id="apology", ref="sandlot:mentions", args={"text": "Sorry"}, points=points),
+        )
+        case = case_of(body, tasks=ASKED, rubrics={"default": Rubric(checks=checks)})
+        assert [finding.code for finding in await found(requirements.PROBE, case)][:1] == expected
+
+
 @pytest.mark.parametrize(
     "body",
     [

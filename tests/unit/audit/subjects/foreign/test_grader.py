@@ -231,6 +231,16 @@ async def test_conditions_are_what_the_grader_meets(tmp_path):
     assert again == [0.1]
 
 
+async def test_compiled_modules_meet_the_original_classes_under_a_shifted_clock():
+    code = (
+        "import datetime; from importlib.machinery import ExtensionFileLoader as Loader;"
+        "from sandlot.audit.subjects.foreign.inside.sandlot_surroundings import shift_clock; plain, met = datetime.date, [];"
+        "Loader.exec_module = lambda *_: met.append(datetime.date); shift_clock(1e6);"
+        "Loader.exec_module(); assert met == [plain]; assert datetime.date is not plain"
+    )
+    await anyio.run_process([sys.executable, "-c", code])  # pandas crashes, or refuses to load, with other classes
+
+
 async def test_trials_beside_each_other_and_in_another_order_come_back_in_the_order_asked(tmp_path):
     code = "def grade(answer, golden): return int(answer) / 100"
     numbers = [str(number) for number in range(40)]

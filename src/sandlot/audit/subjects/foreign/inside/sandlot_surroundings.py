@@ -13,6 +13,7 @@ import socket
 import sys
 import tempfile
 import time
+from importlib.machinery import ExtensionFileLoader
 from typing import Any
 
 
@@ -107,6 +108,7 @@ def _defaulting(plain: Any, moved: Any) -> Any:
 
 
 def _shift_datetime(moved: Any) -> None:
+    """Replace the classes, except for compiled modules: they read the memory of the originals, and crash with others."""
     plain_datetime, plain_date = dt.datetime, dt.date
 
     class Same(type):
@@ -137,3 +139,20 @@ def _shift_datetime(moved: Any) -> None:
             return plain_date.fromtimestamp(moved())
 
     dt.datetime, dt.date = Datetime, Date  # type: ignore[misc]
+    for step in ("create_module", "exec_module"):
+        plain_step = getattr(ExtensionFileLoader, step)
+        setattr(ExtensionFileLoader, step, _with_classes(plain_step, (plain_datetime, plain_date)))
+
+
+def _with_classes(step: Any, classes: tuple[type, type]) -> Any:
+    """The same step of an import, during which the module `datetime` has these classes."""
+
+    def loaded(*args: Any) -> Any:
+        shifted = dt.datetime, dt.date
+        dt.datetime, dt.date = classes  # type: ignore[misc]
+        try:
+            return step(*args)
+        finally:
+            dt.datetime, dt.date = shifted  # type: ignore[misc]
+
+    return loaded
