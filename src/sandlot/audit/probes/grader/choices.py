@@ -25,6 +25,10 @@ _INLINE = re.compile(r"\(?\b(?P<letter>[A-J])[).:]\s*(?P<text>[^()\n]+?)(?=[\s,;
 _SEVERAL = re.compile(
     r"(?i)\b(?:all that apply|one or more|select all|multiple (?:answers|options)|more than one|which of them are)\b"
 )
+_WORDS = {
+    word[0]: word
+    for word in ("Afternoon", "Break", "Chat", "Day", "Evening", "Friday", "Game", "Holiday", "Intermission", "Journey")
+}
 _LETTER = re.compile(r"\(?([A-Ja-j])\)?[.:]?")
 
 
@@ -86,9 +90,10 @@ def other_choices(choice: Choice) -> list[tuple[str, str, bool]]:
     found = [("another option", other, True), ("the text of another option", choice.options[other], True)]
     found += [("another option, the right one denied", f"{other}, not {mark}", False)]
     found += [("every option", " ".join(choice.options), True), ("every option with its text", _all_of(choice), True)]
+    found += [("a refusal with a word that begins with the letter", f"I cannot tell. Have a good {_WORDS[mark]}", mark != "I")]
     if mark in {"A", "I"}:
         found.append(
-            ("a sentence that begins with the letter", f"{mark} cannot tell" if mark == "I" else "A choice is impossible.", False)
+            ("a sentence that begins with the letter", "I cannot tell" if mark == "I" else "A choice is impossible.", False)
         )
     return found
 

@@ -47,7 +47,7 @@ _FILLERS = (
     ),
 )
 _HALF = 0.5
-_SOME = 0.2
+_SOME, _OFTEN = 0.2, 0.1
 
 
 async def _look_inside(case: Case) -> list[Finding]:
@@ -57,7 +57,7 @@ async def _look_inside(case: Case) -> list[Finding]:
         return []
     read = await find_forms(case, some)
     fillers = [*_FILLERS, *_listings(some)]
-    texts = {form.holding(filler): form for form in read[:_READ_FORMS] if form != BARE for filler in fillers}
+    texts = {form.holding(filler): form for form in (BARE, *read[:_READ_FORMS]) for filler in fillers}
     bare = {form.holding(NONSENSE): form for form in forms_of(some) if form != BARE}
     graded = await ask(case, [Question(target, "inside", text, solved=False) for text in {**texts, **bare} for target in some])
     found: list[ConstantHits] = []
@@ -82,7 +82,7 @@ def constant_hits(case: Case, graded: Sequence[GradedAnswer], *, tests: int) -> 
     hits = [one for one in graded if _earns(case, one)]
     keys = [core_of(one.question.target.answer) for one in graded]
     right = {core_of(one.question.target.answer) for one in hits}
-    if len(right) < 2 or len(hits) < _SOME * len(graded):
+    if len(right) < 2:
         return None
     text = graded[0].question.answer
     targets = [one.question.target for one in hits]
@@ -90,13 +90,20 @@ def constant_hits(case: Case, graded: Sequence[GradedAnswer], *, tests: int) -> 
     if all(omitted):
         return ConstantHits(hits, omitted[0]) if omitted[0] else None
     stated = {key for key in keys if omission(text, key) is None}
+    if len(hits) < _SOME * len(graded):
+        return None
     reason = beyond_chance(len(hits), len(graded), options=max(2, len(stated)), keys=keys, tests=tests)
     return ConstantHits(hits, reason) if reason else None
 
 
 def _earns(case: Case, one: GradedAnswer) -> bool:
-    floor = max(case.floor, one.question.target.idle.reward or 0.0)
+    idle = 0.0 if case.description.kind == "grader" else one.question.target.idle.reward or 0.0  # there, it is an empty answer
+    floor = max(case.floor, idle)
     return one.reward is not None and one.reward - floor >= _HALF * (one.question.target.best - floor) > EPSILON
+
+
+def _described(hits: ConstantHits) -> str:
+    return f"`{shorten(hits.graded[0].question.answer)}`"
 
 
 def _listings(some: Sequence[SolvedTask]) -> list[str]:
@@ -111,11 +118,11 @@ def _inside_finding(case: Case, found: Sequence[ConstantHits], num: int) -> Find
     most = max(one.reward or 0.0 for one in best.graded)
     return answer_finding(
         "D02.form",
-        f"the form of an answer without its content earns up to {most:g}: the same text on {len(tasks)} of {num} tasks "
-        f"with different answers, and {len(found) - 1} other such texts",
+        f"the same text earns up to {most:g} on {len(tasks)} of {num} tasks with different answers: {_described(best)}"
+        + (f" (and {len(found) - 1} other texts)" if len(found) > 1 else ""),
         best.graded,
         expected=f"a reward of at most {case.floor:g}",
-        severity=Severity.HIGH,
+        severity=Severity.HIGH if len(tasks) >= _OFTEN * num else Severity.LOW,
         fix="compare the value inside the form with the key, and refuse an empty value and several values",
         reason_of=lambda _one: best.reason,
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from sandlot.audit.probes.grader.calls_in_text import list_in, other_list, same_list
 from sandlot.audit.probes.grader.choices import choice_in, other_choices, same_choice
 from sandlot.audit.probes.grader.expressions import is_formula, other_expression, same_expression
-from sandlot.audit.probes.grader.forms import BARE, split_answer
+from sandlot.audit.probes.grader.forms import BARE, own_form, split_answer
 from sandlot.audit.probes.grader.layouts import other_layout, same_layout
 from sandlot.audit.probes.grader.programs import other_program, program_in, same_program
 from sandlot.audit.probes.grader.quantities import other_quantity, same_quantity
@@ -15,6 +15,9 @@ from sandlot.audit.probes.grader.spelling import Spelling, near_misses, same_val
 _ANY_ORDER = re.compile(
     r"(?i)\b(?:any|no particular|whatever|either) order\b|\border (?:does not|doesn't|is not|isn't) (?:matter|important)"
 )
+_SENTENCE = re.compile(r"(?i)\b(?:the|a|an|is|was|are|of|in|to|has|by)\b")
+"""Words after which the order of the others matters."""
+_LAST_COUNTS = re.compile(r"(?i)\b(?:last|final) line\b|\blast (?:answer|one) counts\b")
 _WORDS = re.compile(r"[A-Za-z]+(?: [A-Za-z]+){0,3}")
 
 
@@ -23,7 +26,7 @@ def same_meaning(golden: str, prompt: str) -> list[Spelling]:
     form, value = split_answer(golden)
     choice = choice_in(prompt, golden)
     if choice is not None:
-        return _in_form(form.holding, same_choice(choice), golden)
+        return [*_in_form(form.holding, same_choice(choice), golden), *_corrected(golden, prompt)]
     found = same_value(value)
     if form != BARE or _is_syntax(value):  # a space or a full stop inside of the form is another matter
         found = [each for each in found if each.strong]
@@ -35,6 +38,7 @@ def same_meaning(golden: str, prompt: str) -> list[Spelling]:
         *same_layout(value),
     )
     spelled = [Spelling(each.kind, form.holding(each.text), each.strong, each.any_format) for each in found]
+    spelled += _corrected(golden, prompt)
     spelled.append(Spelling("an empty line before it", f"   \n{golden}", strong=False))
     return _distinct([*spelled, *_in_form(form.holding, [*others, *_same_listing(value.strip(), prompt)], golden)], golden)
 
@@ -55,6 +59,17 @@ def other_meaning(golden: str, prompt: str) -> list[Spelling]:
     return [each for each in wrong if "".join(each.text.split()) not in right]
 
 
+def _corrected(golden: str, prompt: str) -> list[Spelling]:
+    """The answer after a wrong one, where the prompt says that the last line counts."""
+    form = own_form(golden)
+    if form == BARE or not _LAST_COUNTS.search(prompt):
+        return []
+    value = split_answer(golden)[1].strip()
+    other = {"A": "B"}.get(value, "A") if re.fullmatch(r"[A-J]", value) else "7" if value.isdecimal() and value != "7" else ""
+    text = f"{form.holding(other)}\nNo, that is wrong.\n{golden}"
+    return [Spelling("after a wrong answer, on the last line", text, any_format=True)] if other else []
+
+
 def _is_syntax(value: str) -> bool:
     """True for JSON, programs and formulas, after which a full stop is wrong."""
     return list_in(value) is not None or program_in(value) is not None or is_formula(value.strip())
@@ -68,6 +83,10 @@ def _longer(value: str) -> list[tuple[str, str, bool]]:
         mark = ", " if ", " in value else ";" if ";" in value else ","
         extra = str(int(max(parts, key=len)) * 7 + 1) if all(part.isdecimal() for part in parts) else "zvqx"
         return [("an element too many", f"{value.removesuffix(end)}{mark}{extra}{end}", True)]
+    words = value.strip(".").split(" ")
+    if len(words) >= 4 and _SENTENCE.search(value) and not re.search(r"[,;:\n]", value) and words != words[::-1]:
+        turned = " ".join([words[-1], *words[1:-1], words[0]])
+        return [("a sentence in reverse order", " ".join(words[::-1]), True), ("first and last word swapped", turned, True)]
     if _WORDS.fullmatch(value) and len(value) > 2:
         return [("a longer word", f"{value}zvq", True), ("a word before it", f"anti{value}", value.islower())]
     return []

@@ -88,6 +88,14 @@ def _other_number(value: str, prompt: str) -> list[tuple[str, str, bool]]:
     ]
     if not _PERCENT.search(prompt):
         found.append(("a percent sign after it", f"{value}%", False))
+    digits = value.lstrip("+-")
+    if digits.isdecimal() and len(digits) >= 2 and not digits.endswith("0"):
+        pointed = f"{value[: -len(digits) + 1]}.{digits[1:]}"
+        found += [("a decimal point in it", pointed, True), ("a decimal point in it, and a full stop", f"{pointed}.", True)]
+    elif "." in digits:
+        found.append(
+            ("no decimal point, and a full stop", f"{value.replace('.', '')}.", bool(digits.replace(".", "").strip("0")))
+        )
     return found
 
 

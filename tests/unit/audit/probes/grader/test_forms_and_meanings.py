@@ -249,6 +249,53 @@ def adds_up_with_all(evidence: EvidenceRecord, task: Task) -> float:
     return float(adds_up(evidence, task) == 1 and used == sorted(task.key["numbers"]))
 
 
+def bag_of_words(evidence: EvidenceRecord, task: Task) -> float:
+    return float(set(evidence.answer.strip().rstrip(".").split()) == set(task.key["golden"].split()))
+
+
+def words_in_order(evidence: EvidenceRecord, task: Task) -> float:
+    return float(evidence.answer.strip().rstrip(".").casefold().split() == task.key["golden"].casefold().split())
+
+
+def any_capital(evidence: EvidenceRecord, task: Task) -> float:
+    found = re.findall(r"[A-D]", evidence.answer)
+    return float(bool(found) and found[-1] == task.key["golden"])
+
+
+def none_equals_none(evidence: EvidenceRecord, task: Task) -> float:
+    return float(parsed(evidence.answer) == parsed(task.key["golden"]))
+
+
+def both_parsed(evidence: EvidenceRecord, task: Task) -> float:
+    said, golden = parsed(evidence.answer), parsed(task.key["golden"])
+    plain = evidence.answer.strip().rstrip(".").casefold()
+    return float(said == golden if golden is not None else plain == task.key["golden"])
+
+
+def parsed(text: str) -> float | None:
+    found = re.fullmatch(r"\s*(-?\d{1,9}(?:\.\d+)?)\.?\s*", text)
+    return float(found[1]) if found else None
+
+
+def label(text: str) -> list[str]:
+    return re.findall(r"(?m)^ANSWER: \(?([A-Da-d])\)?(?:\.| |$)", text)
+
+
+def first_label(evidence: EvidenceRecord, task: Task) -> float:
+    return float([each.upper() for each in label(evidence.answer)][:1] == [task.key["golden"][-1]])
+
+
+def last_label(evidence: EvidenceRecord, task: Task) -> float:
+    return float([each.upper() for each in label(evidence.answer)][-1:] == [task.key["golden"][-1]])
+
+
+LAST_LINE = "The last line of your reply is ANSWER: and the letter."
+LABELLED = [
+    Task(each.id, prompt=f"{each.prompt.rpartition(chr(10))[0]}\n{LAST_LINE}", key={"golden": f"ANSWER: {each.key['golden']}"})
+    for each in options()
+]
+SENTENCES = asked("What happened?", *(f"the dog{at} bites the man{at}" for at in range(6)))
+MIXED = asked("What is it?", *("12", "15", "seven", "19", "eleven", "23", "27", "nine", "31", "33", "35", "39"))
 TARGETS = [
     Task(
         f"target-{at}",
@@ -308,12 +355,16 @@ PLANTS = {
     "cells in any order": Plant("D22.near", "near-misses", all_cells, same_cells, GRIDS),
     "lists as text": Plant("D22.spelling", "spellings", exact, same_literal, NESTED),
     "the target for a solution": Plant("D02.prompt", "restated-prompt", adds_up, adds_up_with_all, TARGETS),
+    "a bag of words": Plant("D22.near", "near-misses", bag_of_words, words_in_order, SENTENCES),
+    "any capital letter": Plant("D22.near", "near-misses", any_capital, letter, options()),
+    "nothing equals nothing": Plant("D02.form", "inside-the-form", none_equals_none, both_parsed, MIXED),
+    "the first of two lines": Plant("D22.spelling", "spellings", first_label, last_label, LABELLED),
     "the integer part": Plant("D22.near", "near-misses", integer_part, whole, sums()),
 }
 
 
 async def confirmed(grade: Any, tasks: list[Task], probe: str) -> dict[str, str]:
-    found = await PROBES[probe].look(await case_of(ToySubject(grade, tasks)))
+    found = await PROBES[probe].look(await case_of(ToySubject(grade, tasks, kind="grader")))
     return {each.code: each.title for each in found if each.standing is Confidence.CONFIRMED}
 
 
