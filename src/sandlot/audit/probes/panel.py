@@ -16,6 +16,7 @@ from sandlot.audit.probes.grader import (
     matching,
     odd,
     orders,
+    padding,
     restated,
 )
 from sandlot.audit.probes.gymnasium import promises, solved
@@ -86,6 +87,7 @@ GRADER: tuple[Probe, ...] = (
     *inside.PROBES,
     *restated.PROBES,
     *markers.PROBES,
+    *padding.PROBES,
     *choices.PROBES,
     *matching.PROBES,
     *odd.PROBES,

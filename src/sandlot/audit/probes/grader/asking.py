@@ -91,28 +91,31 @@ class GradedAnswer:
         return {"task": self.question.target.task.id, "answer": self.question.answer[:_MAX_SHOWN], "on what was left by": left}
 
 
-async def find_solved_tasks(case: Case, most: int) -> list[SolvedTask]:
-    """Up to `most` tasks whose golden solution was graded, spread over the kinds of tasks."""
+async def find_solved_tasks(case: Case, most: int, answers: int = 1) -> list[SolvedTask]:
+    """Up to `most` tasks whose golden solution was graded, spread over the kinds of tasks.
+
+    Fewer if grading is slow and a probe has many `answers` for each.
+    """
     golden, idle = await case.golden(), await case.idle()
     found = [
         SolvedTask(task, golden[task.id], idle[task.id])
         for task in choose_tasks(case, max(most, len(case.tasks)))
         if _usable(golden.get(task.id)) and _usable(idle.get(task.id)) and golden[task.id].reward is not None
     ]
-    wanted = num_affordable(found, most)
+    wanted = num_affordable(found, most, each=answers)
     return found if len(found) <= wanted else [found[place * len(found) // wanted] for place in range(wanted)]
 
 
-async def find_targets(case: Case, most: int) -> list[SolvedTask]:
+async def find_targets(case: Case, most: int, answers: int = 1) -> list[SolvedTask]:
     """Solved tasks; without any, tasks that an idle agent left, whose work then also stands for the golden solution's.
 
     For probes that need no right answer: crashes, range and repetition.
     """
-    if solved := await find_solved_tasks(case, most):
+    if solved := await find_solved_tasks(case, most, answers):
         return solved
     idle = await case.idle()
     found = [SolvedTask(task, idle[task.id], idle[task.id]) for task in choose_tasks(case, len(case.tasks))]
-    return [target for target in found if _usable(target.idle)][: num_affordable(found, most)]
+    return [target for target in found if _usable(target.idle)][: num_affordable(found, most, each=answers)]
 
 
 def num_affordable(found: Sequence[SolvedTask], most: int, each: int = 1, seconds: float = _PROBE_S) -> int:

@@ -120,7 +120,9 @@ async def _look_at_rules(case: Case) -> list[Finding]:
     if case.description.declared.guessable:
         return []
     asked = [
-        (target, choice) for target in await find_solved_tasks(case, _MOST) if (choice := choice_in(target.prompt, target.answer))
+        (target, choice)
+        for target in await find_solved_tasks(case, _MOST, answers=len(_RULES))
+        if (choice := choice_in(target.prompt, target.answer))
     ]
     if len(asked) < _LEAST:
         return []

@@ -16,6 +16,8 @@ from sandlot.audit.probes.grader.programs import program_in
 from sandlot.audit.subject import Conditions
 
 _TASKS = 2
+_NUM = 200
+"""About how many answers are graded for each task."""
 _WORD = "zq7canary"
 _TEXTS = (
     f'__import__("{_WORD}")',
@@ -30,7 +32,7 @@ _AROUND = ("[{}]", "({}, 1)", "{{'a': {}}}", "x = {}", "1 + {}", "{} == 1", '"{}
 
 async def _look_at_evaluation(case: Case) -> list[Finding]:
     """An answer is data: nothing runs it."""
-    some = await find_targets(case, _TASKS)
+    some = await find_targets(case, _TASKS, answers=_NUM)
     asked = [Question(target, "run", text, solved=True) for target in some for text in dict.fromkeys(_answers(target, some))]
     graded = await ask(case, asked, Conditions(watched=_WORD))
     ran = [one for one in graded if one.trial.did]

@@ -52,7 +52,7 @@ _SOME, _OFTEN = 0.2, 0.1
 
 async def _look_inside(case: Case) -> list[Finding]:
     """Nothing, everything and verdicts inside the form stay at the floor."""
-    some = await _tasks_with_short_answers(case)
+    some = await _tasks_with_short_answers(case, len(_FILLERS) * _READ_FORMS)
     if not some:
         return []
     read = await find_forms(case, some)
@@ -135,7 +135,7 @@ _JOINTS = (", ", " or ", " and ", "/", "\n", " ")
 
 async def _look_at_pairs(case: Case) -> list[Finding]:
     """The golden value and a refused one together do not get full marks in either order."""
-    some = await _tasks_with_short_answers(case)
+    some = await _tasks_with_short_answers(case, 10 * len(_JOINTS))
     pairs = [(target, wrong) for place, target in enumerate(some) for wrong in _wrong_values(target, some, place)]
     forms = [form for form in await find_forms(case, some) if form != BARE][: _READ_FORMS - 1]
     alone = await ask(case, [Question(target, "wrong", wrong, solved=True) for target, wrong in pairs])
@@ -197,8 +197,10 @@ def _wrong_values(target: SolvedTask, some: Sequence[SolvedTask], place: int) ->
     return [other for other in others if normalized(other) not in mine and mine not in normalized(other)][:1]
 
 
-async def _tasks_with_short_answers(case: Case) -> list[SolvedTask]:
-    everyone = [target for target in await find_solved_tasks(case, 4 * _TASKS) if target.golden.passed and target.reads_answer]
+async def _tasks_with_short_answers(case: Case, answers: int) -> list[SolvedTask]:
+    everyone = [
+        target for target in await find_solved_tasks(case, 4 * _TASKS, answers) if target.golden.passed and target.reads_answer
+    ]
     return [target for target in everyone if is_short(value_of(target)) and not case.may_idle(target.task)][:_TASKS]
 
 

@@ -35,7 +35,9 @@ _LONG = 30_000
 
 async def _look_at_markers(case: Case) -> list[Finding]:
     """The grader's own words earn nothing by themselves."""
-    some = [target for target in await find_solved_tasks(case, _TASKS) if target.golden.passed and target.reads_answer]
+    some = [
+        target for target in await find_solved_tasks(case, _TASKS, answers=60) if target.golden.passed and target.reads_answer
+    ]
     some = [target for target in some if not case.may_idle(target.task)]
     code = read_code(case)
     words, patterns = literals_in(code), patterns_in(code)
@@ -80,7 +82,7 @@ async def _look_at_markers(case: Case) -> list[Finding]:
 
 async def _look_at_forbidden(case: Case) -> list[Finding]:
     """A forbidden word stays forbidden in another spelling."""
-    some = [target for target in await find_solved_tasks(case, 4) if target.golden.passed and target.reads_answer]
+    some = [target for target in await find_solved_tasks(case, 4, answers=60) if target.golden.passed and target.reads_answer]
     words = [word for word in literals_in(read_code(case)) if _is_wordlike(word)]
     pairs = [(target, word, other) for target in some for word in words for other in _respelled(word)]
     control = await ask(

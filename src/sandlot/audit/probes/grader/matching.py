@@ -54,7 +54,7 @@ _OTHER = "another task's answer"
 
 async def _look_at_spellings(case: Case) -> list[Finding]:
     """The same value in another format gets the same score."""
-    some = [target for target in await find_solved_tasks(case, 24) if target.golden.passed]
+    some = [target for target in await find_solved_tasks(case, 24, answers=8) if target.golden.passed]
     same = [(target, other) for target in some for other in same_meaning(target.answer, _instructions(case, target))]
     questions = [
         Question(target, other.kind, other.text, solved=True)
@@ -125,7 +125,7 @@ def _spelling_finding(refused: list[_Misgraded], grave: Collection[str]) -> Find
 
 async def _look_at_near_misses(case: Case) -> list[Finding]:
     """Wrong answers that look like the golden one do not get full marks."""
-    some = [target for target in await find_solved_tasks(case, 24) if target.golden.passed]
+    some = [target for target in await find_solved_tasks(case, 24, answers=8) if target.golden.passed]
     questions = [
         Question(target, other.kind, other.text, solved=True)
         for target in some

@@ -46,7 +46,11 @@ _RULES: dict[str, tuple[re.Pattern[str], Callable[[Sequence[str]], str]]] = {
 
 async def _look_at_restatements(case: Case) -> list[Finding]:
     """No part of the prompt is accepted where golden says something else."""
-    some = [target for target in await find_solved_tasks(case, _TASKS) if target.golden.passed and target.reads_answer]
+    some = [
+        target
+        for target in await find_solved_tasks(case, _TASKS, answers=len(_RULES))
+        if target.golden.passed and target.reads_answer
+    ]
     some = [target for target in some if not case.may_idle(target.task)]
     if len(some) < _LEAST:
         return []

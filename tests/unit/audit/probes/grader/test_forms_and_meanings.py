@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sandlot.audit.finding import Confidence
-from sandlot.audit.probes.grader import choices, inside, matching, restated
+from sandlot.audit.probes.grader import choices, inside, matching, padding, restated
 from sandlot.audit.probes.grader.forms import own_form, split_answer
 from sandlot.audit.probes.grader.meanings import other_meaning, same_meaning
 from sandlot.core.syntax import parse_python
@@ -20,7 +20,7 @@ from sandlot.core.task import Task
 from sandlot.core.trace import EvidenceRecord
 from worlds.subjects import ToySubject, case_of, sums
 
-PROBES = {probe.name: probe for probe in (*inside.PROBES, *restated.PROBES, *choices.PROBES, *matching.PROBES)}
+PROBES = {probe.name: probe for probe in (*inside.PROBES, *restated.PROBES, *padding.PROBES, *choices.PROBES, *matching.PROBES)}
 
 
 def boxed(count: int = 12) -> list[Task]:
@@ -249,6 +249,14 @@ def adds_up_with_all(evidence: EvidenceRecord, task: Task) -> float:
     return float(adds_up(evidence, task) == 1 and used == sorted(task.key["numbers"]))
 
 
+def pays_for_steps(evidence: EvidenceRecord, task: Task) -> float:
+    return max(one_box(evidence, task), min(0.5, 0.1 * len(re.findall(r"(?m)^Step \d+:", evidence.answer))))
+
+
+def pays_for_boxes(evidence: EvidenceRecord, task: Task) -> float:
+    return max(one_box(evidence, task), min(0.6, 0.1 * (len(in_box(evidence.answer)) - 1)))
+
+
 def bag_of_words(evidence: EvidenceRecord, task: Task) -> float:
     return float(set(evidence.answer.strip().rstrip(".").split()) == set(task.key["golden"].split()))
 
@@ -355,6 +363,8 @@ PLANTS = {
     "cells in any order": Plant("D22.near", "near-misses", all_cells, same_cells, GRIDS),
     "lists as text": Plant("D22.spelling", "spellings", exact, same_literal, NESTED),
     "the target for a solution": Plant("D02.prompt", "restated-prompt", adds_up, adds_up_with_all, TARGETS),
+    "points for steps": Plant("D06.length", "padding", pays_for_steps, one_box, boxed()),
+    "points for boxes": Plant("D06.length", "padding", pays_for_boxes, one_box, boxed()),
     "a bag of words": Plant("D22.near", "near-misses", bag_of_words, words_in_order, SENTENCES),
     "any capital letter": Plant("D22.near", "near-misses", any_capital, letter, options()),
     "nothing equals nothing": Plant("D02.form", "inside-the-form", none_equals_none, both_parsed, MIXED),
