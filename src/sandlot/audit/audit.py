@@ -20,8 +20,10 @@ from typing import Any
 
 import msgspec
 
+from sandlot.audit.attacked import AttemptsByPart, add_attempts
 from sandlot.audit.case import Case, Probe
-from sandlot.audit.finding import MANDATORY, Layer
+from sandlot.audit.coverage import Coverage, coverage_of
+from sandlot.audit.finding import MANDATORY, Finding, Layer
 from sandlot.audit.layers import AuditSelection, run_probes
 from sandlot.audit.probes.panel import DIFFERENTIAL, FINISHED_ROLLOUTS, GRADER, GYMNASIUM, GYMNASIUM_STATIC, SCRIPTED, STATIC
 from sandlot.audit.probes.played.health import take_rollouts
@@ -31,7 +33,7 @@ from sandlot.audit.reports.formats import require_writable, write_audit, write_r
 from sandlot.audit.subject import Description, Subject
 from sandlot.audit.subjects.named import NamedSubject, SubjectOptions, find_subject
 from sandlot.audit.unfinished import UnfinishedAudit
-from sandlot.audit.verdict import FORMAT, Audit, apply_waivers, verdict_of
+from sandlot.audit.verdict import FORMAT, Audit, LayerReport, apply_waivers, verdict_of
 from sandlot.audit.waivers import read_waivers
 from sandlot.core.concurrency.blocking import blocking
 from sandlot.core.errors import ConfigError
@@ -221,6 +223,7 @@ async def _audit_opened(subject: Subject, plan: AuditPlan, sink: Sink) -> Audit:
     memory = UnfinishedAudit(folder_of(about.name, plan.place, plan.runs), _dependencies(about, plan)) if plan.runs else None
     layers, findings = await run_probes(case, probes, plan.wanted, sink, memory)
     earlier = [probe for layer in layers for probe in layer.probes if probe.earlier]
+    coverage = await _coverage(case, layers, findings)
     today = dt.datetime.now(tz=dt.UTC).date().isoformat()
     standing, waived, expired = apply_waivers(findings, waivers, today)
     return Audit(
@@ -237,13 +240,26 @@ async def _audit_opened(subject: Subject, plan: AuditPlan, sink: Sink) -> Audit:
         of_tasks=len(about.tasks),
         chosen=_words_of_choice(plan),
         trials=case.taken + sum(probe.trials for probe in earlier),
-        verdict=verdict_of(layers, standing),
+        verdict=verdict_of(layers, standing, coverage),
+        coverage=coverage,
         layers=tuple(layers),
         findings=tuple(standing),
         waived=tuple(waived),
         expired=tuple(expired),
         material=num_python_files(about),
     )
+
+
+async def _coverage(case: Case, layers: Sequence[LayerReport], findings: Sequence[Finding]) -> Coverage:
+    """What the probes attacked, this time and in earlier sittings."""
+    attempts: AttemptsByPart = {}
+    probes = [probe for layer in layers for probe in layer.probes]
+    for probe in probes:
+        add_attempts(attempts, probe.attempts)
+    if attempts and not case.known:  # all played probes finished earlier
+        await case.golden()
+        await case.idle()
+    return coverage_of(case.description, case.known, attempts, findings)
 
 
 def _words_of_choice(plan: AuditPlan) -> tuple[str, ...]:

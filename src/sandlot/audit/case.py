@@ -13,6 +13,7 @@ from typing import Any
 import anyio
 import msgspec
 
+from sandlot.audit.attacked import AttemptsByPart, GoldenRecord, add_attempts, attempts_of
 from sandlot.audit.finding import Finding, Layer
 from sandlot.audit.subject import (
     PLAIN,
@@ -68,6 +69,8 @@ class TrialCount:
     trials: int = 0
     spared: int = 0
     """Answers that were not graded, because no check reads the answer."""
+    attempts: AttemptsByPart = field(default_factory=dict)
+    """What they attacked."""
 
 
 _COUNT: ContextVar[TrialCount] = ContextVar("trial_count", default=TrialCount())  # noqa: B039 - outside of probes, not read
@@ -112,6 +115,8 @@ class Case:
     """Number of trials so far."""
     shared: dict[str, Any] = field(default_factory=dict[str, Any])
     """What a probe computed from the description and others need too, such as the parsed sources."""
+    _known: dict[str, GoldenRecord] | None = None
+    _with_idle: bool = False
     _once: anyio.Lock = field(default_factory=anyio.Lock)
 
     @property
@@ -137,7 +142,22 @@ class Case:
             raise HarnessError(f"task `{cut}` leaves more bytes of evidence than a trial returns, so it cannot be graded again")
         self.taken += len(requests)
         _COUNT.get().trials += len(requests)
-        return await self.subject.take(requests, conditions) if requests else []
+        trials = await self.subject.take(requests, conditions) if requests else []
+        add_attempts(_COUNT.get().attempts, attempts_of(requests, trials, self.known))
+        return trials
+
+    @property
+    def known(self) -> dict[str, GoldenRecord]:
+        """What attacks are compared with: the golden and idle trials that were taken so far, by task."""
+        if self._known is None or len(self._known) < len(self._golden or {}) or (self._idle and not self._with_idle):
+            rubrics = {task.id: task.rubric for task in self.tasks}
+            self._with_idle = bool(self._idle)
+            self._known = {
+                task: GoldenRecord(rubrics[task], trial, script_of(trial, "golden").turns, (self._idle or {}).get(task))
+                for task, trial in (self._golden or {}).items()
+                if trial.trace is not None
+            }
+        return self._known
 
     async def golden(self) -> dict[str, Trial]:
         """Trials of the golden solution by task id; empty if there is no golden solution."""

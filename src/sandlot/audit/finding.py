@@ -83,6 +83,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     fix: str = ""
     reason: Reason | None = None
     """Why the answer is wrong, if the finding says that a wrong answer scores."""
+    paid: tuple[str, ...] = ()
+    """The checks that gave points in the witness, if that is known."""
 
     def __post_init__(self) -> None:
         if self.standing is Confidence.CONFIRMED and self.witness is None:
@@ -115,6 +117,7 @@ def make_finding(  # noqa: PLR0913 - the fields of a finding, all but three by k
     count: int = 1,
     fix: str = "",
     reason: Reason | None = None,
+    paid: tuple[str, ...] = (),
 ) -> Finding:
     """A finding, confirmed if it has a witness and is `sure`, else a lead. `Probe.run` sets its layer and probe.
 
@@ -135,4 +138,5 @@ def make_finding(  # noqa: PLR0913 - the fields of a finding, all but three by k
         count=count,
         fix=fix,
         reason=reason,
+        paid=paid,
     )

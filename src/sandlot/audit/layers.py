@@ -160,6 +160,7 @@ async def _run_probe(case: Case, probe: Probe) -> tuple[ProbeReport, list[Findin
         seconds=time.monotonic() - started,
         findings=len(findings),
         trials=counted.trials,
+        attempts=dict(counted.attempts),
         why=f"no check reads the answer, so {counted.spared:,} answers were not graded" if counted.spared else "",
     )
     return report, findings

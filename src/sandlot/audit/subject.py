@@ -131,6 +131,11 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         return self.scores[0].score if self.scores and isinstance(self.scores[0], Scored) else None
 
     @property
+    def paid(self) -> tuple[str, ...]:
+        """The checks that gave points."""
+        return tuple(check.id for check in self.score.checks if check.points > 0) if self.score is not None else ()
+
+    @property
     def passed(self) -> bool:
         """True for full marks."""
         return self.score is not None and self.score.passed

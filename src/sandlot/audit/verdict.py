@@ -5,10 +5,14 @@ from enum import StrEnum
 
 import msgspec
 
+from sandlot.audit.attacked import Attempts
+from sandlot.audit.coverage import Coverage
 from sandlot.audit.finding import MANDATORY, Finding, Layer
 from sandlot.audit.waivers import Waiver, waiver_for
 
-FORMAT = 2
+FORMAT = 3
+_NOTHING = Coverage()
+"""Nothing is known about points, so none is missing."""
 
 
 class AuditVerdict(StrEnum):
@@ -45,6 +49,8 @@ class ProbeReport(msgspec.Struct, frozen=True, kw_only=True):
     findings: int = 0
     trials: int = 0
     """Trials of this probe; trials that several probes share count for the first one."""
+    attempts: dict[str, Attempts] = {}
+    """What its trials attacked."""
     earlier: bool = False
     """True if it finished before the audit was interrupted, and was not run again."""
 
@@ -88,6 +94,8 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     trials: int
     verdict: AuditVerdict
     layers: tuple[LayerReport, ...]
+    coverage: Coverage = _NOTHING
+    """What was attacked."""
     findings: tuple[Finding, ...] = ()
     """Most severe first."""
     waived: tuple[Waived, ...] = ()
@@ -97,13 +105,17 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     """Folders that the author declares as material, so that no probe reads them as code, with their numbers of Python files."""
 
 
-def verdict_of(layers: Sequence[LayerReport], findings: Sequence[Finding]) -> AuditVerdict:
-    """FIX if a finding is grave; else SHIP if every mandatory layer that applies ran completely; else INCOMPLETE."""
+def verdict_of(layers: Sequence[LayerReport], findings: Sequence[Finding], coverage: Coverage = _NOTHING) -> AuditVerdict:
+    """FIX if a finding is grave; else SHIP if every mandatory layer that applies ran and all points were attacked.
+
+    Else it is INCOMPLETE.
+    """
     if any(finding.grave for finding in findings):
         return AuditVerdict.FIX
     ran = {report.layer for report in layers if report.state in {State.RAN, State.DOES_NOT_APPLY}}
     asked_and_broken = any(report.state is State.COULD_NOT_RUN for report in layers)
-    return AuditVerdict.SHIP if ran.issuperset(MANDATORY) and not asked_and_broken else AuditVerdict.INCOMPLETE
+    whole = ran.issuperset(MANDATORY) and not asked_and_broken and coverage.complete
+    return AuditVerdict.SHIP if whole else AuditVerdict.INCOMPLETE
 
 
 def apply_waivers(

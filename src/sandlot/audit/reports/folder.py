@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from sandlot.audit.coverage import Standing
 from sandlot.audit.verdict import FORMAT, Audit, AuditVerdict
 from sandlot.core.errors import ConfigError, StoreError
 from sandlot.env.environment import Environment
@@ -42,8 +43,9 @@ def place_of(what: str | Path) -> str:
 
 
 def as_json(audit: Audit) -> bytes:
-    """The whole audit as JSON, with the ids of findings."""
-    plain = msgspec.to_builtins(audit)
+    """The whole audit as JSON: first the verdict and the shares of the points; findings have their ids."""
+    points = {standing.value: round(audit.coverage.share(standing), 6) for standing in Standing}
+    plain = {"verdict": audit.verdict.value, "points": points} | msgspec.to_builtins(audit)
     for finding, written in zip(audit.findings, plain["findings"], strict=True):
         written["id"] = finding.id
     return msgspec.json.format(msgspec.json.encode(plain), indent=2) + b"\n"

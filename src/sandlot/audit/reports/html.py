@@ -5,6 +5,7 @@ from html import escape
 from sandlot.audit.finding import Confidence, Finding, Severity
 from sandlot.audit.reports.wording import (
     WHAT_LAYERS_DO,
+    coverage_lines,
     defect_name,
     fix_of,
     layer_line,
@@ -25,8 +26,10 @@ def as_page(audit: Audit) -> str:
     leads = [finding for finding in audit.findings if finding.standing is Confidence.LEAD]
     body = [
         _headline(audit, confirmed, leads),
+        *(f"<p>{escape(line)}.</p>" for line in coverage_lines(audit)),
         "<h2>Layers</h2>",
         _layers(audit),
+        _parts(audit),
         *_section("Confirmed", "Each was shown by a trial.", confirmed, audit),
         *_section("Leads", "Unconfirmed: worth a look, but not shown by a trial.", leads, audit),
         _waived(audit),
@@ -69,6 +72,18 @@ def _layer(report: LayerReport) -> str:
         f'<td style="color:var({colour});white-space:normal">{escape(layer_line(report))}</td>'
         f"<td>{f'{seconds:.1f} s' if seconds else ''}</td></tr>"
     )
+
+
+def _parts(audit: Audit) -> str:
+    """A row for each check, turn, tool and kind of artifact: how often it was attacked, and with what result."""
+    rows = "".join(
+        f"<tr><td>{part.kind}</td><td style='white-space:normal'>{escape(part.name)}</td>"
+        f"<td>{f'{part.share:.1%}' if part.share else ''}</td><td>{part.standing}</td><td>{part.tried:,}</td>"
+        f"<td>{part.lost:,}</td><td style='white-space:normal'>{escape(part.why)}</td></tr>"
+        for part in audit.coverage.parts
+    )
+    head = "<tr><th>part</th><th>name</th><th>points</th><th>result</th><th>attacks</th><th>lost points</th><th>why</th></tr>"
+    return f'<h2>What was attacked</h2><div class="wide"><table>{head}{rows}</table></div>' if rows else ""
 
 
 def _section(title: str, what: str, findings: list[Finding], audit: Audit) -> list[str]:

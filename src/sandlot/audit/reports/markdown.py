@@ -3,6 +3,7 @@
 from sandlot.audit.finding import Finding
 from sandlot.audit.reports.wording import (
     WHAT_LAYERS_DO,
+    coverage_lines,
     defect_name,
     fix_of,
     layer_line,
@@ -23,6 +24,7 @@ def as_markdown(audit: Audit) -> str:
         "",
         f"{verdict_sentence(audit)[:1].upper()}{verdict_sentence(audit)[1:]}.",
         "",
+        *(line for text in coverage_lines(audit) for line in (f"{one_line(text)}.", "")),
         f"`{audit.subject}`, fingerprint `{audit.fingerprint}`; {played}, Sandlot {audit.sandlot}.",
         "",
         "| layer | what it does | result |",

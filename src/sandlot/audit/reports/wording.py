@@ -2,6 +2,7 @@
 
 import shlex
 
+from sandlot.audit.coverage import Standing, shares_line, untested_line
 from sandlot.audit.defects import DEFECTS
 from sandlot.audit.finding import Finding, Layer
 from sandlot.audit.verdict import Audit, AuditVerdict, LayerReport, State
@@ -79,10 +80,23 @@ def _verdict_alone(audit: Audit) -> str:
             optional = report.layer in (Layer.MODEL, Layer.PEOPLE)
             if report.state is State.COULD_NOT_RUN or (report.state is State.NOT_ASKED and not optional):
                 reasons.setdefault(report.why or report.state.value, []).append(report.layer)
+        if not audit.coverage.complete:
+            untested = [part.name for part in audit.coverage.untested if part.share > 0]
+            shown = ", ".join(f"`{name}`" for name in untested[:4]) + ", ..." * (len(untested) > 4)
+            share = audit.coverage.share(Standing.UNTESTED)
+            reasons.setdefault(f"{share:.0%} of the points were not attacked", []).append(shown)
         return "not everything could be checked: " + "; ".join(f"{', '.join(names)}: {why}" for why, names in reasons.items())
     missing = [report.layer for report in audit.layers if report.state is State.DOES_NOT_APPLY]
     aside = f" that applies (not: {', '.join(missing)})" if missing else ""
     return f"every mandatory layer{aside} ran, and no serious defect was confirmed"
+
+
+def coverage_lines(audit: Audit) -> list[str]:
+    """The shares of the points, then what nothing attacked; none if nothing is known about points."""
+    if not audit.coverage.parts:
+        return []
+    missing = untested_line(audit.coverage)
+    return [shares_line(audit.coverage), *([missing] if missing else [])]
 
 
 def layer_line(report: LayerReport) -> str:

@@ -12,6 +12,7 @@ from sandlot.audit.finding import Confidence, Finding, Layer, Severity
 from sandlot.audit.reports.folder import as_json
 from sandlot.audit.reports.wording import (
     WHAT_LAYERS_DO,
+    coverage_lines,
     defect_name,
     fix_of,
     layer_line,
@@ -73,7 +74,10 @@ def print_audit(audit: Audit, folder: Path | None, *, json: bool) -> None:
     style = _STYLES[audit.verdict]
     console.print(f"\n[bold]{escape(audit.name)}[/]: [{style}]{audit.verdict.value}[/]  {escape(verdict_sentence(audit))}")
     facts = f"{audit.tasks} of {audit.of_tasks} tasks, {audit.trials:,} trials, {audit.seconds:.0f} s"
-    console.print(f"[dim]{facts}, fingerprint {audit.fingerprint.removeprefix('sha256:')[:12]}, seed {audit.seed}[/]\n")
+    console.print(f"[dim]{facts}, fingerprint {audit.fingerprint.removeprefix('sha256:')[:12]}, seed {audit.seed}[/]")
+    for line in coverage_lines(audit):
+        console.print(f"{escape(line)}")
+    console.print()
     for report in audit.layers:
         mark = {State.RAN: "[green]ran[/]", State.COULD_NOT_RUN: "[red]could not run[/]"}.get(
             report.state, f"[dim]{report.state}[/]"

@@ -9,10 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sandlot.audit.coverage import Coverage, CoveredPart, Standing
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.reason import declared
+from sandlot.audit.reports.folder import as_json
 from sandlot.audit.reports.formats import FORMATS, format_for, require_writable, write_report
+from sandlot.audit.reports.html import as_page
 from sandlot.audit.reports.junit import as_junit
+from sandlot.audit.reports.markdown import as_markdown
 from sandlot.audit.reports.sarif import as_sarif
 from sandlot.audit.verdict import Audit, AuditVerdict, LayerReport, ProbeReport, State, Waived
 from sandlot.audit.waivers import Waiver
@@ -209,6 +213,21 @@ def test_nothing_a_subject_says_breaks_a_file_or_becomes_markup(text: str):
     tags = {"testsuites", "testsuite", "testcase", "failure", "error", "skipped", "system-out"}
     assert {element.tag for element in root.iter()} <= tags
     assert cases(as_junit(audit)) == cases(as_junit(an_audit()))
+
+
+def test_the_shares_of_the_points_and_why_an_answer_is_wrong_stand_in_every_report():
+    parts = (
+        CoveredPart(kind="check", name="total", share=0.75, standing=Standing.CONFIRMED, tried=9, lost=3),
+        CoveredPart(kind="check", name="<rare>", share=0.25, standing=Standing.UNTESTED, why="no task was played"),
+    )
+    audit = an_audit(coverage=Coverage(parts=parts))
+    line = "points: 75% defective (confirmed), 0% under a lead, 0% attacked without a finding, 25% untested"
+    for written in (as_markdown(audit), as_page(audit)):
+        assert written.index(line) < written.index("title plain")
+        assert "is declared wrong by the author: plain" in written
+    assert "&lt;rare&gt;" in as_page(audit)
+    assert list(json.loads(as_json(audit)))[:2] == ["verdict", "points"]
+    assert json.loads(as_json(audit))["points"] == {"confirmed": 0.75, "lead": 0.0, "attacked": 0.0, "untested": 0.25}
 
 
 def test_the_ending_of_a_file_says_how_it_is_written(tmp_path):

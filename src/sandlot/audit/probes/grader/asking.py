@@ -176,7 +176,18 @@ def answer_finding(
     witness = Witness(inputs=shown.inputs, expected=expected, observed=shown.trial.fate)
     tasks = {each.question.target.task.id for each in graded}
     task = shown.question.target.task.id
-    return make_finding(code, title, witness, severity=severity, sure=sure, task=task, count=len(tasks), fix=fix, reason=reason)
+    return make_finding(
+        code,
+        title,
+        witness,
+        severity=severity,
+        sure=sure,
+        task=task,
+        count=len(tasks),
+        fix=fix,
+        reason=reason,
+        paid=shown.trial.paid,
+    )
 
 
 def empty_reason(one: GradedAnswer) -> Reason | None:

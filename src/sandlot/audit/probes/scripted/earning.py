@@ -61,6 +61,7 @@ def unearned_finding(
         severity=_severity_of(earned, num_tasks),
         fix=fix,
         reason=most.reason,
+        paid=most.trial.paid,
     )
 
 
