@@ -32,6 +32,7 @@ from sandlot.audit.probes.scripted import (
     reading,
     saving,
     staleness,
+    turns,
     visibility,
 )
 from sandlot.audit.probes.static import (
@@ -109,6 +110,7 @@ SCRIPTED: tuple[Probe, ...] = (
     *lookup.PROBES,
     *copied.PROBES,
     *reading.PROBES,
+    *turns.PROBES,
 )
 """Play scripted agents in the world with its tools."""
 
