@@ -5,6 +5,7 @@ that uses it as a name, and a file of that name. Text that is parsed, compared o
 """
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 
 from sandlot.audit.case import Case, Probe
@@ -27,6 +28,7 @@ _TEXTS = (
     f"; touch /tmp/{_WORD} #",
     f"!!python/object/apply:builtins.__import__ [{_WORD}]",
 )
+_CODE = re.compile(r"(?m)^\s*(?:return|import|from|print\(|for .* in .*:|class \w+)|```(?:python|py)\b|\blambda\b")
 _AROUND = ("[{}]", "({}, 1)", "{{'a': {}}}", "x = {}", "1 + {}", "{} == 1", '"{}"', '{{"answer": "{}"}}', "{}\n")
 
 
@@ -61,7 +63,7 @@ def _finding(ran: Sequence[GradedAnswer]) -> Finding:
     whole = [one for one in ran if "imported" in " ".join(one.trial.did) or "shell" in " ".join(one.trial.did)]
     shown = min(whole or ran, key=lambda one: (len(one.question.answer), one.question.target.task.id))
     task = shown.question.target.task.id
-    asked_for_program = any(program_in(split_answer(one.question.target.answer)[1]) for one in ran)
+    asked_for_program = any(_is_program(one.question.target.answer) for one in ran)
     return make_finding(
         "D02.evaluated",
         "the grader runs the agent's answer as code, in its own process" + ("" if whole else ", with some names withheld"),
@@ -74,6 +76,11 @@ def _finding(ran: Sequence[GradedAnswer]) -> Finding:
         count=len({one.question.target.task.id for one in ran}),
         fix="parse the answer as data (`int`, `float`, `json`, `ast.literal_eval`); run programs in a process of their own",
     )
+
+
+def _is_program(golden: str) -> bool:
+    """True if golden is code, which a grader must run somewhere."""
+    return program_in(split_answer(golden)[1]) is not None or _CODE.search(golden) is not None
 
 
 PROBES = (Probe("evaluated-answers", Layer.GRADER, ("D02",), _look_at_evaluation, without_golden=True),)

@@ -26,7 +26,9 @@ def same_meaning(golden: str, prompt: str) -> list[Spelling]:
     form, value = split_answer(golden)
     choice = choice_in(prompt, golden)
     if choice is not None:
-        return [*_in_form(form.holding, same_choice(choice), golden), *_corrected(golden, prompt)]
+        ways = [(kind, form.holding(said), sure) for kind, said, sure in same_choice(choice)]
+        named = [Spelling(kind, text, strong=False, doubtful=not sure) for kind, text, sure in ways if text != golden]
+        return [*named, *_corrected(golden, prompt)]
     found = same_value(value)
     if form != BARE or _is_syntax(value):  # a space or a full stop inside of the form is another matter
         found = [each for each in found if each.strong]

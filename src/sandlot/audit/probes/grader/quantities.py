@@ -29,10 +29,11 @@ def same_quantity(value: str, prompt: str) -> list[tuple[str, str, bool]]:
         if between == "" or name != "%":
             found.append(("other space before the unit", f"{number}{between}{name}", True))
         if name in _NAMES:
-            found.append(("the unit's whole name", f"{number} {_NAMES[name]}", True))
+            found.append(("the unit's whole name", f"{number} {_NAMES[name]}", False))
         if name in _FACTORS:
             other, factor = _FACTORS[name]
-            found.append(("the same quantity in another unit", f"{_plain(Fraction(number) * factor)} {other}", True))
+            asked = re.search(rf"(?<![A-Za-z])(?:{name}|{_NAMES.get(name, name)})(?![A-Za-z])", prompt) is not None
+            found.append(("the same quantity in another unit", f"{_plain(Fraction(number) * factor)} {other}", not asked))
     elif re.fullmatch(_NUMBER, value):
         found += _same_number(value, prompt)
     if ratio := _LATEX_RATIO.fullmatch(value):
