@@ -1,6 +1,10 @@
 """One rollout: whatever happens becomes an end and an outcome, and no failure has a reward."""
 
+import asyncio
+import threading
+
 import anyio
+import anyio.lowlevel
 import msgspec
 import pytest
 
@@ -371,29 +375,43 @@ async def test_an_endpoint_that_hangs_is_the_models_failure_not_a_slow_agent():
     assert (trace.outcome.side, trace.reward) == (Side.MODEL, None)
 
 
-async def test_waiting_for_a_thread_is_nobodys_fault(monkeypatch):
-    import time
-
-    monkeypatch.setattr(threads, "MAX_THREADS", 2)
-    env = quiz(limits=Limits(time_s=0.4, tool_s=0.3))
+async def test_waiting_for_a_thread_counts_against_no_limit(monkeypatch):
+    monkeypatch.setattr(threads, "MAX_THREADS", 1)
+    env = quiz(limits=Limits(time_s=40, tool_s=30))
+    held, released, ends = threading.Event(), threading.Event(), []
 
     @env.tool
-    def nap() -> str:
-        """Nap."""
-        time.sleep(0.1)
+    def rest() -> str:
+        """Rest."""
         return "rested"
 
-    ends = []
+    def hold():
+        held.set()
+        released.wait()
 
     async def one():
-        call = Node(message=Message(role=Role.ASSISTANT, parts=(ToolCall("c", "nap"),)), sampled=True, parent=0)
+        call = Node(message=Message(role=Role.ASSISTANT, parts=(ToolCall("c", "rest"),)), sampled=True, parent=0)
         trace = await rolled(env, Turns(call, "yes"))
         ends.append((trace.end, trace.nodes[2].message.results[0].text))
 
     async with anyio.create_task_group() as group:
-        for _ in range(16):
-            group.start_soon(one)
-    assert set(ends) == {(End.DONE, "rested")}
+        group.start_soon(threads.off_loop, "hold", hold)
+        while not held.is_set():
+            await anyio.lowlevel.checkpoint()
+        group.start_soon(one)
+        while not threads._threads().is_full:
+            await anyio.lowlevel.checkpoint()
+        put_clock_forward(100, monkeypatch)
+        await anyio.wait_all_tasks_blocked()
+        released.set()
+    assert ends == [(End.DONE, "rested")]
+
+
+def put_clock_forward(seconds: float, monkeypatch) -> None:
+    """The event loop's clock, by which deadlines are cancelled."""
+    loop = asyncio.get_running_loop()
+    clock = loop.time
+    monkeypatch.setattr(loop, "time", lambda: clock() + seconds)
 
 
 # -- what fails keeps its side -----------------------------------------------------------------------------------------
