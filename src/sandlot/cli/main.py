@@ -46,6 +46,7 @@ from sandlot.cli.commands import (
     tokens,
     train,
     triage,
+    validate,
     view,
     watch,
     worker,
@@ -77,7 +78,7 @@ def _options(
 
 _ORDER = (
     doctor, new, task, importing, data, list, show, view, watch, stream, play, run, worker, control, compare, regrade, replay,
-    shell, record, diagnose, audit, health, triage, tokens, calibrate, judge, simulator, train, simulate, rubric, serve, export,
+    shell, record, diagnose, audit, validate, health, triage, tokens, calibrate, judge, simulator, train, simulate, rubric, serve, export,
     pack, images, gc,
 )  # fmt: skip
 _NAMES = [name for module in _ORDER for name in getattr(module, "NAMES", (module.__name__.rpartition(".")[2],))]
