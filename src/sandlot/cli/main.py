@@ -78,8 +78,8 @@ def _options(
 
 _ORDER = (
     doctor, new, task, importing, data, list, show, view, watch, stream, play, run, worker, control, compare, regrade, replay,
-    shell, record, diagnose, audit, validate, health, triage, tokens, calibrate, judge, simulator, train, simulate, rubric, serve, export,
-    pack, images, gc,
+    shell, record, diagnose, audit, validate, health, triage, tokens, calibrate, judge, simulator, train, simulate, rubric, serve,
+    export, pack, images, gc,
 )  # fmt: skip
 _NAMES = [name for module in _ORDER for name in getattr(module, "NAMES", (module.__name__.rpartition(".")[2],))]
 app.registered_commands.sort(key=lambda command: _NAMES.index(command.name or ""))  # as they are listed here

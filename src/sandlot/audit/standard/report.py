@@ -136,7 +136,7 @@ def standard_report(
 
 
 def _with_dependencies(results: Sequence[CheckResult]) -> list[CheckResult]:
-    """Without a golden solution nothing is verifiable: a failure. In a world that is not deterministic, no semantic check counts."""
+    """No golden solution: a failure, as nothing is verifiable. A world that is not deterministic: no semantic check counts."""
     by_id = {result.check_id: result for result in results}
     determinism = by_id.get("runtime.episode_determinism")
     unstable = determinism is not None and determinism.status in {CheckStatus.FAIL, CheckStatus.ERROR}
