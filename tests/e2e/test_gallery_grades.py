@@ -33,7 +33,7 @@ async def as_the_schema_says(agent: Agent, task: Task) -> None:
 
 DIFFERENT = {
     "swallowed-check-error": (unknown_account, 0.0, 0.5),
-    "default-when-late": (saying("A" * 1000), 0.5, 0.0),
+    "default-when-late": (saying("A" * 2000), 0.5, 0.0),
     "rounded-share": (two_quantities, 0.0, 1 / 3),
     "penalty-below-the-floor": (all_but_one, 0.0, 5 / 6),
     "fractions-cost-half": (saying(lambda task: task.key["fraction"]), 0.5, 1.0),

@@ -13,7 +13,7 @@ from sandlot.run.executors import connection as connections
 from sandlot.run.executors.connection import open_connection
 from sandlot.run.executors.messages import FromWorker, RolloutRaised, WorkerGone
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(300)
 LARGE = RolloutRaised(number=1, error="x" * 3_000_000)
 
 
