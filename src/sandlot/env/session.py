@@ -47,7 +47,7 @@ from sandlot.env.keeper import Keeper
 from sandlot.env.roles import open_roles
 from sandlot.env.user import OpenUser, require_user
 from sandlot.env.world import LiveWorld, answering, sandbox_of
-from sandlot.grade.gather import gather, keep_found
+from sandlot.grade.gather import freeze_final, gather, keep_found
 from sandlot.sandbox.memory import MemoryFiles
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.tools.bash import BASH
@@ -59,8 +59,6 @@ _STRICTNESS = (OnBreach.PENALTY, OnBreach.REFUSE, OnBreach.END)
 
 MAX_CALLS = 64
 """Tool calls run in one turn. The others get an error, so that one message cannot start a million calls."""
-_ENDING_S = 150.0
-"""Longest time for ending what the agent left running. It counts against no limit, and takes longer only for what cannot be ended."""
 _TOO_MANY_CALLS = f"Not run: a turn may make at most {MAX_CALLS} calls."
 
 
@@ -312,28 +310,17 @@ class WorldSession:
         return transcript_text(self._messages, self.tools, self._num_turns, self.limits, self._end)
 
     async def gather(self, answer: str) -> EvidenceRecord:
-        """Store the evidence for grading.
+        """Store the evidence for grading: without files if what the agent did makes it impossible to read them.
 
-        Without files if they cannot be read because of what the agent did: it filled the sandbox's memory, or its processes do not
-        end. The time for gathering starts when they have ended.
+        The time for it starts when every process that the agent left has ended.
         """
         await self._finish()
-        final, lost = await self._end_processes()
+        final = await freeze_final(self.world.files)
         with deadline(self.limits.teardown_s, SandboxError, "gathering evidence"):
             try:
-                return await self._gather(final, answer, lost)
+                return await self._gather(final.snapshot, answer, final.lost)
             except SandboxOutOfMemory as error:
                 return await self._gather(None, answer, lost=str(error))
-
-    async def _end_processes(self) -> tuple[Snapshot | None, str]:
-        """The files after every process has ended; None if they are lost, with the reason."""
-        try:
-            with deadline(_ENDING_S, SandboxError, "ending the agent's processes"):
-                return await self.world.files.freeze(), ""
-        except SandboxError as error:
-            if not isinstance(error, SandboxOutOfMemory) and error.kind != "timeout":
-                raise
-            return None, str(error)
 
     async def _finish(self) -> None:
         """Let the author look at the world before its programs are ended. A sandbox out of memory has nothing to look at."""

@@ -1,6 +1,7 @@
 """A machine of the native backend: the operations of its agent, and the descriptor of the layer it writes to."""
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -64,25 +65,33 @@ class NativeMachine:
         """
         try:
             async with anyio.create_task_group() as group:
-                group.start_soon(self._end_from_outside)
+                group.start_soon(self._give_up)
                 await self.machine.kill_all(freeze=True)
                 group.cancel_scope.cancel()
         except BaseExceptionGroup as errors:
             error = unwrapped(errors)
             if not can_be_replaced(error):
                 raise error from None
-            return False
-        return True
+        else:
+            self.machine.link.others_live = False
+            return True
+        with anyio.move_on_after(_ENDED_S):
+            await self.base.zygote.kill_sandbox(self._number)
+            await self.base.zygote.wait_ended(self._number)
+        return False
 
-    async def _end_from_outside(self) -> None:
+    async def _give_up(self) -> None:
+        """Stop asking process 1 if it does not answer."""
         await anyio.sleep(_INSIDE_S)
         self.machine.link.fail(SandboxError("the sandbox's processes were ended by the kernel", kind=ENDED))
-        with anyio.move_on_after(_ENDED_S):  # then the kernel itself waits for something in them: they run no more
-            await self.base.zygote.end_sandbox(self._number)
 
     async def close(self) -> None:
-        """End it; what it wrote is gone unless it became a layer."""
+        """End it; what it wrote is gone unless it became a layer. Its process 1 exits, when it gets the time for that."""
+        competes = self.machine.link.others_live and self.machine.link.broken is None
         self.machine.link.close()
+        if competes:
+            with suppress(SandboxError):  # the zygote died, and with it every sandbox
+                await self.base.zygote.kill_sandbox(self._number)
         await self._close_upper()
 
     async def _close_upper(self) -> None:

@@ -138,9 +138,12 @@ class Zygote:
             return SandboxOutOfMemory(OUT_OF_MEMORY)
         return SandboxError("the sandbox died", kind="died")
 
-    async def end_sandbox(self, sandbox: int) -> None:
-        """Kill every process of a sandbox from outside, process 1 too, and wait until none is left. What it wrote stays."""
+    async def kill_sandbox(self, sandbox: int) -> None:
+        """Kill every process of a sandbox from outside, process 1 too."""
         await self._ask(FrameKind.END, sandbox.to_bytes(8, "little"))
+
+    async def wait_ended(self, sandbox: int) -> None:
+        """Wait until no process of a sandbox is left. What it wrote stays as long as somebody holds it."""
         while await self._fate(sandbox) is Fate.LIVES:
             await anyio.sleep(_POLL_S)
 
