@@ -9,7 +9,7 @@ import pytest
 
 pytestmark = pytest.mark.system
 
-ENVIRONMENT = '''
+ENVIRONMENT = """
 from sandlot import Environment, Task
 
 env = Environment("left", image="host")
@@ -26,7 +26,7 @@ def right(evidence):
 async def solve(agent, task):
     await agent.call("bash", command={command!r})
     await agent.say("done")
-'''
+"""
 
 BOMB = """
 import os, time
@@ -45,8 +45,9 @@ LEFT = f"echo 42 > /answer; setsid python3 -c '{BOMB}' >/dev/null 2>&1 & sleep 1
 def test_twelve_bombs_at_once_are_all_graded(tmp_path):
     """Each fills the quota of 512 processes. Before, their processes outlived the time for gathering, and the run was stopped."""
     (tmp_path / "left.py").write_text(ENVIRONMENT.format(command=LEFT))
-    command = [sys.executable, "-m", "sandlot", "run", "left.py", "--model", "scripted:golden", "--group", "24", "--at-once", "12"]
-    done = subprocess.run([*command, "--json"], cwd=tmp_path, env=os.environ, capture_output=True, text=True, check=False)
+    flags = ["--model", "scripted:golden", "--group", "24", "--at-once", "12", "--json"]
+    command = [sys.executable, "-m", "sandlot", "run", "left.py", *flags]
+    done = subprocess.run(command, cwd=tmp_path, env=os.environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     said = json.loads(done.stdout)
     assert (said["scored"], said["failed"]["sandbox"], said["score"]["mean"]) == (24, 0, 1.0)

@@ -35,7 +35,7 @@ _BATCH_BYTES = 2**20
 _PER_FILE_S = 0.002
 """Added to the deadline of gathering per file, since many files are not the sandbox's failure. One takes about 0.2 ms."""
 _ENDING_S = 150.0
-"""For ending what the agent left running. A backend may need a minute to find that it cannot, and then reads the files without."""
+"""For ending what the agent left running. A backend may wait a minute for what does not end, and then reads the files without."""
 _LISTING_S = 120.0
 """For listing the files. The 200,000 paths that a sandbox may have took 10 s on two processors with eight tasks."""
 _CHOSEN_ON_LOOP = 2000
@@ -52,7 +52,7 @@ class FinalFiles(NamedTuple):
 
 
 async def freeze_final(files: Files) -> FinalFiles:
-    """End the agent's processes and freeze the files; the files are lost if the agent filled the memory or its processes do not end."""
+    """End the agent's processes and freeze the files. They are lost if the agent filled the memory or its processes do not end."""
     try:
         with deadline(_ENDING_S, SandboxError, "ending the agent's processes"):
             return FinalFiles(await files.freeze())

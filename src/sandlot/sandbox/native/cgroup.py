@@ -110,7 +110,7 @@ def find_cgroups(proc: Path = Path("/proc")) -> Cgroups:
 
 def _add_ending(folders: list[Path], mounts: list[tuple[Path, str, str]], own: Mapping[str, str], name: str) -> str:
     """Add the folder by which version 1 ends processes: of version 2 where that is mounted too, else of the freezer."""
-    for mount, kind, options in mounts:
+    for mount, kind, _ in mounts:
         if kind == "cgroup2":
             folder, _ = _make(mount, own.get("", "/"), name)
             if folder is not None and (folder / "cgroup.kill").exists():

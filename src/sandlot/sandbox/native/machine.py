@@ -9,7 +9,7 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from sandlot.core.errors import SandboxError, SandboxOutOfMemory, unwrapped
+from sandlot.core.errors import SandboxError, SandboxOutOfMemory
 from sandlot.sandbox.defaults import CommandDefaults
 from sandlot.sandbox.link.link import ENDED, Link
 from sandlot.sandbox.link.machine import Machine
@@ -63,27 +63,19 @@ class NativeMachine:
 
         Process 1 does it, and needs a millisecond, unless it must compete with what it is to end. Then the kernel ends them all.
         """
+        link = self.machine.link
         try:
-            async with anyio.create_task_group() as group:
-                group.start_soon(self._give_up)
+            with anyio.move_on_after(_INSIDE_S):
                 await self.machine.kill_all(freeze=True)
-                group.cancel_scope.cancel()
-        except BaseExceptionGroup as errors:
-            error = unwrapped(errors)
-            if not can_be_replaced(error):
-                raise error from None
-        else:
-            self.machine.link.others_live = False
-            return True
+                link.others_live = False
+                return True
+        except SandboxOutOfMemory:
+            return False
+        link.fail(SandboxError("the sandbox's processes were ended by the kernel", kind=ENDED))
         with anyio.move_on_after(_ENDED_S):
             await self.base.zygote.kill_sandbox(self._number)
             await self.base.zygote.wait_ended(self._number)
         return False
-
-    async def _give_up(self) -> None:
-        """Stop asking process 1 if it does not answer."""
-        await anyio.sleep(_INSIDE_S)
-        self.machine.link.fail(SandboxError("the sandbox's processes were ended by the kernel", kind=ENDED))
 
     async def close(self) -> None:
         """End it; what it wrote is gone unless it became a layer. Its process 1 exits, when it gets the time for that."""

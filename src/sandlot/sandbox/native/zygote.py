@@ -144,7 +144,7 @@ class Zygote:
 
     async def wait_ended(self, sandbox: int) -> None:
         """Wait until no process of a sandbox is left. What it wrote stays as long as somebody holds it."""
-        while await self._fate(sandbox) is Fate.LIVES:
+        while await self._fate(sandbox) is Fate.LIVES:  # noqa: ASYNC110 - the kernel ends them, and sets no event
             await anyio.sleep(_POLL_S)
 
     async def _fate(self, sandbox: int) -> Fate:
