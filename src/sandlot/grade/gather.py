@@ -52,7 +52,7 @@ class FinalFiles(NamedTuple):
 
 
 async def freeze_final(files: Files) -> FinalFiles:
-    """End the agent's processes and freeze the files. They are lost if the agent filled the memory or its processes do not end."""
+    """End the agent's processes and freeze the files. They are lost if it filled the memory or its processes do not end."""
     try:
         with deadline(_ENDING_S, SandboxError, "ending the agent's processes"):
             return FinalFiles(await files.freeze())
