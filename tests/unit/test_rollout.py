@@ -16,6 +16,7 @@ from sandlot.core.task import Task
 from sandlot.core.trace import Cancelled, Event, Failed, Message, Node, Reasoning, Scored, Text, ToolCall, Trace
 from sandlot.core.types import End, Role, Side
 from sandlot.env.environment import Environment
+from sandlot.grade import gather
 from sandlot.harness.tool_loop import ToolLoop
 from sandlot.model.policy.scripted import ScriptedPolicies, scripted_policies
 from sandlot.rollout import record_outcome, run_rollout
@@ -450,15 +451,22 @@ async def in_a_machine(machine, policies, **limits):
     return await run_rollout(parts, TASK, run="test", rollout=0, blobs=MemoryBlobs())
 
 
-async def test_gathering_that_hangs_ends_at_its_deadline():
+async def test_gathering_that_hangs_ends_at_its_deadline(monkeypatch):
     machine = Machine()
+
+    class Hangs:
+        survey = staticmethod(forever)
+
+    async def hanging():
+        return Hangs()
 
     class Breaks(Turns):
         async def turn(self, trace, leaf, tools):
-            machine.files.freeze = forever  # after setup's files were looked at
+            machine.files.freeze = hanging  # after setup's files were looked at
             return await super().turn(trace, leaf, tools)
 
-    trace = await in_a_machine(machine, Breaks("yes"), teardown_s=0.1)
+    monkeypatch.setattr(gather, "_LISTING_S", 0.1)
+    trace = await in_a_machine(machine, Breaks("yes"))
     assert (trace.outcome.side, trace.outcome.kind) == (Side.SANDBOX, "timeout")
 
 
@@ -577,6 +585,21 @@ async def test_files_that_are_beyond_reading_leave_a_record_that_says_so_and_are
     trace = await in_a_machine(machine, Fills("no"))
     assert (trace.end, trace.reward, trace.evidence.lost) == (End.DONE, 0.0, "its memory is full")
     assert [event.kind for event in trace.events] == ["evidence_cut"]
+
+
+async def test_processes_that_do_not_end_cost_the_files_and_not_the_score(monkeypatch):
+    monkeypatch.setattr(gather, "_ENDING_S", 0.01)
+    machine = Machine()
+
+    class Leaves(Turns):
+        async def turn(self, trace, leaf, tools):
+            machine.files.freeze = forever
+            return await super().turn(trace, leaf, tools)
+
+    trace = await in_a_machine(machine, Leaves("no"))
+    assert (trace.end, trace.reward) == (End.DONE, 0.0)
+    [event] = trace.events
+    assert (event.kind, event.detail["lost"]) == ("evidence_cut", "ending the agent's processes: took longer than 0.01 s")
 
 
 # -- the one catcher ---------------------------------------------------------------------------------------------------

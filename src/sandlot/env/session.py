@@ -47,7 +47,7 @@ from sandlot.env.keeper import Keeper
 from sandlot.env.roles import open_roles
 from sandlot.env.user import OpenUser, require_user
 from sandlot.env.world import LiveWorld, answering, sandbox_of
-from sandlot.grade.gather import gather, keep_found
+from sandlot.grade.gather import freeze_final, gather, keep_found
 from sandlot.sandbox.memory import MemoryFiles
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.tools.bash import BASH
@@ -310,11 +310,15 @@ class WorldSession:
         return transcript_text(self._messages, self.tools, self._num_turns, self.limits, self._end)
 
     async def gather(self, answer: str) -> EvidenceRecord:
-        """Store the evidence for grading. Without files if the agent filled the sandbox's memory and they cannot be read."""
+        """Store the evidence for grading: without files if what the agent did makes it impossible to read them.
+
+        The time for it starts when every process that the agent left has ended.
+        """
         await self._finish()
+        final = await freeze_final(self.world.files)
         with deadline(self.limits.teardown_s, SandboxError, "gathering evidence"):
             try:
-                return await self._gather(await self.world.files.freeze(), answer)
+                return await self._gather(final.snapshot, answer, final.lost)
             except SandboxOutOfMemory as error:
                 return await self._gather(None, answer, lost=str(error))
 

@@ -84,6 +84,7 @@ DANGEROUS = {
     "raw IPv6 socket": ("socket", 10, 3, 58),
     "set a console's selection": ("ioctl", -1, 0x541C, 0),
     "type into a terminal": ("ioctl", -1, 0x5412, 0),
+    "choose a line discipline": ("ioctl", -1, 0x5423, 0),
 }
 
 

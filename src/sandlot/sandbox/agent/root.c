@@ -39,8 +39,10 @@ static const char *const HIDDEN_FILES[] = {
     "/m/proc/cmdline", "/m/proc/bootconfig", "/m/proc/partitions", "/m/proc/diskstats", "/m/proc/swaps", "/m/proc/mdstat",
     "/m/proc/iomem", "/m/proc/ioports", "/m/proc/slabinfo", "/m/proc/pagetypeinfo", "/m/proc/key-users",
     "/m/proc/sys/kernel/random/boot_id",
+    /* what its other sandboxes do; meminfo, stat and loadavg tell too, but programs need them */
+    "/m/proc/vmstat", "/m/proc/zoneinfo",
 };
-static const char *const HIDDEN_FOLDERS[] = {"/m/proc/acpi", "/m/proc/asound", "/m/proc/scsi", "/m/proc/driver"};
+static const char *const HIDDEN_FOLDERS[] = {"/m/proc/acpi", "/m/proc/asound", "/m/proc/scsi", "/m/proc/driver", "/m/proc/pressure"};
 static const char *const READ_ONLY[] = {"/m/proc/sys", "/m/proc/irq", "/m/proc/bus", "/m/proc/fs"};
 
 /* An image may have a link where a mount belongs; following it would put the mount somewhere else. */

@@ -14,7 +14,6 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from sandlot.core.errors import SandboxOutOfMemory
 from sandlot.sandbox.backend import MachineBackend, open_backend
 from sandlot.sandbox.changes import survey_of
 from sandlot.sandbox.images.image import SandboxImage, unwritable_error
@@ -56,11 +55,9 @@ class NativeMachines:
         return await self._start(await self._find(source) if isinstance(source, str) else await source.base())
 
     async def freeze(self, machine: NativeMachine) -> NativeFiles:
-        """End every process; the files are read by the same machine, and cost nothing until they are forked."""
+        """End every process; the files are read by the same machine if it lives, and cost nothing until they are forked."""
         files = NativeFiles(machine, self._start)
-        try:
-            await machine.machine.kill_all(freeze=True)
-        except SandboxOutOfMemory:  # every process has ended, and the files are still there
+        if not await machine.end_processes():
             await files.replace_reader()
         return files
 

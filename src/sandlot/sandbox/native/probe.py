@@ -24,7 +24,8 @@ def native_capabilities(zygote: Zygote) -> Mapping[str, str]:
         return f"{without} ({cgroups.missing.get(controller, 'no cgroups')})"
 
     return {
-        "processes": "yes: pid namespace, ended with process 1",
+        "processes": "yes: pid namespace, ended with process 1"
+        + (f", or from outside by {cgroups.ending}" if cgroups.ending else ""),
         "files": "yes: overlay on tmpfs, in a mount namespace that nothing inside can change",
         "network": "yes: own network namespace, loopback only",
         "ipc": "yes: own IPC and host name namespaces",
