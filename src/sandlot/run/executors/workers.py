@@ -20,6 +20,7 @@ import msgspec
 from anyio.abc import SocketAttribute
 from anyio.streams.tls import TLSStream
 
+from sandlot.core.access import require_token
 from sandlot.core.address import Address, read_address
 from sandlot.core.errors import ConfigError, HarnessError, unwrapped
 from sandlot.core.text import one_line
@@ -227,13 +228,8 @@ async def _listen(address: Address) -> anyio.abc.Listener[anyio.abc.SocketStream
 async def open_workers(given: str, plan: ExecutorPlan) -> AsyncGenerator[WorkerPool]:
     """Listen for workers until the block ends; then all of them have closed their worlds. It begins without any."""
     address = read_address("workers at", given or "0")
-    token, context = given_token(), run_context()
+    token, context = require_token(address, given_token(), f"set `{TOKEN_VARIABLE}` here and for every worker"), run_context()
     setup = msgspec.structs.replace(setup_of(plan), tasks=tasks_digest(plan.env))
-    if token is None and not address.is_loopback:
-        raise ConfigError(
-            f"other machines can reach `workers:{given}`, so it needs a token: set `{TOKEN_VARIABLE}` here and for every worker; "
-            "`openssl rand -hex 32` makes one"
-        )
     pool = WorkerPool(plan.stop)
     pool.begin()
     with ExitStack() as stack:
