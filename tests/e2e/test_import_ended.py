@@ -1,4 +1,4 @@
-"""An import that is ended leaves nothing half-written: `sandlot import` under SIGTERM and Ctrl-C, and what `gc` finds after a kill."""
+"""An import that is ended leaves nothing half-written, under SIGTERM and Ctrl-C; after a kill `gc` lists what was left."""
 
 import os
 import signal

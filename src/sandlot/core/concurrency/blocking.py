@@ -30,7 +30,7 @@ class _Termination:
     def __init__(self) -> None:
         self._owner = os.getpid()
 
-    def __call__(self, number: int, frame: FrameType | None) -> None:
+    def __call__(self, _number: int, _frame: FrameType | None) -> None:
         self.end_child()
         signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a second one ends the process at once
         raise Terminated
@@ -75,7 +75,7 @@ def blocking(name: str, function: Callable[_Parameters, Coroutine[Any, Any, _Res
 
 
 def run_interruptible(function: Callable[[*_Arguments], Coroutine[Any, Any, _Result]], *args: *_Arguments) -> _Result:
-    """`anyio.run`, but after Ctrl-C it raises `KeyboardInterrupt` in every case, and after SIGTERM `Terminated` if that is handled.
+    """`anyio.run`, but after Ctrl-C it raises `KeyboardInterrupt` in every case, and after a handled SIGTERM `Terminated`.
 
     Both cancel the function. `anyio.run` forgets it if the function returns all the same, or if a task fails while it ends.
     """

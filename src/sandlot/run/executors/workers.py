@@ -24,7 +24,7 @@ from sandlot.core.access import require_token
 from sandlot.core.address import Address, read_address
 from sandlot.core.errors import ConfigError, HarnessError, unwrapped
 from sandlot.core.text import one_line
-from sandlot.run.executors.connection import WorkerConnection, open_connection
+from sandlot.run.executors.connection import MOST_BYTES, WorkerConnection, open_connection
 from sandlot.run.executors.executor import ExecutorPlan
 from sandlot.run.executors.messages import (
     DismissWorker,
@@ -36,6 +36,7 @@ from sandlot.run.executors.messages import (
     WorkerGone,
 )
 from sandlot.run.executors.pool import END_S, WorkerPool
+from sandlot.run.executors.receiving import ReceiveBudget
 from sandlot.run.executors.setup import MOST_WORKERS, divided_setup, setup_of, tasks_digest
 from sandlot.run.executors.stream_link import StreamLink, set_up_worker
 from sandlot.run.executors.token import (
@@ -70,6 +71,7 @@ class _Entrance:
 
     def __init__(self, pool: WorkerPool, setup: SetUp, token: str, context: ssl.SSLContext | None) -> None:
         self._pool, self._setup, self._token, self._context = pool, setup, token, context
+        self._budget = ReceiveBudget(MOST_BYTES)
         self._strangers: dict[anyio.CancelScope, None] = {}
         """The oldest first."""
         self._open: set[anyio.CancelScope] = set()
@@ -117,7 +119,7 @@ class _Entrance:
         """One connection, to its end. Whatever comes over it costs only itself."""
         request: JoinRequest | None = None
         try:
-            async with open_connection(await self._secure(stream), beats=True) as connection:
+            async with open_connection(await self._secure(stream), beats=True, budget=self._budget) as connection:
                 request = await self._admit(connection)
                 if request is not None:
                     await self._serve(connection, request)
