@@ -2,9 +2,9 @@
 
 Templates escape all text, and the content-security policy allows no inline script or style, so that nothing an agent, a tool or
 an environment wrote becomes markup. Requests need the token of the printed address, which becomes a cookie; `Guard` refuses other
-hosts and origins, and what is posted must be JSON. Browsers send a cookie to every port of a host, so the pages have a random path
-of their own, and the cookie is for this path and named by the port. Paths of files come from the list of runs, never from the
-request.
+hosts and origins, and what is posted must be JSON. Browsers send a cookie to every port of a host, so the pages have a random
+path of their own, and the cookie is for this path and named by the port. Paths of files come from the list of runs, never from
+the request.
 """
 
 import secrets

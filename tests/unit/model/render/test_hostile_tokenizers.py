@@ -9,7 +9,15 @@ import pytest
 from sandlot.core.errors import ConfigError, ModelError
 from sandlot.model.render.tokenizer import ControlToken, Tokenizer
 
-CONTROL = {"id": 4, "content": "<|im_end|>", "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+CONTROL = {
+    "id": 4,
+    "content": "<|im_end|>",
+    "single_word": False,
+    "lstrip": False,
+    "rstrip": False,
+    "normalized": False,
+    "special": True,
+}
 TOKENIZER = {
     "version": "1.0",
     "truncation": None,
@@ -83,5 +91,5 @@ def test_what_is_no_tokenizer_is_refused_by_name(tmp_path, written):
 def test_a_pattern_that_takes_too_long_for_a_text_fails_the_turn_and_not_the_program(tmp_path):
     slow = opened(tmp_path, changed(TOKENIZER, ("pre_tokenizer", "pattern"), {"Regex": "(a+)+$"}))
     assert slow.encode(["ab"])
-    with pytest.raises(ModelError, match="cannot encode the text.*retry-limit"):
+    with pytest.raises(ModelError, match=r"cannot encode the text.*retry-limit"):
         slow.encode(["a" * 40 + "b"])
