@@ -6,6 +6,7 @@ so that `sandlot --help` is fast.
 """
 
 import importlib.metadata
+import os
 import signal
 import sys
 from typing import Annotated
@@ -52,6 +53,7 @@ from sandlot.cli.commands import (
     worker,
 )
 from sandlot.cli.options import app
+from sandlot.core.concurrency.blocking import Terminated, handle_sigterm
 from sandlot.core.errors import SandlotError
 
 
@@ -85,13 +87,30 @@ _NAMES = [name for module in _ORDER for name in getattr(module, "NAMES", (module
 app.registered_commands.sort(key=lambda command: _NAMES.index(command.name or ""))  # as they are listed here
 
 
+def _is_terminated(error: BaseException | None) -> bool:
+    """True if an exception came from SIGTERM: `typer` makes an exit code of it."""
+    return error is not None and (isinstance(error, Terminated) or _is_terminated(error.__cause__ or error.__context__))
+
+
+def _end_by_sigterm() -> None:
+    """End as a program without a handler would, so that whoever sent the signal sees it: everything is closed now."""
+    sys.stdout.flush()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
 def main() -> None:
     """Run one command. A user's mistake is printed as one sentence, without a traceback."""
     logs.send_to_stderr()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a script starts `command &` so, and a stopped audit would run on
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    handle_sigterm()
     try:
         app(prog_name="sandlot")
+    except SystemExit as error:
+        if _is_terminated(error):
+            _end_by_sigterm()
+        raise
     except SandlotError as error:
         print(f"sandlot: {error}", file=sys.stderr)
         sys.exit(2)

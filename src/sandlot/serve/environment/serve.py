@@ -4,6 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
+from sandlot.core.access import SERVE_TOKEN, require_token
+from sandlot.core.address import Address
 from sandlot.core.errors import ConfigError
 from sandlot.env.environment import Environment
 from sandlot.env.grading import needs_judge, require_gradable
@@ -24,11 +26,17 @@ async def serve_environment(  # noqa: PLR0913 - where and how, all by keyword
     host: str = "127.0.0.1",
     port: int = 8900,
     allow_hosts: tuple[str, ...] = (),
+    token: str | None = None,
     judge: str | None = None,
     rubric: str | None = None,
     ready: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Serve a task until the client disconnects (stdio) or the call is cancelled; `ready` is called with the address."""
+    """Serve a task until the client disconnects (stdio) or the call is cancelled; `ready` is called with the address.
+
+    Over HTTP clients must send the token, if there is one; an address beyond this machine needs it.
+    """
+    if transport == "http":
+        require_token(Address(host, port), token, SERVE_TOKEN)
     environment = load(env)
     chosen = task_named(environment, task) if task else tasks_of(environment)[0]
     require_gradable(environment, [chosen], rubric)
@@ -44,6 +52,7 @@ async def serve_environment(  # noqa: PLR0913 - where and how, all by keyword
             host=host,
             port=port,
             allow_hosts=allow_hosts,
+            token=token,
             finish_text=served.finish_text,
             ready=lambda address: ready(f"{environment.name}/{chosen.id} at {address}"),
         )
