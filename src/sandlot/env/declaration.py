@@ -155,6 +155,8 @@ class Declaration:
         """What a model that takes text only gets where the environment shows images; None: it shows none."""
         self.seed = seed
         self.limits = limits or Limits()
+        self.declared_limits: Limits | None = None
+        """Its own limits, in a copy whose `limits` a recipe has changed."""
         self.constraints = require_sequence(constraints, f"environment `{name}`: constraints", "(Constraint(...),)")
         self.state = state
         """Called for each rollout's fresh state: a dataclass, a msgspec.Struct, or `dict`."""

@@ -95,7 +95,7 @@ FINISHED_ROLLOUTS: tuple[Probe, ...] = (
     Probe(
         name="model-rollouts",
         layer=Layer.MODEL,
-        codes=tuple(sorted(set(health.CODES.values()))),
+        codes=tuple(sorted({*health.CODES.values(), "D16"})),
         look=health.look_at_health,
         applies=lambda case: None if case.rollouts else "no model was given",
     ),
