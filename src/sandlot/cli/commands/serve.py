@@ -78,6 +78,16 @@ _MaxAdapters = Annotated[
 _MaxAdapterRank = Annotated[int | None, _Option("--max-adapter-rank", help="Maximum rank of an adapter. [default: 64]")]
 
 
+_Feedback = Annotated[
+    Literal["none", "score", "tags", "checks"] | None,
+    _Option(
+        "--feedback",
+        help="What an MCP client learns of its result: `none`, `score`, `tags` (points of each) or `checks`, every check with "
+        "its verdict, for authors. [default: score]",
+    ),
+]
+
+
 @app.command("serve")
 def _serve(
     env: OptionalEnv = None,
@@ -106,6 +116,7 @@ def _serve(
     kv_events: _KvEvents = None,
     judge: Judge = None,
     rubric: Rubric = None,
+    feedback: _Feedback = None,
 ) -> None:
     """Serve an environment (MCP, OpenEnv) or a model (OpenAI API).
 
@@ -116,6 +127,7 @@ def _serve(
     hosts = tuple(allow_host or ())
     served_as = {"--mcp": mcp or None, "--openenv": openenv or None}
     of_environments = {"ENV": env, **served_as, "--task": task, "--judge": judge, "--rubric": rubric, "--token": token}
+    of_environments |= {"--feedback": feedback}
     of_models = {"--unix": unix, "--kv-gib": kv_gib, "--kv-dtype": kv_dtype, "--evict": evict, "--speculate": speculate}
     of_models |= {"--dtype": dtype, "--max-batch": max_batch, "--until-eof": until_eof or None, "--kv-events": kv_events}
     of_models |= {"--adapter": adapter, "--adapters-from": adapters_from}
@@ -132,10 +144,12 @@ def _serve(
         raise ConfigError("give what to serve: `sandlot serve ENV --mcp` or `--openenv`, or `sandlot serve --model MODEL`")
     where = {"host": host, "port": port, "allow_hosts": hosts}
     if openenv:
-        _require_unset({"--rubric": rubric}, "an environment for OpenEnv")
+        _require_unset({"--rubric": rubric, "--feedback": feedback}, "an environment for OpenEnv")
         return _serve_openenv(env, {**where, "task": task, "judge": judge, "token": token})
     _require_unset({"--token": token}, "an environment for MCP clients")
-    return _serve_mcp(env, task, {**where, "transport": transport, "judge": judge, "rubric": rubric})
+    return _serve_mcp(
+        env, task, {**where, "transport": transport, "judge": judge, "rubric": rubric, "feedback": feedback or "score"}
+    )
 
 
 def _serve_model(model: str, place: Mapping[str, Any], share: Mapping[str, Any]) -> None:
