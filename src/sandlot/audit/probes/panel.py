@@ -34,6 +34,7 @@ from sandlot.audit.probes.static import (
     requirements,
     rounding,
     rubrics,
+    seats,
     sharing,
     trust,
 )
@@ -43,6 +44,7 @@ GYMNASIUM_STATIC: tuple[Probe, ...] = (
     trust.PROBE,
     handlers.PROBE,
     sharing.PROBE,
+    seats.PROBE,
     host.PROBE,
     rounding.PROBE,
     outside.PROBE,
