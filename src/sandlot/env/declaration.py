@@ -116,6 +116,11 @@ def _require_valid(name: str, network: str, state: object, images: str | None) -
 class Declaration:
     """An environment as declared: its facts, and `marked`, its functions."""
 
+    in_other_image = False
+    """True for a copy that runs in another image: then the images of single tasks do not count."""
+    declared_limits: Limits | None = None
+    """Its own limits, in a copy whose `limits` a recipe has changed."""
+
     def __init__(  # noqa: PLR0913 - the declared facts of an environment, all by keyword
         self,
         name: str,
@@ -143,8 +148,6 @@ class Declaration:
         """The system prompt; empty for none."""
         self.image = image
         """The sandbox's image; None for a world in memory, without a sandbox."""
-        self.in_other_image = False
-        """True for a copy that runs in another image: then the images of single tasks do not count."""
         listed = require_sequence(tools or (), f"environment `{name}`: tools", "[look, 'bash']")
         self.bash = image is not None if tools is None else BASH.spec.name in listed
         """True if the agent has the tool `bash`: it has an image, and `tools`, if given, lists it."""
@@ -157,8 +160,6 @@ class Declaration:
         """What a model that takes text only gets where the environment shows images; None: it shows none."""
         self.seed = seed
         self.limits = limits or Limits()
-        self.declared_limits: Limits | None = None
-        """Its own limits, in a copy whose `limits` a recipe has changed."""
         self.constraints = require_sequence(constraints, f"environment `{name}`: constraints", "(Constraint(...),)")
         self.state = state
         """Called for each rollout's fresh state: a dataclass, a msgspec.Struct, or `dict`."""

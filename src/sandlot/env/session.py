@@ -89,10 +89,7 @@ async def open_session(
         raise ConfigError(f"environment `{env.name}` has seats for several agents; only rollouts play it: `sandlot run`")
     require_user(env, named=user is not None)
     limits = env.limits.but(task.limits)
-    if env.image is not None and backend is None:
-        raise ConfigError(
-            f"environment `{env.name}` needs a sandbox for image `{env.image}`, and no backend is open; see `sandlot doctor`"
-        )
+    _require_backend(env, backend)
     async with Keeper(limits.teardown_s) as keeper:
         files: Files = MemoryFiles()
         if env.image is not None and backend is not None:
@@ -131,6 +128,13 @@ async def open_session(
             yield WorldSession(env, task, world, _by_name(tools), people, blobs, initial, keep_time=keep_time)
         finally:
             world.terminals = None  # they hold the world as well, and Python frees such a cycle much later
+
+
+def _require_backend(env: Declaration, backend: Backend | None) -> None:
+    if env.image is not None and backend is None:
+        raise ConfigError(
+            f"environment `{env.name}` needs a sandbox for image `{env.image}`, and no backend is open; see `sandlot doctor`"
+        )
 
 
 async def _initial(world: LiveWorld, cap_bytes: int) -> Snapshot | Mapping[str, FileRecord]:

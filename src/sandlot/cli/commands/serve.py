@@ -127,7 +127,7 @@ def _serve(
     hosts = tuple(allow_host or ())
     served_as = {"--mcp": mcp or None, "--openenv": openenv or None}
     of_environments = {"ENV": env, **served_as, "--task": task, "--judge": judge, "--rubric": rubric, "--token": token}
-    of_environments |= {"--feedback": feedback}
+    of_environments["--feedback"] = feedback
     of_models = {"--unix": unix, "--kv-gib": kv_gib, "--kv-dtype": kv_dtype, "--evict": evict, "--speculate": speculate}
     of_models |= {"--dtype": dtype, "--max-batch": max_batch, "--until-eof": until_eof or None, "--kv-events": kv_events}
     of_models |= {"--adapter": adapter, "--adapters-from": adapters_from}
@@ -147,9 +147,8 @@ def _serve(
         _require_unset({"--rubric": rubric, "--feedback": feedback}, "an environment for OpenEnv")
         return _serve_openenv(env, {**where, "task": task, "judge": judge, "token": token})
     _require_unset({"--token": token}, "an environment for MCP clients")
-    return _serve_mcp(
-        env, task, {**where, "transport": transport, "judge": judge, "rubric": rubric, "feedback": feedback or "score"}
-    )
+    graded = {"judge": judge, "rubric": rubric, "feedback": feedback or "score"}
+    return _serve_mcp(env, task, {**where, "transport": transport, **graded})
 
 
 def _serve_model(model: str, place: Mapping[str, Any], share: Mapping[str, Any]) -> None:
