@@ -212,6 +212,8 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     """By name; empty for an environment that grades itself."""
     system: str = ""
     image: str | None = None
+    seats: tuple[str, ...] = ()
+    """Where several agents act: the names of their seats."""
     limits: Limits = Limits()
     has_golden: bool = False
     has_user: bool = False

@@ -200,6 +200,8 @@ MODEL_RETRY = "model_retry"
 """The kind of the event for a failed attempt at a turn that another one followed: `attempt`, `kind`, `message`, `wait_s`."""
 RECORDING = "terminal_recording"
 """The kind of the event that names the stored recording of a terminal session: `session`, `artifact`, `bytes`."""
+CAPTURED = "captured"
+"""The kind of the event that counts the requests of an agent that ran as a program in the sandbox."""
 OUTPUT_CUT = "tool_output_cut"
 """The kind of the event for a tool result that was cut: `call`, `chars`, `shown`, and `whole`, the hash of all of it."""
 
@@ -417,6 +419,11 @@ class Trace(msgspec.Struct, kw_only=True):
         return len(
             [node for node in self.nodes if node.sampled and node.message.role is assistant]
         )  # `turns`, asked for every turn
+
+    @property
+    def is_captured(self) -> bool:
+        """True if the agent was a program in the sandbox: of its messages only the sampled turns are known to be true."""
+        return any(event.kind == CAPTURED for event in self.events)
 
     @property
     def answer(self) -> str:

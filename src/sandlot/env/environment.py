@@ -67,6 +67,7 @@ class Environment(Declaration):
       first rollout, `describe` gives it a line of text for each image, `drop` leaves the images out. Default: it shows none.
     - `seats`: the agents that act in one world, as `Seat`s or names, if there are several.
     - `order`: how seats act: `in turn`, or `at once`, where nobody sees what the others do in the same round.
+    - `shared`: a folder of the sandbox that all seats may read and write, such as `/work`. Each also has `/home/SEAT` for itself.
 
     The decorators only register a function; nothing runs until a rollout starts. All of them take plain or `async` functions,
     except `solution`, `adversary` and `control`, which must be `async`. One file holds one environment.

@@ -45,6 +45,7 @@ from sandlot.env.image import image_of
 from sandlot.env.initial import record_initial_files
 from sandlot.env.keeper import Keeper
 from sandlot.env.roles import open_roles
+from sandlot.env.seat_users import give_homes, open_users
 from sandlot.env.user import OpenUser, require_user
 from sandlot.env.world import LiveWorld, answering, sandbox_of
 from sandlot.grade.gather import freeze_final, gather, keep_found
@@ -88,21 +89,20 @@ async def open_session(
         raise ConfigError(f"environment `{env.name}` has seats for several agents; only rollouts play it: `sandlot run`")
     require_user(env, named=user is not None)
     limits = env.limits.but(task.limits)
-    if env.image is not None and backend is None:
-        raise ConfigError(
-            f"environment `{env.name}` needs a sandbox for image `{env.image}`, and no backend is open; see `sandlot doctor`"
-        )
+    _require_backend(env, backend)
     async with Keeper(limits.teardown_s) as keeper:
         files: Files = MemoryFiles()
         if env.image is not None and backend is not None:
             image = image_of(env, task)
             with boundary(SandboxError, f"preparing image `{image}`"):
                 await backend.prepare(image)  # before the deadline: an image is built once, which may take minutes
-            machine = backend.open(image, env.network, limits)
+            apart = {"seats": len(env.seats)} if env.seats else {}  # a backend of a plug-in need not know it
+            machine = backend.open(image, env.network, limits, **apart)
             files = await keeper.enter(machine, limits.provision_s, SandboxError, "opening the sandbox")
         with boundary(AuthorError, f"making the state of task `{task.id}`"):
             blobs = blobs or MemoryBlobs()
             world = env.new_world(task, files, world_seed(env, task), blobs)
+        users = await open_users(env, world, limits.provision_s)
         if env.apps:
             await keeper.enter(open_apps(env, world), limits.setup_s, AuthorError, "opening the apps")
         if env.marked.setup is not None:
@@ -111,6 +111,7 @@ async def open_session(
                 with world.apps.acting("setup") if env.apps else nullcontext():
                     await author.call(env.marked.setup, world, world.task)
                 world.checks = False
+        await give_homes(world, users, limits.setup_s)
         if env.apps:
             world.apps.begin()
         tools = list(env.tools)
@@ -120,13 +121,20 @@ async def open_session(
         for source in env.marked.sources:  # after setup: a server inside the sandbox may need what setup wrote
             tools += await keeper.enter(source.open(world), limits.provision_s, AuthorError, f"starting {source!r}")
         with deadline(limits.setup_s, SandboxError, f"listing the files that setup of task `{task.id}` left"):
-            untouched = env.image is not None and env.marked.setup is None and not env.marked.sources
+            untouched = env.image is not None and env.marked.setup is None and not env.marked.sources and not users
             initial: Snapshot | Mapping[str, FileRecord] = {} if untouched else await _initial(world, limits.evidence_bytes)
         people = await open_people(env, task, world, user, roles, keeper)
         try:
             yield WorldSession(env, task, world, _by_name(tools), people, blobs, initial, keep_time=keep_time)
         finally:
             world.terminals = None  # they hold the world as well, and Python frees such a cycle much later
+
+
+def _require_backend(env: Declaration, backend: Backend | None) -> None:
+    if env.image is not None and backend is None:
+        raise ConfigError(
+            f"environment `{env.name}` needs a sandbox for image `{env.image}`, and no backend is open; see `sandlot doctor`"
+        )
 
 
 async def _initial(world: LiveWorld, cap_bytes: int) -> Snapshot | Mapping[str, FileRecord]:

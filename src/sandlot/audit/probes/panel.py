@@ -34,6 +34,7 @@ from sandlot.audit.probes.static import (
     requirements,
     rounding,
     rubrics,
+    seats,
     sharing,
     trust,
 )
@@ -43,6 +44,7 @@ GYMNASIUM_STATIC: tuple[Probe, ...] = (
     trust.PROBE,
     handlers.PROBE,
     sharing.PROBE,
+    seats.PROBE,
     host.PROBE,
     rounding.PROBE,
     outside.PROBE,
@@ -95,7 +97,7 @@ FINISHED_ROLLOUTS: tuple[Probe, ...] = (
     Probe(
         name="model-rollouts",
         layer=Layer.MODEL,
-        codes=tuple(sorted(set(health.CODES.values()))),
+        codes=tuple(sorted({*health.CODES.values(), "D16"})),
         look=health.look_at_health,
         applies=lambda case: None if case.rollouts else "no model was given",
     ),

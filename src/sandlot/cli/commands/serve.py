@@ -77,6 +77,16 @@ _MaxAdapters = Annotated[
 _MaxAdapterRank = Annotated[int | None, _Option("--max-adapter-rank", help="Maximum rank of an adapter. [default: 64]")]
 
 
+_Feedback = Annotated[
+    Literal["none", "score", "tags", "checks"] | None,
+    _Option(
+        "--feedback",
+        help="What an MCP client learns of its result: `none`, `score`, `tags` (points of each) or `checks`, every check with "
+        "its verdict, for authors. [default: score]",
+    ),
+]
+
+
 @app.command("serve")
 def _serve(
     env: OptionalEnv = None,
@@ -105,6 +115,7 @@ def _serve(
     kv_events: _KvEvents = None,
     judge: Judge = None,
     rubric: Rubric = None,
+    feedback: _Feedback = None,
 ) -> None:
     """Serve an environment (MCP, OpenEnv) or a model (OpenAI API).
 
@@ -116,7 +127,7 @@ def _serve(
     """
     hosts = tuple(allow_host or ())
     served_as = {"--mcp": mcp or None, "--openenv": openenv or None}
-    of_environments = {"ENV": env, **served_as, "--task": task, "--judge": judge, "--rubric": rubric}
+    of_environments = {"ENV": env, **served_as, "--task": task, "--judge": judge, "--rubric": rubric, "--feedback": feedback}
     of_models = {"--unix": unix, "--kv-gib": kv_gib, "--kv-dtype": kv_dtype, "--evict": evict, "--speculate": speculate}
     of_models |= {"--dtype": dtype, "--max-batch": max_batch, "--until-eof": until_eof or None, "--kv-events": kv_events}
     of_models |= {"--adapter": adapter, "--adapters-from": adapters_from}
@@ -139,9 +150,10 @@ def _serve(
     token = token_of(SERVE_VARIABLE) if token is None else token
     where = {"host": host, "port": port, "allow_hosts": hosts, "token": token}
     if openenv:
-        _require_unset({"--rubric": rubric}, "an environment for OpenEnv")
+        _require_unset({"--rubric": rubric, "--feedback": feedback}, "an environment for OpenEnv")
         return _serve_openenv(env, {**where, "task": task, "judge": judge})
-    return _serve_mcp(env, task, {**where, "transport": transport, "judge": judge, "rubric": rubric})
+    graded = {"judge": judge, "rubric": rubric, "feedback": feedback or "score"}
+    return _serve_mcp(env, task, {**where, "transport": transport, **graded})
 
 
 def _serve_model(model: str, place: Mapping[str, Any], share: Mapping[str, Any]) -> None:

@@ -159,6 +159,9 @@ static void become_command(const struct command *command, const int child[3], in
         fail_child("limit the open files of", command->argv[0], 126);
     /* Its orphans stay below it, so that ending the command finds all it started, daemons included. */
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    struct rlimit processes = {agent.view->user_pids, agent.view->user_pids}; /* counted by user */
+    if (command->uid && agent.view->user_pids && setrlimit(RLIMIT_NPROC, &processes))
+        fail_child("limit the processes of", command->argv[0], 126);
     if (command->uid || command->gid) {
         if (setgroups(0, NULL) || setresgid(command->gid, command->gid, command->gid) ||
             setresuid(command->uid, command->uid, command->uid))

@@ -158,6 +158,7 @@ static bool take_spec(struct reader *in, struct spec *spec)
         spec->writes[i].value = take_text(in);
         in->bad |= spec->writes[i].cgroup < 0 || spec->writes[i].cgroup >= zygote.num_cgroups;
     }
+    spec->seats = take_u32(in);
     return !in->bad && spec->num_trees >= 1 && spec->num_trees <= MAX_TREES && spec->num_writes <= MAX_WRITES;
 }
 

@@ -94,9 +94,9 @@ class NativeMachine:
                 await anyio.to_thread.run_sync(os.close, upper)
 
 
-async def start_native_machine(tasks: TaskGroup, base: NativeBase, quota: Quota) -> NativeMachine:
+async def start_native_machine(tasks: TaskGroup, base: NativeBase, quota: Quota, seats: int = 0) -> NativeMachine:
     """A fresh machine on these layers, ready for commands; its reader runs in `tasks` until it is closed."""
-    started = await base.zygote.start(base.trees, quota)
+    started = await base.zygote.start(base.trees, quota, seats)
 
     def weigh(low: bool) -> None:  # noqa: FBT001 - what a link calls
         tasks.start_soon(partial(base.zygote.weigh, started.number, low=low))

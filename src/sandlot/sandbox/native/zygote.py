@@ -156,8 +156,8 @@ class Zygote:
             with suppress(SandboxError):  # the zygote died, and with it every sandbox
                 await self._send(pack_frame(FrameKind.WEIGH, 0, sandbox.to_bytes(8, "little") + bytes((low,))), None)
 
-    async def start(self, trees: Sequence[OverlayTree], quota: Quota) -> _Started:
-        """Request a sandbox; returns at once."""
+    async def start(self, trees: Sequence[OverlayTree], quota: Quota, seats: int = 0) -> _Started:
+        """Request a sandbox; returns at once. `seats`: users in it who must not see each other's processes."""
         number = next(self._numbers)
         lines = self.cgroups.lines(quota)
         data_bytes = 0 if "memory" in self.cgroups.place else quota.memory_bytes
@@ -170,6 +170,7 @@ class Zygote:
                 *(_pack_tree(tree) for tree in trees),
                 struct.pack("<I", len(lines)),
                 *(struct.pack("<I", index) + pack_text(file) + pack_text(value) for index, file, value in lines),
+                struct.pack("<I", seats),
             )
         )
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
