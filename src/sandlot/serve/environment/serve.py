@@ -34,8 +34,8 @@ async def serve_environment(  # noqa: PLR0913 - where and how, all by keyword
 ) -> None:
     """Serve a task until the client disconnects (stdio) or the call is cancelled; `ready` is called with the address.
 
-    Over HTTP clients must send the token, if there is one; an address beyond this machine needs it. `feedback`: what a client learns
-    of its result; `checks` names every check, so it is for authors.
+    Over HTTP clients must send the token, if there is one; an address beyond this machine needs it.
+    `feedback`: what a client learns of its result; `checks` names every check, so it is for authors.
     """
     if transport == "http":
         require_token(Address(host, port), token, SERVE_TOKEN)
