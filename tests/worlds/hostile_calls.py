@@ -80,17 +80,12 @@ def _fitting(schema: Json) -> Iterator[Any]:
 
 def _plain(schema: Json) -> Any:
     """A value that fits."""
-    if schema.get("enum"):
-        return schema["enum"][0]
     if branches := _branches(schema):
         return _plain(branches[0])
     kinds = _kinds_of(schema)
-    if "string" in kinds:
-        return "x"
-    if kinds & {"integer", "number"}:
-        return max(1, schema.get("minimum", 1))
-    if "boolean" in kinds:
-        return True
+    simple = {"string": "x", "integer": max(1, schema.get("minimum", 1)), "number": 1, "boolean": True}
+    if known := [schema["enum"][0]] if "enum" in schema else [value for kind, value in simple.items() if kind in kinds]:
+        return known[0]
     if "array" in kinds:
         return [_plain(schema.get("items") or {})]
     return {name: _plain(schema.get("properties", {}).get(name, {})) for name in schema.get("required", ())}

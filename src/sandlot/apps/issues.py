@@ -52,7 +52,7 @@ def argument_issues(schema: Json, arguments: Mapping[str, Any]) -> list[Argument
 
 
 def with_whole_numbers(schema: Json, value: Any) -> Any:
-    """The value with `2.0` as `2` where the schema asks for an integer: JSON does not tell the two apart, and models write both."""
+    """The value with `2.0` as `2` where the schema asks for an integer: JSON does not tell them apart, and models write both."""
     branches: list[Json] = schema.get("anyOf") or schema.get("oneOf") or []
     if branches:
         schema = next((branch for branch in branches if not any(_issues(branch, value, ()))), schema)

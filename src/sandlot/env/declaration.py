@@ -17,6 +17,7 @@ from sandlot.apps.app import App
 from sandlot.apps.colleague import Colleague
 from sandlot.apps.tool import tools_of
 from sandlot.core.concurrency.author import location_of
+from sandlot.core.crashes import OnCrash, require_on_crash
 from sandlot.core.errors import ConfigError
 from sandlot.core.images import IMAGE_POLICIES, ImagePolicy
 from sandlot.core.limits import Constraint, Hold, Limits
@@ -133,8 +134,10 @@ class Declaration:
         apps: Sequence[App] = (),
         seats: Sequence[Seat | str] = (),
         order: Order = "in turn",
+        on_crash: OnCrash = "grade",
     ) -> None:
         _require_valid(name, network, state, images)
+        require_on_crash(on_crash, f"environment `{name}`")
         self.name = name
         self.description = description
         self.system = system
@@ -164,6 +167,8 @@ class Declaration:
         """The agents that act in one world; none for a single agent."""
         self.order: Order = order
         """How seats act: `in turn`, or `at once`, where nobody sees what the others do in the same round."""
+        self.on_crash: OnCrash = on_crash
+        """What a crash of a tool does after the agent has acted: the rollout is graded, or has failed."""
         self.marked = Marked()
         for tool in listed:
             if callable(tool):
