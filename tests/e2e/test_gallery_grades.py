@@ -3,6 +3,7 @@
 import pytest
 
 from sandlot import Agent, Failed, Task
+from sandlot.core.crashes import crashes_in
 from sandlot.core.ports.grading import Judge
 from sandlot.core.task import split_of
 from sandlot.core.types import Side, Split
@@ -65,6 +66,9 @@ CRASHES = {
 async def test_an_odd_deed_breaks_the_broken_twin_only(name):
     play, side = CRASHES[name]
     for trace in await played(fresh(name, "broken"), play):
+        if side is Side.ENVIRONMENT:  # graded all the same
+            assert crashes_in(trace)
+            continue
         assert isinstance(trace.outcome, Failed)
         assert trace.outcome.side is side
     assert set(values(await played(fresh(name, "clean"), play))) == {0.0}

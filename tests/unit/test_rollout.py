@@ -172,18 +172,14 @@ def broken(where: str, *, hang: bool = False) -> Environment:
     [
         ("setup", False, Side.ENVIRONMENT, "crash"),
         ("setup", True, Side.ENVIRONMENT, "timeout"),
-        ("tool", False, Side.ENVIRONMENT, "crash"),
-        ("user", False, Side.ENVIRONMENT, "crash"),
         ("check", False, Side.GRADER, "crash"),
         ("check", True, Side.GRADER, "timeout"),
     ],
 )
 async def test_whatever_breaks_blames_its_side_and_has_no_reward(where, hang, side, kind):
-    call = Node(message=Message(role=Role.ASSISTANT, parts=(ToolCall("c", "look"),)), sampled=True, parent=0)
     env = broken(where, hang=hang)
-    if where != "user":
-        env.marked.user = None
-    trace = await rolled(env, Turns(call, "yes"))
+    env.marked.user = None
+    trace = await rolled(env, Turns("yes"))
     assert isinstance(trace.outcome, Failed)
     assert (trace.outcome.side, trace.outcome.kind) == (side, kind)
     assert trace.reward is None
@@ -239,12 +235,11 @@ async def test_a_failure_in_a_group_of_parallel_tools_is_named_and_not_called_ex
         raise ValueError("no such month")
 
     both = Message(role=Role.ASSISTANT, parts=(ToolCall("a", "good"), ToolCall("b", "bad")))
-    trace = await rolled(env, Turns(Node(message=both, sampled=True, parent=0)))
-    assert (trace.outcome.side, trace.outcome.kind, trace.outcome.message) == (
-        Side.ENVIRONMENT,
-        "crash",
-        "tool `bad`: ValueError: no such month",
-    )
+    trace = await rolled(env, Turns(Node(message=both, sampled=True, parent=0), "done"))
+    assert [(event.detail["tool"], event.detail["message"]) for event in trace.events] == [
+        ("bad", "tool `bad`: ValueError: no such month")
+    ]
+    assert [result.error for result in trace.nodes[2].message.results] == [False, True]
 
 
 async def test_a_hook_may_put_another_message_in_place_of_the_sampled_one():
@@ -347,7 +342,10 @@ async def test_an_environment_that_does_not_reply_is_not_a_slow_agent():
     env = quiz(limits=Limits(time_s=0.05, tool_s=0.2))
     env.user(forever)
     trace = await rolled(env, Turns("yes"))
-    assert (trace.outcome.side, trace.outcome.kind, trace.reward) == (Side.ENVIRONMENT, "timeout", None)
+    assert (trace.end, trace.reward) == (End.DONE, 1.0)
+    assert [(event.kind, event.detail["tool"], event.detail["signature"]) for event in trace.events] == [
+        ("tool_crashed", "@env.user", f"timeout at test_rollout.py:{forever.__code__.co_firstlineno + 1} in forever")
+    ]
 
 
 async def test_a_hook_that_thinks_long_takes_none_of_the_agents_time():
@@ -482,7 +480,10 @@ async def test_a_failing_teardown_does_not_hide_what_failed_before_it():
     trace = await in_a_machine(machine, Turns(ModelError("down", kind="connect")))
     assert (trace.outcome.side, trace.outcome.kind) == (Side.MODEL, "connect")
     trace = await in_a_machine(machine, Turns("yes"))
-    assert (trace.outcome.side, trace.outcome.kind, trace.outcome.message) == (Side.SANDBOX, "crash", "stuck")
+    assert trace.reward == 1.0
+    assert [(event.kind, event.detail["signature"], event.detail["message"]) for event in trace.events] == [
+        ("teardown_failed", "sandbox/crash", "stuck")
+    ]
 
 
 async def test_several_failures_at_once_name_a_side():
@@ -522,9 +523,9 @@ async def test_a_stray_cancellation_in_author_code_is_its_error(kind):
 
     env.tool(name="odd")(odd if kind == "sync" else odd_async)
     call = Node(message=Message(role=Role.ASSISTANT, parts=(ToolCall("c", "odd"),)), sampled=True, parent=0)
-    trace = await rolled(env, Turns(call))
-    assert trace.outcome.side is Side.ENVIRONMENT
-    assert "CancelledError" in trace.outcome.message
+    trace = await rolled(env, Turns(call, "yes"))
+    assert trace.reward == 1.0
+    assert "CancelledError" in trace.events[0].detail["message"]
 
 
 async def test_an_intervention_on_a_refusal_is_acted_on():

@@ -18,6 +18,7 @@ from sandlot.apps.app import App
 from sandlot.apps.colleague import Colleague
 from sandlot.apps.tool import tools_of
 from sandlot.core.concurrency.author import location_of
+from sandlot.core.crashes import OnCrash, require_on_crash
 from sandlot.core.errors import ConfigError
 from sandlot.core.images import IMAGE_POLICIES, ImagePolicy
 from sandlot.core.limits import Constraint, Hold, Limits
@@ -140,8 +141,10 @@ class Declaration:
         seats: Sequence[Seat | str] = (),
         order: Order = "in turn",
         shared: str = "",
+        on_crash: OnCrash = "grade",
     ) -> None:
         _require_valid(name, network, state, images)
+        require_on_crash(on_crash, f"environment `{name}`")
         self.name = name
         self.description = description
         self.system = system
@@ -171,6 +174,8 @@ class Declaration:
         """How seats act: `in turn`, or `at once`, where nobody sees what the others do in the same round."""
         self.shared = _shared(name, shared, self.seats, image)
         """A folder of the sandbox that all seats may read and write; empty for none."""
+        self.on_crash: OnCrash = on_crash
+        """What a crash of a tool does after the agent has acted: the rollout is graded, or has failed."""
         self.marked = Marked()
         for tool in listed:
             if callable(tool):

@@ -27,6 +27,7 @@ from sandlot.tools.function import FunctionTool
 from sandlot.tools.screen import MAX_COLUMNS, MAX_ROWS, Screen
 
 MAX_SESSIONS = 8
+NEEDS_SANDBOX = 'the tool `terminal` needs a sandbox; give the environment an image, such as `image="host"`'
 _MAX_WAIT_S = 55.0
 """The longest wait of one call; below the usual limit of a tool call."""
 _QUIET_S = 0.4
@@ -362,7 +363,7 @@ async def terminal(  # noqa: PLR0913, PLR0917 - what an agent can do at a termin
     """
     terminals = world.terminals if isinstance(world, HasTerminals) else None
     if terminals is None:
-        raise AuthorError('the tool `terminal` needs a sandbox; give the environment an image, such as `image="host"`')
+        raise AuthorError(NEEDS_SANDBOX)
     if close:
         ended = await terminals.close(session)
         return f"[session {ended.name} is closed]"
