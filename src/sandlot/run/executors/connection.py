@@ -16,7 +16,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 
 from sandlot.core.errors import HarnessError, unwrapped
 from sandlot.run.executors.messages import FromWorker, JoinRefused, JoinReply, JoinRequest, ToWorker
-from sandlot.run.executors.receiving import SMALL_BYTES, Held, ReceiveBudget
+from sandlot.run.executors.receiving import SMALL_BYTES, HeldBytes, ReceiveBudget
 from sandlot.store.entry import encode_escaped
 
 MOST_BYTES = 2**30
@@ -85,7 +85,7 @@ class WorkerConnection:
     ) -> None:
         self._stream, self._writer, self._outbox, self._most_bytes = stream, writer, outbox, most_bytes
         self._budget = budget
-        self._held: Held | None = None
+        self._held: HeldBytes | None = None
         """What the message that comes, or came last, takes of the budget."""
         self._is_over = False
         """Nothing more is read."""

@@ -22,14 +22,14 @@ class ReceiveBudget:
         self._most_bytes, self._free, self._now = most_bytes, most_bytes, now
         self._turn, self._freed = anyio.Lock(), anyio.Event()
 
-    async def take(self, size: int) -> "Held":
+    async def take(self, size: int) -> "HeldBytes":
         """Wait until so many bytes are free."""
         async with self._turn:
             while self._free < min(size, self._most_bytes):
                 self._freed = anyio.Event()
                 await self._freed.wait()
             self._free -= size
-        return Held(self, size, self._now() + _PATIENCE_S + size / _LEAST_BYTES_S)
+        return HeldBytes(self, size, self._now() + _PATIENCE_S + size / _LEAST_BYTES_S)
 
     def give_back(self, size: int) -> None:
         """Free what was taken."""
@@ -41,7 +41,7 @@ class ReceiveBudget:
         return self._turn.locked() and self._now() > until
 
 
-class Held:
+class HeldBytes:
     """What one message holds."""
 
     def __init__(self, budget: ReceiveBudget, size: int, until: float) -> None:
