@@ -19,7 +19,7 @@ _SPREAD = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StandardAnswer:
     """Whether a check holds; None if nothing here can say."""
 
     holds: bool | None
@@ -28,15 +28,15 @@ class Answer:
     measured: Json = field(default_factory=dict[str, object])
 
 
-def _holds(evidence: str, measured: Json | None = None) -> Answer:
-    return Answer(holds=True, evidence=evidence, measured=measured or {})
+def _holds(evidence: str, measured: Json | None = None) -> StandardAnswer:
+    return StandardAnswer(holds=True, evidence=evidence, measured=measured or {})
 
 
-def _unknown(why: str) -> Answer:
-    return Answer(holds=None, evidence=why)
+def _unknown(why: str) -> StandardAnswer:
+    return StandardAnswer(holds=None, evidence=why)
 
 
-def declared_answers(env: Environment, capabilities: Mapping[str, str]) -> dict[str, Answer]:
+def declared_answers(env: Environment, capabilities: Mapping[str, str]) -> dict[str, StandardAnswer]:
     """By check id: what the environment declares, and what its sandbox isolates (`Backend.probe`; empty if it needs none)."""
     tasks, digest = list(tasks_of(env)), environment_fingerprint(env)
     names = [task.id for task in tasks]
@@ -55,21 +55,21 @@ def declared_answers(env: Environment, capabilities: Mapping[str, str]) -> dict[
         "hub.cross_host_determinism": _unknown("repeat the audit on another machine, and compare digests and verdicts"),
         "hub.immutable_versioning": _holds(f"the version is the digest {digest}", measured={"digest": digest}),
         "static.resource_declaration": _holds(f"image {image}", measured=_resources(env)),
-        "static.timeout_ceiling": Answer(
+        "static.timeout_ceiling": StandardAnswer(
             isfinite(env.limits.time_s), f"{env.limits.time_s:g} s and {env.limits.turns} turns for a rollout"
         ),
-        "runtime.egress_denied": Answer(
+        "runtime.egress_denied": StandardAnswer(
             env.network == "none" or env.image is None,
             f"network `{env.network}`" if env.image else "there is no sandbox: the agent has the environment's tools alone",
             'declare `network="none"`',
         ),
         "runtime.host_containment": _containment(env, capabilities),
         "runtime.resource_bounds": _bounds(env, capabilities),
-        "runtime.rubric_introspectable": Answer(graded_by_checks, _checks(env), "declare checks instead of `@env.grade`"),
-        "runtime.reward_attribution": Answer(graded_by_checks, _checks(env), "declare checks instead of `@env.grade`"),
+        "runtime.rubric_introspectable": StandardAnswer(graded_by_checks, _checks(env), "declare checks instead of `@env.grade`"),
+        "runtime.reward_attribution": StandardAnswer(graded_by_checks, _checks(env), "declare checks instead of `@env.grade`"),
         "runtime.state_contract": _holds("every rollout has an id, and its trace numbers the turns"),
         "runtime.trajectory_record": _holds("every rollout leaves a trace; graded evidence is stored with it"),
-        "runtime.task_declaration_accuracy": Answer(
+        "runtime.task_declaration_accuracy": StandardAnswer(
             len(set(names)) == len(names) > 0, f"{len(names)} tasks, {len(set(names))} ids", "give each task an id of its own"
         ),
         "static.dependency_pinning": _pinned(env),
@@ -77,13 +77,13 @@ def declared_answers(env: Environment, capabilities: Mapping[str, str]) -> dict[
     }
 
 
-def _build(env: Environment) -> Answer:
+def _build(env: Environment) -> StandardAnswer:
     if env.image is None:
         return _holds("there is no image to build")
     return _unknown(f"image `{env.image}`: build it twice with `sandlot images build`, and compare the digests")
 
 
-def _pinned(env: Environment) -> Answer:
+def _pinned(env: Environment) -> StandardAnswer:
     if env.image is None:
         return _holds("nothing is installed")
     return _holds(f"image `{env.image}` is resolved to a digest, which the fingerprint has")
@@ -98,23 +98,23 @@ def _checks(env: Environment) -> str:
     return "each point names its check" if not env.marked.grade else "the environment grades itself with one number"
 
 
-def _containment(env: Environment, capabilities: Mapping[str, str]) -> Answer:
+def _containment(env: Environment, capabilities: Mapping[str, str]) -> StandardAnswer:
     if env.image is None:
         return _holds("there is no sandbox: the agent has the environment's tools alone")
     return _isolated(capabilities)
 
 
-def _bounds(env: Environment, capabilities: Mapping[str, str]) -> Answer:
+def _bounds(env: Environment, capabilities: Mapping[str, str]) -> StandardAnswer:
     if env.image is None:
         return _holds("there is no sandbox; tools have time limits")
     return _isolated(capabilities)
 
 
-def _isolated(capabilities: Mapping[str, str]) -> Answer:
+def _isolated(capabilities: Mapping[str, str]) -> StandardAnswer:
     if not capabilities:
         return _unknown("no sandbox could be probed on this machine; `sandlot doctor` says why")
     lacking = [name for name, state in capabilities.items() if state.startswith("no")]
-    return Answer(
+    return StandardAnswer(
         not lacking,
         f"not isolated: {', '.join(lacking)}" if lacking else f"isolated: {', '.join(capabilities)}",
         "see `sandlot doctor`",
@@ -124,7 +124,7 @@ def _isolated(capabilities: Mapping[str, str]) -> Answer:
 # -- stored runs of models ---------------------------------------------------------------------------------------------
 
 
-def measured_answers(runs: Mapping[str, Sequence[TraceRow]]) -> dict[str, Answer]:
+def measured_answers(runs: Mapping[str, Sequence[TraceRow]]) -> dict[str, StandardAnswer]:
     """By check id, from the scored rows of runs, weakest model first. Without runs: why the checks are skipped."""
     ids = ("reward_reachability", "headroom", "variance_bound", "difficulty_separation", "training_signal")
     if not runs:
@@ -138,14 +138,14 @@ def measured_answers(runs: Mapping[str, Sequence[TraceRow]]) -> dict[str, Answer
     several = sum(len(values) > 1 for values in last.values())
     shown: Json = {"means": means}
     return {
-        "statistical.reward_reachability": Answer(
+        "statistical.reward_reachability": StandardAnswer(
             full > 0, f"full marks on {full} of {len(last)} tasks", "make the tasks easier", shown
         ),
-        "statistical.headroom": Answer(
+        "statistical.headroom": StandardAnswer(
             full < len(last) or mixed > 0, f"mean score {list(means.values())[-1]:.3f}" if means else "nothing was scored",
             "make the tasks harder", shown,
         ),
-        "statistical.variance_bound": Answer(
+        "statistical.variance_bound": StandardAnswer(
             mixed > 0 if several else None,
             f"{mixed} of {several} tasks with several attempts have different scores" if several else "one attempt at each task",
             "calibrate: `sandlot calibrate`", {"informative": mixed, "groups": several},
@@ -163,8 +163,8 @@ def _scores(rows: Sequence[TraceRow]) -> dict[str, list[float]]:
     return scores
 
 
-def _separation(means: Mapping[str, float]) -> Answer:
+def _separation(means: Mapping[str, float]) -> StandardAnswer:
     if len(means) < 2:
         return _unknown("needs runs of two models or more, weakest first")
     rising = all(low < high for low, high in pairwise(means.values()))
-    return Answer(rising, " < ".join(f"{name} {mean:.3f}" for name, mean in means.items()), "", {"means": dict(means)})
+    return StandardAnswer(rising, " < ".join(f"{name} {mean:.3f}" for name, mean in means.items()), "", {"means": dict(means)})

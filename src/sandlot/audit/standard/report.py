@@ -13,7 +13,7 @@ import msgspec
 from sandlot.audit.finding import Confidence, Finding
 from sandlot.audit.reports.wording import fix_of
 from sandlot.audit.standard.checks import STANDARD_CHECKS, StandardCheck, StandardLevel
-from sandlot.audit.standard.facts import Answer
+from sandlot.audit.standard.facts import StandardAnswer
 from sandlot.audit.verdict import Audit, ProbeReport, State
 from sandlot.core.errors import ConfigError
 from sandlot.core.types import Json
@@ -33,7 +33,7 @@ class CheckStatus(StrEnum):
     ERROR = "error"
 
 
-class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
+class StandardResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one check id."""
 
     check_id: str
@@ -82,7 +82,7 @@ class StandardReport(msgspec.Struct, frozen=True, kw_only=True):
     manifest: Json
     policy_version: str
     lane: str
-    results: tuple[CheckResult, ...]
+    results: tuple[StandardResult, ...]
     verdict: StandardVerdict
 
 
@@ -109,7 +109,7 @@ def read_policy(path: Path | None) -> StandardPolicy:
 
 def standard_report(
     audit: Audit,
-    answers: Mapping[str, Answer],
+    answers: Mapping[str, StandardAnswer],
     *,
     manifest: Json,
     policy: StandardPolicy,
@@ -135,7 +135,7 @@ def standard_report(
     )
 
 
-def _with_dependencies(results: Sequence[CheckResult]) -> list[CheckResult]:
+def _with_dependencies(results: Sequence[StandardResult]) -> list[StandardResult]:
     """No golden solution: a failure, as nothing is verifiable. A world that is not deterministic: no semantic check counts."""
     by_id = {result.check_id: result for result in results}
     determinism = by_id.get("runtime.episode_determinism")
@@ -143,29 +143,29 @@ def _with_dependencies(results: Sequence[CheckResult]) -> list[CheckResult]:
     return [_without_oracle(_if_stable(result, unstable=unstable)) for result in results]
 
 
-def _if_stable(result: CheckResult, *, unstable: bool) -> CheckResult:
+def _if_stable(result: StandardResult, *, unstable: bool) -> StandardResult:
     if not unstable or result.level is not StandardLevel.SEMANTIC:
         return result
     return msgspec.structs.replace(result, status=CheckStatus.SKIP, evidence=(_UNSTABLE,), remediation="")
 
 
-def _without_oracle(result: CheckResult) -> CheckResult:
+def _without_oracle(result: StandardResult) -> StandardResult:
     if result.check_id != "semantic.oracle_max" or result.status is not CheckStatus.SKIP or result.evidence == (_UNSTABLE,):
         return result
     fix = "write a golden solution (`@env.solution`)"
     return msgspec.structs.replace(result, status=CheckStatus.FAIL, remediation=fix)
 
 
-def _verdict(results: Iterable[CheckResult]) -> StandardVerdict:
+def _verdict(results: Iterable[StandardResult]) -> StandardVerdict:
     broken = {result.severity for result in results if result.status in {CheckStatus.FAIL, CheckStatus.ERROR}}
     if "fail" in broken:
         return StandardVerdict.FAIL
     return StandardVerdict.WARN if "warn" in broken else StandardVerdict.PASS
 
 
-def _result(check: StandardCheck, audit: Audit, answer: Answer | None, policy: StandardPolicy) -> CheckResult:
+def _result(check: StandardCheck, audit: Audit, answer: StandardAnswer | None, policy: StandardPolicy) -> StandardResult:
     status, evidence, remediation = _by_probes(check, audit) if answer is None else _by_fact(answer)
-    return CheckResult(
+    return StandardResult(
         check_id=check.id,
         number=check.number,
         level=check.level,
@@ -181,7 +181,7 @@ def _result(check: StandardCheck, audit: Audit, answer: Answer | None, policy: S
 _Outcome = tuple[CheckStatus, tuple[str, ...], str]
 
 
-def _by_fact(answer: Answer) -> _Outcome:
+def _by_fact(answer: StandardAnswer) -> _Outcome:
     status = {True: CheckStatus.PASS, False: CheckStatus.FAIL, None: CheckStatus.SKIP}[answer.holds]
     return status, (answer.evidence,), answer.remediation if status is CheckStatus.FAIL else ""
 

@@ -8,7 +8,7 @@ from sandlot import Environment, Limits, Task
 from sandlot.audit.audit import ALL_PROBES
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.standard.checks import DROPPED, STANDARD_CHECKS, StandardLevel
-from sandlot.audit.standard.facts import Answer, declared_answers, measured_answers
+from sandlot.audit.standard.facts import StandardAnswer, declared_answers, measured_answers
 from sandlot.audit.standard.report import CheckStatus, StandardPolicy, StandardVerdict, read_policy, standard_report
 from sandlot.audit.standard.validate import UnsupportedError, validate
 from sandlot.audit.verdict import Audit, AuditVerdict, LayerReport, ProbeReport, State
@@ -44,7 +44,7 @@ def audited(*findings: Finding, without: str = "", state: State = State.RAN, gol
     )  # fmt: skip
 
 
-def reported(audit: Audit, answers: dict[str, Answer] | None = None, policy: StandardPolicy | None = None, **options):
+def reported(audit: Audit, answers: dict[str, StandardAnswer] | None = None, policy: StandardPolicy | None = None, **options):
     report = standard_report(audit, answers or {}, manifest={}, policy=policy or StandardPolicy(), **options)
     return report, {result.check_id: result for result in report.results}
 
