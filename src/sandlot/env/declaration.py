@@ -177,11 +177,7 @@ class Declaration:
         self.on_crash: OnCrash = on_crash
         """What a crash of a tool does after the agent has acted: the rollout is graded, or has failed."""
         self.marked = Marked()
-        for tool in listed:
-            if callable(tool):
-                self.marked.tools.append(FunctionTool.of(tool))
-            else:
-                _require_tool(name, tool)
+        self.marked.tools += _functions(name, listed)
         self.source: Path | None = None
         """The file or folder it was loaded from; the fingerprint is computed from it."""
         self.package: Path | None = None
@@ -247,11 +243,14 @@ def _shared(name: str, shared: str, seats: Sequence[Seat], image: str | None) ->
     return shared
 
 
-def _require_tool(name: str, tool: Any) -> None:
-    if tool not in {BASH.spec.name, TERMINAL.spec.name}:
+def _functions(name: str, listed: Sequence[Callable[..., Any] | str]) -> list[FunctionTool]:
+    """The functions among the listed tools; the others are `bash` and `terminal`."""
+    wrong = next((tool for tool in listed if not callable(tool) and tool not in {BASH.spec.name, TERMINAL.spec.name}), None)
+    if wrong is not None:
         raise ConfigError(
-            f"environment `{name}`: tools has {tool!r}; list functions, 'bash' for a shell, or 'terminal' for a terminal"
+            f"environment `{name}`: tools has {wrong!r}; list functions, 'bash' for a shell, or 'terminal' for a terminal"
         )
+    return [FunctionTool.of(tool) for tool in listed if callable(tool)]
 
 
 def require_async(function: F, what: str) -> F:

@@ -94,8 +94,6 @@ async def open_session(
     require_user(env, named=user is not None)
     limits = env.limits.but(task.limits)
     _require_backend(env, backend)
-    if env.terminal and env.image is None:
-        raise ConfigError(NEEDS_SANDBOX)
     async with Keeper(limits.teardown_s) as keeper:
         files: Files = MemoryFiles()
         if env.image is not None and backend is not None:
@@ -137,6 +135,8 @@ async def open_session(
 
 
 def _require_backend(env: Declaration, backend: Backend | None) -> None:
+    if env.terminal and env.image is None:
+        raise ConfigError(NEEDS_SANDBOX)
     if env.image is not None and backend is None:
         raise ConfigError(
             f"environment `{env.name}` needs a sandbox for image `{env.image}`, and no backend is open; see `sandlot doctor`"

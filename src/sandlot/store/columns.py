@@ -76,9 +76,8 @@ def rows_of(table: Table) -> Iterator[TraceRow]:
     phases = [(name.removeprefix(PHASE), values[name]) for name in phase_names]
     fields = {name: values[name] for name in _FIELDS if name not in _LISTS}
     names = list(fields)
+    lists = [name for name in _LISTS if name in values]
     for index, scalars in enumerate(zip(*fields.values(), strict=True)):
-        yield TraceRow(
-            **dict(zip(names, scalars, strict=True)),
-            **{name: tuple(values[name][index]) for name in _LISTS if name in values},
-            phases={phase: column[index] for phase, column in phases if column[index] is not None},
-        )
+        columns: dict[str, Any] = dict(zip(names, scalars, strict=True))
+        columns |= {name: tuple(values[name][index]) for name in lists}
+        yield TraceRow(**columns, phases={phase: column[index] for phase, column in phases if column[index] is not None})

@@ -128,17 +128,17 @@ def _serve(
     hosts = tuple(allow_host or ())
     served_as = {"--mcp": mcp or None, "--openenv": openenv or None}
     of_environments = {"ENV": env, **served_as, "--task": task, "--judge": judge, "--rubric": rubric, "--feedback": feedback}
-    of_models = {"--unix": unix, "--kv-gib": kv_gib, "--kv-dtype": kv_dtype, "--evict": evict, "--speculate": speculate}
-    of_models |= {"--dtype": dtype, "--max-batch": max_batch, "--until-eof": until_eof or None, "--kv-events": kv_events}
-    of_models |= {"--adapter": adapter, "--adapters-from": adapters_from}
-    of_models |= {"--max-adapters": max_adapters, "--max-adapter-rank": max_adapter_rank}
+    of_models = {
+        "--unix": unix, "--kv-gib": kv_gib, "--kv-dtype": kv_dtype, "--evict": evict, "--speculate": speculate, "--dtype": dtype,
+        "--max-batch": max_batch, "--until-eof": until_eof or None, "--kv-events": kv_events, "--adapter": adapter,
+        "--adapters-from": adapters_from, "--max-adapters": max_adapters, "--max-adapter-rank": max_adapter_rank,
+    }  # fmt: skip
     if model is not None:
         _require_unset(of_environments, "a model")
         if unix is not None:
             _require_unset({"--token": token}, "a model at a unix socket")
-        token = token_of(SERVE_VARIABLE) if token is None else token
         place = {"host": host, "port": port, "unix": unix, "allow_hosts": hosts, "drain_s": drain_s, "until_eof": until_eof}
-        place |= {"kv_events": kv_events, "token": token}
+        place |= {"kv_events": kv_events, "token": token_of(SERVE_VARIABLE) if token is None else token}
         share = {"kv_gib": kv_gib, "kv_dtype": kv_dtype, "eviction": evict, "max_batch": max_batch, "speculate": speculate}
         share |= {"dtype": dtype, "adapters": tuple(map(_adapter_of, adapter or ())), "adapters_from": adapters_from}
         return _serve_model(model, place, share | {"max_adapters": max_adapters, "max_adapter_rank": max_adapter_rank})
@@ -147,13 +147,12 @@ def _serve(
         raise ConfigError("give what to serve: `sandlot serve ENV --mcp` or `--openenv`, or `sandlot serve --model MODEL`")
     if mcp and transport == "stdio":
         _require_unset({"--token": token}, "an environment over stdio")
-    token = token_of(SERVE_VARIABLE) if token is None else token
-    where = {"host": host, "port": port, "allow_hosts": hosts, "token": token}
+    where = {"host": host, "port": port, "allow_hosts": hosts, "token": token_of(SERVE_VARIABLE) if token is None else token}
     if openenv:
         _require_unset({"--rubric": rubric, "--feedback": feedback}, "an environment for OpenEnv")
         return _serve_openenv(env, {**where, "task": task, "judge": judge})
-    graded = {"judge": judge, "rubric": rubric, "feedback": feedback or "score"}
-    return _serve_mcp(env, task, {**where, "transport": transport, **graded})
+    where |= {"transport": transport, "judge": judge, "rubric": rubric, "feedback": feedback or "score"}
+    return _serve_mcp(env, task, where)
 
 
 def _serve_model(model: str, place: Mapping[str, Any], share: Mapping[str, Any]) -> None:
