@@ -1,6 +1,7 @@
 """Describes what an installed Sandlot depends on: an SBOM (CycloneDX JSON) and a page of licences, both carried by wheels.
 
-Names and versions come from `runtime.txt`, licences from the metadata of the packages installed here. Run by `make lock`.
+Names, versions and hashes come from `runtime.txt`, licences from the metadata of the packages installed here. The hashes of a
+component are those of its files, of which one is installed. Run by `make lock`.
 """
 
 import json
@@ -22,6 +23,11 @@ NOTICES = HERE.parent / "licenses/THIRD-PARTY.md"
 PYTHONS = ("3.11", "3.12", "3.13")
 MACHINES = ("x86_64", "aarch64")
 
+WITHOUT_HASH = (
+    "torch, which only the extra `torch` installs, is no component here. requirements/torch.txt pins its version without a hash: "
+    "its builds for CPU, CUDA and each processor are different files of one version."
+)
+
 HEAD = """# What Sandlot depends on
 
 Installing Sandlot installs these packages, at these versions or newer ones. A wheel of Sandlot has no copy of them: each has its
@@ -40,6 +46,8 @@ class Locked:
     name: str
     version: str
     wanted_by: tuple[str, ...]
+    hashes: tuple[str, ...]
+    """SHA-256 of each file of this version that may be installed."""
 
 
 def read_lock(text: str) -> list[Locked]:
@@ -51,7 +59,8 @@ def read_lock(text: str) -> list[Locked]:
         if pinned.marker is None or _applies(pinned.marker):
             (version,) = (each.version for each in pinned.specifier)
             names = re.findall(r"^    #(?: via|  ) +([\w.-]+)(?: .*)?$", entry, flags=re.MULTILINE)
-            found.append(Locked(pinned.name, version, tuple(name for name in names if name != "-c")))
+            hashes = tuple(re.findall(r"--hash=sha256:([0-9a-f]{64})", entry))
+            found.append(Locked(pinned.name, version, tuple(name for name in names if name != "-c"), hashes))
     return found
 
 
@@ -96,12 +105,14 @@ def describe(locked: list[Locked], licences: dict[str, str], about: dict[str, An
             "component": {
                 "type": "library", "bom-ref": ours, "name": "sandlot", "version": about["version"], "purl": ours,
                 "licenses": [{"expression": about["license"]}],
-            }
+            },
+            "properties": [{"name": "sandlot:without-hash", "value": WITHOUT_HASH}],
         },
         "components": [
             {
                 "type": "library", "bom-ref": f"pkg:pypi/{each.name}@{each.version}", "name": each.name, "version": each.version,
                 "purl": f"pkg:pypi/{each.name}@{each.version}", "licenses": [{"license": {"name": licences[each.name]}}],
+                "hashes": [{"alg": "SHA-256", "content": content} for content in each.hashes],
             }
             for each in locked
         ],
@@ -114,7 +125,8 @@ def main() -> None:
     about = tomllib.loads((HERE.parent / "pyproject.toml").read_text())["project"]
     locked = read_lock(LOCK.read_text())
     licences = {each.name: licence(each.name) for each in locked}
-    SBOM.write_text(json.dumps(describe(locked, licences, about), indent=1) + "\n")
+    text = json.dumps(describe(locked, licences, about), indent=1) + "\n"
+    SBOM.write_text(re.sub(r'\{\s*("alg": "SHA-256"),\s*("content": "\w+")\s*\}', r"{\1, \2}", text))  # a hash is a line
     NOTICES.write_text(HEAD + "".join(f"| {each.name} | {each.version} | {licences[each.name]} |\n" for each in locked))
 
 

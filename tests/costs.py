@@ -173,9 +173,8 @@ class Ledger:
     def pytest_testnodedown(self, node, error):
         self.collection.append(getattr(node, "workeroutput", {}).get("collection_cpu_s", 0.0))
 
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    @pytest.hookimpl(trylast=True)  # after xdist's, before what the terminal prints
     def pytest_sessionfinish(self, session: pytest.Session):
-        yield
         if not self.collection:
             self.collection.append(session.config.stash.get(_COLLECTION, 0.0))
         self.slowness = max(self.slowness, calibrate())

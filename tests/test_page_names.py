@@ -107,9 +107,9 @@ def missing_names(code: str) -> list[str]:
                     known[alias.asname or "sandlot"] = importlib.import_module(alias.name if alias.asname else "sandlot")
         elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "sandlot":
             module = module_named(node.module)
-            there = [alias for alias in node.names if hasattr(module, alias.name)]
+            there = [alias for alias in node.names if alias.name != "*" and hasattr(module, alias.name)]
             known |= {alias.asname or alias.name: getattr(module, alias.name) for alias in there}
-            missing += [f"{node.module}.{alias.name}" for alias in node.names if alias not in there]
+            missing += [f"{node.module}.{alias.name}" for alias in node.names if alias.name != "*" and alias not in there]
     known = {name: value for name, value in known.items() if name not in assigned_names(tree)}
     for node in ast.walk(tree):
         match node:

@@ -8,12 +8,27 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 ROOT = Path(__file__).parents[1]
 REQUIREMENTS = ROOT / "requirements"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 INTERNALS = {"flash-attn-4", "mcp", "mcp-types", "torch", "uvicorn"}
 """Packages of which we use more than what they promise to keep: an upper bound says what was tried."""
+
+
+FIXED = {
+    "aiohttp": "3.13.4",  # CVE-2025-69228, CVE-2026-22815, CVE-2026-34516: memory without bound by parts, trailers and headers
+    "h11": "0.16",  # CVE-2025-43859: chunked bodies are read as another server may not
+    "jinja2": "3.1.6",  # CVE-2024-34064, CVE-2025-27516: attributes of `xmlattr`, the sandbox
+    "mcp": "1.23",  # CVE-2025-66416: servers without protection against DNS rebinding
+    "mlflow": "3.11",  # CVE-2026-2652, CVE-2026-4137: authentication, temporary folders
+    "pyarrow": "23.0.1",  # CVE-2026-25087: use after free in the IPC reader
+    "ray": "2.54",  # CVE-2025-62593, CVE-2026-27482: requests of web pages run and delete jobs
+    "starlette": "1.0.1",  # CVE-2025-62727, CVE-2026-48710: ranges in quadratic time, a host that becomes a path
+    "torch": "2.6",  # CVE-2025-32434: `torch.load(weights_only=True)` runs code
+}
+"""The first version of each package without the flaws that are public."""
 
 
 def pins(name: str) -> dict[str, set[str]]:
@@ -80,6 +95,30 @@ def test_the_sbom_and_the_licences_describe_the_lock():
     rows = re.findall(r"^\| ([\w.-]+) \| (\S+) \| (.+) \|$", (ROOT / "licenses/THIRD-PARTY.md").read_text(), flags=re.MULTILINE)
     assert {(name, version) for name, version, _ in rows if name != "package"} == locked
     assert [name for name, _, licence in rows if licence == "unknown"] == []
+
+
+def test_no_bound_and_no_lock_admits_a_version_with_a_known_flaw():
+    asked = {canonicalize_name(each.name): each for each in requirements(*PROJECT["optional-dependencies"])}
+    locked = {**pins("dev.txt"), **pins("torch.txt")}
+    for name, fixed in FIXED.items():
+        (lowest,) = (Version(bound.version) for bound in asked[name].specifier if bound.operator == ">=")
+        assert lowest >= Version(fixed), f"{asked[name]}: {fixed} is the first version without a known flaw"
+        assert all(Version(each) >= Version(fixed) for each in locked.get(name, ())), name
+
+
+def test_the_sbom_has_the_hashes_of_the_lock_and_says_what_has_none():
+    sbom = json.loads((REQUIREMENTS / "sandlot.cdx.json").read_text())
+    lock = (REQUIREMENTS / "runtime.txt").read_text()
+    for each in sbom["components"]:
+        (entry,) = (
+            part for part in re.split(r"\n(?=[a-z0-9])", lock) if part.startswith((f"{each['name']}=={each['version']} ",))
+        )
+        hashes = re.findall(r"sha256:([0-9a-f]{64})", entry)
+        assert hashes
+        assert [(given["alg"], given["content"]) for given in each["hashes"]] == [("SHA-256", given) for given in hashes]
+    (said,) = sbom["metadata"]["properties"]
+    assert said["name"] == "sandlot:without-hash"
+    assert "torch" in said["value"]
 
 
 def test_packages_whose_internals_are_used_have_an_upper_bound():

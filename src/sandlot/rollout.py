@@ -13,6 +13,7 @@ import msgspec
 
 from sandlot.core.concurrency.author import frames_of
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK, deadline, time_limit, timed
+from sandlot.core.crashes import teardown_event
 from sandlot.core.errors import GradeError, HarnessError, SandlotError, StoppedByHook, StoreError, boundary, unwrapped
 from sandlot.core.images import images_stored_in
 from sandlot.core.ports.session import Policies, Session
@@ -52,7 +53,7 @@ async def run_rollout(parts: RolloutParts, task: Task, *, run: str, rollout: int
                     trace.evidence = await session.gather(trace.answer)
                     trace.events += cut_events(trace.evidence, trace.num_turns) + await session.store_recordings()
             finally:
-                trace.events += session.role_events()
+                trace.events += session.late_events()
         emit_agent_ended(parts.sink, trace)
         with timed(trace.phases, "waiting"):
             await parts.wait_for_grading()
@@ -92,8 +93,20 @@ async def _opened(parts: RolloutParts, task: Task, trace: Trace, blobs: Blobs) -
         emit_opened(parts.sink, trace)
         session.on_call = functools.partial(emit_call, parts.sink, trace)
         yield session
-        with timed(trace.phases, "close"):
+        with timed(trace.phases, "close"), _noted_teardown(trace):
             await stack.aclose()
+
+
+@contextmanager
+def _noted_teardown(trace: Trace) -> Generator[None]:
+    """The evidence is stored: a world that cannot be closed in order is noted, and the rollout is graded."""
+    try:
+        with boundary(HarnessError, "closing the world"):
+            yield
+    except StoreError:
+        raise
+    except SandlotError as error:
+        trace.events.append(teardown_event(error, trace.num_turns))
 
 
 def _emitted_retries(parts: RolloutParts, trace: Trace, by: Literal["agent", "judge"]) -> listen_for_retries:

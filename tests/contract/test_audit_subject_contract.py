@@ -83,7 +83,7 @@ async def opened(kind: str, folder: Path, code: str = GRADE):
         yield grader
 
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.parametrize("kind", ["interpreter", "fork", "sandbox", "process"])]
+pytestmark = [pytest.mark.timeout(300), pytest.mark.parametrize("kind", ["interpreter", "fork", "sandbox", "process"])]
 
 
 def says(answer: str, number: int = 0) -> Take:

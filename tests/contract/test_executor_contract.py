@@ -12,7 +12,7 @@ from sandlot.observe.events import RolloutGraded, ToolCalled, TurnTaken
 from sandlot.store.blobs import MemoryBlobs
 from worlds.executors import OPENERS, chores, config_of, opened, plan_of
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(params=OPENERS)

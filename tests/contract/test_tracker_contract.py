@@ -11,7 +11,7 @@ import pytest
 from sandlot.testing.tracker import *
 from sandlot.train.tracking import open_tracker
 
-pytestmark = pytest.mark.timeout(120)  # the packages are large
+pytestmark = pytest.mark.timeout(300)  # the packages are large
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import atexit
 import gc
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -79,6 +80,7 @@ class Nursery:
         command = [sys.executable, __file__, *self._modules]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ())
         self._folder = tempfile.TemporaryDirectory()
+        self._running: int | None = None
         assert self._process.stdout.readline() == "ready\n"
         return self
 
@@ -89,17 +91,26 @@ class Nursery:
 
     def start(self, *words: object, cwd: Path, stdin: str = "", code: str = "", **more: str) -> int:
         """Begin a command, or `python -c CODE WORDS`; its process id. `wait` must follow."""
+        self._end_unfinished()
         streams = [str(Path(self._folder.name) / name) for name in ("in", "out", "err")]
         Path(streams[0]).write_text(stdin)
         request = {"words": [*map(str, words)], "cwd": str(cwd), "environ": environ(**more), "streams": streams, "code": code}
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
         self._streams = streams
-        return int(self._process.stdout.readline())
+        self._running = int(self._process.stdout.readline())
+        return self._running
+
+    def _end_unfinished(self) -> None:
+        """End a command whose test timed out: else the next test would be given its answer."""
+        if self._running is not None:
+            os.kill(self._running, signal.SIGKILL)
+            self.wait()
 
     def wait(self) -> Outcome:
         """How the command that was started last has ended."""
         code = int(self._process.stdout.readline())
+        self._running = None
         return Outcome(code, *(Path(stream).read_bytes().decode() for stream in self._streams[1:]))
 
     def run(self, *words: object, cwd: Path, stdin: str = "", code: str = "", **more: str) -> Outcome:

@@ -17,17 +17,18 @@ class Visitor:
 
     def __init__(self, session: aiohttp.ClientSession, address) -> None:
         self._session, self._address = session, address
-        self._own = address("/").partition("/?")[0]
+        self._own = URL(address("/").partition("/?")[0])
+        """With the path that all pages of this view begin with, which is random: what is read here is as if it were empty."""
 
     async def read(self, page: str) -> tuple[int, str]:
         async with self._session.get(URL(self._address(page), encoded=True)) as answer:
-            return answer.status, await answer.text()
+            return answer.status, (await answer.text()).replace(self._own.path, "")
 
     async def post(self, page: str, told: object, *, body: bytes | None = None) -> tuple[int, dict]:
         data = json.dumps(told).encode() if body is None else body
-        headers = {"Origin": self._own, "Content-Type": "application/json"}
-        async with self._session.post(URL(self._own + page, encoded=True), data=io.BytesIO(data), headers=headers) as answer:
-            return answer.status, await answer.json()
+        headers = {"Origin": str(self._own.origin()), "Content-Type": "application/json"}
+        async with self._session.post(URL(f"{self._own}{page}", encoded=True), data=io.BytesIO(data), headers=headers) as answer:
+            return answer.status, json.loads((await answer.text()).replace(self._own.path, ""))
 
 
 @asynccontextmanager

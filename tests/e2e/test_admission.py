@@ -54,7 +54,7 @@ def require_each_once(run: Run, rollouts: int) -> None:
     assert {row.score for row in run.rows} == {1.0}
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 async def test_against_a_model_that_refuses_beyond_a_number_the_limit_settles_near_it(tmp_path):
     events: list[RunEvent] = []
     async with FakeEndpoint(then=note_writer, latency_s=0.1, refuse_above=MOST) as endpoint:
@@ -72,7 +72,7 @@ async def test_against_a_model_that_refuses_beyond_a_number_the_limit_settles_ne
     assert endpoint.num_refused < 600, "half a refusal for each rollout"
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 async def test_a_model_that_is_never_short_is_never_waited_for(tmp_path):
     events: list[RunEvent] = []
     async with FakeEndpoint(then=note_writer, latency_s=0.4) as endpoint:
@@ -106,7 +106,7 @@ def honest(request: Request) -> Answer:
     return says(json.dumps({"reason": "because", "verdict": "no" if wrong else "yes"}))
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 async def test_a_judge_that_refuses_holds_back_starts_and_every_rollout_is_graded_once(tmp_path):
     events: list[RunEvent] = []
     async with FakeEndpoint(then=honest, latency_s=0.1, refuse_above=6) as endpoint:
@@ -208,7 +208,7 @@ def memory_group(mib: int):
                 inner.rmdir()
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 async def test_sandboxes_that_would_not_all_fit_in_memory_start_as_there_is_room(tmp_path):
     for name, text in {"hungry.py": HUNGRY, "program.py": PROGRAM}.items():
         (tmp_path / name).write_text(text)
@@ -224,7 +224,7 @@ async def test_sandboxes_that_would_not_all_fit_in_memory_start_as_there_is_room
     assert max(event.in_flight for event in changes) * FILLED_MIB < LIMIT_MIB
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 async def test_a_training_lets_in_what_its_teacher_can_take(tmp_path):
     """Rollouts of a training, its evaluations included, are in one room that adapts."""
     events: list[RunEvent] = []

@@ -33,7 +33,7 @@ async def confirmed(name: str, twin: str, probe: str) -> list[Finding]:
     return [finding for finding in found.findings if finding.standing is Confidence.CONFIRMED]
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", PLANTS)
 async def test_what_is_planted_is_found_and_its_twin_is_left_alone(name: str):
     found = await confirmed(name, "broken", PLANTS[name])

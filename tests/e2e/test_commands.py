@@ -355,7 +355,7 @@ def test_a_replay_of_no_turns_claims_no_equal_results(sandlot, made):
 
 
 @pytest.mark.parametrize("form", ["function", "file", "folder"])
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(300)
 def test_a_new_environment_passes_its_own_test_and_runs(sandlot, tmp_path, form):
     made = sandlot("new", "my-first", "--form", form, cwd=tmp_path)
     assert "# my-first\n" in (tmp_path / "environments" / "my-first" / "README.md").read_text()

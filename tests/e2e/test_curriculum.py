@@ -20,7 +20,7 @@ from sandlot.run.results import Run
 from sandlot.store.reader import RunReader
 from sandlot.train.train import train
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 WORLD = Path(__file__).parent.parent / "worlds" / "letters.py"
 letters = load_module(WORLD)

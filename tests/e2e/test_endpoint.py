@@ -193,7 +193,7 @@ async def test_a_cap_stops_the_run_and_a_higher_one_continues_it(tmp_path):
     assert endpoint.requests[0].headers["Authorization"] == f"Bearer {CANARY}"
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(300)
 async def test_a_key_that_the_endpoint_throws_back_is_written_nowhere(tmp_path):
     leaky = completion({"content": f"your key is {CANARY}", "tool_calls": None})
     refusing = status(401, message=f"Incorrect API key provided: {CANARY}")

@@ -235,6 +235,11 @@ def test_the_served_model_answers_drains_and_ends_well(folder, tmp_path):
         (["serve", "--model", "hf:/nowhere"], "no folder"),
         (["run", ENVIRONMENTS / "arithmetic", "--model", "vllm:m@http://127.0.0.1:9"], "--tokenizer FOLDER"),
         (["run", ENVIRONMENTS / "arithmetic", "--model", "hf:/nowhere"], "no folder"),
+        (["serve", "--model", "rookie", "--unix", "m.sock", "--token", "t"], "`--token` cannot be used when a model at a unix"),
+        (
+            ["serve", ENVIRONMENTS / "arithmetic", "--mcp", "--token", "t"],
+            "`--token` cannot be used when an environment over stdio",
+        ),
         (["serve", "--model", "rookie", "--task", "t"], "`--task` cannot be used when a model is served"),
         (
             ["serve", ENVIRONMENTS / "arithmetic", "--mcp", "--kv-gib", "2"],
@@ -255,12 +260,13 @@ def test_wrong_use_is_told_with_the_fix(sandlot, words, said_so, tmp_path):
 @pytest.mark.parametrize(
     ("words", "said_so"),
     [
-        (["serve", "--model", "gpt-9"], "unknown model"),
-        (["serve", ENVIRONMENTS / "arithmetic", "--mcp", "--task", "none"], "`none`"),
+        (["serve", "--model", "rookie", "--port", 0], "`SANDLOT_SERVE_TOKEN`"),
+        (["serve", ENVIRONMENTS / "arithmetic", "--mcp", "--transport", "http"], "`SANDLOT_SERVE_TOKEN`"),
         (["serve", ENVIRONMENTS / "arithmetic", "--openenv"], "`SANDLOT_SERVE_TOKEN`"),
+        (["serve", ENVIRONMENTS / "arithmetic", "--mcp", "--task", "none"], "`none`"),
     ],
 )
-def test_the_token_of_openenv_clients_in_a_variable_is_for_nothing_else(sandlot, words, said_so, tmp_path):
+def test_the_token_in_the_variable_is_for_what_listens_at_a_port(sandlot, words, said_so, tmp_path):
     done = sandlot(*words, cwd=tmp_path, SANDLOT_SERVE_TOKEN="two long\nlines of text")
     assert (done.code, said_so in done.err) == (2, True), done.err
 

@@ -16,7 +16,7 @@ from sandlot.env.taskset import tasks_of
 from sandlot.run.results import Run
 from sandlot.train.train import train
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 import pytest
 
 from sandlot import Agent, Failed, Task
+from sandlot.core.crashes import crashes_in
 from sandlot.core.ports.grading import Judge
 from sandlot.core.task import split_of
 from sandlot.core.types import Side, Split
@@ -33,7 +34,7 @@ async def as_the_schema_says(agent: Agent, task: Task) -> None:
 
 DIFFERENT = {
     "swallowed-check-error": (unknown_account, 0.0, 0.5),
-    "default-when-late": (saying("A" * 1000), 0.5, 0.0),
+    "default-when-late": (saying("A" * 2000), 0.5, 0.0),
     "rounded-share": (two_quantities, 0.0, 1 / 3),
     "penalty-below-the-floor": (all_but_one, 0.0, 5 / 6),
     "fractions-cost-half": (saying(lambda task: task.key["fraction"]), 0.5, 1.0),
@@ -65,6 +66,9 @@ CRASHES = {
 async def test_an_odd_deed_breaks_the_broken_twin_only(name):
     play, side = CRASHES[name]
     for trace in await played(fresh(name, "broken"), play):
+        if side is Side.ENVIRONMENT:  # graded all the same
+            assert crashes_in(trace)
+            continue
         assert isinstance(trace.outcome, Failed)
         assert trace.outcome.side is side
     assert set(values(await played(fresh(name, "clean"), play))) == {0.0}

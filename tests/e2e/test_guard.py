@@ -21,7 +21,7 @@ from sandlot.train.report.summary import Outcome
 from sandlot.train.train import train
 from sandlot.train.trainer import Optimisation
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 ABSURD = 1e-2
 letters = load_module(Path(__file__).parent.parent / "worlds" / "letters.py")
 

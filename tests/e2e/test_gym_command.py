@@ -9,7 +9,7 @@ import pytest
 from drive.command_line import refused
 from worlds.gym import WALKS
 
-pytestmark = pytest.mark.timeout(90)  # whole audits
+pytestmark = pytest.mark.timeout(300)  # whole audits
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from sandlot.train.report.progress import read_lines
 from sandlot.train.train import train
 from sandlot.train.trainer import Optimisation
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 RECIPE = Path(__file__).parent.parent.parent / "recipes" / "hackable.py"
 
 

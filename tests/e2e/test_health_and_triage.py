@@ -12,7 +12,7 @@ from sandlot.core.trace import Failed, Message, Node, Text, ToolCall, Trace
 from sandlot.core.types import End, Role, Side
 from sandlot.store.directory import open_run
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 ESCAPES = "\x1b]0;owned\x07\x1b[2J[red]bold[/red]"
 
 

@@ -287,7 +287,7 @@ def test_a_blocking_async_tool_is_named_in_the_summary(sandlot, tmp_path):
     assert "write_note" in Run(tmp_path / "run").sittings[-1].blocked_by[0]
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(300)
 async def test_five_hundred_rollouts_at_once_leave_nothing_behind(tmp_path):
     before = {task.id for task in anyio.get_running_tasks()}
     async with FakeEndpoint(then=says("ok"), latency_s=2.0, keep=False) as endpoint:

@@ -5,7 +5,7 @@ import pytest
 from builders.images import docker_archive, file, tar_of
 from drive.command_line import refused
 
-pytestmark = pytest.mark.timeout(60)  # whole commands, several a test
+pytestmark = pytest.mark.timeout(300)  # whole commands, several a test
 
 SHOP = """
 from sandlot import Environment, Task

@@ -11,7 +11,7 @@ from fakes.endpoint import FakeEndpoint, says
 from sandlot.calibrate.judges.judge import MORE_CANARIES
 from sandlot.grade.judge import CANARIES
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 KNOWN = dict([*CANARIES, *MORE_CANARIES])
 
 

@@ -27,7 +27,7 @@ from sandlot.train.training_env import TrainingEnv
 from sandlot.train.weights import TowardsBand
 from sandlot.wiring.config import ModelConfig
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 WORLDS = Path(__file__).parent.parent / "worlds"
 letters, digits = (load_module(WORLDS / f"{name}.py") for name in ("letters", "digits"))

@@ -34,7 +34,7 @@ from sandlot.train.training_env import TrainingEnv
 from sandlot.web.site import link
 from sandlot.wiring.config import ModelConfig
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 seats = load_module(Path(__file__).parent / "test_seat_training.py")
 BOTH = {"first": OwnPolicy(), "second": OwnPolicy()}

@@ -4,7 +4,7 @@ import pytest
 
 from drive.command_line import refused
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 ADD = """
 import helper
 from sandlot import Ask, Score, environment

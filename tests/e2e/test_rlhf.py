@@ -23,7 +23,7 @@ from sandlot.train.reward_training import RewardRecipe, train_reward_model
 from sandlot.train.train import train
 from sandlot.train.trainer import Optimisation
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 letters = load_module(Path(__file__).parent.parent / "worlds" / "letters.py")
 

@@ -20,7 +20,7 @@ from sandlot.train.rows import group_of, split_by_seat
 from sandlot.train.train import train
 from sandlot.train.weights import GroupResult, TaskRecord
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 letters = load_module(Path(__file__).parent.parent / "worlds" / "letters.py")
 pair = Environment("pair", seats=["first", "second"], order="at once", limits=Limits(turns=1, tokens=40))

@@ -9,7 +9,7 @@ from drive.command_line import ENVIRONMENTS, refused
 from fakes.endpoint import FakeEndpoint, says
 from sandlot.model.policy.faithful_user import WAITING
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 RETURNS = ENVIRONMENTS / "returns"
 
 

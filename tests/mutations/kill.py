@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mutations.copies import apply_patch, restore
+from mutations.near import near_files
 from mutations.running import Ran, run_pytest
 
 _QUIETLY = ["-p", "no:cacheprovider", "-q", "--timeout", "120", "-m", "not system", "--tb=no", "-rfE"]
@@ -13,6 +14,8 @@ _CHUNK = 40
 _CHUNK_S = 6.0
 """Tests, and CPU-seconds of tests, that one pytest process gets."""
 _MOST_S = 1800
+_NOTHING_RAN = 5
+"""How pytest ends where all tests of a file are deselected."""
 
 
 @dataclass
@@ -22,12 +25,16 @@ class Killing:
     copy: Path
     work: Path
     bound_s: float
+    near: bool = False
+    """Show a mutation to the files that name what it changes; nothing is known of who reaches it."""
     costs: dict[str, float] = field(default_factory=dict)
     reaching: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     broken: set[str] = field(default_factory=set)
     """Tests that fail without a mutation too."""
 
     def __post_init__(self) -> None:
+        if self.near:
+            return
         failed: list[str] = []
         for line in (self.work / "costs.jsonl").read_text().splitlines():
             told = json.loads(line)
@@ -58,6 +65,9 @@ class Killing:
         """Those that a mutation is shown to: first of the mirrored folder, then the others, each the cheapest first."""
         text = patch.read_text()
         named = [tuple(line.split()[1:]) for line in text.splitlines() if line.startswith("tests: ")]
+        if self.near:
+            files = [file for file in (named[0] if named else near_files(self.copy, text)) if (self.copy / file).exists()]
+            return files or [_mirrored(text)]
         found = [test for test in self.costs if test.startswith(named[0])] if named else self.reaching[patch.stem]
         room = _mirrored(text)
         known = [test for test in found if test in self.costs and test not in self.broken]
@@ -78,12 +88,13 @@ def verdict_of(patch: Path, killing: Killing) -> dict[str, object]:
 
 def _shown_to(tests: list[str], killing: Killing) -> dict[str, object]:
     spent_s, num_run = 0.0, 0
+    without = [word for test in sorted(killing.broken) for word in ("--deselect", test)] if killing.near else []
     while num_run < len(tests) and spent_s < killing.bound_s:
-        chunk = _next_chunk(tests[num_run:], killing.costs)
-        done = run_pytest(killing.copy, ["-x", *_QUIETLY, *chunk], most_s=_MOST_S)
+        chunk = tests[num_run : num_run + 1] if killing.near else _next_chunk(tests[num_run:], killing.costs)
+        done = run_pytest(killing.copy, ["-x", *_QUIETLY, *without, *chunk], most_s=_MOST_S)
         spent_s += done.cpu_s
         num_run += len(chunk)
-        if done.code:
+        if done.code not in {0, _NOTHING_RAN}:
             return {"verdict": "killed", "by": _first_of(done), "num_run": num_run, "cpu_s": round(spent_s, 1)}
     return {"verdict": "survived", "cut": num_run < len(tests), "num_run": num_run, "cpu_s": round(spent_s, 1)}
 

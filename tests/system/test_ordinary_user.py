@@ -86,6 +86,12 @@ def test_the_contract_holds_for_an_ordinary_user(place: Path, lent: bool):
     assert set(said.split()[0]) == {"."}
 
 
+def test_seats_of_an_ordinary_user_are_kept_apart(place: Path):
+    lend(place)
+    said = as_nobody(place, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", str(TESTS / "unit/test_seat_sandboxes.py"))
+    assert set(said.split()[0]) == {"."}
+
+
 def test_with_lent_ids_an_ordinary_user_has_users_inside(place: Path):
     lend(place)
     probe, owner, *rest = as_nobody(place, "-c", USERS).splitlines()

@@ -126,7 +126,7 @@ async def test_the_curves_of_a_live_training_grow_and_its_steps_show_their_rollo
             assert await browser.evaluate("document.querySelectorAll('#change figure pre').length") == 2
             await browser.evaluate("document.querySelector('#evaluations tbody a').click()")
             await wait_for(
-                browser, "location.pathname === '/run/sums%40000000' && document.querySelectorAll('.cell').length === 16"
+                browser, "location.pathname.endsWith('/run/sums%40000000') && document.querySelectorAll('.cell').length === 16"
             )
             await check_widths(browser, address(link("sums", "training")))
             assert browser.problems == []

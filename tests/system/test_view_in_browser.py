@@ -10,7 +10,7 @@ from drive.browser import has_text, open_browser, start, wait_until
 from sandlot.web.app import serve_view
 from sandlot.web.site import Site, link
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
 ATTACK = "<script>document.title='owned'</script><img src=x onerror=document.title='owned'><style>body{display:none}</style>"
 HOSTILE = f'''

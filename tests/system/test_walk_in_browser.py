@@ -112,7 +112,8 @@ async def test_every_page_that_a_link_leads_to_is_there_and_says_nothing_on_the_
                 )
                 assert await browser.evaluate("document.documentElement.scrollWidth <= innerWidth"), (page, width)
             assert browser.problems == [], page
-            found = [each.partition("#")[0] for each in await browser.evaluate(LINKS)]
+            root = urlsplit(address("/")).path.rstrip("/")
+            found = [each.partition("#")[0].removeprefix(root) for each in await browser.evaluate(LINKS)]
             here = urlsplit(page).path
             waiting += [here + each if each.startswith("?") else each for each in found if each.startswith(("/", "?"))]
     # Rubrics are edited in environments that are folders: `test_rubric_in_browser.py`.

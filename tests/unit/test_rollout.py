@@ -1,6 +1,10 @@
 """One rollout: whatever happens becomes an end and an outcome, and no failure has a reward."""
 
+import asyncio
+import threading
+
 import anyio
+import anyio.lowlevel
 import msgspec
 import pytest
 
@@ -12,6 +16,7 @@ from sandlot.core.task import Task
 from sandlot.core.trace import Cancelled, Event, Failed, Message, Node, Reasoning, Scored, Text, ToolCall, Trace
 from sandlot.core.types import End, Role, Side
 from sandlot.env.environment import Environment
+from sandlot.grade import gather
 from sandlot.harness.tool_loop import ToolLoop
 from sandlot.model.policy.scripted import ScriptedPolicies, scripted_policies
 from sandlot.rollout import record_outcome, run_rollout
@@ -167,18 +172,14 @@ def broken(where: str, *, hang: bool = False) -> Environment:
     [
         ("setup", False, Side.ENVIRONMENT, "crash"),
         ("setup", True, Side.ENVIRONMENT, "timeout"),
-        ("tool", False, Side.ENVIRONMENT, "crash"),
-        ("user", False, Side.ENVIRONMENT, "crash"),
         ("check", False, Side.GRADER, "crash"),
         ("check", True, Side.GRADER, "timeout"),
     ],
 )
 async def test_whatever_breaks_blames_its_side_and_has_no_reward(where, hang, side, kind):
-    call = Node(message=Message(role=Role.ASSISTANT, parts=(ToolCall("c", "look"),)), sampled=True, parent=0)
     env = broken(where, hang=hang)
-    if where != "user":
-        env.marked.user = None
-    trace = await rolled(env, Turns(call, "yes"))
+    env.marked.user = None
+    trace = await rolled(env, Turns("yes"))
     assert isinstance(trace.outcome, Failed)
     assert (trace.outcome.side, trace.outcome.kind) == (side, kind)
     assert trace.reward is None
@@ -234,12 +235,11 @@ async def test_a_failure_in_a_group_of_parallel_tools_is_named_and_not_called_ex
         raise ValueError("no such month")
 
     both = Message(role=Role.ASSISTANT, parts=(ToolCall("a", "good"), ToolCall("b", "bad")))
-    trace = await rolled(env, Turns(Node(message=both, sampled=True, parent=0)))
-    assert (trace.outcome.side, trace.outcome.kind, trace.outcome.message) == (
-        Side.ENVIRONMENT,
-        "crash",
-        "tool `bad`: ValueError: no such month",
-    )
+    trace = await rolled(env, Turns(Node(message=both, sampled=True, parent=0), "done"))
+    assert [(event.detail["tool"], event.detail["message"]) for event in trace.events] == [
+        ("bad", "tool `bad`: ValueError: no such month")
+    ]
+    assert [result.error for result in trace.nodes[2].message.results] == [False, True]
 
 
 async def test_a_hook_may_put_another_message_in_place_of_the_sampled_one():
@@ -342,7 +342,10 @@ async def test_an_environment_that_does_not_reply_is_not_a_slow_agent():
     env = quiz(limits=Limits(time_s=0.05, tool_s=0.2))
     env.user(forever)
     trace = await rolled(env, Turns("yes"))
-    assert (trace.outcome.side, trace.outcome.kind, trace.reward) == (Side.ENVIRONMENT, "timeout", None)
+    assert (trace.end, trace.reward) == (End.DONE, 1.0)
+    assert [(event.kind, event.detail["tool"], event.detail["signature"]) for event in trace.events] == [
+        ("tool_crashed", "@env.user", f"timeout at test_rollout.py:{forever.__code__.co_firstlineno + 1} in forever")
+    ]
 
 
 async def test_a_hook_that_thinks_long_takes_none_of_the_agents_time():
@@ -371,29 +374,43 @@ async def test_an_endpoint_that_hangs_is_the_models_failure_not_a_slow_agent():
     assert (trace.outcome.side, trace.reward) == (Side.MODEL, None)
 
 
-async def test_waiting_for_a_thread_is_nobodys_fault(monkeypatch):
-    import time
-
-    monkeypatch.setattr(threads, "MAX_THREADS", 2)
-    env = quiz(limits=Limits(time_s=0.4, tool_s=0.3))
+async def test_waiting_for_a_thread_counts_against_no_limit(monkeypatch):
+    monkeypatch.setattr(threads, "MAX_THREADS", 1)
+    env = quiz(limits=Limits(time_s=40, tool_s=30))
+    held, released, ends = threading.Event(), threading.Event(), []
 
     @env.tool
-    def nap() -> str:
-        """Nap."""
-        time.sleep(0.1)
+    def rest() -> str:
+        """Rest."""
         return "rested"
 
-    ends = []
+    def hold():
+        held.set()
+        released.wait()
 
     async def one():
-        call = Node(message=Message(role=Role.ASSISTANT, parts=(ToolCall("c", "nap"),)), sampled=True, parent=0)
+        call = Node(message=Message(role=Role.ASSISTANT, parts=(ToolCall("c", "rest"),)), sampled=True, parent=0)
         trace = await rolled(env, Turns(call, "yes"))
         ends.append((trace.end, trace.nodes[2].message.results[0].text))
 
     async with anyio.create_task_group() as group:
-        for _ in range(16):
-            group.start_soon(one)
-    assert set(ends) == {(End.DONE, "rested")}
+        group.start_soon(threads.off_loop, "hold", hold)
+        while not held.is_set():
+            await anyio.lowlevel.checkpoint()
+        group.start_soon(one)
+        while not threads._threads().is_full:
+            await anyio.lowlevel.checkpoint()
+        put_clock_forward(100, monkeypatch)
+        await anyio.wait_all_tasks_blocked()
+        released.set()
+    assert ends == [(End.DONE, "rested")]
+
+
+def put_clock_forward(seconds: float, monkeypatch) -> None:
+    """The event loop's clock, by which deadlines are cancelled."""
+    loop = asyncio.get_running_loop()
+    clock = loop.time
+    monkeypatch.setattr(loop, "time", lambda: clock() + seconds)
 
 
 # -- what fails keeps its side -----------------------------------------------------------------------------------------
@@ -432,15 +449,22 @@ async def in_a_machine(machine, policies, **limits):
     return await run_rollout(parts, TASK, run="test", rollout=0, blobs=MemoryBlobs())
 
 
-async def test_gathering_that_hangs_ends_at_its_deadline():
+async def test_gathering_that_hangs_ends_at_its_deadline(monkeypatch):
     machine = Machine()
+
+    class Hangs:
+        survey = staticmethod(forever)
+
+    async def hanging():
+        return Hangs()
 
     class Breaks(Turns):
         async def turn(self, trace, leaf, tools):
-            machine.files.freeze = forever  # after setup's files were looked at
+            machine.files.freeze = hanging  # after setup's files were looked at
             return await super().turn(trace, leaf, tools)
 
-    trace = await in_a_machine(machine, Breaks("yes"), teardown_s=0.1)
+    monkeypatch.setattr(gather, "_LISTING_S", 0.1)
+    trace = await in_a_machine(machine, Breaks("yes"))
     assert (trace.outcome.side, trace.outcome.kind) == (Side.SANDBOX, "timeout")
 
 
@@ -456,7 +480,10 @@ async def test_a_failing_teardown_does_not_hide_what_failed_before_it():
     trace = await in_a_machine(machine, Turns(ModelError("down", kind="connect")))
     assert (trace.outcome.side, trace.outcome.kind) == (Side.MODEL, "connect")
     trace = await in_a_machine(machine, Turns("yes"))
-    assert (trace.outcome.side, trace.outcome.kind, trace.outcome.message) == (Side.SANDBOX, "crash", "stuck")
+    assert trace.reward == 1.0
+    assert [(event.kind, event.detail["signature"], event.detail["message"]) for event in trace.events] == [
+        ("teardown_failed", "sandbox/crash", "stuck")
+    ]
 
 
 async def test_several_failures_at_once_name_a_side():
@@ -496,9 +523,9 @@ async def test_a_stray_cancellation_in_author_code_is_its_error(kind):
 
     env.tool(name="odd")(odd if kind == "sync" else odd_async)
     call = Node(message=Message(role=Role.ASSISTANT, parts=(ToolCall("c", "odd"),)), sampled=True, parent=0)
-    trace = await rolled(env, Turns(call))
-    assert trace.outcome.side is Side.ENVIRONMENT
-    assert "CancelledError" in trace.outcome.message
+    trace = await rolled(env, Turns(call, "yes"))
+    assert trace.reward == 1.0
+    assert "CancelledError" in trace.events[0].detail["message"]
 
 
 async def test_an_intervention_on_a_refusal_is_acted_on():
@@ -559,6 +586,21 @@ async def test_files_that_are_beyond_reading_leave_a_record_that_says_so_and_are
     trace = await in_a_machine(machine, Fills("no"))
     assert (trace.end, trace.reward, trace.evidence.lost) == (End.DONE, 0.0, "its memory is full")
     assert [event.kind for event in trace.events] == ["evidence_cut"]
+
+
+async def test_processes_that_do_not_end_cost_the_files_and_not_the_score(monkeypatch):
+    monkeypatch.setattr(gather, "_ENDING_S", 0.01)
+    machine = Machine()
+
+    class Leaves(Turns):
+        async def turn(self, trace, leaf, tools):
+            machine.files.freeze = forever
+            return await super().turn(trace, leaf, tools)
+
+    trace = await in_a_machine(machine, Leaves("no"))
+    assert (trace.end, trace.reward) == (End.DONE, 0.0)
+    [event] = trace.events
+    assert (event.kind, event.detail["lost"]) == ("evidence_cut", "ending the agent's processes: took longer than 0.01 s")
 
 
 # -- the one catcher ---------------------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ def tour_is_short(evidence: Evidence, task: Task) -> float:
     tour = "".join(evidence.answer.upper().rstrip(". ").split())
     pool = ThreadPoolExecutor(1)
     try:
-        driven = pool.submit(routed, tour, task).result(timeout=0.15)
+        driven = pool.submit(routed, tour, task).result(timeout=1.5)
     except LateError:
         return 0.5
     finally:

@@ -11,7 +11,7 @@ SOME = [task.id for task in TASKS[::120]]
 SINGLE = [task for task in TASKS if "single" in task.tags]
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("tasks", [SOME, pytest.param([], marks=pytest.mark.system)], ids=["some", "all"])
 def test_the_golden_solution_gets_full_marks(play, tasks):
     scores = play(ENV, tasks=tasks)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, overload
 
-from sandlot.apps.issues import ArgumentIssue, argument_issues, zod_text
+from sandlot.apps.issues import ArgumentIssue, argument_issues, is_too_large, with_whole_numbers, zod_text
 from sandlot.apps.pages import Routes
 from sandlot.apps.recorded import RecordedServer, RecordedTool
 from sandlot.core.concurrency import author
@@ -159,8 +159,14 @@ class App:
 
     def _own(self, function: Callable[..., Any], name: str, takes_s: float) -> AppFunction:
         signature = signature_of(function, given="app")
+
+        def check(arguments: Json) -> dict[str, Any]:
+            given = with_whole_numbers(signature.parameters, arguments)
+            _require_storable(given)
+            return signature.check(given)
+
         spec = ToolSpec(name=name, description=clean(signature.description), parameters=signature.parameters)
-        return AppFunction(spec, function, signature.check, takes_s)
+        return AppFunction(spec, function, check, takes_s)
 
     def _recorded(self, function: Callable[..., Any], tool: RecordedTool, takes_s: float) -> AppFunction:
         """The tool with a recorded schema; `ConfigError` if the function does not take the recorded arguments."""
@@ -175,10 +181,21 @@ class App:
         def check(arguments: Json) -> dict[str, Any]:
             if issues := argument_issues(tool.input_schema, arguments):
                 raise ToolError(self._word_issues(tool, issues))
-            return {name: arguments[theirs] for name, theirs in recorded.items() if theirs in arguments}
+            given = with_whole_numbers(tool.input_schema, arguments)
+            _require_storable(given)
+            return {name: given[theirs] for name, theirs in recorded.items() if theirs in given}
 
         spec = ToolSpec(name=tool.name, description=tool.description, parameters=tool.input_schema)
         return AppFunction(spec, function, check, takes_s)
+
+
+def _require_storable(arguments: Json) -> None:
+    """`ToolError` names the first argument with a number that no database holds."""
+    for name, value in arguments.items():
+        if is_too_large(value):
+            raise ToolError(
+                f"argument `{name[:100]}`: expected finite numbers, and whole ones of at most 64 bits with their sign"
+            )
 
 
 def _snake_case(name: str) -> str:

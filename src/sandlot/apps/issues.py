@@ -5,6 +5,7 @@ app words it as its product does. Only the parts of JSON Schema that tool schema
 ignored, as those servers do.
 """
 
+import math
 import operator
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,6 +49,44 @@ class ArgumentIssue(msgspec.Struct, frozen=True, kw_only=True):
 def argument_issues(schema: Json, arguments: Mapping[str, Any]) -> list[ArgumentIssue]:
     """Everything that is wrong with the arguments of one call; empty if they fit."""
     return list(_object_issues(schema, arguments, ()))
+
+
+def with_whole_numbers(schema: Json, value: Any) -> Any:
+    """The value with `2.0` as `2` where the schema asks for an integer: JSON does not tell them apart, and models write both."""
+    branches: list[Json] = schema.get("anyOf") or schema.get("oneOf") or []
+    if branches:
+        schema = next((branch for branch in branches if not any(_issues(branch, value, ()))), schema)
+    wanted = schema.get("type")
+    match value:
+        case float() if wanted == "integer" or (isinstance(wanted, list) and "integer" in wanted):
+            return int(value) if value.is_integer() else value
+        case dict():
+            inner: dict[str, Json] = schema.get("properties", {})
+            fields = cast("Json", value).items()
+            return {name: with_whole_numbers(inner[name], each) if name in inner else each for name, each in fields}
+        case list():
+            items: Any = schema.get("items")
+            listed = cast("list[Any]", value)
+            return [with_whole_numbers(cast("Json", items), each) for each in listed] if isinstance(items, dict) else listed
+        case _:
+            return value
+
+
+def is_too_large(value: Any) -> bool:
+    """True if a number inside the value is an integer of more than 64 bits with its sign, or not finite: no database holds it."""
+    match value:
+        case bool():
+            return False
+        case int():
+            return not -(2**63) <= value < 2**63
+        case float():
+            return not math.isfinite(value)
+        case dict():
+            return any(is_too_large(each) for each in cast("Json", value).values())
+        case list() | tuple():
+            return any(is_too_large(each) for each in cast("Sequence[Any]", value))
+        case _:
+            return False
 
 
 def _issues(schema: Json, value: Any, path: _Path) -> Iterator[ArgumentIssue]:
@@ -106,7 +145,7 @@ def _bound_issues(schema: Json, value: Any, path: _Path) -> Iterator[ArgumentIss
 
 def _has_type(value: Any, name: str) -> bool:
     if name == "integer":
-        return _type_name(value) == "number" and float(value).is_integer()
+        return _type_name(value) == "number" and (isinstance(value, int) or value.is_integer())
     return _type_name(value) == name
 
 

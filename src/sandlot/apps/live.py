@@ -49,6 +49,8 @@ _PATIENCE_S = 30.0
 """How long one act waits for another."""
 _POLL_S = 0.002
 _Row = dict[str, Any]
+_FAR = 10**300
+"""No float is much larger."""
 _PAGE_S = 5.0
 """World time that opening a page takes."""
 
@@ -203,7 +205,7 @@ class LiveApp:
 
 def _bindable(value: Any) -> Any:
     """Integers that do not fit into SQLite become floats."""
-    return float(value) if isinstance(value, int) and not -(2**63) <= value < 2**63 else value
+    return float(min(max(value, -_FAR), _FAR)) if isinstance(value, int) and not -(2**63) <= value < 2**63 else value
 
 
 class LiveApps:

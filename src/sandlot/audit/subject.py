@@ -11,6 +11,7 @@ from typing import Protocol
 import msgspec
 
 from sandlot.audit.finding import Layer
+from sandlot.core.crashes import crashes_in
 from sandlot.core.limits import Limits
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.rubric import Rubric, RubricScore
@@ -146,6 +147,11 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         return self.scores[0] if self.scores and isinstance(self.scores[0], Failed) else None
 
     @property
+    def crashes(self) -> dict[str, str]:
+        """What crashed in the environment without deciding the outcome, as `TOOL: SIGNATURE`, each with a message."""
+        return crashes_in(self.trace) if self.trace is not None else {}
+
+    @property
     def untried(self) -> bool:
         """True if it was skipped: it says nothing about the subject."""
         return self.lost is not None and self.lost.kind == "skipped"
@@ -157,7 +163,8 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
             return f"lost ({self.lost.kind}): {self.lost.message}"
         if self.failed is not None:
             return f"failed ({self.failed.side.value}, {self.failed.kind}): {self.failed.message[:200]}"
-        return f"scored {self.score} = {self.score.value:g}" if self.score is not None else "cancelled"
+        crashed = "".join(f"; crashed: {crash} ({message[:200]})" for crash, message in self.crashes.items())[:600]
+        return f"scored {self.score} = {self.score.value:g}{crashed}" if self.score is not None else "cancelled"
 
 
 class Conditions(msgspec.Struct, frozen=True, kw_only=True):
@@ -230,6 +237,8 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     """By name; empty for an environment that grades itself."""
     system: str = ""
     image: str | None = None
+    seats: tuple[str, ...] = ()
+    """Where several agents act: the names of their seats."""
     limits: Limits = Limits()
     has_golden: bool = False
     has_user: bool = False

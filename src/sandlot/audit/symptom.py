@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from sandlot.core.crashes import crashes_in
 from sandlot.core.rubric import CheckVerdict
 from sandlot.core.trace import Failed, Scored, Trace
 
@@ -44,6 +45,8 @@ class PlayedRollout:
     turns: int
     checks: dict[str, float] = field(default_factory=dict[str, float])
     """Share of its points that each check with positive points gave; those that did not run are left out."""
+    crashes: tuple[str, ...] = ()
+    """What crashed in the environment without deciding the outcome, as `TOOL: SIGNATURE`."""
     calls: tuple[tuple[str, bool], ...] = ()
     """Tools called, each with whether the answer was an error."""
 
@@ -71,6 +74,7 @@ def read_played(run: str, player: str, trace: Trace) -> PlayedRollout:
         score=score.value if score else None,
         failed=outcome if isinstance(outcome, Failed) else None,
         end=trace.end.value if trace.end else "",
+        crashes=tuple(crashes_in(trace)),
         turns=trace.num_turns,
         checks={
             check.id: check.value

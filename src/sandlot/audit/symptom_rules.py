@@ -124,6 +124,16 @@ def _failures(played: Played) -> Iterator[Symptom]:
         yield played.symptom("failed", said, failed, wrong=True)
 
 
+def _crashes(played: Played) -> Iterator[Symptom]:
+    found: defaultdict[str, list[PlayedRollout]] = defaultdict(list)
+    for each in played.rollouts:
+        for crash in each.crashes:
+            found[crash].append(each)
+    for crash, shown in found.items():
+        said = f"a crash of the environment in {len(shown)} rollouts, which are graded all the same: {one_line(crash, 200)}"
+        yield played.symptom("crashed", said, shown, wrong=True)
+
+
 def _no_spread(played: Played) -> Iterator[Symptom]:
     flat: list[list[PlayedRollout]] = []
     tasks: defaultdict[str, list[PlayedRollout]] = defaultdict(list)
@@ -255,6 +265,7 @@ def _unknown_tools(played: Played) -> Iterator[Symptom]:
 _Rule = Callable[[Played], Iterator[Symptom]]
 _RULES: tuple[_Rule, ...] = (
     _failures,
+    _crashes,
     _golden_loses,
     _idle_scores,
     _random_scores,

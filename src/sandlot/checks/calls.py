@@ -47,7 +47,7 @@ def _calls(evidence: Evidence, tool: str, where: dict[str, Any] | None) -> list[
 
 def _made(trace: Trace) -> list[ToolCall]:
     """The calls that were made. A foreign agent's messages may name any tool: only what the environment ran counts."""
-    if not any(event.kind == "captured" for event in trace.events):
+    if not trace.is_captured:
         return [call for node in trace.turns() for call in node.message.calls]
     details = [event.detail for event in trace.events if event.kind == "tool_called"]
     return [ToolCall(each["call"], each["tool"], each["arguments"]) for each in details]

@@ -6,6 +6,7 @@ so that `sandlot --help` is fast.
 """
 
 import importlib.metadata
+import os
 import signal
 import sys
 from typing import Annotated
@@ -46,11 +47,13 @@ from sandlot.cli.commands import (
     tokens,
     train,
     triage,
+    validate,
     view,
     watch,
     worker,
 )
 from sandlot.cli.options import app
+from sandlot.core.concurrency.blocking import Terminated, handle_sigterm
 from sandlot.core.errors import SandlotError
 
 
@@ -77,11 +80,23 @@ def _options(
 
 _ORDER = (
     doctor, new, task, importing, data, list, show, view, watch, stream, play, run, worker, control, compare, regrade, replay,
-    shell, record, diagnose, audit, health, triage, tokens, calibrate, judge, simulator, train, simulate, rubric, serve, export,
-    pack, images, gc,
+    shell, record, diagnose, audit, validate, health, triage, tokens, calibrate, judge, simulator, train, simulate, rubric, serve,
+    export, pack, images, gc,
 )  # fmt: skip
 _NAMES = [name for module in _ORDER for name in getattr(module, "NAMES", (module.__name__.rpartition(".")[2],))]
 app.registered_commands.sort(key=lambda command: _NAMES.index(command.name or ""))  # as they are listed here
+
+
+def _is_terminated(error: BaseException | None) -> bool:
+    """True if an exception came from SIGTERM: `typer` makes an exit code of it."""
+    return error is not None and (isinstance(error, Terminated) or _is_terminated(error.__cause__ or error.__context__))
+
+
+def _end_by_sigterm() -> None:
+    """End as a program without a handler would, so that whoever sent the signal sees it: everything is closed now."""
+    sys.stdout.flush()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def main() -> None:
@@ -89,8 +104,13 @@ def main() -> None:
     logs.send_to_stderr()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a script starts `command &` so, and a stopped audit would run on
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    handle_sigterm()
     try:
         app(prog_name="sandlot")
+    except SystemExit as error:
+        if _is_terminated(error):
+            _end_by_sigterm()
+        raise
     except SandlotError as error:
         print(f"sandlot: {error}", file=sys.stderr)
         sys.exit(2)

@@ -33,7 +33,7 @@ class Address:
         try:
             return ip_address(self.host).is_unspecified
         except ValueError:
-            return False
+            return not self.host
 
 
 def read_address(what: str, text: str) -> Address:

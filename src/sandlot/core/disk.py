@@ -5,7 +5,9 @@ new. Every write, sync, rename and removal of a file goes through a `Disk`, so t
 """
 
 import ctypes
+import fcntl
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Callable, Collection, Generator
@@ -80,12 +82,9 @@ def write_file(path: Path, data: bytes | memoryview, disk: Disk = DISK, *, durab
         sync_folder(path.parent, disk)
 
 
+_FOLDER_DRAFT = re.compile(r"\..+\.[0-9a-f]{8}" + re.escape(DRAFT))
 _AT_FDCWD = -100
-
-
 _RENAME_EXCHANGE = 2
-
-
 _MANY = 1_000
 """Beyond so many paths, one call for the whole file system takes less time than one for each: an import may have 100,000."""
 
@@ -101,7 +100,10 @@ def replace_folder(path: Path, known: Collection[str]) -> Generator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(f".{path.name}.{secrets.token_hex(4)}{DRAFT}")
     new.mkdir()
+    lock = os.open(new, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
+        with suppress(OSError):  # a file system without locks: then no draft is taken for one that was left
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield new
         _settle(new)
         if path.exists():
@@ -111,6 +113,31 @@ def replace_folder(path: Path, known: Collection[str]) -> Generator[Path]:
         _sync(path.parent)
     finally:
         shutil.rmtree(new, ignore_errors=True)
+        os.close(lock)
+
+
+def folder_drafts(folder: Path) -> list[Path]:
+    """Drafts of `replace_folder` in a folder that nobody writes any more: their writer was killed."""
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if _FOLDER_DRAFT.fullmatch(path.name) and _is_left(path))
+
+
+def _is_left(draft: Path) -> bool:
+    if draft.is_symlink() or not draft.is_dir():
+        return False
+    try:
+        descriptor = os.open(draft, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False  # it is gone, or somebody else's
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    else:
+        return True
+    finally:
+        os.close(descriptor)
 
 
 def _refuse_foreign(path: Path, known: Collection[str]) -> None:

@@ -61,7 +61,7 @@ class AuthorError(SandlotError):
 class ToolError(SandlotError):
     """Raise it in a tool when the agent's request cannot be done. The agent sees the message and may try again.
 
-    Any other exception in a tool is a failure of the environment, and the rollout has no reward.
+    Any other exception in a tool is a defect of the environment: the agent gets an error without its text.
 
     ```python
     from sandlot import Environment, ToolError, World

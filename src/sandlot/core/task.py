@@ -57,6 +57,11 @@ class Task(msgspec.Struct, frozen=True):
     """Images that the first message shows after the prompt."""
     image: str | None = None
     """The image of this task's sandbox, in an environment with a sandbox. None: the environment's `image`."""
+    declared: Json | msgspec.UnsetType = msgspec.UNSET
+    """Limits that the format it was imported from declares; a run stores and shows those that do not hold in it.
+
+    By the names of `limits`, and `memory_mib`, `cpus`, `disk_mib`, `network`: `{"time_s": 900.0, "cpus": 4}`.
+    """
 
     def __post_init__(self) -> None:
         if not _ID.match(self.id):

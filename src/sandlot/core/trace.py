@@ -200,9 +200,17 @@ MODEL_RETRY = "model_retry"
 """The kind of the event for a failed attempt at a turn that another one followed: `attempt`, `kind`, `message`, `wait_s`."""
 RECORDING = "terminal_recording"
 """The kind of the event that names the stored recording of a terminal session: `session`, `artifact`, `bytes`."""
+CAPTURED = "captured"
+"""The kind of the event that counts the requests of an agent that ran as a program in the sandbox."""
 OUTPUT_CUT = "tool_output_cut"
 """The kind of the event for a tool result that was cut: `call`, `chars`, `shown`, and `whole`, the hash of all of it."""
+TOOL_CRASHED = "tool_crashed"
+"""The kind of the event for a crash of the environment that was graded all the same: `tool`, `signature`, `message`, `frames`."""
+TEARDOWN_FAILED = "teardown_failed"
+"""The kind of the event for a world that could not be closed in order: `tool`, `signature`, `message`."""
 
+
+CRASHES = (TOOL_CRASHED, TEARDOWN_FAILED)
 
 AFTER_THE_END = ("gather", "close", "waiting", "grade")
 """The phases between the agent's end and its reward."""
@@ -419,6 +427,11 @@ class Trace(msgspec.Struct, kw_only=True):
         )  # `turns`, asked for every turn
 
     @property
+    def is_captured(self) -> bool:
+        """True if the agent was a program in the sandbox: of its messages only the sampled turns are known to be true."""
+        return any(event.kind == CAPTURED for event in self.events)
+
+    @property
     def answer(self) -> str:
         """The agent's last message; if a hook replaced it, the replacement."""
         return next((node.message.text for node in reversed(self.nodes) if node.message.role is Role.ASSISTANT), "")
@@ -476,6 +489,8 @@ class TraceRow(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int
     """Number of attempts: 1 if the first one succeeded."""
     started: float
+    crashes: tuple[str, ...] = ()
+    """What crashed without deciding the outcome, as `TOOL: SIGNATURE`."""
 
 
 def row_of(trace: Trace, *, split: str, tags: tuple[str, ...] = ()) -> TraceRow:
@@ -511,4 +526,7 @@ def row_of(trace: Trace, *, split: str, tags: tuple[str, ...] = ()) -> TraceRow:
         phases=trace.phases,
         attempts=len(trace.attempts) + 1,
         started=trace.started,
+        crashes=tuple(
+            sorted({f"{each.detail['tool']}: {each.detail['signature']}" for each in trace.events if each.kind in CRASHES})
+        ),
     )

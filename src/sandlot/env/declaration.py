@@ -6,6 +6,7 @@ above them.
 
 import copy
 import inspect
+import posixpath
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from sandlot.apps.app import App
 from sandlot.apps.colleague import Colleague
 from sandlot.apps.tool import tools_of
 from sandlot.core.concurrency.author import location_of
+from sandlot.core.crashes import OnCrash, require_on_crash
 from sandlot.core.errors import ConfigError
 from sandlot.core.images import IMAGE_POLICIES, ImagePolicy
 from sandlot.core.limits import Constraint, Hold, Limits
@@ -115,6 +117,11 @@ def _require_valid(name: str, network: str, state: object, images: str | None) -
 class Declaration:
     """An environment as declared: its facts, and `marked`, its functions."""
 
+    in_other_image = False
+    """True for a copy that runs in another image: then the images of single tasks do not count."""
+    declared_limits: Limits | None = None
+    """Its own limits, in a copy whose `limits` a recipe has changed."""
+
     def __init__(  # noqa: PLR0913 - the declared facts of an environment, all by keyword
         self,
         name: str,
@@ -133,16 +140,17 @@ class Declaration:
         apps: Sequence[App] = (),
         seats: Sequence[Seat | str] = (),
         order: Order = "in turn",
+        shared: str = "",
+        on_crash: OnCrash = "grade",
     ) -> None:
         _require_valid(name, network, state, images)
+        require_on_crash(on_crash, f"environment `{name}`")
         self.name = name
         self.description = description
         self.system = system
         """The system prompt; empty for none."""
         self.image = image
         """The sandbox's image; None for a world in memory, without a sandbox."""
-        self.in_other_image = False
-        """True for a copy that runs in another image: then the images of single tasks do not count."""
         listed = require_sequence(tools or (), f"environment `{name}`: tools", "[look, 'bash']")
         self.bash = image is not None if tools is None else BASH.spec.name in listed
         """True if the agent has the tool `bash`: it has an image, and `tools`, if given, lists it."""
@@ -164,12 +172,12 @@ class Declaration:
         """The agents that act in one world; none for a single agent."""
         self.order: Order = order
         """How seats act: `in turn`, or `at once`, where nobody sees what the others do in the same round."""
+        self.shared = _shared(name, shared, self.seats, image)
+        """A folder of the sandbox that all seats may read and write; empty for none."""
+        self.on_crash: OnCrash = on_crash
+        """What a crash of a tool does after the agent has acted: the rollout is graded, or has failed."""
         self.marked = Marked()
-        for tool in listed:
-            if callable(tool):
-                self.marked.tools.append(FunctionTool.of(tool))
-            else:
-                _require_tool(name, tool)
+        self.marked.tools += _functions(name, listed)
         self.source: Path | None = None
         """The file or folder it was loaded from; the fingerprint is computed from it."""
         self.package: Path | None = None
@@ -217,16 +225,32 @@ def _seats(name: str, seats: Sequence[Seat | str], order: str) -> tuple[Seat, ..
     names = [seat.name for seat in made]
     if len(made) == 1 or len(set(names)) < len(names):
         raise ConfigError(f"environment `{name}`: its seats are {names}; give two or more with different names, or none")
+    if "root" in names:
+        raise ConfigError(f"environment `{name}`: a seat is named `root`, which is a user of every sandbox; choose another name")
     if order not in ORDERS:
         raise ConfigError(f"environment `{name}`: order={order!r} is unknown; use {', '.join(repr(each) for each in ORDERS)}")
     return made
 
 
-def _require_tool(name: str, tool: Any) -> None:
-    if tool not in {BASH.spec.name, TERMINAL.spec.name}:
+def _shared(name: str, shared: str, seats: Sequence[Seat], image: str | None) -> str:
+    """The shared folder; `ConfigError` if it is no folder below `/`, or there is nobody to share it."""
+    if not shared:
+        return ""
+    if not seats or image is None:
+        raise ConfigError(f"environment `{name}`: shared={shared!r} is for seats in a sandbox; give it `seats` and an `image`")
+    if posixpath.normpath(shared) != shared or not shared.startswith("/") or shared in {"/", "//", "/home", "/tmp"}:  # noqa: S108 - inside
+        raise ConfigError(f'environment `{name}`: shared={shared!r}; give the absolute path of a folder, such as "/work"')
+    return shared
+
+
+def _functions(name: str, listed: Sequence[Callable[..., Any] | str]) -> list[FunctionTool]:
+    """The functions among the listed tools; the others are `bash` and `terminal`."""
+    wrong = next((tool for tool in listed if not callable(tool) and tool not in {BASH.spec.name, TERMINAL.spec.name}), None)
+    if wrong is not None:
         raise ConfigError(
-            f"environment `{name}`: tools has {tool!r}; list functions, 'bash' for a shell, or 'terminal' for a terminal"
+            f"environment `{name}`: tools has {wrong!r}; list functions, 'bash' for a shell, or 'terminal' for a terminal"
         )
+    return [FunctionTool.of(tool) for tool in listed if callable(tool)]
 
 
 def require_async(function: F, what: str) -> F:

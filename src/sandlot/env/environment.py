@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Never, overload
 
 from sandlot.core.concurrency.author import location_of, name_of
+from sandlot.core.crashes import OnCrash, require_on_crash
 from sandlot.core.errors import ConfigError
 from sandlot.core.limits import LONGEST_WAIT_S, Hold, PlannedCall
 from sandlot.core.ports.session import Session
@@ -67,6 +68,9 @@ class Environment(Declaration):
       first rollout, `describe` gives it a line of text for each image, `drop` leaves the images out. Default: it shows none.
     - `seats`: the agents that act in one world, as `Seat`s or names, if there are several.
     - `order`: how seats act: `in turn`, or `at once`, where nobody sees what the others do in the same round.
+    - `shared`: a folder of the sandbox that all seats may read and write, such as `/work`. Each also has `/home/SEAT` for itself.
+    - `on_crash`: what happens when a tool raises something else than `ToolError`. `grade`: the agent gets an error, and what is
+      there is graded. `fail`: the rollout has failed and has no reward, for worlds whose state cannot be trusted then.
 
     The decorators only register a function; nothing runs until a rollout starts. All of them take plain or `async` functions,
     except `solution`, `adversary` and `control`, which must be `async`. One file holds one environment.
@@ -155,7 +159,7 @@ class Environment(Declaration):
 
         Programs that the rollout started still run, and are ended after it. Checks see what it puts into `world.state`, for
         example what a service answered. The agent may have changed every program and file there: do not believe an answer that
-        the agent could have written. `task.key` is empty. If it raises, the rollout fails and has no reward.
+        the agent could have written. `task.key` is empty. If it raises, the rollout is graded on what is there (`on_crash`).
         """
         self._only_one("finish", self.marked.finish, function)
         self.marked.finish = function
@@ -164,20 +168,25 @@ class Environment(Declaration):
     @overload
     def tool(self, function: F) -> F: ...
     @overload
-    def tool(self, *, name: str | None = None, isolate: bool = False) -> Callable[[F], F]: ...
-    def tool(self, function: F | None = None, *, name: str | None = None, isolate: bool = False) -> F | Callable[[F], F]:
+    def tool(self, *, name: str | None = None, isolate: bool = False, on_crash: OnCrash | None = None) -> Callable[[F], F]: ...
+    def tool(
+        self, function: F | None = None, *, name: str | None = None, isolate: bool = False, on_crash: OnCrash | None = None
+    ) -> F | Callable[[F], F]:
         """Mark a tool: `def look_up(world, name: str) -> str`. Works as `@env.tool` and as `@env.tool(...)`.
 
         The parameters after `world` need type hints: they become the JSON schema. The docstring becomes the description. The
-        agent sees what the function returns. Raise `ToolError` for a request that cannot be done; any other exception is the
-        environment's failure.
+        agent sees what the function returns. Raise `ToolError` for a request that cannot be done. Any other exception is a defect
+        of the environment: the agent gets an error without its text, and the trace the event `tool_crashed`.
 
         - `name`: the tool's name, if it is not the function's.
         - `isolate`: run it in a child process that is killed at the deadline.
+        - `on_crash`: `grade` or `fail`, if it is not the environment's.
         """
+        if on_crash is not None:
+            require_on_crash(on_crash, "@env.tool")
 
         def mark(marked: F) -> F:
-            self.marked.tools.append(FunctionTool.of(marked, name=name, isolate=isolate))
+            self.marked.tools.append(FunctionTool.of(marked, name=name, isolate=isolate, on_crash=on_crash))
             return self._from(marked)
 
         return mark if function is None else mark(function)

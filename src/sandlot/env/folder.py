@@ -1,6 +1,6 @@
 """The folder form of an environment.
 
-environment.toml       name, description, system, image, network, seed, concurrent, images, tools,
+environment.toml       name, description, system, image, network, seed, concurrent, on_crash, images, tools,
                        [limits], [[constraints]], [[mcp]]
 tasks/*.jsonl|parquet  one row per task; or tasks.py with `def tasks(rng)`
 world.py               optional: `def setup(world, task)`, a class `State`, and `SOURCES`, a list of parts with tools of their own
@@ -24,6 +24,7 @@ from typing import Any
 import msgspec
 
 from sandlot.checks import LIBRARY
+from sandlot.core.crashes import OnCrash
 from sandlot.core.errors import ConfigError
 from sandlot.core.images import ImagePolicy
 from sandlot.core.limits import Constraint, Limits, OnBreach
@@ -52,6 +53,8 @@ class EnvironmentToml(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     seed: int = 0
     concurrent: bool = True
     """False to run the tool calls of one turn one after the other, for tools that change the same file."""
+    on_crash: OnCrash = "grade"
+    """What happens when a tool crashes: `grade` what is there, after an error to the agent; or `fail`, without a reward."""
     images: ImagePolicy | None = None
     """For an environment that shows images, what a model gets that takes text only: `require`, `describe` or `drop`."""
     tools: tuple[str, ...] | None = None
@@ -80,6 +83,7 @@ def load_folder(folder: Path) -> Environment:
         network=manifest.network,
         seed=manifest.seed,
         concurrent=manifest.concurrent,
+        on_crash=manifest.on_crash,
         images=manifest.images,
         limits=manifest.limits,
         constraints=manifest.constraints,

@@ -26,6 +26,8 @@ class Keeper:
         self._group: anyio.abc.TaskGroup | None = None
         """Opened with the first resource: most worlds without a sandbox have none."""
         self._held: list[tuple[anyio.Event, anyio.Event]] = []
+        self._broken: list[SandlotError] = []
+        """What open resources raised, such as a server that died: told at the end, since the world can go on without them."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -34,14 +36,20 @@ class Keeper:
         """Open a resource within `seconds`; otherwise raise `kind`. Call it in the keeper's own block, inside no other scope."""
         if self._group is None:
             self._group = await anyio.create_task_group().__aenter__()
-        release, gone = anyio.Event(), anyio.Event()
+        release, gone, is_open = anyio.Event(), anyio.Event(), False
 
         async def hold(*, task_status: anyio.abc.TaskStatus[Any] = anyio.TASK_STATUS_IGNORED) -> None:
+            nonlocal is_open
             try:
                 with boundary(kind, what):
                     async with context as opened:
+                        is_open = True
                         task_status.started(opened)
                         await release.wait()
+            except SandlotError as error:
+                if not is_open:
+                    raise
+                self._broken.append(error)
             finally:
                 gone.set()
 
@@ -67,6 +75,10 @@ class Keeper:
                 error.add_note(f"while closing: {unwrapped(group)}")
                 return False
             raise unwrapped(group) from None
+        if self._broken and isinstance(error, Exception):
+            error.add_note(f"while closing: {self._broken[0]}")
+        elif self._broken and error is None:
+            raise self._broken[0]
         if closing.cancelled_caught and error is None:
             raise SandboxError(f"teardown: took longer than {self._teardown_s:g} s", kind="timeout")
         return False

@@ -146,8 +146,12 @@ def open_seats(env: Declaration, session: WorldSession) -> list[SeatSession]:
 
     async def settle(number: int) -> None:
         if env.marked.round is not None:
-            with pause_limits(), deadline(limits.tool_s, AuthorError, f"the end of round {number} of task `{session.task.id}`"):
-                await author.call(env.marked.round, world, number)
+            what = f"the end of round {number} of task `{session.task.id}`"
+            try:
+                with pause_limits(), deadline(limits.tool_s, AuthorError, what):
+                    await author.call(env.marked.round, world, number)
+            except (AuthorError, ConfigError) as error:
+                session.note_crash("@env.round", error)
 
     rounds = Rounds([seat.name for seat in env.seats], env.order, settle, lambda: world.ended)
     return [SeatSession(seat.name, session.for_seat(seat), rounds) for seat in env.seats]

@@ -4,6 +4,7 @@ All limits on an agent are enforced here, so they hold for every caller: harness
 the path of a tool call: constraint, deadline, tool, output limit. Every breach, limit and shortened output leaves an event.
 """
 
+import functools
 import math
 import re
 from collections import Counter
@@ -40,19 +41,23 @@ from sandlot.core.trace import (
 from sandlot.core.types import End, Role, derive_seed
 from sandlot.env.apps import open_apps, store_apps
 from sandlot.env.colleagues import People, open_people
+from sandlot.env.crashes import CRASHED, Crashes
 from sandlot.env.declaration import Declaration
 from sandlot.env.image import image_of
 from sandlot.env.initial import record_initial_files
 from sandlot.env.keeper import Keeper
 from sandlot.env.roles import open_roles
+from sandlot.env.seat_users import give_homes, open_users
 from sandlot.env.user import OpenUser, require_user
 from sandlot.env.world import LiveWorld, answering, sandbox_of
-from sandlot.grade.gather import gather, keep_found
+from sandlot.grade.gather import freeze_final, gather, keep_found
+from sandlot.grade.state import is_plain, storable_part
 from sandlot.sandbox.memory import MemoryFiles
 from sandlot.store.blobs import MemoryBlobs
+from sandlot.tools.arguments import clean
 from sandlot.tools.bash import BASH
 from sandlot.tools.function import DECLARE_IMAGES
-from sandlot.tools.terminal import TERMINAL, open_terminals
+from sandlot.tools.terminal import NEEDS_SANDBOX, TERMINAL, open_terminals
 
 _STRICTNESS = (OnBreach.PENALTY, OnBreach.REFUSE, OnBreach.END)
 """If one call breaks several rules, the strictest consequence applies; the last one is the strictest."""
@@ -88,21 +93,20 @@ async def open_session(
         raise ConfigError(f"environment `{env.name}` has seats for several agents; only rollouts play it: `sandlot run`")
     require_user(env, named=user is not None)
     limits = env.limits.but(task.limits)
-    if env.image is not None and backend is None:
-        raise ConfigError(
-            f"environment `{env.name}` needs a sandbox for image `{env.image}`, and no backend is open; see `sandlot doctor`"
-        )
+    _require_backend(env, backend)
     async with Keeper(limits.teardown_s) as keeper:
         files: Files = MemoryFiles()
         if env.image is not None and backend is not None:
             image = image_of(env, task)
             with boundary(SandboxError, f"preparing image `{image}`"):
                 await backend.prepare(image)  # before the deadline: an image is built once, which may take minutes
-            machine = backend.open(image, env.network, limits)
+            apart = {"seats": len(env.seats)} if env.seats else {}  # a backend of a plug-in need not know it
+            machine = backend.open(image, env.network, limits, **apart)
             files = await keeper.enter(machine, limits.provision_s, SandboxError, "opening the sandbox")
         with boundary(AuthorError, f"making the state of task `{task.id}`"):
             blobs = blobs or MemoryBlobs()
             world = env.new_world(task, files, world_seed(env, task), blobs)
+        users = await open_users(env, world, limits.provision_s)
         if env.apps:
             await keeper.enter(open_apps(env, world), limits.setup_s, AuthorError, "opening the apps")
         if env.marked.setup is not None:
@@ -111,6 +115,7 @@ async def open_session(
                 with world.apps.acting("setup") if env.apps else nullcontext():
                     await author.call(env.marked.setup, world, world.task)
                 world.checks = False
+        await give_homes(world, users, limits.setup_s)
         if env.apps:
             world.apps.begin()
         tools = list(env.tools)
@@ -120,13 +125,22 @@ async def open_session(
         for source in env.marked.sources:  # after setup: a server inside the sandbox may need what setup wrote
             tools += await keeper.enter(source.open(world), limits.provision_s, AuthorError, f"starting {source!r}")
         with deadline(limits.setup_s, SandboxError, f"listing the files that setup of task `{task.id}` left"):
-            untouched = env.image is not None and env.marked.setup is None and not env.marked.sources
+            untouched = env.image is not None and env.marked.setup is None and not env.marked.sources and not users
             initial: Snapshot | Mapping[str, FileRecord] = {} if untouched else await _initial(world, limits.evidence_bytes)
         people = await open_people(env, task, world, user, roles, keeper)
         try:
             yield WorldSession(env, task, world, _by_name(tools), people, blobs, initial, keep_time=keep_time)
         finally:
             world.terminals = None  # they hold the world as well, and Python frees such a cycle much later
+
+
+def _require_backend(env: Declaration, backend: Backend | None) -> None:
+    if env.terminal and env.image is None:
+        raise ConfigError(NEEDS_SANDBOX)
+    if env.image is not None and backend is None:
+        raise ConfigError(
+            f"environment `{env.name}` needs a sandbox for image `{env.image}`, and no backend is open; see `sandlot doctor`"
+        )
 
 
 async def _initial(world: LiveWorld, cap_bytes: int) -> Snapshot | Mapping[str, FileRecord]:
@@ -162,6 +176,8 @@ class WorldSession:
         self._initial = initial
         self._people = people
         self._user, self._colleagues, self._roles = people.user, people.colleagues, people.roles
+        self._crashes = Crashes(env.on_crash)
+        self._began_plain = seat is not None or is_plain(world.state)
         self._constraints = env.constraints
         self._num_calls: Counter[str] = Counter()
         self._penalties: dict[str, float] = {}
@@ -181,7 +197,7 @@ class WorldSession:
         own = WorldSession(
             self._env, self.task, self.world, self._tools, self._people, self._blobs, self._initial, keep_time=False, seat=seat
         )
-        own._penalties, own.on_call = self._penalties, self.on_call
+        own._penalties, own.on_call, own._crashes = self._penalties, self.on_call, self._crashes
         return own
 
     @property
@@ -310,11 +326,15 @@ class WorldSession:
         return transcript_text(self._messages, self.tools, self._num_turns, self.limits, self._end)
 
     async def gather(self, answer: str) -> EvidenceRecord:
-        """Store the evidence for grading. Without files if the agent filled the sandbox's memory and they cannot be read."""
+        """Store the evidence for grading: without files if what the agent did makes it impossible to read them.
+
+        The time for it starts when every process that the agent left has ended.
+        """
         await self._finish()
+        final = await freeze_final(self.world.files)
         with deadline(self.limits.teardown_s, SandboxError, "gathering evidence"):
             try:
-                return await self._gather(await self.world.files.freeze(), answer)
+                return await self._gather(final.snapshot, answer, final.lost)
             except SandboxOutOfMemory as error:
                 return await self._gather(None, answer, lost=str(error))
 
@@ -322,17 +342,23 @@ class WorldSession:
         """Let the author look at the world before its programs are ended. A sandbox out of memory has nothing to look at."""
         if self._env.marked.finish is None:
             return
-        with deadline(self.limits.setup_s, AuthorError, f"finish of task `{self.task.id}`"):
-            try:
+        try:
+            with deadline(self.limits.setup_s, AuthorError, f"finish of task `{self.task.id}`"):
                 await author.call(self._env.marked.finish, self.world, self.world.task)
-            except SandboxOutOfMemory:
-                return
+        except SandboxOutOfMemory:
+            return
+        except (AuthorError, ConfigError) as error:
+            self.note_crash("@env.finish", error)
 
-    def role_events(self) -> list[Event]:
-        """What was asked of roles since the last step, also in one that failed."""
+    def note_crash(self, what: str, error: AuthorError | ConfigError) -> None:
+        """Note a crash of the author's code between steps; it is raised where a crash fails the rollout."""
+        self._crashes.note_late(what, error, self._num_turns)
+
+    def late_events(self) -> list[Event]:
+        """What was asked of roles since the last step, also in one that failed, and what crashed between steps."""
         events: list[Event] = []
         self._note_roles(events)
-        return events
+        return events + self._crashes.take_late()
 
     async def store_recordings(self) -> list[Event]:
         """Store what was shown in terminals; one event for each session names its recording."""
@@ -342,20 +368,24 @@ class WorldSession:
         ]
 
     async def _gather(self, final: Snapshot | None, answer: str, lost: str = "") -> EvidenceRecord:
-        record = await gather(
-            final,
-            self._blobs,
-            self.limits,
-            initial=self._initial,
-            state=self.world.state,
-            answer=answer,
-            penalties=self._penalties,
-            lost=lost,
+        gather_with = functools.partial(
+            gather, final, self._blobs, self.limits, initial=self._initial, answer=answer, penalties=self._penalties, lost=lost
         )
+        try:
+            record = await gather_with(state=self.world.state)
+        except AuthorError as error:
+            record = await gather_with(state=self._storable_state(error))
         if self._env.apps:
             record = msgspec.structs.replace(record, apps=await store_apps(self._env, self.world.apps, self._blobs))
         await keep_found(self.world.small, record, self._blobs)
         return record
+
+    def _storable_state(self, error: AuthorError) -> Any:
+        """The state without what tools put into it that cannot be stored, such as a number of the agent's."""
+        if not self._began_plain:
+            raise error
+        self.note_crash("world.state", error)
+        return storable_part(self.world.state)
 
     # -- one step ----------------------------------------------------------------------------------------------------
 
@@ -368,6 +398,9 @@ class WorldSession:
                 return await self._user.reply(text)
         except SandboxOutOfMemory:
             return UserTurn(end=self._out_of_memory(events))
+        except (AuthorError, ConfigError) as error:
+            events.append(self._crashes.note("@env.user", error, self._num_turns))
+            return UserTurn(end=End.DONE)
 
     async def _run_calls(self, calls: Sequence[ToolCall], events: list[Event]) -> tuple[Message, End | None]:
         """Run the calls concurrently; results are in the order of the calls."""
@@ -415,7 +448,7 @@ class WorldSession:
         async with nullcontext() if tool.concurrent and self._env.concurrent else self._turn_taking:
             results: list[ToolResult] = []
             with time_limit(self.limits.tool_s), answering(self._seat.name if self._seat else ""):
-                results.append(await self._limit_output(await tool.call(self.world, call), events))
+                results.append(await self._limit_output(await self._answer(tool, call, events), events))
             await self._tell_colleagues(events, ends)
         if results:
             return results[0]
@@ -424,12 +457,27 @@ class WorldSession:
             call=call.id, text=f"`{call.name}` timed out: it did not finish within {self.limits.tool_s:g} s.", error=True
         )
 
+    async def _answer(self, tool: Tool, call: ToolCall, events: list[Event]) -> ToolResult:
+        """Call a tool. What crashes in it is an error to the agent, unless the author wants the rollout to fail."""
+        try:
+            with boundary(AuthorError, f"tool `{call.name}`"):
+                return await tool.call(self.world, call)
+        except ToolError as error:
+            return ToolResult(call=call.id, text=clean(str(error)), error=True)
+        except (AuthorError, ConfigError) as error:
+            events.append(self._crashes.note(call.name, error, self._num_turns, getattr(tool, "on_crash", None)))
+            return ToolResult(call=call.id, text=CRASHED.format(tool=call.name), error=True)
+
     async def _tell_colleagues(self, events: list[Event], ends: list[End]) -> None:
         """Let the colleagues whom a model plays read what was written to them. The time is not the agent's."""
         if self._colleagues is None or not self.world.apps.unanswered:
             return
-        with pause_limits():
-            told, end = await self._colleagues.answer(self.world.apps)
+        try:
+            with pause_limits():
+                told, end = await self._colleagues.answer(self.world.apps)
+        except (AuthorError, ConfigError) as error:
+            events.append(self._crashes.note("@env.colleagues", error, self._num_turns))
+            return
         events += (msgspec.structs.replace(event, turn=self._num_turns) for event in told)
         ends += [end] if end else []
 

@@ -1,6 +1,6 @@
 """An environment's tasks: generated from its seed or read from files, and looked up by id."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from random import Random
@@ -16,6 +16,10 @@ from sandlot.env.declaration import Declaration
 
 MAX_TASKS = 1_000_000
 """A generator that yields more is taken to be endless."""
+_MOST_ROW_BYTES = 64 * 2**20
+_MOST_PARQUET_BYTES = 2**30
+"""Of the rows in one file, as JSON."""
+_BATCH_ROWS = 64
 
 
 def tasks_of(env: Declaration, split: Split | None = None) -> list[Task]:
@@ -100,25 +104,35 @@ def tasks_from(*paths: str | Path) -> Iterator[Task]:
 
 def _jsonl_tasks(path: Path) -> Iterator[Task]:
     with path.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(iter(lambda: lines.readline(_MOST_ROW_BYTES + 1), b""), 1):
+            if len(line) > _MOST_ROW_BYTES:
+                raise ConfigError(f"{path}:{number}: more than {_MOST_ROW_BYTES:,} bytes; keep large data in files of their own")
             if not line.strip():
                 continue
             try:
                 row: Any = msgspec.json.decode(line)
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 raise ConfigError(f"{path}:{number}: {error}; write one JSON object per line") from error
             yield _task(row, f"{path}:{number}")
 
 
-def _parquet_rows(path: Path) -> Iterable[dict[str, Any]]:
-    from pyarrow import parquet  # noqa: PLC0415 - half a second to import
+def _parquet_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows, a few at a time: a small file may hold far more than its size, as one value that is repeated."""
+    import pyarrow as pa  # noqa: PLC0415 - half a second to import
+    from pyarrow import parquet  # noqa: PLC0415 - as above
 
+    size = 0
     try:
-        rows = cast("list[dict[str, Any]]", parquet.read_table(path).to_pylist())  # pyright: ignore[reportUnknownMemberType]
-    except (ValueError, OSError) as error:  # pyarrow's own errors are both of these
+        with parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=_BATCH_ROWS):
+                for row in cast("list[dict[str, Any]]", batch.to_pylist()):
+                    size += len(msgspec.json.encode(row))
+                    if size > _MOST_PARQUET_BYTES:
+                        raise ConfigError(f"tasks file `{path}` holds more than {_MOST_PARQUET_BYTES:,} bytes; split it")
+                    # Every row has every column: a null means that the row does not have the field.
+                    yield {name: value for name, value in row.items() if value is not None}
+    except (pa.ArrowException, ValueError, TypeError, OSError, OverflowError, RecursionError) as error:
         raise ConfigError(f"tasks file `{path}` is not readable Parquet: {error}") from error
-    # Every row has every column: a null means that the row does not have the field.
-    return ({name: value for name, value in row.items() if value is not None} for row in rows)
 
 
 class _Row(Task, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -2,7 +2,7 @@
 
 import functools
 import posixpath
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -122,6 +122,9 @@ class LiveWorld:
     seats: Mapping[str, list[str]] = field(default_factory=dict[str, list[str]])
     """Where several agents act: what each seat is to read before its next turn, by name."""
 
+    users: Mapping[str, Callable[[Command], Command]] = field(default_factory=dict[str, Callable[[Command], Command]])
+    """Where seats share a sandbox: the command as each seat's own user runs it, by name."""
+
     ended: bool = False
     """True once `end` was called."""
 
@@ -190,27 +193,33 @@ class LiveWorld:
         env: Mapping[str, str] | None = None,
         output_bytes: int | None = None,
         check: bool | None = None,
+        user: str | None = None,
     ) -> Completed:
         """Run a shell command in the sandbox and wait for it. With `check`, raise if its exit code is not 0.
 
+        It runs as `user`; None: as the seat that acts, if seats have users of their own, else as the image's user.
         Output beyond `output_bytes` (None: 8 MiB) is dropped and counted.
         """
         argv = ("/bin/sh", "-c", command)
         sandbox = self.sandbox("exec")
-        done = await run_command(
-            sandbox, Command(argv=argv, cwd=cwd, env=dict(env or {}), stdin=stdin.encode(), output_bytes=output_bytes)
-        )
+        asked = Command(argv=argv, cwd=cwd, env=dict(env or {}), stdin=stdin.encode(), output_bytes=output_bytes, user=user)
+        done = await run_command(sandbox, self._as_seat(asked))
         if done.code != 0 and (self.checks if check is None else check):
             raise AuthorError(_failed(command, done) + ("; write `check=False` if it may fail" if check is None else ""))
         return done
 
     async def spawn(self, command: Command) -> Process:
         """Start a command in the sandbox and return its process."""
-        return await self.sandbox("spawn").spawn(command)
+        return await self.sandbox("spawn").spawn(self._as_seat(command))
 
     async def start(self, command: str, *, ready: int | str | None = None, timeout_s: float = 30.0) -> Process:
         """Start a shell command and leave it running. With `ready`, wait until that port or Unix socket accepts connections."""
-        return await start_service(self.sandbox("start"), command, ready=ready, timeout_s=timeout_s)
+        return await start_service(self.sandbox("start"), command, ready=ready, timeout_s=timeout_s, as_user=self._as_seat)
+
+    def _as_seat(self, command: Command) -> Command:
+        """The command as the user of the seat that acts, unless it names its user."""
+        own = self.users.get(self.seat) if command.user is None else None
+        return own(command) if own else command
 
     async def connect(self, where: int | str) -> Stream:
         """Connect to a port or Unix socket inside the sandbox; the network stays closed."""

@@ -9,15 +9,15 @@ import errno
 import posixpath
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import anyio
 import anyio.to_thread
 
 from sandlot.core.concurrency.clock import deadline, extend_limits, pause_limits
-from sandlot.core.errors import SandboxError, boundary
+from sandlot.core.errors import SandboxError, SandboxOutOfMemory, boundary
 from sandlot.core.limits import Limits
-from sandlot.core.ports.sandbox import Snapshot, Survey
+from sandlot.core.ports.sandbox import Files, Snapshot, Survey
 from sandlot.core.ports.store import Blobs
 from sandlot.core.text import encodable
 from sandlot.core.trace import Event, EvidenceRecord, FileRecord
@@ -34,10 +34,34 @@ _BATCH_BYTES = 2**20
 """Maximum files, and bytes, that are read and stored at the same time."""
 _PER_FILE_S = 0.002
 """Added to the deadline of gathering per file, since many files are not the sandbox's failure. One takes about 0.2 ms."""
+_ENDING_S = 150.0
+"""For ending what the agent left running. A backend may wait a minute for what does not end, and then reads the files without."""
 _LISTING_S = 120.0
 """For listing the files. The 200,000 paths that a sandbox may have took 10 s on two processors with eight tasks."""
 _CHOSEN_ON_LOOP = 2000
 """Paths that are sorted on the event loop; more are sorted in a thread."""
+
+
+class FinalFiles(NamedTuple):
+    """The files at the end of a rollout."""
+
+    snapshot: Snapshot | None
+    """None if they are lost."""
+    lost: str = ""
+    """Why."""
+
+
+async def freeze_final(files: Files) -> FinalFiles:
+    """End the agent's processes and freeze the files. They are lost if it filled the memory or its processes do not end."""
+    try:
+        with deadline(_ENDING_S, SandboxError, "ending the agent's processes"):
+            return FinalFiles(await files.freeze())
+    except SandboxOutOfMemory as error:
+        return FinalFiles(None, str(error))
+    except SandboxError as error:
+        if error.kind != "timeout":
+            raise
+        return FinalFiles(None, str(error))
 
 
 class SmallFiles:

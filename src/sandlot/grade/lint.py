@@ -15,7 +15,7 @@ import msgspec
 from sandlot.checks.found import pattern_fault
 from sandlot.core.concurrency.author import is_async
 from sandlot.core.errors import ConfigError, SandlotError
-from sandlot.core.rubric import Check, JudgeCheck, PythonCheck, Rubric
+from sandlot.core.rubric import LAST_IMAGE, Check, JudgeCheck, PythonCheck, Rubric
 from sandlot.core.task import Task
 from sandlot.grade.checks import Function, binding, substitute_values
 from sandlot.grade.grading import Functions, resolve
@@ -29,6 +29,9 @@ _MAX_PRESENCE = 0.6
 _MAX_OVERLAP = 0.8
 """Maximum share of words that two prompts may have in common."""
 _MANY = 10
+
+_REPORTED_VIEWS = frozenset({"transcript", LAST_IMAGE})
+"""What a program in the sandbox reports itself, if it is the agent."""
 
 _QUOTED = re.compile(r"\"[^\"]*\"|(?<!\w)'[^']*'(?!\w)|`[^`]*`|\([^)]*\)|\bbetween\b.{1,60}?\band\b")
 _COMPOUND = re.compile(r"\b(?:and|or|as well as|und|oder)\b|;", re.IGNORECASE)
@@ -69,7 +72,14 @@ def lint(rubric: Rubric, *, functions: Functions | None = None, tasks: Sequence[
     ]
     found = [*broken, *_references(rubric, functions), *_variables(rubric, tasks)]
     if not broken:
-        found += [*_weights(rubric), *_prompts(rubric), *_duplicates(rubric), *_presence(rubric), *_groups(rubric)]
+        found += [
+            *_weights(rubric),
+            *_prompts(rubric),
+            *_reported(rubric),
+            *_duplicates(rubric),
+            *_presence(rubric),
+            *_groups(rubric),
+        ]
     order = list(LintSeverity)
     return sorted(found, key=lambda finding: order.index(finding.severity))
 
@@ -88,6 +98,11 @@ def require_gradable(rubric: Rubric, where: str, *, functions: Functions | None 
     errors = [finding for finding in lint(rubric, functions=functions, tasks=tasks) if finding.severity is LintSeverity.ERROR]
     if errors:
         raise ConfigError("\n".join(f"{where}: {finding.message}; {finding.fix}" for finding in errors))
+
+
+def reported_checks(rubric: Rubric) -> list[JudgeCheck]:
+    """The judge checks that read the conversation, which an agent of `--agent-command` reports itself."""
+    return [check for check in rubric.checks if isinstance(check, JudgeCheck) and not _REPORTED_VIEWS.isdisjoint(check.view)]
 
 
 def _warning(code: str, check: Check | None, message: str, fix: str) -> LintFinding:
@@ -200,6 +215,18 @@ def _prompts(rubric: Rubric) -> Iterator[LintFinding]:
         if not {example.verdict for example in check.examples} >= {check.choices[0], check.choices[-1]}:
             message = f"`{check.id}` has no example of both `{check.choices[0]}` and `{check.choices[-1]}`"
             yield _warning("no-examples", check, message, "add one that passes and one that fails")
+
+
+def _reported(rubric: Rubric) -> Iterator[LintFinding]:
+    for check in reported_checks(rubric):
+        views = " and ".join(f"`{name}`" for name in check.view if name in _REPORTED_VIEWS)
+        yield LintFinding(
+            code="reported-view",
+            severity=LintSeverity.WARNING,
+            check=check.id,
+            message=f"`{check.id}` reads {views}: with `--agent-command`, that is what the agent's own program reports",
+            fix="for such agents let it read files, which are evidence, or check app journals and `tool_called` events",
+        )
 
 
 def _duplicates(rubric: Rubric) -> Iterator[LintFinding]:

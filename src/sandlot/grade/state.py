@@ -16,6 +16,8 @@ from sandlot.core.text import encodable
 
 _MAX_DEPTH = 100
 """Deeper nesting could be stored but not read again."""
+_MOST_VALUES = 10_000
+"""Values that are kept of a state that cannot be stored whole."""
 
 
 def plain_data(state: Any) -> Any:
@@ -31,6 +33,46 @@ def plain_data(state: Any) -> Any:
             "use plain data, dataclasses or msgspec structs in the state"
         ) from error
     return _clean(data, "state", 0)
+
+
+def is_plain(state: Any) -> bool:
+    """True if the state can be stored as it is."""
+    try:
+        plain_data(state)
+    except AuthorError:
+        return False
+    return True
+
+
+def storable_part(state: Any) -> Any:
+    """The state with None in place of what cannot be stored. Large or endless parts of it are left out too."""
+    left = _MOST_VALUES
+
+    def part(value: Any, depth: int) -> Any:
+        nonlocal left
+        left -= 1
+        if left < 0 or depth >= _MAX_DEPTH:
+            return None
+        if isinstance(value, list | tuple | set | frozenset):
+            return [part(each, depth + 1) for each in cast("list[Any]", value)]
+        named: dict[Any, Any] | None = cast("Any", value) if isinstance(value, dict) else _fields(value)
+        if named is not None:
+            return {encodable(str(key)): part(each, depth + 1) for key, each in named.items()}
+        try:
+            return plain_data(value)
+        except AuthorError:
+            return None
+
+    return part(state, 0)
+
+
+def _fields(value: Any) -> dict[str, Any] | None:
+    """The fields of a record; None if it is none."""
+    if isinstance(value, msgspec.Struct):
+        return {name: getattr(value, name, None) for name in value.__struct_fields__}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {each.name: getattr(value, each.name, None) for each in dataclasses.fields(value)}
+    return None
 
 
 def _clean(value: Any, path: str, depth: int) -> Any:

@@ -20,6 +20,9 @@ An environment that fails every time stops after 8 rollouts, one that breaks com
 with groups, after failures in 8 tasks).
 
 The model's side is counted by itself with a limit of its own, 12.5 %: endpoints are less reliable than environments.
+A rollout that was graded although a part of the environment crashed (`core/crashes.py`) counts too, but only the first with that
+crash among the rollouts of a task: an agent that repeats a call, or a single task, must not stop a run.
+
 Rollouts that an earlier start of the run has stored are not counted: a repaired environment can go on.
 """
 
@@ -27,6 +30,7 @@ import math
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Mapping
+from types import MappingProxyType
 
 import msgspec
 
@@ -59,6 +63,8 @@ class FailureExample(msgspec.Struct, frozen=True, kw_only=True):
     rollout: int
     side: Side
     message: str
+    graded: bool = False
+    """True if it was graded although a part of the environment crashed."""
 
 
 class Tripped(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,13 +79,16 @@ class Tripped(msgspec.Struct, frozen=True, kw_only=True):
     rate: Interval
     """The share of these rollouts that failed, with Wilson's interval."""
     examples: tuple[FailureExample, ...]
+    graded: int = 0
+    """How many of them were graded although a part of the environment crashed."""
 
     def describe(self) -> str:
         """The reason in one sentence, with one of the errors."""
         sides = ", ".join(f"{count} {side}" for side, count in sorted(self.failures.items(), key=lambda item: -item[1]))
         failed, one = sum(self.failures.values()), self.examples[0]
+        crashed = f"failed, or were graded after a crash ({self.graded}), on" if self.graded else "failed on"
         return (
-            f"{failed} of {self.rollouts} rollouts failed on the {self.side} side ({sides}; "
+            f"{failed} of {self.rollouts} rollouts {crashed} the {self.side} side ({sides}; "
             f"{self.rate.low:.0%} to {self.rate.high:.0%} at 95 %), such as `{one_line(one.task)}/{one.rollout}`: "
             f"{_beginning(one.message)}"
         )
@@ -96,6 +105,8 @@ class Breaker:
         self._tests = {False: _Test(_ENVIRONMENT_FAILURE_LIMIT), True: _Test(model_limit)}  # by whether it is the model's side
         self._num_tasks = math.inf if num_tasks is None else num_tasks
         self._tasks: list[str] = []
+        self._crashed: set[tuple[str, str]] = set()
+        """Tasks with the crashes that they have been counted for."""
         self._tripped: Tripped | None = None
 
     @property
@@ -108,14 +119,26 @@ class Breaker:
         self._tasks.append(task)
         return len(self._tasks) - 1
 
-    def end(self, place: int, rollout: int, failures: Mapping[Side, str]) -> Tripped | None:
+    def end(
+        self, place: int, rollout: int, failures: Mapping[Side, str], crashes: Mapping[str, str] = MappingProxyType({})
+    ) -> Tripped | None:
         """Note how it ended: the sides on which an attempt failed, each with a message. Returns the reason to stop, if any.
 
-        Not needed for a cancelled rollout, which says nothing about either side.
+        `crashes` did not decide how it ended; each has a signature and a message. Not needed for a cancelled rollout, which says
+        nothing about either side.
         """
-        for side, message in failures.items():
-            test = self._tests[side is Side.MODEL]
-            example = FailureExample(task=self._tasks[place], rollout=rollout, side=side, message=message[:MESSAGE_CHARS])
+        task = self._tasks[place]
+        found = [
+            FailureExample(task=task, rollout=rollout, side=side, message=message[:MESSAGE_CHARS])
+            for side, message in failures.items()
+        ]
+        for crash, message in crashes.items():
+            if (task, crash) not in self._crashed:
+                self._crashed.add((task, crash))
+                said = f"{crash}: {message}"[:MESSAGE_CHARS]
+                found.append(FailureExample(task=task, rollout=rollout, side=Side.ENVIRONMENT, message=said, graded=True))
+        for example in found:
+            test = self._tests[example.side is Side.MODEL]
             if test.add(place, example) and self._tripped is None:
                 self._tripped = self._reason(test, place)
         return self._tripped
@@ -174,4 +197,5 @@ def _tripped(failed: list[FailureExample], num_rollouts: int) -> Tripped:
         rollouts=num_rollouts,
         rate=wilson(len(failed), num_rollouts),
         examples=tuple(examples[:EXAMPLES]),
+        graded=sum(example.graded for example in failed),
     )

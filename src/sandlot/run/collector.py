@@ -21,6 +21,7 @@ import anyio
 import msgspec
 
 from sandlot.core.concurrency.threads import ABANDONED
+from sandlot.core.crashes import crashes_in
 from sandlot.core.errors import ConfigError, unwrapped
 from sandlot.core.ports.session import Hook, Policies, Policy
 from sandlot.core.task import Task, split_of
@@ -290,7 +291,7 @@ class Collector:
         others = (attempt.outcome for attempt in trace.attempts if not is_lost_worker(attempt.outcome))
         outcomes = [*others, trace.outcome]
         failures = {outcome.side: outcome.message for outcome in outcomes if isinstance(outcome, Failed)}
-        tripped = self.breaker.end(place, trace.rollout, failures)
+        tripped = self.breaker.end(place, trace.rollout, failures, crashes_in(trace))
         if tripped is not None:
             self.collection.stop(tripped.describe(), tripped=True)
             self.collection.examples = tripped.examples

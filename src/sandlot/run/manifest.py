@@ -28,6 +28,7 @@ from sandlot.model.engine.precision import processor_name
 from sandlot.model.policy.scripted import scripted_policies
 from sandlot.model.policy.user import ModelUsers
 from sandlot.run.config import RunConfig, RunPlan
+from sandlot.run.declared import OverriddenLimit
 from sandlot.wiring.config import ModelConfig
 from sandlot.wiring.models import renderer_of
 from sandlot.wiring.parts import open_backend
@@ -68,6 +69,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """The environment's limits; None in runs of versions that did not store them."""
     task_limits: dict[str, Json] = {}
     """Limits that tasks override, by task id; tasks that override nothing are left out."""
+    overridden_limits: tuple[OverriddenLimit, ...] = ()
+    """Limits that tasks or their format declare and that do not hold in this run."""
+    reported_checks: tuple[str, ...] = ()
+    """Judge checks that read the conversation where the agent's own program reports it (`--agent-command`)."""
     seats: tuple[str, ...] = ()
     """Where several agents act: the names of their seats."""
     other_setting: tuple[str, ...] = ()

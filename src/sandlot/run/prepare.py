@@ -9,7 +9,10 @@ import anyio.to_thread
 from sandlot.core.errors import ConfigError
 from sandlot.core.task import Task
 from sandlot.env.environment import Environment
+from sandlot.env.grading import rubric_for
+from sandlot.grade.lint import reported_checks
 from sandlot.run.config import RunConfig, RunPlan, plan_run
+from sandlot.run.declared import overridden_limits
 from sandlot.run.manifest import Fingerprints, Manifest, RunFacts, gather_facts, machine_facts, public_config, run_digest
 from sandlot.run.results import Run
 from sandlot.run.trained import setting_differences
@@ -76,11 +79,20 @@ def manifest_of(prepared: PreparedRun, path: Path) -> Manifest:
         machine=machine_facts(),
         limits=env.limits,
         task_limits={task.id: task.limits for task in plan.tasks if task.limits},
+        overridden_limits=overridden_limits(env, plan.tasks),
+        reported_checks=_reported_checks(env, config, plan),
         tools=facts.tools,
         seats=tuple(seat.name for seat in env.seats),
         other_setting=prepared.differences if config.other_setting else (),
         image=facts.image,
     )
+
+
+def _reported_checks(env: Environment, config: RunConfig, plan: RunPlan) -> tuple[str, ...]:
+    if config.agent.harness != "command" or env.marked.grade is not None:
+        return ()
+    checks = [check.id for task in plan.tasks for check in reported_checks(rubric_for(env, task, config.rubric))]
+    return tuple(dict.fromkeys(checks))
 
 
 def _changes(begun: Manifest, config: RunConfig, facts: RunFacts) -> str:

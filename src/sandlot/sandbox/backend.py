@@ -32,13 +32,17 @@ class MachineBackend(Generic[_Machine, _Files]):
 
     @asynccontextmanager
     async def open(
-        self, image: str, network: str = "none", limits: Limits | None = None
+        self, image: str, network: str = "none", limits: Limits | None = None, seats: int = 0
     ) -> AsyncGenerator[MachineSandbox[_Machine, _Files]]:
-        """A fresh sandbox, removed when the context ends. `limits` are enforced by the session, not here."""
+        """A fresh sandbox, removed when the context ends. `limits` are enforced by the session, not here.
+
+        `seats`: users who must not see each other's processes; the pool has no such machines.
+        """
         del limits
         if network != "none":
             raise ConfigError(f"network {network!r} for a sandbox; there is only `none`")
-        sandbox = MachineSandbox(self.machines, self.fork, image, await self._pool.take(image))
+        machine = await (self.machines.start(image, seats) if seats else self._pool.take(image))
+        sandbox = MachineSandbox(self.machines, self.fork, image, machine, seats)
         try:
             yield sandbox
         finally:

@@ -67,8 +67,8 @@ class Machines(Protocol[_Machine, _Files]):
         """Find an image by its name, and build it if it is not there."""
         ...
 
-    async def start(self, source: str | _Files) -> _Machine:
-        """A fresh machine on an image, by its name, or on frozen files."""
+    async def start(self, source: str | _Files, seats: int = 0) -> _Machine:
+        """A fresh machine on an image, by its name, or on frozen files; `seats` as for `Backend.open`."""
         ...
 
     async def freeze(self, machine: _Machine) -> _Files:
@@ -151,10 +151,12 @@ class MachineSandbox(Generic[_Machine, _Files]):
         fork: "_Fork[_Files, _Machine]",
         source: str | Frozen[_Files],
         machine: _Machine,
+        seats: int = 0,
     ) -> None:
         self._machines = machines
         self._fork = fork
         self._source = source
+        self._seats = seats
         self._below = None if isinstance(source, str) else source
         self._machine: _Machine | None = machine
         self._frozen: list[Frozen[_Files]] = []
@@ -232,7 +234,7 @@ class MachineSandbox(Generic[_Machine, _Files]):
             await self._frozen.pop().release()
 
     async def _start(self, source: str | Frozen[_Files]) -> _Machine:
-        return await self._machines.start(source if isinstance(source, str) else source.files)
+        return await self._machines.start(source if isinstance(source, str) else source.files, self._seats)
 
     def _last_frozen(self) -> Frozen[_Files]:
         if not self._frozen:

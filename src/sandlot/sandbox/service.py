@@ -1,5 +1,7 @@
 """Starts a service in a sandbox and waits until it is ready."""
 
+from collections.abc import Callable
+
 import anyio
 
 from sandlot.core.errors import AuthorError
@@ -10,17 +12,25 @@ _OUTPUT_BYTES = 64 << 10
 _ASK_AGAIN_S = 0.02
 
 
-async def start_service(sandbox: Sandbox, command: str, *, ready: int | str | None = None, timeout_s: float = 30.0) -> Process:
+async def start_service(
+    sandbox: Sandbox,
+    command: str,
+    *,
+    ready: int | str | None = None,
+    timeout_s: float = 30.0,
+    as_user: Callable[[Command], Command] = lambda command: command,
+) -> Process:
     """Start a shell command and leave it running; with `ready`, return when that port or unix socket accepts connections.
 
     To find out, connections are opened and closed at once. A service that ends or is not ready in time is the author's error;
-    the message has its output.
+    the message has its output. `as_user` sets the user it runs as.
     """
     if isinstance(ready, str) and not ready.startswith("/"):
         raise AuthorError(
             f"service `{command}`: ready={ready!r}; give a port as a number or the path of a unix socket", kind="config"
         )
-    process = await sandbox.spawn(Command(argv=("/bin/sh", "-c", command), stdin=b"", output_bytes=_OUTPUT_BYTES))
+    asked = Command(argv=("/bin/sh", "-c", command), stdin=b"", output_bytes=_OUTPUT_BYTES)
+    process = await sandbox.spawn(as_user(asked))
     if ready is None:
         return process
     with anyio.move_on_after(timeout_s):

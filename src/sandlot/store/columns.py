@@ -19,6 +19,7 @@ PHASE = "phase_"
 """Begins the name of a phase's column."""
 
 _FIELDS = {name: hint for name, hint in get_type_hints(TraceRow).items() if name != "phases"}
+_LISTS = ("tags", "crashes")
 
 
 def arrow() -> Any:
@@ -73,12 +74,10 @@ def rows_of(table: Table) -> Iterator[TraceRow]:
     values = {name: table.column(name).to_pylist() for name in table.column_names}
     phase_names = [name for name in values if name.startswith(PHASE)]
     phases = [(name.removeprefix(PHASE), values[name]) for name in phase_names]
-    tags = values["tags"]
-    fields = {name: values[name] for name in _FIELDS if name != "tags"}
+    fields = {name: values[name] for name in _FIELDS if name not in _LISTS}
     names = list(fields)
+    lists = [name for name in _LISTS if name in values]
     for index, scalars in enumerate(zip(*fields.values(), strict=True)):
-        yield TraceRow(
-            **dict(zip(names, scalars, strict=True)),
-            tags=tuple(tags[index]),
-            phases={phase: column[index] for phase, column in phases if column[index] is not None},
-        )
+        columns: dict[str, Any] = dict(zip(names, scalars, strict=True))
+        columns |= {name: tuple(values[name][index]) for name in lists}
+        yield TraceRow(**columns, phases={phase: column[index] for phase, column in phases if column[index] is not None})

@@ -1,17 +1,17 @@
-"""Removing old runs, unreferenced blobs, and files that a crash left half-written.
+"""Removing old runs, unreferenced blobs, and files and folders that a crash left half-written.
 
 `collect` holds the run's lock, so that no writer uses what it removes; with `dry_run` it only lists. Runs that are being written
 are skipped and listed. A run is renamed before its files are removed, so it never looks complete with files missing.
 """
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK, Clock
-from sandlot.core.disk import DISK, DRAFT, Disk
+from sandlot.core.disk import DISK, DRAFT, Disk, folder_drafts
 from sandlot.core.errors import ConfigError
 from sandlot.core.trace import OUTPUT_CUT, RECORDING, ImagePart, Tensor, ToolResult, Trace
 from sandlot.store.aside import traces_set_aside
@@ -46,11 +46,24 @@ class Collected:
 
 
 def collect(
-    runs: Path, *, older_than_s: float | None = None, dry_run: bool, clock: Clock = SYSTEM_CLOCK, disk: Disk = DISK
+    runs: Path,
+    *,
+    folders: Sequence[Path] = (),
+    older_than_s: float | None = None,
+    dry_run: bool,
+    clock: Clock = SYSTEM_CLOCK,
+    disk: Disk = DISK,
 ) -> Collected:
-    """Find what can be removed in a folder of runs, and remove it unless `dry_run`."""
+    """Find what can be removed in a folder of runs, and remove it unless `dry_run`.
+
+    In `folders` too, what an import, an export or a conversion left half-written when it was killed.
+    """
     removable: list[Removable] = []
     busy: list[Path] = []
+    for draft in sorted({draft.resolve() for folder in (runs, *folders) for draft in folder_drafts(folder)}):
+        removable.append(Removable(draft, _size_of(draft), "a half-written folder"))
+        if not dry_run:
+            shutil.rmtree(draft)
     for left in sorted(runs.glob(f"*{DRAFT}")):
         if left.is_dir() and manifest_file(left).exists():
             removable.append(Removable(left, _size_of(left), "a run whose removal was interrupted"))

@@ -25,7 +25,7 @@ from sandlot.testing.local_process import MARK, LocalProcess, kill_marked, start
 from sandlot.testing.local_stream import LocalQueue, LocalStream, connect_local, listen_locally
 
 _PLAIN = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": "/"}
-_CAPABILITIES = ("processes", "files", "network", "memory", "cpu", "pids", "disk", "kernel")
+_CAPABILITIES = ("processes", "files", "network", "seats", "memory", "cpu", "pids", "disk", "kernel")
 _CLOSE_S = 10.0
 _numbers = itertools.count(1)
 
@@ -149,10 +149,12 @@ class LocalBackend:
             raise ConfigError(f"no image named {image!r}; a sandbox on plain processes has the programs of this machine: `none`")
 
     @asynccontextmanager
-    async def open(self, image: str, network: str, limits: Limits) -> AsyncGenerator[LocalSandbox]:
+    async def open(self, image: str, network: str, limits: Limits, seats: int = 0) -> AsyncGenerator[LocalSandbox]:
         """A new folder, removed at the end with all that runs in it."""
         del limits
         await self.prepare(image)
+        if seats:
+            raise ConfigError("plain processes of this machine cannot keep seats apart")
         if network != "none":
             raise ConfigError(f"network {network!r} for a sandbox; there is only `none`")
         with tempfile.TemporaryDirectory(prefix="sandlot-") as root:

@@ -1,8 +1,8 @@
 """A typed Python function as a tool.
 
 Malformed, missing, unknown or mistyped arguments give a result with `error` that the agent can read, never an exception. Errors
-of the author's code: a `ToolError` becomes such a result too; anything else is an `AuthorError`, and the rollout fails on the
-environment's side.
+of the author's code: a `ToolError` becomes such a result too; anything else is an `AuthorError`, which the session answers with
+an error (`core/crashes.py`).
 """
 
 import functools
@@ -15,6 +15,7 @@ import anyio
 import msgspec
 
 from sandlot.core.concurrency import author, isolate
+from sandlot.core.crashes import OnCrash
 from sandlot.core.errors import AuthorError, ConfigError, ToolError, boundary
 from sandlot.core.images import Image
 from sandlot.core.ports.world import ShowsImages, ToolSpec, World
@@ -38,9 +39,13 @@ class FunctionTool:
     signature: ToolSignature
     isolated: bool = False
     """Run each call in a child process that can be killed. It then sees only `world.state`, `world.task` and `world.rng`."""
+    on_crash: OnCrash | None = None
+    """What a crash does to the rollout; None: what the environment says."""
 
     @classmethod
-    def of(cls, function: Callable[..., Any], name: str | None = None, *, isolate: bool = False) -> "FunctionTool":
+    def of(
+        cls, function: Callable[..., Any], name: str | None = None, *, isolate: bool = False, on_crash: OnCrash | None = None
+    ) -> "FunctionTool":
         """The tool for a function; `ConfigError` with file, line, parameter and fix if it cannot be a tool."""
         signature = signature_of(function)
         if isolate and author.is_async(function):
@@ -49,7 +54,7 @@ class FunctionTool:
                 " world.state and have nothing to await: make it a plain `def`, or remove `isolate`"
             )
         spec = ToolSpec(name=name or function.__name__, description=clean(signature.description), parameters=signature.parameters)
-        return cls(spec, function, signature, isolate)
+        return cls(spec, function, signature, isolate, on_crash)
 
     @property
     def concurrent(self) -> bool:

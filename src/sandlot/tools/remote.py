@@ -88,6 +88,8 @@ class RemoteTool:
         return msgspec.structs.replace(shown, error=bool(result.is_error))
 
     async def _send(self, request: CallToolRequest) -> CallToolResult:
+        if self.notes.trouble and not self.notes.over_http:  # its process has ended: nothing would ever answer
+            raise AuthorError(f"{self._failed()}: {self.notes.summary()}", kind="server")
         try:
             return await self.client.session.send_request(request, CallToolResult)
         except MCPError as error:

@@ -27,6 +27,7 @@ from sandlot.tools.function import FunctionTool
 from sandlot.tools.screen import MAX_COLUMNS, MAX_ROWS, Screen
 
 MAX_SESSIONS = 8
+NEEDS_SANDBOX = 'the tool `terminal` needs a sandbox; give the environment an image, such as `image="host"`'
 _MAX_WAIT_S = 55.0
 """The longest wait of one call; below the usual limit of a tool call."""
 _QUIET_S = 0.4
@@ -249,26 +250,33 @@ class Terminals:
     def __init__(self, world: World, group: anyio.abc.TaskGroup) -> None:
         self._world = world
         self._group = group
-        self._open: dict[str, TerminalSession] = {}
-        self._ended: list[TerminalSession] = []
+        self._open: dict[tuple[str, str], TerminalSession] = {}
+        """By seat and name: no seat types into the terminal of another."""
+        self._ended: list[tuple[str, TerminalSession]] = []
         self._started_s = time.monotonic()
         self.taking_turns = anyio.Lock()
 
+    def _own(self) -> list[str]:
+        """Names of the open sessions of the seat that acts."""
+        return [name for seat, name in self._open if seat == self._world.seat]
+
     async def session(self, name: str, rows: int, columns: int) -> tuple[TerminalSession, bool]:
         """The session of this name, started if there is none; True if it was."""
-        found = self._open.get(name)
+        seat = self._world.seat
+        found = self._open.get((seat, name))
         if found is not None and not found.over:
             return found, False
         if found is not None:
-            self._ended.append(self._open.pop(name))
-        if len(self._open) >= MAX_SESSIONS or len(self._ended) >= MAX_SESSIONS * 8:
-            raise ToolError(f"{MAX_SESSIONS} sessions are open: {', '.join(self._open)}; close one with `close`")
+            self._ended.append((seat, self._open.pop((seat, name))))
+        own = self._own()
+        if len(own) >= MAX_SESSIONS or len([each for each, _ in self._ended if each == seat]) >= MAX_SESSIONS * 8:
+            raise ToolError(f"{MAX_SESSIONS} sessions are open: {', '.join(own)}; close one with `close`")
         if not _NAME.match(name):
             raise ToolError(f"session {name[:40]!r}: use 1 to 32 letters, digits, `_` or `-`")
         argv = ("/bin/sh", "-c", _SHELL.format(rows=rows, columns=columns))
         env = {"PS1": "\\w\\$ ", "HISTFILE": "/dev/null", "TERM": "xterm", "BASH_SILENCE_DEPRECATION_WARNING": "1"}
         process = await self._world.spawn(Command(argv=argv, pty=True, env=env, output_bytes=_OUTPUT_BYTES))
-        session = self._open[name] = TerminalSession(name, process, Screen(rows, columns), self._started_s)
+        session = self._open[seat, name] = TerminalSession(name, process, Screen(rows, columns), self._started_s)
         self._group.start_soon(session.read)
         await session.wait_started()
         return session, True
@@ -277,7 +285,7 @@ class Terminals:
         """Change the size of the terminal; its programs are told by a signal."""
         session.screen.resize(rows, columns)
         if session.tty:
-            await self._world.exec(f"stty rows {rows} cols {columns} < {session.tty}", check=False)
+            await self._world.exec(f"stty rows {rows} cols {columns} < {session.tty}", check=False, user="root")
 
     async def signal(self, session: TerminalSession, name: str) -> str:
         """Send a signal to what runs in the foreground; says if it could not be sent."""
@@ -288,18 +296,20 @@ class Terminals:
 
     async def close(self, name: str) -> TerminalSession:
         """End a session and everything that runs in it."""
-        session = self._open.pop(name, None)
+        seat = self._world.seat
+        session = self._open.pop((seat, name), None)
         if session is None:
-            raise ToolError(f"no session {name[:40]!r} is open; open: {', '.join(self._open) or 'none'}")
-        self._ended.append(session)
+            raise ToolError(f"no session {name[:40]!r} is open; open: {', '.join(self._own()) or 'none'}")
+        self._ended.append((seat, session))
         await session.process.kill()
         return session
 
     def recordings(self) -> Iterator[tuple[str, bytes]]:
         """The recordings of all sessions, by name: asciicast 2."""
-        for session in [*self._ended, *self._open.values()]:
+        opened = [(seat, session) for (seat, _), session in self._open.items()]
+        for seat, session in [*self._ended, *opened]:
             session.recording.add(session.screen, last=True)
-            yield session.name, session.recording.cast(session.screen)
+            yield f"{seat}-{session.name}" if seat else session.name, session.recording.cast(session.screen)
 
 
 @runtime_checkable
@@ -353,7 +363,7 @@ async def terminal(  # noqa: PLR0913, PLR0917 - what an agent can do at a termin
     """
     terminals = world.terminals if isinstance(world, HasTerminals) else None
     if terminals is None:
-        raise AuthorError('the tool `terminal` needs a sandbox; give the environment an image, such as `image="host"`')
+        raise AuthorError(NEEDS_SANDBOX)
     if close:
         ended = await terminals.close(session)
         return f"[session {ended.name} is closed]"

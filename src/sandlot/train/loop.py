@@ -61,6 +61,7 @@ async def learn(recipe: Recipe, path: Path, sink: Sink, end: Callable[[TrainingP
                 for version in range(run.standing.version + 1, recipe.steps + 1):
                     started = time.monotonic()
                     batch = await _collect_batch(run, groups)
+                    await _require_sound(run)
                     updates = await _update(run, batch, progress)
                     seconds = time.monotonic() - started
                     # Before the weights are saved: a crash between the two repeats the step, and never loses its line.
@@ -163,6 +164,7 @@ async def _collect_batch(run: Training, groups: Groups | PairBatches) -> Batch:
     missing, taken, taught = recipe.tasks, 0, 0
     while missing:
         for choice, members in await groups.next(missing):
+            run.crashed.add(members)
             seats = run.environments[choice.environment].learning_seats
             found = [
                 (await _grouped(choice, seat, own, recipe.reward), own)
@@ -173,6 +175,14 @@ async def _collect_batch(run: Training, groups: Groups | PairBatches) -> Batch:
             taught += any(teaches(recipe.algorithm, group) for group, _ in found)
         missing = min(recipe.tasks - taught, recipe.tasks * recipe.resample - taken)
     return batch
+
+
+async def _require_sound(run: Training) -> None:
+    """Stop when crashes of the environment touched too many of the rewards that are about to be learned from."""
+    reason = run.crashed.reason()
+    if reason is not None:
+        run.collection.stop(reason, tripped=True)
+        await anyio.lowlevel.checkpoint()  # ends here
 
 
 async def _grouped(choice: TaskChoice, seat: str, traces: list[Trace], reward: Callable[[Trace], float] | None) -> Group:

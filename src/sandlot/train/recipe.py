@@ -112,6 +112,9 @@ class Recipe:
     """Warn after this many steps in a row in which no group taught anything; 0 never does."""
     stop_idle: int = 10
     """Stop after this many such steps; the same command continues for as many again. 0 never stops."""
+    stop_crashed: float = 0.1
+    """Stop before learning when a crash of the environment touched more than this share of the rewards of the newest 64 groups,
+    and at least 8; 1 never stops."""
     guard: CollapseGuard = field(default_factory=CollapseGuard)
     """What to do when the training is about to collapse; by default it only warns."""
     lora: int | None = None
@@ -171,6 +174,8 @@ class Recipe:
         for name, least in limits.items():
             if getattr(self, name) < least:
                 raise ConfigError(f"recipe `{self.name}`: {name} is {getattr(self, name)}; give {least} or more")
+        if not 0 <= self.stop_crashed <= 1:
+            raise ConfigError(f"recipe `{self.name}`: stop_crashed is {self.stop_crashed}; give a share from 0 to 1")
         if self.lora is not None and (type(self.lora) is not int or self.lora < 1):
             raise ConfigError(f"recipe `{self.name}`: lora is {self.lora!r}; give the rank of the adapters, 1 or more, or None")
         if self.server is not None and self.lora is None:
@@ -302,7 +307,7 @@ def _require_plain_steps(recipe: Recipe) -> None:
 FILE = "recipe.json"
 _PACE = (
     *("steps", "at_once", "adapt", "threads", "speculate", "device", "sandbox", "server", "tracker"),
-    *("warn_idle", "stop_idle", "guard"),
+    *("warn_idle", "stop_idle", "stop_crashed", "guard"),
 )
 """Fields that may change when a run is continued: they do not change the result of a step, and `guard` only those to come."""
 _ADDRESSES = ("server", "teacher", "user")

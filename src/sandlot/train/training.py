@@ -30,6 +30,7 @@ from sandlot.run.slots import Room
 from sandlot.run.trained import TrainedIn, training_record
 from sandlot.train.checkpoint import Checkpoints, TrainingState
 from sandlot.train.choices import TaskChoice
+from sandlot.train.crashed import CrashedRewards
 from sandlot.train.learning_policy import LearningPolicy, open_policy, require_one_process
 from sandlot.train.open_environment import OpenEnvironment, PreparedEnvironment, open_environments, prepare_environments
 from sandlot.train.own_policy import SHARED
@@ -53,6 +54,8 @@ class Training:
     standing: TrainingState
     pairs: RenderedPairs | None
     """The pairs of the recipe's file, which is trained on instead of rollouts."""
+    crashed: CrashedRewards
+    """Counts the rewards of this sitting that a crash of the environment touched."""
     watch: AdmissionWatch | None = None
     """Finds out how many rollouts may be in flight; None if the recipe does not ask for that."""
     updating: bool = False
@@ -186,6 +189,7 @@ async def open_training(recipe: Recipe, path: Path, collection: Collection, sink
             standing=standing,
             pairs=pairs,
             watch=watch,
+            crashed=CrashedRewards(recipe.stop_crashed),
         )
         await training.continue_from_checkpoint()
         await training.publish(standing.version)

@@ -68,6 +68,7 @@ class TrainingEnv:
         if not self.limits:
             return env
         env = copy.copy(env)
+        env.declared_limits = env.limits
         env.limits = env.limits.but(dict(self.limits))
         return env
 

@@ -2,7 +2,9 @@
 
 Templates escape all text, and the content-security policy allows no inline script or style, so that nothing an agent, a tool or
 an environment wrote becomes markup. Requests need the token of the printed address, which becomes a cookie; `Guard` refuses other
-hosts and origins, and what is posted must be JSON. Paths come from the list of runs, never from the request.
+hosts and origins, and what is posted must be JSON. Browsers send a cookie to every port of a host, so the pages have a random
+path of their own, and the cookie is for this path and named by the port. Paths of files come from the list of runs, never from
+the request.
 """
 
 import secrets
@@ -47,15 +49,15 @@ from sandlot.web.pages.runs import list_page
 from sandlot.web.pages.tokens import token_columns
 from sandlot.web.pages.trace import recording_data, trace_page
 from sandlot.web.pages.training import training_charts, training_now, training_page
-from sandlot.web.site import Asked, Site, compare_link, link
+from sandlot.web.site import Asked, Site, compare_link, link, root, rooted
 
 _HERE = Path(__file__).parent
-_COOKIE = "sandlot-view"
 _TICK_S = 1.0
 """Time between two looks at a live run."""
 _LARGEST = 4_000_000
 """Bytes that an action reads."""
 _UNKNOWN = "-"
+_WRONG_ADDRESS = "Open the address that `sandlot view` printed: it has the token."
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; "
     "frame-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
@@ -68,7 +70,7 @@ _HEADERS = {
 @asynccontextmanager
 async def serve_view(site: Site, *, port: int = 0) -> AsyncGenerator["Addresses"]:
     """Serve the runs of a folder on this machine until the block ends; yields what makes an address of a page's path."""
-    host, reader = "127.0.0.1", _Reader(view_app(site), secrets.token_urlsafe(18))
+    host, reader = "127.0.0.1", _Reader(view_app(site), f"/{secrets.token_hex(8)}", secrets.token_urlsafe(18))
     async with serve_app(Guard(reader, host), host=host, port=port, drain_s=0.5) as address:
         yield Addresses(address, reader)
 
@@ -82,7 +84,7 @@ class Addresses:
     def __call__(self, page: str, *, once: bool = False) -> str:
         """The address of a page's path. With `once` it opens one time: other users of the machine see a command's arguments."""
         token = self._reader.make_token() if once else self._reader.token
-        return str(URL(self._address + page).include_query_params(token=token))
+        return str(URL(self._address + self._reader.root + page).include_query_params(token=token))
 
 
 class _State(Protocol):
@@ -142,7 +144,7 @@ def page_templates(**known: Any) -> Environment:
     """The templates of all pages, which escape all text; `known` are the names that every page can use."""
     templates = Environment(loader=FileSystemLoader(_HERE / "templates"), undefined=StrictUndefined, autoescape=True)
     templates.filters |= {"percent": _percent, "number": _number, "seconds": _seconds, "json": _json}
-    cast("dict[str, Any]", templates.globals).update({"compare_link": compare_link, "saved": False, **known})
+    cast("dict[str, Any]", templates.globals).update({"compare_link": compare_link, "root": root, "saved": False, **known})
     return templates
 
 
@@ -233,8 +235,8 @@ async def _body(request: Request) -> bytes:
 class _Reader:
     """Middleware: only readers who know the token; the address with the token becomes one with a cookie."""
 
-    def __init__(self, app: ASGIApp, token: str) -> None:
-        self._app, self.token = app, token
+    def __init__(self, app: ASGIApp, root: str, token: str) -> None:
+        self._app, self.root, self.token = app, root, token
         self._once: set[str] = set()
 
     def make_token(self) -> str:
@@ -252,9 +254,13 @@ class _Reader:
             await send(message)
 
         if scope["type"] == "http":
-            await self._choose(scope)(scope, receive, send_headers)
+            path = scope["path"].removeprefix(self.root)
+            with rooted(self.root):
+                await self._choose(scope)({**scope, "path": path, "raw_path": path.encode()}, receive, send_headers)
 
     def _choose(self, scope: Scope) -> ASGIApp:
+        if not scope["path"].startswith(f"{self.root}/"):
+            return PlainTextResponse(_WRONG_ADDRESS, 403)
         url, headers = URL(scope=scope), Headers(scope=scope)
         if scope["method"] not in {"GET", "HEAD"} and headers.get("origin") != f"http://{headers.get('host')}":
             return PlainTextResponse("Only these pages themselves may change something.", 403)
@@ -263,19 +269,24 @@ class _Reader:
             self._once.discard(told)
             clean = url.remove_query_params("token")
             response = RedirectResponse(str(clean.replace(scheme="", netloc="")), 303)
-            response.set_cookie(_COOKIE, self.token, httponly=True, samesite="strict")
+            response.set_cookie(_cookie_name(scope), self.token, path=f"{self.root}/", httponly=True, samesite="strict")
             return response
-        if not self._is_token(_cookie(headers.get("cookie", ""))):
-            return PlainTextResponse("Open the address that `sandlot view` printed: it has the token.", 403)
+        if not self._is_token(_cookie(headers.get("cookie", ""), _cookie_name(scope))):
+            return PlainTextResponse(_WRONG_ADDRESS, 403)
         return self._app
 
     def _is_token(self, told: str) -> bool:
         return secrets.compare_digest(told.encode(), self.token.encode())
 
 
-def _cookie(header: str) -> str:
+def _cookie_name(scope: Scope) -> str:
+    """Views at other ports have other cookies. A tunnel may have another port: it is that of the server."""
+    return f"sandlot-view-{(scope.get('server') or ('', 0))[1]}"
+
+
+def _cookie(header: str, name: str) -> str:
     try:
-        found = SimpleCookie(header).get(_COOKIE)
+        found = SimpleCookie(header).get(name)
     except CookieError:
         return ""
     return found.value if found is not None else ""

@@ -1,6 +1,8 @@
 """What is served, what a page is asked for, and the addresses of pages."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote, urlencode
@@ -103,12 +105,30 @@ def _has_run(folder: Path, name: str) -> bool:
     return name in known and (folder / name / "manifest.json").is_file()
 
 
+_ROOT: ContextVar[str] = ContextVar("root", default="")
+
+
+@contextmanager
+def rooted(root: str) -> Generator[None]:
+    """Let the addresses of pages that are made in this block begin with `root`."""
+    token = _ROOT.set(root)
+    try:
+        yield
+    finally:
+        _ROOT.reset(token)
+
+
+def root() -> str:
+    """What the addresses of the pages begin with."""
+    return _ROOT.get()
+
+
 def compare_link(runs: Sequence[str], **query: str | int) -> str:
     """The path of the page that compares runs."""
-    return f"/compare?{urlencode([*(('run', run) for run in runs), *query.items()])}"
+    return f"{root()}/compare?{urlencode([*(('run', run) for run in runs), *query.items()])}"
 
 
 def link(run: str, page: str = "", **query: str | int) -> str:
     """The path of a run's page. A task is in the query: it may be named `..` or hold a slash, which browsers change in paths."""
-    path = f"/run/{quote(run, safe='')}" + (f"/{page}" if page else "")
+    path = f"{root()}/run/{quote(run, safe='')}" + (f"/{page}" if page else "")
     return f"{path}?{urlencode(query)}" if query else path

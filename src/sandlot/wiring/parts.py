@@ -124,7 +124,19 @@ async def open_grading(
     async with AsyncExitStack() as stack:
         judging = await stack.enter_async_context(open_judge(judge, cache)) if judge else None
         backend = await stack.enter_async_context(open_backend(sandbox, pool)) if env.image is not None else None
+        await _require_apart(env, backend)
         yield Grading(env=env, judge=judging, rubric=rubric, backend=backend)
+
+
+async def _require_apart(env: Environment, backend: Backend | None) -> None:
+    """`ConfigError` if seats would share a sandbox that cannot keep them apart."""
+    if not env.seats or backend is None:
+        return
+    kept = (await backend.probe()).get("seats", "no: it does not say")
+    if not kept.startswith("yes"):
+        raise ConfigError(
+            f"environment `{env.name}` has seats in one sandbox, which cannot keep them apart: {kept.removeprefix('no: ')}"
+        )
 
 
 @asynccontextmanager

@@ -25,7 +25,7 @@ async def test_a_check_stands_against_answers_without_work(name):
 
 
 @pytest.mark.system
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", sorted(CASES))
 async def test_a_check_stands_against_the_whole_panel(name):
     assert await grave_findings(name, Layer.GRADER, Layer.SCRIPTED) == []

@@ -55,10 +55,15 @@ def test_a_failure_names_the_authors_frames(tmp_path, capsys, where):
     (tmp_path / "prices.py").write_text("def price(good):\n    return {'oil': 1}[good]\n")
     run = sandlot.run(path, "scripted:golden", runs=tmp_path / "runs")
     (trace,) = run
-    assert isinstance(trace.outcome, Failed)
-    assert trace.outcome.side is (Side.GRADER if part == "check" else Side.ENVIRONMENT)
     line, function = LINES[part]
-    frames = trace.outcome.frames
+    if part == "tool":
+        (event,) = trace.events
+        assert event.detail["signature"] == "KeyError at prices.py:2 in price"
+        frames = event.detail["frames"]
+    else:
+        assert isinstance(trace.outcome, Failed)
+        assert trace.outcome.side is (Side.GRADER if part == "check" else Side.ENVIRONMENT)
+        frames = list(trace.outcome.frames)
     assert frames[-2].startswith(f"{path}:{line} in {function}: ")
     assert frames[-1] == f"{tmp_path / 'prices.py'}:2 in price: return {{'oil': 1}}[good]"
     assert not [frame for frame in frames if "/sandlot/" in frame]
@@ -66,7 +71,8 @@ def test_a_failure_names_the_authors_frames(tmp_path, capsys, where):
     show_result(trace)
     assert capsys.readouterr().out.count(f"at {path}:{line} in {function}") == 2
     show_trace(run.path, "one", 0, json=True)
-    assert msgspec.json.decode(capsys.readouterr().out)["outcome"]["frames"] == list(frames)
+    shown = msgspec.json.decode(capsys.readouterr().out)
+    assert frames == (shown["events"][0]["detail"]["frames"] if part == "tool" else shown["outcome"]["frames"])
 
 
 def test_tasks_that_raise_name_the_line_that_did(tmp_path):

@@ -10,12 +10,17 @@ import pytest
 
 from sandlot.core.errors import AuthorError, ConfigError, SandboxError
 from sandlot.core.task import Task
-from sandlot.core.trace import Message, ToolCall, ToolResult
-from sandlot.core.types import Role
+from sandlot.core.trace import Message, Scored, ToolCall, ToolResult
+from sandlot.core.types import End, Role
 from sandlot.env.environment import Environment
 from sandlot.env.session import open_session
+from sandlot.harness.tool_loop import ToolLoop
+from sandlot.model.policy.scripted import scripted_policies
+from sandlot.rollout import run_rollout
 from sandlot.sandbox.native.backend import open_native
+from sandlot.store.blobs import MemoryBlobs
 from sandlot.tools.mcp import McpServer
+from sandlot.wiring.parts import Grading, RolloutParts
 
 SERVER = Path(__file__).parents[1] / "tools" / "raw_server.py"
 HTTP = """
@@ -79,9 +84,11 @@ async def opened(server):
             yield session, backend
 
 
-async def called(session, name="work", **arguments):
+async def called(session, name="work", *, events=None, **arguments):
     call = ToolCall(id="c1", name=name, arguments=arguments)
     step = await session.step(Message(role=Role.ASSISTANT, parts=(call,)))
+    if events is not None:
+        events += step.events
     return next(part for part in step.messages[0].parts if isinstance(part, ToolResult))
 
 
@@ -110,11 +117,43 @@ async def test_a_server_inside_sees_the_sandbox_and_nothing_of_ours(monkeypatch)
         ("bad_utf8", "the response is not JSON-RPC"),
     ],
 )
-async def test_a_server_inside_that_breaks_fails_the_environment(mode, said):
+async def test_a_server_inside_that_breaks_is_an_error_to_the_agent_and_an_event(mode, said):
     async with opened(raw(mode)) as (session, _):
-        with pytest.raises(AuthorError, match="MCP server `raw` failed in `work`") as caught:
-            await called(session)
-    assert said in str(caught.value)
+        events = []
+        result = await called(session, events=events)
+    assert (result.error, "`work` failed" in result.text) == (True, True)
+    assert said not in result.text
+    (event,) = events
+    assert (event.kind, event.detail["tool"], event.detail["signature"]) == ("tool_crashed", "work", "server")
+    assert event.detail["message"].startswith("MCP server `raw` failed in `work`")
+    assert said in event.detail["message"]
+
+
+@pytest.mark.parametrize("transport", ["streams", "port"])
+async def test_an_agent_that_kills_a_server_inside_is_graded_on_what_it_left(transport):
+    port = McpServer(name="web", url="http://127.0.0.1:8080/mcp", inside=True)
+    env = environment(raw("honest") if transport == "streams" else port)
+    env.check(points=1, id="kept")(lambda evidence, task: evidence.exists("/kept"))
+    kill = "touch /kept; pkill -f 'srv/(server|web).py'; sleep 0.1"
+    calls = [ToolCall("c1", "bash", {"command": kill}), *(ToolCall(f"c{n}", "work", {"n": 1}) for n in (2, 3))]
+
+    async def solve(agent, task):
+        for call in calls:
+            await agent.call(call.name, **call.arguments)
+        await agent.say("done")
+
+    with anyio.fail_after(30):
+        async with open_native() as backend:
+            parts = RolloutParts(
+                grading=Grading(env=env, backend=backend), policies=scripted_policies("golden", solve), harness=ToolLoop()
+            )
+            trace = await run_rollout(parts, Task("one", prompt="go"), run="test", rollout=0, blobs=MemoryBlobs())
+    assert trace.outcome == Scored(trace.outcome.score), trace.outcome
+    assert (trace.end, trace.reward) == (End.DONE, 1.0)
+    assert [(event.kind, event.detail["tool"], event.detail["signature"]) for event in trace.events] == [
+        ("tool_crashed", "work", "server")
+    ] * 2
+    assert [result.error for node in trace.nodes for result in node.message.results] == [False, True, True]
 
 
 @pytest.mark.parametrize(
@@ -169,8 +208,9 @@ async def test_a_server_inside_is_reached_over_its_port():
         assert (await called(session, n=9_000_000)).text == "the response is larger than 8388608 bytes; request less in one call"
         assert (await called(session, n=2)).text == "xx"
         await called(session, "bash", command="pkill -f web.py")
-        with pytest.raises(AuthorError, match="cannot be reached"):
-            await called(session, n=1)
+        events = []
+        assert (await called(session, n=1, events=events)).error
+        assert "cannot be reached" in events[0].detail["message"]
 
 
 async def test_without_a_sandbox_there_is_no_inside():

@@ -148,8 +148,8 @@ async def test_a_tool_that_overruns_is_told_to_the_agent_and_recorded():
     assert [event.kind for event in step.events] == ["tool_timeout"]
 
 
-async def test_a_tool_that_crashes_is_the_environments_failure():
-    env = Environment("broken")
+async def test_a_tool_that_crashes_fails_the_rollout_if_the_author_says_so():
+    env = Environment("broken", on_crash="fail")
 
     @env.tool
     def divide() -> float:
@@ -230,8 +230,8 @@ async def test_what_finish_saw_is_evidence_and_it_sees_no_key():
 
 
 @pytest.mark.parametrize("limits", [Limits(), Limits(setup_s=0.05)], ids=["raises", "overruns"])
-async def test_a_finish_that_fails_is_the_environments_failure(limits):
-    env = Environment("careless", limits=limits)
+async def test_a_finish_that_fails_is_noted_or_fails_the_rollout(limits):
+    env = Environment("careless", limits=limits, on_crash="fail")
 
     @env.finish
     async def look(world, task):
@@ -243,6 +243,13 @@ async def test_a_finish_that_fails_is_the_environments_failure(limits):
         with pytest.raises(AuthorError) as caught:
             await session.gather("")
     assert caught.value.kind == ("timeout" if limits.setup_s == 0.05 else "crash")
+    env.on_crash = "grade"
+    async with open_session(env, TASK) as session:
+        assert (await session.gather("my answer")).answer == "my answer"
+        (event,) = session.late_events()
+        assert not session.late_events()
+    assert event.detail["tool"] == "@env.finish"
+    assert event.detail["signature"].startswith("timeout" if limits.setup_s == 0.05 else "ValueError at test_session.py:")
 
 
 async def test_the_environment_may_answer_plain_messages():

@@ -140,3 +140,16 @@ def test_an_async_check_cannot_be_isolated():
         return True
 
     assert codes(python("a", isolate=True), functions={"checks:a": later}.__getitem__) == {("async-isolate", "a")}
+
+
+@pytest.mark.parametrize("view", ["transcript", "last_image"])
+def test_a_judge_of_the_conversation_is_warned_of_agents_that_report_it_themselves(view):
+    (found,) = [
+        each
+        for each in lint(Rubric(checks=(judged("j", "It is polite.", view=("answer", view)),)))
+        if each.code == "reported-view"
+    ]
+    assert found.severity is LintSeverity.WARNING
+    assert view in found.message
+    assert "--agent-command" in found.message
+    assert "reported-view" not in {each.code for each in lint(Rubric(checks=(judged("j", "It is polite.", view=("/out",)),)))}

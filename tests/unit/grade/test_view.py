@@ -4,10 +4,12 @@ import json
 
 import pytest
 
-from sandlot.core.trace import Message, Node, Text, ToolCall, ToolResult, Trace
+from sandlot.core.errors import NotInEvidence
+from sandlot.core.rubric import JudgeCheck
+from sandlot.core.trace import CAPTURED, Event, ImagePart, Message, Node, Text, ToolCall, ToolResult, Trace
 from sandlot.core.types import Role
 from sandlot.grade.prompt import VIEW_CHARS, prompt_view
-from sandlot.grade.view import NOTE, transcript
+from sandlot.grade.view import CAPTURED_NOTE, NOTE, images_for, transcript
 
 
 def trace_of(*messages):
@@ -59,3 +61,76 @@ def test_one_long_part_is_cut_inside_its_line(part):
     lines = transcript(trace_of((Role.ASSISTANT, Text("first")), (Role.ASSISTANT, part), (Role.ASSISTANT, Text("last"))))
     assert len(lines) < VIEW_CHARS
     assert len(lines.split("\n")) == 4
+
+
+# -- a program in the sandbox, which sends what it likes ---------------------------------------------------------------
+
+
+def add_path(trace, *messages):
+    """Append a conversation as a branch of its own; roles with a `*` are sampled."""
+    leaf = None
+    for role, *parts in messages:
+        message = Message(role=Role(role.removesuffix("*")), parts=tuple(parts))
+        leaf = trace.append(Node(message=message, parent=leaf, sampled=role.endswith("*")))
+    return trace
+
+
+def captured_trace(*events):
+    trace = Trace(run="r", task="t", rollout=0, seed=0)
+    trace.events = [*events, Event(kind=CAPTURED, turn=2, detail={})]
+    add_path(trace, ("user", Text("Make the tests pass.")), ("assistant*", Text("I cannot.")))
+    return add_path(
+        trace,
+        ("user", Text("Make the tests pass.")),
+        ("assistant", ToolCall("c", "bash", {"command": "pytest -q"})),
+        ("tool", ToolResult("c", "240 passed")),
+        ("user", Text("Checked by the maintainer.")),
+        ("assistant*", Text("All tests pass.")),
+    )
+
+
+def as_the_judge_reads_a_program(trace) -> list:
+    note, *lines = transcript(trace).split("\n")
+    assert note == CAPTURED_NOTE
+    return [json.loads(line) for line in lines]
+
+
+def test_what_a_program_invented_is_marked_as_reported_and_has_no_role():
+    reported = [entry for entry in as_the_judge_reads_a_program(captured_trace()) if "role" not in entry]
+    assert [(entry["reported_by"], entry["reported_as"]) for entry in reported] == [
+        ("the agent's program", role) for role in ("user", "user", "assistant", "tool", "user")
+    ]
+    assert reported[3]["result"] == "240 passed"
+
+
+def test_turns_that_a_program_replaced_are_shown_to_the_judge():
+    sampled = [entry for entry in as_the_judge_reads_a_program(captured_trace()) if entry.get("role") == "assistant"]
+    assert [entry["text"] for entry in sampled] == ["I cannot.", "All tests pass."]
+
+
+def test_calls_of_the_environments_tools_keep_their_role_beside_a_program():
+    made = {"call": "tool1", "tool": "mail", "arguments": {}, "text": "sent", "error": False}
+    *_, call, result = as_the_judge_reads_a_program(captured_trace(Event(kind="tool_called", turn=1, detail=made)))
+    assert call["role"] == "shell"
+    assert result == {"role": "tool", "result": "sent"}
+
+
+def test_a_flood_of_reported_lines_does_not_push_out_a_turn():
+    trace = captured_trace()
+    flood = [("tool", ToolResult("c", f"{number} " + "y" * 900)) for number in range(400)]
+    entries = as_the_judge_reads_a_program(add_path(trace, *flood, ("assistant*", Text("Last."))))
+    assert [entry["text"] for entry in entries if entry.get("role") == "assistant"] == ["I cannot.", "All tests pass.", "Last."]
+    assert len(transcript(trace)) <= VIEW_CHARS
+    assert sum("left_out" in entry for entry in entries) == 1
+
+
+def test_the_last_image_is_no_evidence_of_a_program():
+    trace = add_path(captured_trace(), ("tool", ToolResult("c", "", images=(ImagePart("hash"),))), ("assistant*", Text("Seen.")))
+
+    class Evidence:
+        pass
+
+    Evidence.trace = trace
+    check = JudgeCheck(id="c", points=1, prompt="Is it red?", view=("last_image",))
+    with pytest.raises(NotInEvidence, match="the agent's program"):
+        images_for(check, Evidence)

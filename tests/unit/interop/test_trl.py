@@ -17,7 +17,7 @@ from sandlot.model.nn.folder import load_folder
 from sandlot.model.nn.layout import weights_of
 from sandlot.train.rows import rows_of
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(300)
 LETTERS = load_module(Path(__file__).parents[2] / "worlds" / "letters.py").env
 
 

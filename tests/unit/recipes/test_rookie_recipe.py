@@ -65,7 +65,7 @@ def test_the_loss_of_a_padded_batch_is_that_of_its_documents_one_by_one(recipe, 
     assert recipe.loss_of(decoder, documents).item() == pytest.approx(sum(losses) / len(losses), rel=1e-5)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_training_twice_gives_the_same_weights(recipe, tokens, monkeypatch):
     monkeypatch.setattr(recipe, "STEPS", 4)
     monkeypatch.setattr(recipe, "EVERY", 2)
@@ -83,7 +83,7 @@ def test_training_twice_gives_the_same_weights(recipe, tokens, monkeypatch):
 MISSING = ("msgspec", "anyio", "aiohttp", "pyarrow", "mcp", "rich", "typer", "transformers")
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_training_needs_nothing_but_torch_numpy_and_safetensors(recipe, tokens):
     """The machine with the accelerator has no more."""
 

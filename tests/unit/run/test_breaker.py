@@ -177,3 +177,35 @@ def test_the_reason_stays_one_line_whatever_an_error_says(message, said):
     for number in range(8):
         breaker.end(breaker.begin(f"t{number}"), number, {Side.GRADER: message})
     assert breaker.tripped.describe().endswith(f"such as `t0/0`: {said}")
+
+
+# -- crashes of rollouts that were graded ----------------------------------------------------------------------------------
+
+
+def crashed(tasks: list[str], crash: str = "buy: KeyError at tools.py:12 in buy", **fields) -> Breaker:
+    """A breaker after one rollout of each of these tasks, each graded after the same crash."""
+    breaker = Breaker(**fields)
+    for number, task in enumerate(tasks):
+        breaker.end(breaker.begin(task), number, {}, {crash: "tool `buy`: KeyError: 'tea'"})
+    return breaker
+
+
+def test_a_crash_in_many_tasks_stops_a_run_with_the_tool_and_its_place():
+    tripped = crashed([f"task-{number}" for number in range(8)]).tripped
+    assert tripped is not None
+    assert (tripped.side, tripped.graded, tripped.failures) == (Side.ENVIRONMENT, 8, {"environment": 8})
+    assert tripped.describe().startswith("8 of 8 rollouts failed, or were graded after a crash (8), on the environment side")
+    assert "buy: KeyError at tools.py:12 in buy: tool `buy`: KeyError: 'tea'" in tripped.describe()
+
+
+def test_what_one_task_makes_crash_counts_once_however_often():
+    assert crashed(["one"] * 400, num_tasks=1).tripped is None
+    assert crashed([f"task-{number % 7}" for number in range(400)], num_tasks=7).tripped is None
+
+
+def test_a_crash_that_no_agent_repeats_is_not_five_per_cent():
+    breaker = Breaker()
+    for number in range(400):
+        crashes = {"buy: KeyError": "x"} if number % 25 == 24 else {}
+        breaker.end(breaker.begin(f"task-{number}"), number, {}, crashes)
+    assert breaker.tripped is None

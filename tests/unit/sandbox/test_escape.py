@@ -204,6 +204,11 @@ async def test_kernel_secrets_are_hidden_or_refused(sandbox):
         assert done.stdout.strip() == "0", path
 
 
+async def test_what_the_whole_machine_does_is_hidden_where_no_program_needs_it(sandbox):
+    assert (await sh(sandbox, "cat /proc/vmstat /proc/zoneinfo | wc -c; ls /proc/pressure | wc -l")).stdout.split() == ["0", "0"]
+    assert (await sh(sandbox, "grep -c . /proc/meminfo /proc/stat /proc/loadavg")).code == 0
+
+
 async def test_kernel_settings_cannot_be_written(sandbox):
     attempts = (
         "kernel/hostname kernel/core_pattern vm/drop_caches net/ipv4/ip_forward user/max_user_namespaces kernel/ns_last_pid"

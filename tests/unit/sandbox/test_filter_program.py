@@ -34,6 +34,8 @@ BY_ARGUMENTS = [
     (("ioctl", 0, 0x5401), 0),
     (("ioctl", 0, 0x5412), errno.EPERM),
     (("ioctl", 0, 0x541C), errno.EPERM),
+    (("ioctl", 0, 0x5423), errno.EPERM),  # TIOCSETD: another line discipline
+    (("ioctl", 0, 0x5424), 0),
     (("ioctl", 0, 0x1_0000_5412), errno.EPERM),  # the kernel looks at the low half only
     (("socket", UNIX, STREAM, 0), 0),
     (("socket", UNIX, SEQUENCED | CLOSE_ON_EXEC, 0), 0),

@@ -6,20 +6,22 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
+from sandlot.core.errors import ConfigError
 from sandlot.model.wire.listening import serve_app
 from sandlot.serve.guard import Guard
 
+TOKEN = "correct horse battery"
 JSON = {"Content-Type": "application/json"}
 
 
-async def answered(host="127.0.0.1", allowed=(), method="POST", headers=JSON):
+async def answered(host="127.0.0.1", allowed=(), method="POST", headers=JSON, token=None):
     async def ok(request):
         return PlainTextResponse("ok")
 
     app = Starlette(routes=[Route("/", ok, methods=["GET", "POST", "DELETE"])])
     body = b"{}" if method == "POST" else None
     async with (
-        serve_app(Guard(app, host, allowed), drain_s=1) as address,
+        serve_app(Guard(app, host, allowed, token=token), drain_s=1) as address,
         aiohttp.ClientSession() as client,
         client.request(method, address, data=body, headers=headers) as reply,
     ):
@@ -64,7 +66,33 @@ async def test_names_it_is_known_by_are_answered(host):
     assert await answered(allowed=["model.lan"], headers=headers) == (200, "ok")
 
 
-async def test_a_server_at_every_address_takes_addresses_and_no_names():
-    assert (await answered(host="0.0.0.0", headers=JSON | {"Host": "10.1.2.3:8900"}))[0] == 200
-    assert (await answered(host="0.0.0.0", headers=JSON | {"Host": "evil.example"}))[0] == 421
-    assert (await answered(host="127.0.0.1", headers=JSON | {"Host": "10.1.2.3:8900"}))[0] == 421
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", ""])
+async def test_a_server_at_every_address_is_known_by_the_one_that_was_asked(host):
+    async def ask(name, origin=None):
+        headers = JSON | {"Host": name, "Authorization": f"Bearer {TOKEN}"} | ({} if origin is None else {"Origin": origin})
+        return (await answered(host=host, headers=headers, allowed=["model.lan"], token=TOKEN))[0]
+
+    assert await ask("127.0.0.1:8900", "http://127.0.0.1:8900") == 200
+    assert await ask("model.lan", "https://model.lan") == 200
+    assert (await ask("10.1.2.3:8900"), await ask("evil.example")) == (421, 421)
+    assert (await ask("model.lan", "http://127.0.0.1"), await ask("127.0.0.1:8900", "http://127.0.0.1:8901")) == (403, 403)
+    assert (await answered(headers=JSON | {"Host": "10.1.2.3:8900"}))[0] == 421
+
+
+async def test_a_guard_of_an_open_address_is_not_made_without_a_token():
+    with pytest.raises(ConfigError, match=r"`0\.0\.0\.0:0`, so it needs a token"):
+        await answered(host="0.0.0.0")
+
+
+async def test_what_is_no_request_is_closed():
+    messages = []
+
+    async def send(message):
+        messages.append(message)
+
+    await Guard(unreachable, "127.0.0.1")({"type": "websocket", "headers": []}, None, send)
+    assert messages == [{"type": "websocket.close", "code": 1008}]
+
+
+async def unreachable(scope, receive, send):
+    raise AssertionError("it was passed on")

@@ -50,9 +50,14 @@ def test_web_pages_cannot_read_it() -> None:
         assert ask(metrics.url, Origin="http://evil.example")[0] == 403
 
 
-def test_a_host_that_is_given_is_bound_and_answers_to_any_name() -> None:
+def test_a_host_that_is_given_is_bound_and_asks_for_the_token_in_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SANDLOT_METRICS_TOKEN", "correct horse battery")
     with serve_metrics("0.0.0.0:0") as metrics:
-        assert ask(metrics.url.replace("0.0.0.0", "127.0.0.1"), Host="trainer-7.cluster")[0] == 200
+        here = metrics.url.replace("0.0.0.0", "127.0.0.1")
+        assert ask(here)[0] == 401
+        assert ask(here, Authorization="Bearer correct horse battery")[0] == 200
+        status, _, text = ask(here, Authorization="Bearer correct horse battery", Host="trainer-7.cluster")
+        assert (status, "`--metrics NAME:PORT`" in text) == (421, True)
 
 
 def test_a_port_in_use_is_refused_before_anything_starts() -> None:

@@ -7,6 +7,7 @@ import pytest
 from builders.traces import make_row, make_trace
 from fakes.failing_disk import Countdown, StoppedError
 from sandlot.core.concurrency.clock import Clock
+from sandlot.core.disk import replace_folder
 from sandlot.core.trace import OUTPUT_CUT, Event, ImagePart, Message, Node, Tensor, ToolResult
 from sandlot.core.types import Role
 from sandlot.store.blobs import LARGE_BYTES
@@ -124,3 +125,21 @@ async def test_stopped_at_any_step_of_a_collection_the_live_blobs_stay(tmp_path)
             break
     assert steps > 3
     assert collect(run.parent, dry_run=True).removable == ()
+
+
+def test_a_folder_that_a_killed_import_left_goes_and_one_that_is_written_stays(tmp_path):
+    left = tmp_path / ".notes.0123abcd.tmp"
+    (left / "tasks").mkdir(parents=True)
+    (left / "tasks/a.jsonl").write_bytes(b"12345")
+    others = [tmp_path / ".notes.tmp", tmp_path / "notes.0123abcd.tmp", tmp_path / ".notes.0123abcd.tmp.d"]
+    for other in others:
+        other.mkdir()
+    (tmp_path / ".link.0123abcd.tmp").symlink_to(others[0], target_is_directory=True)
+    with replace_folder(tmp_path / "now", known=()) as draft:
+        listed = collect(tmp_path / "runs", folders=(tmp_path, tmp_path / "none"), dry_run=True)
+        assert [(item.path, item.size_bytes, item.why) for item in listed.removable] == [(left, 5, "a half-written folder")]
+        assert collect(tmp_path / "runs", folders=(tmp_path,), dry_run=False) == listed
+        assert draft.is_dir()
+    assert not left.exists()
+    assert (tmp_path / "now").is_dir()
+    assert all(other.is_dir() for other in others)

@@ -24,7 +24,7 @@ from sandlot.train.checkpoint import Checkpoints, TrainingState
 from sandlot.train.own_policy import SHARED
 from sandlot.train.trainer import Optimisation, Trainer
 
-pytestmark = pytest.mark.timeout(120)  # the first optimiser of a process imports half of torch
+pytestmark = pytest.mark.timeout(300)  # the first optimiser of a process imports half of torch
 
 
 class Crash(BaseException):

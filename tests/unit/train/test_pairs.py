@@ -28,7 +28,7 @@ from sandlot.train.reward_training import RankedStep, RewardRecipe, agreement_of
 from sandlot.train.rows import group_of
 from sandlot.train.trainer import Optimisation, Trainer
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 ASKED = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Which day is it?"}]
 CALLED = {

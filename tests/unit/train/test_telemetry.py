@@ -12,7 +12,7 @@ from sandlot.observe.otel import export_spans
 from sandlot.observe.prometheus import RunMetrics
 from sandlot.train.train import train
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 letters = load_module(Path(__file__).parent.parent.parent / "worlds" / "letters.py")
 
 

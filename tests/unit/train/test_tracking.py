@@ -18,7 +18,7 @@ from sandlot.train import tracking
 from sandlot.train.tracking import Tracking, figures_of_evaluation, figures_of_step, open_tracker, settings_of
 from sandlot.train.train import train
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 WORLD = Path(__file__).parent.parent.parent / "worlds" / "letters.py"
 letters = load_module(WORLD)

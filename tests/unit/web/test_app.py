@@ -84,7 +84,9 @@ async def test_only_a_reader_with_the_token_sees_anything(folder):
         assert status == 403
         async with stranger.get(URL(address("/"), encoded=True), allow_redirects=False) as answer:
             assert answer.status == 303
-            assert answer.headers["Location"] == "/"
+            assert answer.headers["Location"] == URL(bare).path
+            cookie = answer.cookies[f"sandlot-view-{URL(bare).port}"]
+            assert (cookie["path"], cookie["httponly"], cookie["samesite"]) == (URL(bare).path, True, "strict")
             assert {"HttpOnly", "SameSite=strict"} <= set(answer.headers["Set-Cookie"].split("; "))
 
 
@@ -103,9 +105,9 @@ async def test_other_hosts_origins_and_methods_are_refused(folder):
         assert (await read(session, url, headers={"Host": "evil.example"}))[0] == 421
         assert (await read(session, url, headers={"Origin": "http://evil.example"}))[0] == 403
         assert (await read(session, url))[0] == 200
-        own = url.partition("/?")[0]
+        own = str(URL(url).origin())
         for origin, status in ((own, 405), ("http://127.0.0.1:1", 403), (None, 403)):
-            async with session.post(own, json={}, headers={"Origin": origin} if origin else {}) as answer:
+            async with session.post(url.partition("?")[0], json={}, headers={"Origin": origin} if origin else {}) as answer:
                 assert answer.status == status, origin
 
 
@@ -156,3 +158,28 @@ async def test_a_live_run_tells_its_numbers_until_it_ends(folder):
         with anyio.fail_after(15):
             rest = await answer.content.read()
         assert b'"live":false' in rest
+
+
+async def test_two_views_in_one_browser_do_not_lock_each_other_out_and_their_cookies_go_nowhere_else(folder):
+    jar = aiohttp.CookieJar(unsafe=True)
+    async with (
+        serve_view(Site(folder)) as first,
+        serve_view(Site(folder)) as second,
+        aiohttp.ClientSession(cookie_jar=jar) as browser,
+    ):
+        for address in (first, second):
+            assert (await read(browser, address("/")))[0] == 200
+        for address in (first, second):
+            assert (await read(browser, address("/").partition("?")[0]))[0] == 200
+        for elsewhere in ("http://127.0.0.1:1/", "http://127.0.0.1:1/run/x", str(URL(first("/")).origin())):
+            assert not jar.filter_cookies(URL(elsewhere)), "browsers send cookies to every port of a host"
+
+
+async def test_every_address_on_the_pages_is_below_the_path_of_the_view(folder):
+    async with serve_view(Site(folder)) as address, aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+        own = URL(address("/")).path
+        for page in pages():
+            _, text = await read(session, address(page))
+            addresses = re.findall(r'(?:href|src|action|data-(?:source|post|action|address|live))="(/[^"]*)"', text)
+            assert addresses, page
+            assert [each for each in addresses if not each.startswith(own)] == [], page

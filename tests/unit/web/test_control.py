@@ -36,7 +36,7 @@ async def posted(site: Site, run: str, order: object, **headers: str) -> tuple[i
             pass
         own = address("/").partition("/?")[0]
         where = URL(own + link(run, "control"), encoded=True)
-        async with session.post(where, json=order, headers={"Origin": own} | headers) as answer:
+        async with session.post(where, json=order, headers={"Origin": str(where.origin())} | headers) as answer:
             return answer.status, await answer.json() if "json" in answer.content_type else {}
 
 

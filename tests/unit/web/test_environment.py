@@ -130,3 +130,19 @@ async def test_damaged_audits_and_calibrations_are_said(made):
         assert (await guest.read("/environment"))[0] == 200
         status, text = await guest.read(link("desk", "environment"))
         assert (status, "calibration.json" in text) == (404, True)
+
+
+async def test_the_page_of_a_run_shows_declared_limits_that_do_not_hold(tmp_path):
+    env = sandlot.Environment("imported")
+    env.tasks(lambda rng: [sandlot.Task("one", prompt="Go.", declared={"memory_mib": 4096, ATTACK: ATTACK})])
+    env.check(points=1)(said_nothing)
+    run = sandlot.run(env, "scripted:constant:done", runs=tmp_path)
+    async with visit(Site(tmp_path)) as guest:
+        status, text = await guest.read(link(run.path.name, "environment"))
+    assert status == 200
+    assert "<td>memory_mib</td><td>4096</td><td>2048</td><td>1: one</td>" in text
+    assert "<img" not in text
+
+
+def said_nothing(evidence):
+    return True

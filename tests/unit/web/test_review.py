@@ -245,7 +245,7 @@ async def test_a_killed_server_loses_no_label_that_it_answered(run):
         async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
             async with session.get(URL(address, encoded=True)) as answer:
                 assert answer.status == 200
-            post = session.post(own + link("desk", "label"), json=label(), headers={"Origin": own})
+            post = session.post(own + link("desk", "label"), json=label(), headers={"Origin": str(URL(own).origin())})
             async with post as answer:
                 assert answer.status == 200
                 os.kill(server.pid, signal.SIGKILL)

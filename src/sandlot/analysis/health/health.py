@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
+from sandlot.analysis.health.crashes import crashes
 from sandlot.analysis.health.drift import drift, halves, sides_between
 from sandlot.analysis.health.failures import failures
 from sandlot.analysis.health.features import Features, features_of
@@ -103,6 +104,7 @@ def quick_health(run: Run) -> list[HealthItem]:
 def _of_rows(run: Run, rows: Sequence[TraceRow]) -> list[HealthItem]:
     limits_of = run.manifest.limits_of
     return [
+        crashes(rows),
         latency(rows, limits_of),
         timeouts(rows, limits_of),
         survivors(rows),

@@ -8,6 +8,8 @@ from sandlot.core.errors import ToolError
 
 _CENT = Decimal("0.01")
 _MOST = Decimal(10) ** 12
+_YEARS = 1900, 2999
+"""Years that reports can count from: they also look a year back, and due dates a month ahead."""
 
 
 def decimal_of(value: float | str, what: str) -> Decimal:
@@ -62,9 +64,12 @@ def parse_day(text: str | None, default: date) -> date:
     if not re.fullmatch(r"\d{4}-\d{2}-\d{2}", text):
         raise ToolError(f"400 A validation exception occurred: '{text[:40]}' is not a date in the form YYYY-MM-DD")
     try:
-        return date.fromisoformat(text)
+        day = date.fromisoformat(text)
     except ValueError as error:
         raise ToolError(f"400 A validation exception occurred: '{text}' is not a date of the calendar") from error
+    if not _YEARS[0] <= day.year <= _YEARS[1]:
+        raise ToolError(f"400 A validation exception occurred: the year of '{text}' must be from {_YEARS[0]} to {_YEARS[1]}")
+    return day
 
 
 def month_end(day: date) -> date:

@@ -388,8 +388,9 @@ class BrowserTool:
         except LookupError as error:
             raise AuthorError(f"a browser with `screenshots=True`: {DECLARE_IMAGES}") from error
         finally:
-            if self._server.error is not None:
-                raise self._server.error
+            error, self._server.error = self._server.error, None
+            if error is not None:
+                raise error
 
     async def _answer(self, arguments: dict[str, Any]) -> str | list[str | Image]:
         try:

@@ -4,7 +4,7 @@ import json
 import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from functools import cache
+from functools import lru_cache
 from typing import Any, cast
 from zoneinfo import ZoneInfo
 
@@ -13,6 +13,10 @@ from sandlot.core.types import Json
 
 _TIMED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)?\Z")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d\Z")
+_FAR_YEAR = 9000
+"""Spans of years are added to times, and Python's calendar ends with 9999."""
+_ZONE_CHARS = 64
+"""The longest IANA name has 32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +55,16 @@ class EventTime:
         return EventTime(time_text(self.moment + by), self.zone)
 
 
-@cache
 def zone_of(name: str) -> ZoneInfo | None:
-    """A time zone by its IANA name; None if there is none."""
+    """A time zone by its IANA name; None if there is none. Agents write it, so long names are not looked up."""
+    return _known_zone(name) if len(name) <= _ZONE_CHARS else None
+
+
+@lru_cache(maxsize=1000)
+def _known_zone(name: str) -> ZoneInfo | None:
     try:
         return ZoneInfo(name)
-    except (ValueError, OSError, ModuleNotFoundError, LookupError):
+    except (ValueError, OSError, ModuleNotFoundError, LookupError, RecursionError):
         return None
 
 
@@ -79,7 +87,7 @@ def is_event_time(text: str) -> bool:
 
 def _valid(text: str) -> bool:
     try:
-        return datetime.fromisoformat(text).year > 1
+        return 1 < datetime.fromisoformat(text).year < _FAR_YEAR
     except ValueError:
         return False
 

@@ -78,7 +78,7 @@ def _names(given: str | list[str]) -> list[str]:
     if isinstance(given, str) and given.startswith("["):
         try:
             given = json.loads(given)
-        except ValueError:
+        except (ValueError, RecursionError):
             given = [str(given)]
     names = [str(name) for name in ([given] if isinstance(given, str) else given) if str(name).strip()]
     if not names:

@@ -49,7 +49,7 @@ def _hubspot(name: str, error: str) -> Callable[[_Function], _Function]:
 
 
 def _paged(found: list[Any], after: str | None, limit: int) -> tuple[list[Any], Json]:
-    if after and (not after.isdigit() or len(after) > 9):
+    if after and (not after.isdecimal() or len(after) > 9):
         raise api_error(400, f"Invalid paging token: {after[:40]}", "VALIDATION_ERROR")
     start = int(after or 0)
     rest = {"paging": {"next": {"after": str(start + limit)}}} if start + limit < len(found) else {}

@@ -146,7 +146,7 @@ def _require_days(*days: str) -> None:
 
 def _is_day(text: str) -> bool:
     try:
-        return bool(_DAY.match(text)) and date.fromisoformat(text).year > 1
+        return bool(_DAY.match(text)) and 1 < date.fromisoformat(text).year < 9000
     except ValueError:
         return False
 

@@ -16,6 +16,8 @@ from sandlot.apps.words import match_expression
 
 _MAX_LENGTH = 10_000
 _MAX_DEPTH = 40
+_MAX_DIGITS = 15
+"""Digits of an issue's number."""
 _SIGNS = {"=", "!=", "~", "!~", "<", ">", "<=", ">="}
 _KEYWORDS = {"and", "or", "not", "in", "is", "was", "changed", "order", "empty", "null"}
 
@@ -294,7 +296,7 @@ class JqlReader:
             return self._version(kind, sign, function)
         if kind.name == "key" and sign in {"<", ">", "<=", ">="}:
             project, _, number = value.upper().rpartition("-")
-            if not number.isdigit():
+            if not number.isdecimal() or len(number) > _MAX_DIGITS:
                 raise JqlError(f"An issue with key '{value[:60]}' does not exist for field 'key'.")
             return f"(i.project = {self._bind(project)} AND i.number {sign} {self._bind(int(number))})"
         if kind.name == "priority" and sign in {"<", ">", "<=", ">="}:
@@ -375,7 +377,7 @@ class JqlReader:
         return f"{kind.column} {sign} {self._bind(text)}"
 
     def _number(self, kind: _Kind, sign: str, value: str, function: str | None) -> str:
-        hours = re.fullmatch(r"(\d+)([mhdw])?", value)
+        hours = re.fullmatch(r"(\d{1,15})([mhdw])?", value)
         if function is not None or sign in {"~", "!~"} or hours is None:
             raise JqlError(f"The value '{value[:60]}' is not a duration for the field '{kind.name}'; write 30m, 4h, 2d or 1w.")
         seconds = int(hours[1]) * {"m": 60, "h": 3600, "d": 28_800, "w": 144_000}[hours[2] or "m"]

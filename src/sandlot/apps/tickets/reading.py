@@ -110,7 +110,7 @@ def _search(
 ) -> Json:
     _ = (expand, use_display_names)
     if page_token:
-        if not page_token.isdigit() or len(page_token) > 9:
+        if not page_token.isdecimal() or len(page_token) > 9:
             raise ToolError("Error searching issues: the page token is not valid.")
         start_at = int(page_token)
     if projects_filter:
@@ -337,6 +337,6 @@ def _get_sprints_from_board(
 def _get_sprint_issues(
     app: LiveApp, *, sprint_id: str, fields: str | None = USUAL_FIELDS, start_at: int = 0, limit: int = 10
 ) -> Json:
-    if not sprint_id.isdigit() or len(sprint_id) > 15:
+    if not sprint_id.isdecimal() or len(sprint_id) > 15:
         raise ToolError(f"Invalid sprint_id {sprint_id[:40]!r}: must be an integer")
     return found_issues(app, f"sprint = {sprint_id}", wanted_fields(fields), start_at, limit)

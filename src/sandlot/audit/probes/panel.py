@@ -51,6 +51,7 @@ from sandlot.audit.probes.static import (
     requirements,
     rounding,
     rubrics,
+    seats,
     sharing,
     trust,
 )
@@ -60,6 +61,7 @@ GYMNASIUM_STATIC: tuple[Probe, ...] = (
     trust.PROBE,
     handlers.PROBE,
     sharing.PROBE,
+    seats.PROBE,
     host.PROBE,
     rounding.PROBE,
     outside.PROBE,
@@ -121,7 +123,7 @@ FINISHED_ROLLOUTS: tuple[Probe, ...] = (
     Probe(
         name="model-rollouts",
         layer=Layer.MODEL,
-        codes=tuple(sorted(set(health.CODES.values()))),
+        codes=tuple(sorted({*health.CODES.values(), "D16"})),
         look=health.look_at_health,
         applies=lambda case: None if case.rollouts else "no model was given",
     ),

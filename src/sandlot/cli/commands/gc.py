@@ -1,5 +1,6 @@
 """`sandlot gc`: remove unused stored files."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,6 +10,14 @@ from sandlot.cli.options import RUNS, Json, Runs, app, print_json
 
 @app.command("gc")
 def _gc(
+    folders: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[FOLDER]...",
+            help="Where an import or an export may have left a half-written folder. [default: this folder and `environments`]",
+            show_default=False,
+        ),
+    ] = None,
     runs: Runs = RUNS,
     older_than_days: Annotated[
         float | None, typer.Option("--older-than", metavar="DAYS", min=0, help="Also remove whole runs older than this.")
@@ -18,11 +27,12 @@ def _gc(
 ) -> None:
     """Remove unused stored files and leftovers of crashes.
 
-    Prints what would be removed; `--delete` removes it.
+    Prints what would be removed; `--delete` removes it. What an import or an export is writing now is left alone.
     """
     from sandlot.store.gc import collect  # noqa: PLC0415 - help does not need it
 
-    found = collect(runs, older_than_s=older_than_days * 86_400 if older_than_days is not None else None, dry_run=not delete)
+    older_than_s = older_than_days * 86_400 if older_than_days is not None else None
+    found = collect(runs, folders=folders or (Path(), Path("environments")), older_than_s=older_than_s, dry_run=not delete)
     if json:
         removable = [{"path": str(item.path), "size_bytes": item.size_bytes, "why": item.why} for item in found.removable]
         busy = [str(path) for path in found.busy]

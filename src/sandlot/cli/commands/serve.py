@@ -1,7 +1,6 @@
 """`sandlot serve`: an environment for MCP clients, or a model for OpenAI clients."""
 
 import functools
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -9,13 +8,13 @@ from typing import Annotated, Any, Literal
 import typer
 
 from sandlot.cli.options import Judge, NumberType, OptionalEnv, Rubric, app
+from sandlot.core.access import SERVE_VARIABLE, token_of
 from sandlot.core.errors import ConfigError
 from sandlot.model.engine.blocks import KvDtype
 from sandlot.model.engine.eviction import EvictionName
 from sandlot.model.engine.siblings import Speculate
 
 _Option = typer.Option
-_TOKEN_VARIABLE = "SANDLOT_SERVE_TOKEN"  # noqa: S105 - a name
 _OpenEnv = Annotated[
     bool, _Option("--openenv", help="Serve it to OpenEnv clients (reset, step, state), one rollout per connection and reset.")
 ]
@@ -27,7 +26,7 @@ _AllowHost = Annotated[
 ]
 _Token = Annotated[
     str | None,
-    _Option("--token", help=f"What OpenEnv clients must send; needed beyond this machine. [default: ${_TOKEN_VARIABLE}]"),
+    _Option("--token", help=f"What clients must send; needed beyond this machine. [default: ${SERVE_VARIABLE}]"),
 ]
 _Evict = Annotated[
     EvictionName | None,
@@ -78,6 +77,16 @@ _MaxAdapters = Annotated[
 _MaxAdapterRank = Annotated[int | None, _Option("--max-adapter-rank", help="Maximum rank of an adapter. [default: 64]")]
 
 
+_Feedback = Annotated[
+    Literal["none", "score", "tags", "checks"] | None,
+    _Option(
+        "--feedback",
+        help="What an MCP client learns of its result: `none`, `score`, `tags` (points of each) or `checks`, every check with "
+        "its verdict, for authors. [default: score]",
+    ),
+]
+
+
 @app.command("serve")
 def _serve(
     env: OptionalEnv = None,
@@ -106,36 +115,44 @@ def _serve(
     kv_events: _KvEvents = None,
     judge: Judge = None,
     rubric: Rubric = None,
+    feedback: _Feedback = None,
 ) -> None:
     """Serve an environment (MCP, OpenEnv) or a model (OpenAI API).
 
     Each MCP connection plays one rollout of a task, which is graded when the client calls the finish tool. An OpenEnv client gets
     the reward with its last step; its rollouts are stored in `runs/openenv-ENV`. A model is served
     until SIGTERM or Ctrl-C; then running requests have `--drain-s` seconds to finish.
+
+    An address that other machines can reach needs a token, which clients send as `Authorization: Bearer TOKEN`.
     """
     hosts = tuple(allow_host or ())
     served_as = {"--mcp": mcp or None, "--openenv": openenv or None}
-    of_environments = {"ENV": env, **served_as, "--task": task, "--judge": judge, "--rubric": rubric, "--token": token}
-    of_models = {"--unix": unix, "--kv-gib": kv_gib, "--kv-dtype": kv_dtype, "--evict": evict, "--speculate": speculate}
-    of_models |= {"--dtype": dtype, "--max-batch": max_batch, "--until-eof": until_eof or None, "--kv-events": kv_events}
-    of_models |= {"--adapter": adapter, "--adapters-from": adapters_from}
-    of_models |= {"--max-adapters": max_adapters, "--max-adapter-rank": max_adapter_rank}
+    of_environments = {"ENV": env, **served_as, "--task": task, "--judge": judge, "--rubric": rubric, "--feedback": feedback}
+    of_models = {
+        "--unix": unix, "--kv-gib": kv_gib, "--kv-dtype": kv_dtype, "--evict": evict, "--speculate": speculate, "--dtype": dtype,
+        "--max-batch": max_batch, "--until-eof": until_eof or None, "--kv-events": kv_events, "--adapter": adapter,
+        "--adapters-from": adapters_from, "--max-adapters": max_adapters, "--max-adapter-rank": max_adapter_rank,
+    }  # fmt: skip
     if model is not None:
         _require_unset(of_environments, "a model")
+        if unix is not None:
+            _require_unset({"--token": token}, "a model at a unix socket")
         place = {"host": host, "port": port, "unix": unix, "allow_hosts": hosts, "drain_s": drain_s, "until_eof": until_eof}
-        place["kv_events"] = kv_events
+        place |= {"kv_events": kv_events, "token": token_of(SERVE_VARIABLE) if token is None else token}
         share = {"kv_gib": kv_gib, "kv_dtype": kv_dtype, "eviction": evict, "max_batch": max_batch, "speculate": speculate}
         share |= {"dtype": dtype, "adapters": tuple(map(_adapter_of, adapter or ())), "adapters_from": adapters_from}
         return _serve_model(model, place, share | {"max_adapters": max_adapters, "max_adapter_rank": max_adapter_rank})
     _require_unset(of_models, "an environment")
     if env is None or mcp is openenv:
         raise ConfigError("give what to serve: `sandlot serve ENV --mcp` or `--openenv`, or `sandlot serve --model MODEL`")
-    where = {"host": host, "port": port, "allow_hosts": hosts}
+    if mcp and transport == "stdio":
+        _require_unset({"--token": token}, "an environment over stdio")
+    where = {"host": host, "port": port, "allow_hosts": hosts, "token": token_of(SERVE_VARIABLE) if token is None else token}
     if openenv:
-        _require_unset({"--rubric": rubric}, "an environment for OpenEnv")
-        return _serve_openenv(env, {**where, "task": task, "judge": judge, "token": token})
-    _require_unset({"--token": token}, "an environment for MCP clients")
-    return _serve_mcp(env, task, {**where, "transport": transport, "judge": judge, "rubric": rubric})
+        _require_unset({"--rubric": rubric, "--feedback": feedback}, "an environment for OpenEnv")
+        return _serve_openenv(env, {**where, "task": task, "judge": judge})
+    where |= {"transport": transport, "judge": judge, "rubric": rubric, "feedback": feedback or "score"}
+    return _serve_mcp(env, task, where)
 
 
 def _serve_model(model: str, place: Mapping[str, Any], share: Mapping[str, Any]) -> None:
@@ -156,14 +173,6 @@ def _adapter_of(given: str) -> tuple[str, Path]:
     return name, Path(folder).expanduser()
 
 
-def _token_of_variable() -> str | None:
-    """The variable is for OpenEnv only: it may be set while something else is served."""
-    token = os.environ.get(_TOKEN_VARIABLE, "").strip()
-    if not (token.isascii() and token.isprintable()):
-        raise ConfigError(f"the token in the environment variable `{_TOKEN_VARIABLE}` may only have printable ASCII characters")
-    return token or None
-
-
 def _serve_mcp(env: str, task: str | None, options: Mapping[str, Any]) -> None:
     from sandlot.core.concurrency.blocking import run_interruptible  # noqa: PLC0415 - help does not need it
     from sandlot.serve.environment.serve import serve_environment  # noqa: PLC0415 - as above
@@ -177,8 +186,7 @@ def _serve_openenv(env: str, place: Mapping[str, Any]) -> None:
     from sandlot.interop.openenv.server import OpenEnvPlace, serve_openenv  # noqa: PLC0415 - as above
 
     tell = functools.partial(typer.echo, err=True)
-    options: dict[str, Any] = {**place, "token": _token_of_variable() if place["token"] is None else place["token"]}
-    run_interruptible(functools.partial(serve_openenv, env, OpenEnvPlace(**options), ready=tell))
+    run_interruptible(functools.partial(serve_openenv, env, OpenEnvPlace(**place), ready=tell))
 
 
 def _require_unset(options: Mapping[str, object], served: str) -> None:

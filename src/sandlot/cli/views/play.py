@@ -7,11 +7,11 @@ import anyio.to_thread
 import msgspec
 from rich.console import Console
 
-from sandlot.cli.views.show import print_outcome
+from sandlot.cli.views.show import print_crash, print_outcome
 from sandlot.core.errors import StoppedByHook
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
-from sandlot.core.trace import Message, Node, Part, Text, ToolCall, Trace
+from sandlot.core.trace import CRASHES, Message, Node, Part, Text, ToolCall, Trace
 from sandlot.core.types import Role
 from sandlot.env.load import load
 from sandlot.env.transcript import message_lines
@@ -65,6 +65,9 @@ def show_result(trace: Trace) -> None:
     """How it ended, check by check."""
     console = Console(highlight=False, soft_wrap=True)
     console.print(f"\nend: [bold]{trace.end}[/]")
+    for event in trace.events:
+        if event.kind in CRASHES:
+            print_crash(console, event)
     print_outcome(console, trace.outcome)
 
 

@@ -18,7 +18,7 @@ from sandlot.core.limits import OnBreach
 from sandlot.core.ports.world import ToolSource, ToolSpec
 from sandlot.core.rubric import JudgeCheck, RubricScore
 from sandlot.core.text import one_line, printable
-from sandlot.core.trace import Failed, Node, Outcome, Scored
+from sandlot.core.trace import CRASHES, Event, Failed, Node, Outcome, Scored
 from sandlot.core.types import End
 from sandlot.env.environment import Environment
 from sandlot.env.facts import environment_facts
@@ -158,9 +158,20 @@ def show_trace(path: Path, task: str, rollout: int, *, json: bool, most: int | N
         if event.kind == "user_told":
             console.print(f"[cyan]~[/]    the user was played by {escape(clean(event.detail['model']))}")
             continue
+        if event.kind in CRASHES:
+            print_crash(console, event, most)
+            continue
         console.print(f"[yellow]!    turn {event.turn}: {event.kind} {escape(str(event.detail))}[/]")
     console.print(f"\nend: [bold]{end_text(trace.end or '')}[/]")
     print_outcome(console, trace.outcome, most)
+
+
+def print_crash(console: Console, event: Event, most: int | None = None) -> None:
+    """What crashed in the environment while the rollout went on."""
+    message = event.detail.get("message") or event.detail["signature"]
+    console.print(f"[red]!    turn {event.turn}: {event.kind}[/] {escape(clean(str(message)[:most]))}")
+    for frame in event.detail.get("frames", ()):
+        console.print(f"  [dim]at[/] {escape(printable(str(frame), most))}")
 
 
 def _print_nodes(console: Console, nodes: list[tuple[int, Node]], most: int | None) -> None:

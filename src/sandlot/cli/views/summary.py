@@ -13,6 +13,7 @@ from sandlot.core.stats.intervals import Interval
 from sandlot.core.text import printable
 from sandlot.core.trace import TraceRow
 from sandlot.core.types import End
+from sandlot.run.declared import OverriddenLimit
 from sandlot.run.results import Run
 from sandlot.run.summary import Summary
 
@@ -20,6 +21,8 @@ _BLOCKS = " ▁▂▃▄▅▆▇█"
 _OWN = re.compile(r"\bsandlot_env_[0-9a-f]{12}\.")
 """The private package an author's files are loaded into; left out of what is printed."""
 
+_LIMITS = 8
+"""Overridden limits that are printed; `sandlot show RUN --json` and the page have all."""
 _DIGITS = re.compile(r"\d+")
 
 
@@ -88,6 +91,11 @@ def _lines(run: Run, summary: Summary) -> list[tuple[str, str]]:
         lines.append(
             ("setting", f"[yellow]not the one the model was trained in: {escape('; '.join(run.manifest.other_setting))}[/]")
         )
+    lines += [("limits", f"[yellow]{escape(clean(limit.describe()))}[/]") for limit in _limits(run)]
+    if run.manifest.reported_checks:
+        names = ", ".join(f"`{name}`" for name in run.manifest.reported_checks)
+        said = "what it reads was reported by the agent's program, and proves nothing"
+        lines.append(("judge", f"[yellow]{escape(clean(names))}: {said}[/]"))
     lines.append(("ends", ", ".join(f"{end_text(name)} {count}" for name, count in summary.ends.items()) or "none"))
     lines.append(("turns", f"{summary.turns:,}{_calls(summary)}"))
     if summary.prompt_tokens or summary.completion_tokens:
@@ -101,6 +109,10 @@ def _lines(run: Run, summary: Summary) -> list[tuple[str, str]]:
         slow = summary.slowest[0]
         lines.append(("slowest", f"{slow.task}/{slow.rollout}: {slow.seconds:.1f} s, mostly {slow.phase}"))
     return lines
+
+
+def _limits(run: Run) -> tuple[OverriddenLimit, ...]:
+    return run.manifest.overridden_limits[:_LIMITS]
 
 
 def _calls(summary: Summary) -> str:

@@ -11,6 +11,9 @@ import msgspec
 
 from sandlot.core.limits import Limits
 
+FIRST_SEAT_ID = 20_001
+"""User and group id of the first of several seats in a sandbox; the others have the next ones."""
+
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
     """A command to start in a sandbox."""
@@ -148,8 +151,12 @@ class Backend(Protocol):
         """Make an image ready. The first time, packages may have to be installed, which takes minutes; then it costs nothing."""
         ...
 
-    def open(self, image: str, network: str, limits: Limits) -> AbstractAsyncContextManager[Files]:
-        """A fresh sandbox; it is removed completely when the context ends."""
+    def open(self, image: str, network: str, limits: Limits, seats: int = 0) -> AbstractAsyncContextManager[Files]:
+        """A fresh sandbox; it is removed completely when the context ends.
+
+        `seats`: users of it, from `FIRST_SEAT_ID` on, who must not see each other's processes. `ConfigError` if it cannot hide
+        them. It is given only if there are any.
+        """
         ...
 
     async def probe(self) -> Mapping[str, str]:

@@ -64,11 +64,15 @@ class World(Protocol):
         env: Mapping[str, str] | None = None,
         output_bytes: int | None = None,
         check: bool | None = None,
+        user: str | None = None,
     ) -> Completed:
         """Run a shell command in the sandbox and wait for it. Output beyond `output_bytes` (None: 8 MiB) is dropped and counted.
 
         With `check`, an exit code other than 0 raises an error that shows the end of the output. In setup the default is
         `check=True`, in tools and checks `check=False`.
+
+        It runs as `user`, by default the image's. Where seats share a sandbox, what is run in the call of a seat runs as that
+        seat's own user: name `user="root"` for what the seat itself may not do.
         """
         ...
 

@@ -19,7 +19,7 @@ from sandlot.core.concurrency.clock import SYSTEM_CLOCK
 from sandlot.core.errors import ConfigError, HarnessError, SandboxOutOfMemory, boundary, unwrapped
 from sandlot.core.ports.sandbox import Command, Process, Sandbox, Stream
 from sandlot.core.ports.session import Policy, Session, Workplace
-from sandlot.core.trace import Event, Trace
+from sandlot.core.trace import CAPTURED, Event, Trace
 from sandlot.core.types import End, Json, Role
 from sandlot.harness.captured.server import MODEL, CapturedConversation, capture_app
 from sandlot.harness.captured.tools import FOLDER, open_tools
@@ -196,7 +196,7 @@ def _record_summary(trace: Trace, conversation: CapturedConversation) -> None:
     detail: Json = {"requests": {kind.value: number for kind, number in conversation.history.drifts.items()}}
     if conversation.num_abandoned:
         detail["abandoned"] = conversation.num_abandoned
-    trace.events.append(Event(kind="captured", turn=trace.num_turns, detail=detail))
+    trace.events.append(Event(kind=CAPTURED, turn=trace.num_turns, detail=detail))
 
 
 def _record_end(trace: Trace, conversation: CapturedConversation, said: _AgentOutput) -> End:

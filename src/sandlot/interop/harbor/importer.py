@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from sandlot.core.errors import ConfigError
 from sandlot.core.ports.importer import ImportedTask, ImportReport, LeftOut
 from sandlot.core.rubric import PythonCheck, Rubric
@@ -156,6 +158,7 @@ def _write_task(name: str, found: TaskFolder, folder: Path) -> Task:
         split=Split.HELDOUT if found.canary else None,
         limits={"time_s": found.agent_s, "tool_s": found.agent_s, "grade_s": found.tests_s * 1.5 + 120.0},
         tags=found.tags,
+        declared=found.declared or msgspec.UNSET,
     )
 
 

@@ -18,6 +18,8 @@ from sandlot.interop.untrusted import read_text
 
 HARBOR, TERMINAL_BENCH = "task.toml", "task.yaml"
 _COMMENT = re.compile(r"""(?P<quoted>"(?:[^"\\]|\\.)*"|'[^']*')|(?:^|(?<=\s))#.*""")
+_SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)\s?([KMGTkmgt])i?[bB]?")
+_MOST_DECLARED = 1e12
 _CANARY = re.compile(r"canary", re.IGNORECASE)
 _LICENCES = (
     (re.compile(r"Apache License\s+Version 2\.0"), "Apache-2.0"),
@@ -49,6 +51,8 @@ class TaskFolder:
     solution_folder: str = "/solution"
     reward: str = "file"
     """`file` for a reward file, `pytest` for pytest's summary."""
+    declared: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Limits that its files declare, as in `Task.declared`."""
     agent_s: float = 900.0
     tests_s: float = 600.0
     tests_env: dict[str, str] = field(default_factory=dict[str, str])
@@ -122,6 +126,7 @@ def read_harbor(folder: Path) -> TaskFolder:
         tests_script="test.sh",
         solution=(folder / "solution",) if solved else (),
         solution_script="solve.sh",
+        declared=_declared(table(config, "agent"), environment),
         agent_s=_seconds(table(config, "agent").get("timeout_sec"), 900.0),
         tests_s=_seconds(verifier.get("timeout_sec"), 600.0),
         tests_env=_plain(table(verifier, "env")),
@@ -163,6 +168,7 @@ def read_terminal_bench(folder: Path) -> TaskFolder:
         solution_script="solution.sh",
         solution_folder="/oracle",
         reward="pytest",
+        declared=_declared({"timeout_sec": config.get("max_agent_timeout_sec")}, {}),
         agent_s=_seconds(config.get("max_agent_timeout_sec"), 360.0),
         tests_s=_seconds(config.get("max_test_timeout_sec"), 60.0),
         image_env=compose.env,
@@ -254,6 +260,30 @@ def _seconds(value: Any, default: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 86_400:
         raise ConfigError(f"a time limit of {value!r} s; at most a day is taken")
     return float(value)
+
+
+def _declared(agent: dict[str, Any], environment: dict[str, Any]) -> dict[str, Any]:
+    """The limits that a `task.toml` declares, by our names where we have them."""
+    given = {
+        "time_s": _number(agent.get("timeout_sec")),
+        "cpus": _number(environment.get("cpus")),
+        "memory_mib": _number(environment.get("memory_mb")) or _mebibytes(environment.get("memory")),
+        "disk_mib": _number(environment.get("storage_mb")) or _mebibytes(environment.get("storage")),
+        "build_s": _number(environment.get("build_timeout_sec")),
+        "network": "internet" if environment.get("allow_internet") is True else None,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _number(value: Any) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if is_number and 0 < value < _MOST_DECLARED else None
+
+
+def _mebibytes(value: Any) -> float | None:
+    """`2G` as older files write it."""
+    found = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    return float(found[1]) * {"K": 2**-10, "M": 1, "G": 2**10, "T": 2**20}[found[2].upper()] if found else None
 
 
 def _plain(env: dict[str, Any]) -> dict[str, str]:

@@ -7,10 +7,8 @@ An observation holds the messages that follow and the tools. The reward comes wi
 that fails is an error of the step and never a reward. Closing the connection, or another `reset`, drops a rollout that goes on.
 """
 
-import base64
-import hmac
 import itertools
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,6 +19,8 @@ import anyio.to_thread
 import msgspec
 from aiohttp import WSMsgType, web
 
+from sandlot.core.access import SERVE_TOKEN, require_token
+from sandlot.core.address import Address
 from sandlot.core.errors import ConfigError
 from sandlot.env.load import load
 from sandlot.interop.driven_server import DrivenService
@@ -29,8 +29,6 @@ from sandlot.interop.openenv.session import OpenEnvAction, OpenEnvSession, error
 from sandlot.serve.guard import Guard
 
 _MAX_MESSAGE_BYTES = 16 * 2**20
-_MIN_TOKEN = 8
-_LOCAL = frozenset({"127.0.0.1", "::1", "localhost"})
 _HEARTBEAT_S = 60.0
 """A client that does not answer a ping is gone, and its rollout is dropped."""
 
@@ -53,10 +51,7 @@ class OpenEnvPlace:
 
 async def serve_openenv(env: str, place: OpenEnvPlace, *, ready: Callable[[str], object]) -> None:
     """Serve the environment until it is cancelled. `ConfigError` for an address beyond this machine without a token."""
-    if place.token is None and place.host not in _LOCAL:
-        raise ConfigError(f"anyone who reaches `{place.host}` could play: add `--token TOKEN`, or listen on 127.0.0.1")
-    if place.token is not None and not (place.token.isascii() and place.token.isprintable() and len(place.token) >= _MIN_TOKEN):
-        raise ConfigError(f"the token must have at least {_MIN_TOKEN} printable ASCII characters")
+    require_token(Address(place.host, place.port), place.token, SERVE_TOKEN)
     environment = load(env)
     run = place.run or Path("runs") / f"openenv-{environment.name}"
     threads = anyio.CapacityLimiter(MAX_SESSIONS)
@@ -80,16 +75,16 @@ def _application(
     service: DrivenService, tasks: list[str], place: OpenEnvPlace, threads: anyio.CapacityLimiter
 ) -> web.Application:
     turn: Iterator[str] = itertools.repeat(place.task) if place.task is not None else itertools.cycle(tasks)
-    guard = Guard(_no_application, place.host, place.allow_hosts)
+    guard = Guard(_no_application, place.host, place.allow_hosts, token=place.token)
     open_sessions: set[OpenEnvSession] = set()
 
     @web.middleware
     async def guarded(
         request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        refusal = guard.refusal(request.method, request.headers)
-        if refusal is None and place.token is not None and not _knows(request.headers, place.token):
-            refusal = 401, "the token is missing or wrong; send `Authorization: Bearer TOKEN`, or use http://any:TOKEN@HOST:PORT"
+        transport = request.transport
+        here = str(transport.get_extra_info("sockname", ("",))[0]) if transport is not None else ""
+        refusal = guard.refusal(request.method, request.headers, here)
         if refusal is not None:
             return web.json_response({"error": refusal[1]}, status=refusal[0])
         return await handler(request)
@@ -127,19 +122,6 @@ async def _converse(socket: web.WebSocketResponse, session: OpenEnvSession, thre
             return
         reply = await anyio.to_thread.run_sync(partial(session.answer, message.data), limiter=threads)
         await socket.send_str(msgspec.json.encode(reply).decode())
-
-
-def _knows(headers: Mapping[str, str], token: str) -> bool:
-    """True if a request has the token: as a bearer token, or as a password with any name."""
-    scheme, _, told = headers.get("Authorization", "").partition(" ")
-    if scheme.lower() == "basic":
-        try:
-            told = base64.b64decode(told, validate=True).decode().partition(":")[2]
-        except ValueError:
-            return False
-    elif scheme.lower() != "bearer":
-        return False
-    return hmac.compare_digest(told.encode(errors="surrogateescape"), token.encode())
 
 
 async def _no_application(*_: Any) -> None:

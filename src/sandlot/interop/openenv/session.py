@@ -122,7 +122,8 @@ class OpenEnvSession:
         end = self._service.finish(rollout)
         self.drop()
         if end["reward"] is None:
-            raise AuthorError(f"the rollout failed and has no reward: {end['failed']}")
+            what = end["failed"].partition(": ")[0]  # the rest may quote a check or the key; the client plays
+            raise AuthorError(f"the rollout failed and has no reward: {what}; the server's run says why")
         return seen | {"reward": end["reward"]}
 
     @contextmanager

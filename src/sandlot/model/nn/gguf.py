@@ -1,13 +1,13 @@
 """Reader of GGUF files (versions 2 and 3): metadata and tensors. Files are not trusted.
 
-Every count, length and offset is compared with the bytes left in the file before it is used, so a hostile file costs no more than
-its own size. Tensors stay on disk (mmap) until they are read.
+Every count, length and offset is compared with the bytes left in the file before it is used, and metadata, which may take several
+times its size in memory, is limited: a hostile file costs at most some 250 MiB. Tensors stay on disk (mmap) until they are read.
 """
 
 import math
 import mmap
 import struct
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,10 @@ from sandlot.model.nn.quants import QUANTS, Array, Quant, unpack_blocks
 _SCALARS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
 _STRING, _ARRAY = 8, 9
 _MOST_DIMENSIONS = 4
+_MOST_METADATA_BYTES = 32 << 20
+"""Names and metadata together. The vocabulary and the merges of a large tokenizer take 10 MiB."""
+_MOST_NAMED = 65_536
+"""Metadata values, and tensors. A model of 100 layers with 128 experts in each has some 40,000."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,7 @@ class _Reader:
 
     @property
     def left(self) -> int:
-        return len(self.view) - self.at
+        return min(len(self.view), _MOST_METADATA_BYTES) - self.at
 
     def take(self, num_bytes: int) -> bytes:
         if num_bytes > self.left:
@@ -99,14 +103,20 @@ class _Reader:
             raise ValueError(f"unknown type {kind} of a metadata value")
         return self.number(_SCALARS[kind])
 
-    def array(self, kind: int) -> list[Any]:
+    def named(self, what: str, count: int, least_bytes: int) -> int:
+        """The number of things with a name that follow."""
+        if count > _MOST_NAMED or count * least_bytes > self.left:
+            raise ValueError(f"{count} {what} cannot fit: {self.left} bytes are left, and {_MOST_NAMED} is the maximum")
+        return count
+
+    def array(self, kind: int) -> Sequence[Any]:
         if kind == _STRING:
             return [self.text() for _ in range(self.count("strings", 8))]
         if kind not in _SCALARS:
             raise ValueError(f"arrays of type {kind} are not supported")
         size = struct.calcsize(_SCALARS[kind])
         data = self.take(size * self.count("values", size))
-        return [value for (value,) in struct.iter_unpack(_SCALARS[kind], data)]
+        return memoryview(data).cast(_SCALARS[kind][-1])  # a list would take up to nine times as much
 
 
 def _parse(reader: _Reader) -> Gguf:
@@ -117,14 +127,12 @@ def _parse(reader: _Reader) -> Gguf:
         raise ValueError(f"version {version} is not supported; supported: 2, 3 (little endian)")
     num_tensors: int = reader.number("<Q")
     metadata: dict[str, Any] = {}
-    for _ in range(reader.count("metadata values", 13)):
+    for _ in range(reader.named("metadata values", reader.number("<Q"), 13)):
         key = reader.text()
         if key in metadata:
             raise ValueError(f"key `{key}` occurs twice")
         metadata[key] = reader.value(reader.number("<I"))
-    if num_tensors * 24 > reader.left:
-        raise ValueError(f"{num_tensors} tensors cannot fit in the {reader.left} bytes left")
-    table = [_read_entry(reader) for _ in range(num_tensors)]
+    table = [_read_entry(reader) for _ in range(reader.named("tensors", num_tensors, 24))]
     return Gguf(metadata, _locate(reader, table, metadata.get("general.alignment", 32)))
 
 

@@ -6,17 +6,32 @@ not have is encoded as text, as the model saw it in training.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from tokenizers import Tokenizer as Encoder
 
-from sandlot.core.errors import ConfigError, boundary
+from sandlot.core.errors import ConfigError, ModelError, boundary
 from sandlot.core.types import digest
 
 _UNKNOWN = "\ufffd"
 """Text for an id outside the vocabulary: a model may have more rows than its tokenizer has tokens."""
+
+
+@contextmanager
+def panics_raise(kind: type[Exception]) -> Generator[None]:
+    """Raise an ordinary error for a panic of the tokenizers library, which is no `Exception` and would end the program.
+
+    A damaged file causes one, and so does a pattern that takes too long for a text.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise kind(str(error)) from error
 
 
 class ControlToken(NamedTuple):
@@ -37,7 +52,7 @@ class Tokenizer:
     def __init__(self, path: Path) -> None:
         written = path.read_bytes()
         self.digest = digest(written)
-        with boundary(ConfigError, f"`{path}` is not a tokenizer"):
+        with boundary(ConfigError, f"`{path}` is not a tokenizer"), panics_raise(ValueError):
             data: dict[str, Any] = json.loads(written)
             self.control: dict[str, int] = {token["content"]: token["id"] for token in data.get("added_tokens", ())}
             self._text = Encoder.from_str(json.dumps(_without(data, set(self.control))))
@@ -74,11 +89,14 @@ class Tokenizer:
         """The ids of plain text, none of which is a control token."""
         if not text:
             return []
-        return self._text.encode(text.encode("utf-8", "replace").decode(), add_special_tokens=False).ids
+        clean = text.encode("utf-8", "replace").decode()
+        with boundary(ModelError, "the tokenizer cannot encode the text"), panics_raise(ValueError):
+            return self._text.encode(clean, add_special_tokens=False).ids
 
     def encode_template(self, text: str) -> list[int]:
         """The ids of text that may contain control tokens, as templates produce it. For comparison only."""
-        return self._whole.encode(text, add_special_tokens=False).ids
+        with boundary(ModelError, "the tokenizer cannot encode the text"), panics_raise(ValueError):
+            return self._whole.encode(text, add_special_tokens=False).ids
 
     def pieces(self, ids: Sequence[int]) -> list[Piece]:
         """Control tokens and the text between them."""

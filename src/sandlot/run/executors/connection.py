@@ -16,6 +16,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 
 from sandlot.core.errors import HarnessError, unwrapped
 from sandlot.run.executors.messages import FromWorker, JoinRefused, JoinReply, JoinRequest, ToWorker
+from sandlot.run.executors.receiving import SMALL_BYTES, HeldBytes, ReceiveBudget
 from sandlot.store.entry import encode_escaped
 
 MOST_BYTES = 2**30
@@ -30,6 +31,7 @@ _LAST_WORDS_S = 5.0
 """Time to send what was said last, and for the other side to close."""
 _LAST_LOOK_S = 2.0
 """More time after a silence that was too long: this process itself may have been stopped meanwhile."""
+_TOO_SLOW = "sent a large message too slowly, while others waited"
 _LOST = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
 """A connection that broke; with TLS also by one wrong byte on the way (`ssl.SSLError` is an `OSError`)."""
 _Message = TypeVar("_Message", ToWorker, FromWorker, JoinRequest, JoinReply)
@@ -74,9 +76,17 @@ class WorkerConnection:
     """One end of a connection."""
 
     def __init__(
-        self, stream: anyio.abc.ByteStream, writer: _Writer, outbox: MemoryObjectSendStream[_Outgoing], most_bytes: int
+        self,
+        stream: anyio.abc.ByteStream,
+        writer: _Writer,
+        outbox: MemoryObjectSendStream[_Outgoing],
+        most_bytes: int,
+        budget: ReceiveBudget | None,
     ) -> None:
         self._stream, self._writer, self._outbox, self._most_bytes = stream, writer, outbox, most_bytes
+        self._budget = budget
+        self._held: HeldBytes | None = None
+        """What the message that comes, or came last, takes of the budget."""
         self._is_over = False
         """Nothing more is read."""
         self._frame = bytearray()
@@ -105,15 +115,16 @@ class WorkerConnection:
         """Every message until the other side is gone, or is not to be trusted with more."""
         most_bytes = self._most_bytes if most_bytes is None else most_bytes
         while True:
+            if not self._frame:
+                self.free()  # the message before has been dealt with
             try:
                 await self._fill(_HEAD_BYTES)
                 size = int.from_bytes(self._frame[:_HEAD_BYTES], "big")
                 if size > most_bytes:
-                    self._is_over, self.ended = (
-                        True,
-                        f"sent a message of {size:,} bytes, where at most {most_bytes:,} are allowed",
-                    )
+                    self._end(f"sent a message of {size:,} bytes, where at most {most_bytes:,} are allowed")
                     return
+                if self._budget is not None and self._held is None and size > SMALL_BYTES:
+                    self._held = await self._budget.take(size)
                 await self._fill(_HEAD_BYTES + size)
                 data = bytes(memoryview(self._frame)[_HEAD_BYTES:])
                 self._frame.clear()
@@ -121,19 +132,32 @@ class WorkerConnection:
                     continue
                 message = decoder.decode(data)
             except TimeoutError:
-                self._is_over, self.ended = True, f"was silent for {self.silence_s:g} s"
+                self._end(_TOO_SLOW if self._held is not None and self._held.is_late else f"was silent for {self.silence_s:g} s")
                 return
             except _LOST:
-                self._is_over = True
+                self._end(self.ended)
                 return
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-                self._is_over, self.ended = True, f"sent what is no message ({error})"
+                self._end(f"sent what is no message ({error})")
                 return
             yield message
 
+    def _end(self, how: str) -> None:
+        self._is_over, self.ended = True, how
+        self._frame.clear()
+        self.free()
+
+    def free(self) -> None:
+        """Give back what a large message held."""
+        held, self._held = self._held, None
+        if held is not None:
+            held.give_back()
+
     async def _fill(self, size: int) -> None:
-        """Have so many bytes of a frame; `TimeoutError` if none comes for too long."""
+        """Have so many bytes of a frame; `TimeoutError` if none comes for too long, or if others wait for too long."""
         while len(self._frame) < size:
+            if self._held is not None and self._held.is_late:
+                raise TimeoutError
             self._frame += await self._receive(min(size - len(self._frame), _CHUNK_BYTES))
 
     async def _receive(self, most: int) -> bytes:
@@ -172,9 +196,12 @@ def _framed(data: bytes) -> bytes:
 
 @asynccontextmanager
 async def open_connection(
-    stream: anyio.abc.ByteStream, *, beats: bool, most_bytes: int = MOST_BYTES
+    stream: anyio.abc.ByteStream, *, beats: bool, most_bytes: int = MOST_BYTES, budget: ReceiveBudget | None = None
 ) -> AsyncGenerator[WorkerConnection]:
-    """Messages over a stream until the block ends; then what was said is sent, if the other side takes it soon."""
+    """Messages over a stream until the block ends; then what was said is sent, if the other side takes it soon.
+
+    `budget` is what this connection and others may hold together of messages that come in.
+    """
     outbox, outgoing = anyio.create_memory_object_stream[_Outgoing](float("inf"))
     writer, beating = _Writer(stream), anyio.CancelScope()
     try:
@@ -183,7 +210,11 @@ async def open_connection(
                 group.start_soon(writer.write, outgoing)
                 if beats:
                     group.start_soon(_beat, outbox, beating)
-                yield WorkerConnection(stream, writer, outbox, most_bytes)
+                connection = WorkerConnection(stream, writer, outbox, most_bytes, budget)
+                try:
+                    yield connection
+                finally:
+                    connection.free()
                 beating.cancel()
                 outbox.close()
                 group.cancel_scope.deadline = anyio.current_time() + _LAST_WORDS_S

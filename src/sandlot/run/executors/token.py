@@ -16,6 +16,7 @@ from typing import Literal
 
 import msgspec
 
+from sandlot.core.access import SHORTEST_TOKEN, token_of
 from sandlot.core.address import Address
 from sandlot.core.errors import ConfigError
 from sandlot.run.executors.messages import JoinRequest
@@ -24,8 +25,6 @@ from sandlot.sandbox.program import cache_folder
 TOKEN_VARIABLE = "SANDLOT_WORKER_TOKEN"  # noqa: S105 - a name
 CERTIFICATE_VARIABLE = "SANDLOT_WORKER_CERTIFICATE"
 NONCE_BYTES = 32
-_SHORTEST = 16
-"""Characters of a token: whoever listens to a connection without TLS could guess a shorter one."""
 
 
 def prove(token: str, side: Literal["run", "worker"], challenge: bytes, request: JoinRequest) -> bytes:
@@ -47,12 +46,13 @@ def given_token(file: Path | None = None) -> str | None:
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"the token file `{file}` cannot be read: {error}") from error
     else:
-        token, place = os.environ.get(TOKEN_VARIABLE, "").strip(), f"variable `{TOKEN_VARIABLE}`"
-        if not token:
+        token, place = token_of(TOKEN_VARIABLE), f"variable `{TOKEN_VARIABLE}`"
+        if token is None:
             return None
-    if len(token) < _SHORTEST or not token.isascii() or not token.isprintable():
+    if len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable():
         raise ConfigError(
-            f"the token in the {place} must have {_SHORTEST} or more printable ASCII characters; `openssl rand -hex 32` makes one"
+            f"the token in the {place} must have {SHORTEST_TOKEN} or more printable ASCII characters; "
+            "`openssl rand -hex 32` makes one"
         )
     return token
 

@@ -20,10 +20,11 @@ import msgspec
 from anyio.abc import SocketAttribute
 from anyio.streams.tls import TLSStream
 
+from sandlot.core.access import require_token
 from sandlot.core.address import Address, read_address
 from sandlot.core.errors import ConfigError, HarnessError, unwrapped
 from sandlot.core.text import one_line
-from sandlot.run.executors.connection import WorkerConnection, open_connection
+from sandlot.run.executors.connection import MOST_BYTES, WorkerConnection, open_connection
 from sandlot.run.executors.executor import ExecutorPlan
 from sandlot.run.executors.messages import (
     DismissWorker,
@@ -35,6 +36,7 @@ from sandlot.run.executors.messages import (
     WorkerGone,
 )
 from sandlot.run.executors.pool import END_S, WorkerPool
+from sandlot.run.executors.receiving import ReceiveBudget
 from sandlot.run.executors.setup import MOST_WORKERS, divided_setup, setup_of, tasks_digest
 from sandlot.run.executors.stream_link import StreamLink, set_up_worker
 from sandlot.run.executors.token import (
@@ -69,6 +71,7 @@ class _Entrance:
 
     def __init__(self, pool: WorkerPool, setup: SetUp, token: str, context: ssl.SSLContext | None) -> None:
         self._pool, self._setup, self._token, self._context = pool, setup, token, context
+        self._budget = ReceiveBudget(MOST_BYTES)
         self._strangers: dict[anyio.CancelScope, None] = {}
         """The oldest first."""
         self._open: set[anyio.CancelScope] = set()
@@ -116,7 +119,7 @@ class _Entrance:
         """One connection, to its end. Whatever comes over it costs only itself."""
         request: JoinRequest | None = None
         try:
-            async with open_connection(await self._secure(stream), beats=True) as connection:
+            async with open_connection(await self._secure(stream), beats=True, budget=self._budget) as connection:
                 request = await self._admit(connection)
                 if request is not None:
                     await self._serve(connection, request)
@@ -227,13 +230,8 @@ async def _listen(address: Address) -> anyio.abc.Listener[anyio.abc.SocketStream
 async def open_workers(given: str, plan: ExecutorPlan) -> AsyncGenerator[WorkerPool]:
     """Listen for workers until the block ends; then all of them have closed their worlds. It begins without any."""
     address = read_address("workers at", given or "0")
-    token, context = given_token(), run_context()
+    token, context = require_token(address, given_token(), f"set `{TOKEN_VARIABLE}` here and for every worker"), run_context()
     setup = msgspec.structs.replace(setup_of(plan), tasks=tasks_digest(plan.env))
-    if token is None and not address.is_loopback:
-        raise ConfigError(
-            f"other machines can reach `workers:{given}`, so it needs a token: set `{TOKEN_VARIABLE}` here and for every worker; "
-            "`openssl rand -hex 32` makes one"
-        )
     pool = WorkerPool(plan.stop)
     pool.begin()
     with ExitStack() as stack:

@@ -47,6 +47,7 @@ void process_spawn(uint32_t id, struct reader *in);
 void process_kill(pid_t root);
 uint64_t process_kill_all(void);
 void process_reap(void);
+bool process_others_live(void);
 
 /* channel.c */
 struct channel *channel_find(uint32_t id);

@@ -159,6 +159,7 @@ void channel_ended(struct channel *channel, int status)
     size_t mark = frame_begin(&agent.out, EXITED, channel->id);
     put_u32(&agent.out, (uint32_t)(WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status)));
     put_u64(&agent.out, channel->dropped);
+    put_u8(&agent.out, process_others_live());
     frame_end(&agent.out, mark);
     channel_close(channel);
 }

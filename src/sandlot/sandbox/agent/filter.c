@@ -117,9 +117,11 @@ static const struct sock_filter PERSONALITY[] = {
     LOAD_ARGUMENT(0), IF_EQUAL(0, 2, 0), IF_EQUAL(0x40000 /* no address randomisation */, 1, 0),
     IF_EQUAL(0xffffffff /* only asks */, 0, 1), ALLOW, REFUSE(EPERM),
 };
-/* Pushing characters into a terminal, or pasting the console's selection, would be input for the process at the other end. */
+/* Pushing characters into a terminal, or pasting the console's selection, would be input for the process at the other end. Another
+ * line discipline would be old code of the kernel's, loaded as a module where it is not there. */
 static const struct sock_filter IOCTL[] = {
-    LOAD_ARGUMENT(1), IF_EQUAL(0x5412 /* TIOCSTI */, 1, 0), IF_EQUAL(0x541c /* TIOCLINUX */, 0, 1), REFUSE(EPERM), ALLOW,
+    LOAD_ARGUMENT(1), IF_EQUAL(0x5412 /* TIOCSTI */, 2, 0), IF_EQUAL(0x541c /* TIOCLINUX */, 1, 0),
+    IF_EQUAL(0x5423 /* TIOCSETD */, 0, 1), REFUSE(EPERM), ALLOW,
 };
 /* Unix sockets; TCP and UDP over IPv4 and IPv6 and no other protocol; netlink for routes only (getaddrinfo asks). No raw, packet,
  * vsock, alg, bluetooth ... sockets. */

@@ -64,6 +64,7 @@ int main(int argc, char **argv)
         return serve_pipes();
     if (argc > 2 && !strcmp(argv[1], "filter")) {
         filter_prepare();
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); // without it only root may install a filter
         const char *failed = filter_install();
         if (!failed)
             execvp(argv[2], argv + 2);

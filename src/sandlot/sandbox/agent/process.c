@@ -136,6 +136,10 @@ static bool find_program(const char *name, char *found, size_t size)
     return false;
 }
 
+/* Process 1 has ten times the weight of a command, so that it can act beside hundreds of them. Between sandboxes only their cgroups
+ * count, where there are any. */
+#define NICER 10
+
 static void become_command(const struct command *command, const int child[3], int guard)
 {
     setsid();
@@ -148,11 +152,16 @@ static void become_command(const struct command *command, const int child[3], in
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGPIPE, SIG_DFL);
     umask(022);
+    if (nice(NICER) < 0) /* only ever fails where it is already the nicest */
+        errno = 0;
     struct rlimit files = {agent.view->open_files, agent.view->open_files};
     if (agent.view->open_files && setrlimit(RLIMIT_NOFILE, &files))
         fail_child("limit the open files of", command->argv[0], 126);
     /* Its orphans stay below it, so that ending the command finds all it started, daemons included. */
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    struct rlimit processes = {agent.view->user_pids, agent.view->user_pids}; /* counted by user */
+    if (command->uid && agent.view->user_pids && setrlimit(RLIMIT_NPROC, &processes))
+        fail_child("limit the processes of", command->argv[0], 126);
     if (command->uid || command->gid) {
         if (setgroups(0, NULL) || setresgid(command->gid, command->gid, command->gid) ||
             setresuid(command->uid, command->uid, command->uid))
@@ -183,6 +192,7 @@ static void refuse(uint32_t id, const char *what, const char *name)
     mark = frame_begin(&agent.out, EXITED, id);
     put_u32(&agent.out, 126);
     put_u64(&agent.out, 0);
+    put_u8(&agent.out, false);
     frame_end(&agent.out, mark);
 }
 
@@ -280,6 +290,13 @@ void process_reap(void)
         for (struct channel *channel = agent.channels; channel; channel = channel->next)
             if (channel->pid == pid)
                 channel_ended(channel, status);
+}
+
+/* Whether anything is left of the commands that have ended; also true while another one runs. */
+bool process_others_live(void)
+{
+    siginfo_t about;
+    return !waitid(P_ALL, 0, &about, WEXITED | WNOHANG | WNOWAIT);
 }
 
 struct relative {

@@ -39,8 +39,10 @@ static const char *const HIDDEN_FILES[] = {
     "/m/proc/cmdline", "/m/proc/bootconfig", "/m/proc/partitions", "/m/proc/diskstats", "/m/proc/swaps", "/m/proc/mdstat",
     "/m/proc/iomem", "/m/proc/ioports", "/m/proc/slabinfo", "/m/proc/pagetypeinfo", "/m/proc/key-users",
     "/m/proc/sys/kernel/random/boot_id",
+    /* what its other sandboxes do; meminfo, stat and loadavg tell too, but programs need them */
+    "/m/proc/vmstat", "/m/proc/zoneinfo",
 };
-static const char *const HIDDEN_FOLDERS[] = {"/m/proc/acpi", "/m/proc/asound", "/m/proc/scsi", "/m/proc/driver"};
+static const char *const HIDDEN_FOLDERS[] = {"/m/proc/acpi", "/m/proc/asound", "/m/proc/scsi", "/m/proc/driver", "/m/proc/pressure"};
 static const char *const READ_ONLY[] = {"/m/proc/sys", "/m/proc/irq", "/m/proc/bus", "/m/proc/fs"};
 
 /* An image may have a link where a mount belongs; following it would put the mount somewhere else. */
@@ -141,6 +143,7 @@ static const char *open_view(const struct spec *spec, struct root_view *view)
     view->num_trees = spec->num_trees;
     view->open_files = spec->open_files;
     view->count_sockets = spec->data_bytes != 0;
+    view->user_pids = spec->seats ? spec->pids / (spec->seats + 1) : 0;
     for (int i = 0; i < spec->num_trees; i++) {
         const struct tree *tree = &spec->trees[i];
         char upper[16];
@@ -199,11 +202,13 @@ static const char *limit_ipc(const struct spec *spec)
 }
 
 /* Most of these are out of reach already, because the sandbox's root is not their owner. Hiding them is a second protection. */
-static const char *mount_proc(const struct spec *spec, struct root_view *view)
+static const char *mount_proc(const struct spec *spec, const struct identity *identity, struct root_view *view)
 {
+    char options[48]; /* seats see their own processes only; the sandbox's root, and so process 1, sees all */
+    snprintf(options, sizeof options, "hidepid=2,gid=%u", identity->privileged ? identity->first_id : 0);
     if (!is_folder("/m/proc"))
         return "find a real /proc in the image";
-    if (mount("proc", "/m/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL))
+    if (mount("proc", "/m/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, spec->seats ? options : NULL))
         return "mount /proc";
     for (size_t i = 0; i < sizeof HIDDEN_FILES / sizeof *HIDDEN_FILES; i++)
         if (mount("/d/null", HIDDEN_FILES[i], NULL, MS_BIND, NULL) && errno != ENOENT)
@@ -268,7 +273,7 @@ const char *root_enter(struct spec *spec, const struct identity *identity, struc
     if (!failed)
         failed = open_view(spec, view);
     if (!failed)
-        failed = mount_proc(spec, view);
+        failed = mount_proc(spec, identity, view);
     if (!failed)
         failed = mount_devices(identity);
     if (failed)

@@ -41,6 +41,7 @@ struct spec {
     struct tree trees[MAX_TREES];
     int num_writes;
     struct cgroup_write writes[MAX_WRITES];
+    uint32_t seats; /* users who must not see each other's processes, nor take each other's share of them; 0: none */
 };
 
 /* Who the sandbox's root is outside. In `privileged` mode 65536 ids from `first_id` belong to sandboxes, or so many to each one if
@@ -61,6 +62,7 @@ struct root_view {
         int layers[MAX_LAYERS]; /* the upper first, then frozen layers, then the image's */
     } trees[MAX_TREES];
     uint32_t open_files; /* what a command may open; the agent itself needs more to walk deep folders. 0: as it is */
+    uint32_t user_pids;  /* how many processes each user but root may have; 0: as many as all */
     int upper_mount; /* a detached mount of the uppers, handed to the host so that others can be stacked on it */
     int settings;    /* a detached, writable mount of /proc/sys; closed before the first command */
     int oom_score;   /* this process's own oom_score_adj, to be written; -1: none */

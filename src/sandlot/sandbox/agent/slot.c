@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -140,6 +141,8 @@ void slot_begin_count(int slot)
     for (int i = 0; i < zygote.num_cgroups; i++)
         write_file(zygote.cgroups[i], path, "0");
     zygote.slots[slot].before = count_memory(slot);
+    if (zygote.slots[slot].is_low)
+        ending_weigh(slot, false);
 }
 
 /* True if the kernel killed a process of this sandbox at the sandbox's own limit. It also kills when the memory of a cgroup above,
@@ -190,8 +193,43 @@ const char *slot_limit(int slot, const struct spec *spec)
     return NULL;
 }
 
-/* `tasks` (version 1) moves one thread, and skips the global lock that `cgroup.procs` waits milliseconds for. */
-const char *slot_join(int slot)
+/* The arguments of clone3, which older headers lack. */
+struct clone_request {
+    uint64_t flags, pidfd, child, parent, signal, stack, stack_size, tls, set_tid, set_tid_size, cgroup;
+};
+#define INTO_CGROUP 0x200000000ull /* CLONE_INTO_CGROUP */
+
+static int open_version_2(int slot)
+{
+    char path[48];
+    for (int i = 0; i < zygote.num_cgroups; i++) {
+        snprintf(path, sizeof path, "s%d/tasks", slot);
+        if (!faccessat(zygote.cgroups[i], path, F_OK, 0))
+            continue;
+        snprintf(path, sizeof path, "s%d", slot);
+        return openat(zygote.cgroups[i], path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    }
+    return -1;
+}
+
+/* The first process of a sandbox. Born in a cgroup of version 2, it need not join it later, which takes milliseconds: joining by
+ * `cgroup.procs` waits for every processor. `joined` says whether that was possible. */
+pid_t slot_clone(int slot, bool *joined)
+{
+    int cgroup = open_version_2(slot);
+    struct clone_request request = {.flags = CLONE_NEWNS | CLONE_NEWPID | INTO_CGROUP, .signal = SIGCHLD, .cgroup = (uint64_t)cgroup};
+    *joined = true; /* before the clone: the new process must find it */
+    pid_t pid = cgroup < 0 ? -1 : (pid_t)syscall(SYS_clone3, &request, sizeof request);
+    if (cgroup >= 0 && pid)
+        close(cgroup);
+    if (pid >= 0)
+        return pid;
+    *joined = false;
+    return (pid_t)syscall(SYS_clone, CLONE_NEWNS | CLONE_NEWPID | SIGCHLD, 0, 0, 0, 0);
+}
+
+/* `tasks` (version 1) moves one thread, and skips the global lock that `cgroup.procs` waits for. */
+const char *slot_join(int slot, bool joined)
 {
     char path[48];
     for (int i = 0; i < zygote.num_cgroups; i++) {
@@ -199,7 +237,7 @@ const char *slot_join(int slot)
         if (!write_file(zygote.cgroups[i], path, "0"))
             continue;
         snprintf(path, sizeof path, "s%d/cgroup.procs", slot);
-        if (errno != ENOENT || write_file(zygote.cgroups[i], path, "0"))
+        if (errno != ENOENT || (!joined && write_file(zygote.cgroups[i], path, "0")))
             return "join a cgroup";
     }
     return NULL;

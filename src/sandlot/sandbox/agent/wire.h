@@ -18,6 +18,7 @@
 enum kind {
     /* host -> zygote, on the control socket */
     CONFIGURE = 1, START = 2, ADD_FOLDER = 3, ADD_UPPER = 4, DROP_LAYER = 5, COUNT = 6, FATE = 7,
+    END = 8, WEIGH = 9,
     /* host -> agent */
     SPAWN = 16, INPUT = 17, GRANT = 18, KILL = 19, READ = 20, WRITE = 21, LIST = 22, CONNECT = 23, FREEZE = 24, CLOSE = 25,
     LISTEN = 26, ACCEPT = 27,

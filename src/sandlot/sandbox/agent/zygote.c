@@ -158,6 +158,7 @@ static bool take_spec(struct reader *in, struct spec *spec)
         spec->writes[i].value = take_text(in);
         in->bad |= spec->writes[i].cgroup < 0 || spec->writes[i].cgroup >= zygote.num_cgroups;
     }
+    spec->seats = take_u32(in);
     return !in->bad && spec->num_trees >= 1 && spec->num_trees <= MAX_TREES && spec->num_writes <= MAX_WRITES;
 }
 
@@ -191,12 +192,12 @@ static void require_zygote(int itself)
 }
 
 /* The first process of a sandbox: builds its world, gives up its power, and becomes the agent. */
-static void become_sandbox(struct spec *spec, int slot, int socket)
+static void become_sandbox(struct spec *spec, int slot, bool joined, int socket)
 {
     static struct root_view view;
     struct identity identity = zygote.identity;
     identity.first_id = slot_first_id(slot);
-    const char *failed = slot_join(slot);
+    const char *failed = slot_join(slot, joined);
     int user_namespace = fcntl(zygote.slots[slot].user_namespace, F_DUPFD_CLOEXEC, 64);
     int itself = zygote.itself < 0 ? -1 : fcntl(zygote.itself, F_DUPFD_CLOEXEC, 64);
     /* Everything else the zygote holds is closed before anything of the sandbox exists. Its control socket is descriptor 0. */
@@ -236,9 +237,10 @@ static void start(struct reader *in, int socket)
         slot_begin_count(slot);
     }
     if (!failed) {
-        pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWNS | CLONE_NEWPID | SIGCHLD, 0, 0, 0, 0);
+        bool joined;
+        pid_t pid = slot_clone(slot, &joined);
         if (pid == 0) /* descriptors 3 and 4 are about to be replaced: the socket must not be one of them */
-            become_sandbox(&spec, slot, fcntl(socket, F_DUPFD_CLOEXEC, 64));
+            become_sandbox(&spec, slot, joined, fcntl(socket, F_DUPFD_CLOEXEC, 64));
         if (pid > 0) {
             zygote.slots[slot].pid = pid;
             zygote.slots[slot].sandbox = spec.number;
@@ -288,6 +290,23 @@ static void tell_fate(uint64_t sandbox)
         if (zygote.out_of_memory[i] == sandbox)
             fate = OUT_OF_MEMORY;
     reply_done(fate);
+}
+
+static void end_sandbox(uint64_t sandbox)
+{
+    int slot = slot_find(sandbox);
+    if (slot >= 0)
+        ending_end(slot);
+    reply_done(0);
+}
+
+/* There is no answer: nobody waits for it. */
+static void weigh(struct reader *in)
+{
+    int slot = slot_find(take_u64(in));
+    bool low = take_u8(in);
+    if (slot >= 0 && !in->bad)
+        ending_weigh(slot, low);
 }
 
 static void add_upper(struct reader *in, int tree)
@@ -348,6 +367,8 @@ static void serve_one(const uint8_t *frame, size_t count, int fd)
     case ADD_UPPER: add_upper(&in, fd); break;
     case DROP_LAYER: layer_drop(take_u32(&in)); break;
     case FATE: tell_fate(take_u64(&in)); break;
+    case END: end_sandbox(take_u64(&in)); break;
+    case WEIGH: weigh(&in); break;
     case COUNT: reap(); reply_done((uint64_t)zygote.num_running); break;
     default: _exit(1);
     }

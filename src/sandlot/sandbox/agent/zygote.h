@@ -18,7 +18,8 @@ struct slot {
     char *limits; /* the cgroup lines its folders were made with */
     uint64_t sandbox;  /* the host's number of that sandbox */
     struct memory_count before; /* what the memory cgroup had counted before that sandbox */
-    bool is_held; /* a layer was made of what the sandbox wrote: its cgroup stays charged for it */
+    bool is_low;  /* its processes run only when no others want to */
+    bool is_held; /* its cgroup cannot serve another sandbox: a layer of what this one wrote stays charged, or its limits are gone */
 };
 
 enum fate { LIVES = 0, ENDED = 1, OUT_OF_MEMORY = 2 };
@@ -55,12 +56,17 @@ int slot_take(void);
 int slot_user_namespace(uint32_t owner, uint32_t first_id);
 uint32_t slot_first_id(int slot);
 const char *slot_limit(int slot, const struct spec *spec);
-const char *slot_join(int slot);
+pid_t slot_clone(int slot, bool *joined);
+const char *slot_join(int slot, bool joined);
 void slot_remove(int slot);
 void slot_begin_count(int slot);
 bool slot_was_out_of_memory(int slot);
 int slot_find(uint64_t sandbox);
 int write_file(int folder, const char *path, const char *text);
+
+/* ending.c */
+void ending_weigh(int slot, bool low);
+void ending_end(int slot);
 
 /* loan.c */
 const char *loan_enter_user_namespace(void);

@@ -13,6 +13,7 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
+from sandlot.core.errors import ConfigError
 from sandlot.sandbox.backend import MachineBackend, open_backend
 from sandlot.sandbox.docker.api import DockerApi, find_socket, open_docker_api
 from sandlot.sandbox.docker.files import DockerFiles, survey_machine
@@ -50,8 +51,10 @@ class _DockerMachines:
         """Find an image, and build it if it is not there."""
         await self._find(image)
 
-    async def start(self, source: str | DockerFiles) -> DockerMachine:
+    async def start(self, source: str | DockerFiles, seats: int = 0) -> DockerMachine:
         """A fresh machine on an image, by its name, or on frozen files."""
+        if seats:
+            raise ConfigError("Docker cannot hide the processes of seats from each other; use `--sandbox native`")
         return await self._start(await self._find(source) if isinstance(source, str) else await source.base())
 
     async def freeze(self, machine: DockerMachine) -> DockerFiles:

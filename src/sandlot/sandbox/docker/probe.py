@@ -26,6 +26,7 @@ def docker_capabilities(info: DockerInfo, version: DockerVersion) -> Mapping[str
             if remapped
             else "no: root inside is root outside, limited by capabilities and the system call filter; see dockerd's userns-remap"
         ),
+        "seats": "no: the processes of one user are seen by the others",
         "image_owners": "yes: as in the image",
         "system_calls": "yes: allow list" + (", on top of the engine's own" if "seccomp" in options else ""),
         "privileges": f"yes: {len(CAPABILITIES)} capabilities, no new privileges",

@@ -21,6 +21,9 @@ _RECEIVE = 256 << 10
 _UNREAD_S = 120.0
 """Time for the agent to read what was sent. It reads at once unless it is stopped, and nothing else ends that wait."""
 
+ENDED = "ended"
+"""Kind of the error with which a link breaks when all processes were killed on purpose: commands have then ended by a signal."""
+
 
 _Error = TypeVar("_Error", bound=Exception)
 
@@ -56,9 +59,17 @@ class _Connection(Protocol):
 class Link:
     """One agent's connection. `run` must be running for anything to arrive."""
 
-    def __init__(self, connection: _Connection, cause_of_death: Callable[[], Awaitable[SandboxError]] | None = None) -> None:
+    def __init__(
+        self,
+        connection: _Connection,
+        cause_of_death: Callable[[], Awaitable[SandboxError]] | None = None,
+        on_idle: Callable[[bool], None] | None = None,
+    ) -> None:
+        """`on_idle` is called with True when processes are left inside and nothing is asked of them, with False before it is."""
         self._connection = connection
         self._cause_of_death = cause_of_death
+        self._on_idle = on_idle
+        self._is_idle = False
         self._reader = FrameReader()
         self._listeners: dict[int, _Listener] = {}
         self._next_channel = 1
@@ -66,6 +77,8 @@ class Link:
         self._running = False
         self._ended = False
         self.broken: SandboxError | None = None
+        self.others_live = False
+        """What the agent last reported: whether processes are left of the commands that have ended."""
 
     async def read_hello_fd(self, sock: socket.socket) -> int:
         """Wait for the agent's HELLO on its socket; returns the descriptor of its upper layer, which comes with it."""
@@ -181,11 +194,17 @@ class Link:
         number = self._next_channel
         self._next_channel = number % 0xFFFF_FFFF + 1
         self._listeners[number] = listener
+        if self._is_idle and self._on_idle is not None:
+            self._is_idle = False
+            self._on_idle(False)  # noqa: FBT003 - as documented in `__init__`
         return number
 
     def drop_channel(self, number: int) -> None:
         """Close a channel: its frames are ignored from now on."""
         self._listeners.pop(number, None)
+        if self.others_live and not self._listeners and not self._is_idle and self.broken is None and self._on_idle is not None:
+            self._is_idle = True
+            self._on_idle(True)  # noqa: FBT003 - as documented in `__init__`
 
     async def send(self, kind: FrameKind, channel: int, payload: bytes = b"") -> None:
         """Send one frame. It cannot be cancelled, so callers know that a frame they have counted is sent.

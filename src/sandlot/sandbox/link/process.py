@@ -1,6 +1,7 @@
 """A command running in a sandbox: its input, output and exit code, over the link."""
 
 import functools
+import signal
 from collections import deque
 from collections.abc import AsyncIterator
 
@@ -8,7 +9,7 @@ import anyio
 
 from sandlot.core.errors import SandboxError
 from sandlot.core.ports.sandbox import Command
-from sandlot.sandbox.link.link import Link, copy_error
+from sandlot.sandbox.link.link import ENDED, Link, copy_error
 from sandlot.sandbox.link.wire import (
     FRAME_MAX,
     WINDOW,
@@ -71,7 +72,7 @@ class Channel:
             case FrameKind.TAKEN:
                 self._untaken -= take_number(frame.payload)
             case FrameKind.EXITED:
-                self.code, self.dropped = take_exit(frame.payload)
+                self.code, self.dropped, self._link.others_live = take_exit(frame.payload)
                 self._close()
             case FrameKind.CLOSED:
                 self._close()
@@ -96,8 +97,12 @@ class Channel:
             raise protocol_error("more output than its window allows")
 
     def on_broken(self, error: SandboxError) -> None:
-        """Give the error to every waiter."""
-        self._fail(error)
+        """Give the error to every waiter. A command that was killed on purpose has ended."""
+        if error.kind == ENDED:
+            self.code = -signal.SIGKILL
+            self._close()
+        else:
+            self._fail(error)
         self._wake()
 
     def _fail(self, error: Exception) -> None:

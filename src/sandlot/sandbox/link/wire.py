@@ -8,6 +8,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from sandlot.core.errors import SandboxError
 
@@ -20,6 +21,7 @@ WINDOW = 256 << 10
 _HEADER = struct.Struct("<IBI")
 _LENGTH = struct.Struct("<I")
 _ENTRY = struct.Struct("<BBIIIQQQ")
+_EXIT = struct.Struct("<iQ?")
 
 
 class FrameKind(IntEnum):
@@ -32,6 +34,8 @@ class FrameKind(IntEnum):
     DROP_LAYER = 5
     COUNT = 6
     FATE = 7
+    END = 8
+    WEIGH = 9
     SPAWN = 16
     INPUT = 17
     GRANT = 18
@@ -151,12 +155,21 @@ def take_number(payload: bytes) -> int:
     return int.from_bytes(payload, "little")
 
 
-def take_exit(payload: bytes) -> tuple[int, int]:
-    """Exit code and dropped bytes in an EXITED."""
-    if len(payload) != 12:
+class Exit(NamedTuple):
+    """How a command ended."""
+
+    code: int
+    dropped: int
+    """Bytes of output beyond its limit."""
+    others_live: bool
+    """True if processes are left that were started inside, by this command or by another."""
+
+
+def take_exit(payload: bytes) -> Exit:
+    """The content of an EXITED."""
+    if len(payload) != _EXIT.size:
         raise protocol_error(f"an exit of {len(payload)} bytes")
-    code, dropped = struct.unpack("<iQ", payload)
-    return code, dropped
+    return Exit._make(_EXIT.unpack(payload))
 
 
 def take_failure(payload: bytes) -> tuple[int, str]:

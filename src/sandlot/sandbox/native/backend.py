@@ -14,7 +14,6 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from sandlot.core.errors import SandboxOutOfMemory
 from sandlot.sandbox.backend import MachineBackend, open_backend
 from sandlot.sandbox.changes import survey_of
 from sandlot.sandbox.images.image import SandboxImage, unwritable_error
@@ -51,16 +50,15 @@ class NativeMachines:
         """Find an image, and build it if it is not there."""
         await self._find(image)
 
-    async def start(self, source: str | NativeFiles) -> NativeMachine:
+    async def start(self, source: str | NativeFiles, seats: int = 0) -> NativeMachine:
         """A fresh machine on an image, by its name, or on frozen files."""
-        return await self._start(await self._find(source) if isinstance(source, str) else await source.base())
+        base = await self._find(source) if isinstance(source, str) else await source.base()
+        return await self._start(base, seats)
 
     async def freeze(self, machine: NativeMachine) -> NativeFiles:
-        """End every process; the files are read by the same machine, and cost nothing until they are forked."""
+        """End every process; the files are read by the same machine if it lives, and cost nothing until they are forked."""
         files = NativeFiles(machine, self._start)
-        try:
-            await machine.machine.kill_all(freeze=True)
-        except SandboxOutOfMemory:  # every process has ended, and the files are still there
+        if not await machine.end_processes():
             await files.replace_reader()
         return files
 
@@ -80,9 +78,9 @@ class NativeMachines:
     async def close(self) -> None:
         """Nothing is kept that does not end with the zygote."""
 
-    async def _start(self, base: NativeBase) -> NativeMachine:
+    async def _start(self, base: NativeBase, seats: int = 0) -> NativeMachine:
         async with self._starting:
-            return await start_native_machine(self._tasks, base, self._quota)
+            return await start_native_machine(self._tasks, base, self._quota, seats)
 
     async def _find(self, name: str) -> NativeBase:
         """An image by its name; the image object is kept, since it holds the files in the store."""

@@ -8,6 +8,7 @@ the zygote makes a folder per sandbox and writes a few values. Where we may not 
 import itertools
 import os
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +38,8 @@ class Cgroups:
     """1 or 2; 0 for none."""
     missing: dict[str, str] = field(default_factory=dict[str, str])
     """Controller -> why it is missing."""
+    ending: str = ""
+    """How the kernel ends all processes of a sandbox at once: `cgroup.kill`, `freezer`, or empty if it does not."""
 
     def lines(self, quota: Quota) -> list[tuple[int, str, str]]:
         """The values to write for one sandbox: (index of the folder, file, value), in this order."""
@@ -100,8 +103,28 @@ def find_cgroups(proc: Path = Path("/proc")) -> Cgroups:
             folders += [folder] if folder not in folders else []
             place[controller] = folders.index(folder)
     if place:
-        return Cgroups(folders=tuple(folders), place=place, version=1, missing=missing)
+        ending = _add_ending(folders, mounts, own, name)
+        return Cgroups(folders=tuple(folders), place=place, version=1, missing=missing, ending=ending)
     return _find_version_2(mounts, own.get("", "/"), name) or Cgroups(missing=missing)
+
+
+def _add_ending(folders: list[Path], mounts: list[tuple[Path, str, str]], own: Mapping[str, str], name: str) -> str:
+    """Add the folder by which version 1 ends processes: of version 2 where that is mounted too, else of the freezer."""
+    for mount, kind, _ in mounts:
+        if kind == "cgroup2":
+            folder, _ = _make(mount, own.get("", "/"), name)
+            if folder is not None and (folder / "cgroup.kill").exists():
+                folders.append(folder)
+                return "cgroup.kill"
+            if folder is not None:
+                _remove(folder)
+    for mount, kind, options in mounts:
+        if kind == "cgroup" and "freezer" in options.split(","):
+            folder, _ = _make(mount, own.get("freezer", "/"), name)
+            if folder is not None:
+                folders += [folder] if folder not in folders else []
+                return "freezer"
+    return ""
 
 
 def _find_version_2(mounts: list[tuple[Path, str, str]], own: str, name: str) -> Cgroups | None:
@@ -120,7 +143,8 @@ def _find_version_2(mounts: list[tuple[Path, str, str]], own: str, name: str) ->
             (parent / name / "cgroup.subtree_control").write_text(enable)
             if wanted:
                 missing = {controller: "not offered by cgroup v2" for controller in CONTROLLERS if controller not in wanted}
-                return Cgroups(folders=(parent / name,), place=dict.fromkeys(wanted, 0), version=2, missing=missing)
+                ending = "cgroup.kill" if (parent / name / "cgroup.kill").exists() else ""
+                return Cgroups((parent / name,), dict.fromkeys(wanted, 0), version=2, missing=missing, ending=ending)
     return None
 
 
@@ -146,7 +170,7 @@ def _make(mount: Path, own: str, name: str) -> tuple[Path | None, str]:
 
 
 def _remove(folder: Path) -> None:
-    for inner in folder.glob("s*/"):
+    for inner in folder.glob("*/"):
         with suppress(OSError):
             inner.rmdir()
     with suppress(OSError):

@@ -11,7 +11,7 @@ from sandlot.core.ports.sandbox import Survey
 from sandlot.sandbox.changes import Change, changes_of, survey_of
 from sandlot.sandbox.link.machine import Machine
 from sandlot.sandbox.link.wire import Listing
-from sandlot.sandbox.native.machine import NativeBase, NativeMachine
+from sandlot.sandbox.native.machine import NativeBase, NativeMachine, can_be_replaced
 from sandlot.sandbox.native.zygote import OverlayLayer, OverlayTree
 
 _Answer = TypeVar("_Answer")
@@ -36,12 +36,12 @@ class NativeFiles:
         return replace(self._below, trees=trees)
 
     async def replace_reader(self) -> None:
-        """If the machine that wrote the files was killed for memory, read them by a fresh one.
+        """If the machine that wrote the files was killed for memory or with all others, read them by a fresh one.
 
         The files take none of its memory: they are charged to the machine that wrote them.
         """
         async with self._replacing:
-            if isinstance(self.machine.machine.link.broken, SandboxOutOfMemory):
+            if can_be_replaced(self.machine.machine.link.broken):
                 fresh = await self._start(await self.base())
                 await self.machine.close()
                 self.machine = fresh

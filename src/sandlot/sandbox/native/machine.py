@@ -1,6 +1,7 @@
 """A machine of the native backend: the operations of its agent, and the descriptor of the layer it writes to."""
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -8,12 +9,22 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from sandlot.core.errors import SandboxError
+from sandlot.core.errors import SandboxError, SandboxOutOfMemory
 from sandlot.sandbox.defaults import CommandDefaults
-from sandlot.sandbox.link.link import Link
+from sandlot.sandbox.link.link import ENDED, Link
 from sandlot.sandbox.link.machine import Machine
 from sandlot.sandbox.native.zygote import OverlayLayer, OverlayTree, Zygote
 from sandlot.sandbox.quota import Quota
+
+_INSIDE_S = 0.2
+"""Longest time for process 1 to end the others; ending them from outside costs the start of a fresh reader."""
+_ENDED_S = 60.0
+"""Longest wait for processes that were killed."""
+
+
+def can_be_replaced(error: BaseException | None) -> bool:
+    """Whether this ended a machine but not its files: a fresh one can read them."""
+    return isinstance(error, SandboxOutOfMemory) or (isinstance(error, SandboxError) and error.kind == ENDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +58,32 @@ class NativeMachine:
         await self._close_upper()
         return layer
 
+    async def end_processes(self) -> bool:
+        """End every process for good; True if its process 1 is left as the reader of the files.
+
+        Process 1 does it, and needs a millisecond, unless it must compete with what it is to end. Then the kernel ends them all.
+        """
+        link = self.machine.link
+        try:
+            with anyio.move_on_after(_INSIDE_S):
+                await self.machine.kill_all(freeze=True)
+                link.others_live = False
+                return True
+        except SandboxOutOfMemory:
+            return False
+        link.fail(SandboxError("the sandbox's processes were ended by the kernel", kind=ENDED))
+        with anyio.move_on_after(_ENDED_S):
+            await self.base.zygote.kill_sandbox(self._number)
+            await self.base.zygote.wait_ended(self._number)
+        return False
+
     async def close(self) -> None:
-        """End it; what it wrote is gone unless it became a layer."""
+        """End it; what it wrote is gone unless it became a layer. Its process 1 exits, when it gets the time for that."""
+        competes = self.machine.link.others_live and self.machine.link.broken is None
         self.machine.link.close()
+        if competes:
+            with suppress(SandboxError):  # the zygote died, and with it every sandbox
+                await self.base.zygote.kill_sandbox(self._number)
         await self._close_upper()
 
     async def _close_upper(self) -> None:
@@ -60,10 +94,15 @@ class NativeMachine:
                 await anyio.to_thread.run_sync(os.close, upper)
 
 
-async def start_native_machine(tasks: TaskGroup, base: NativeBase, quota: Quota) -> NativeMachine:
+async def start_native_machine(tasks: TaskGroup, base: NativeBase, quota: Quota, seats: int = 0) -> NativeMachine:
     """A fresh machine on these layers, ready for commands; its reader runs in `tasks` until it is closed."""
-    started = await base.zygote.start(base.trees, quota)
-    link = Link(started.sock, partial(base.zygote.cause_of_death, started.number))
+    started = await base.zygote.start(base.trees, quota, seats)
+
+    def weigh(low: bool) -> None:  # noqa: FBT001 - what a link calls
+        tasks.start_soon(partial(base.zygote.weigh, started.number, low=low))
+
+    has_weights = "cpu" in base.zygote.cgroups.place
+    link = Link(started.sock, partial(base.zygote.cause_of_death, started.number), weigh if has_weights else None)
     try:
         upper = await link.read_hello_fd(started.sock)
     except BaseException:

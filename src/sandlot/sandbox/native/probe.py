@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from sandlot.core.ports.sandbox import FIRST_SEAT_ID
 from sandlot.sandbox.native.zygote import Zygote
 
 
@@ -11,6 +12,13 @@ def _users(zygote: Zygote) -> str:
     if zygote.num_ids > 1:
         return f"yes: {zygote.num_ids} ids; root inside is the user outside, the others are subordinate ids (/etc/subuid)"
     return f"no: one id; root inside is the user outside, other users cannot be used ({zygote.why_one_id})"
+
+
+def _seats(zygote: Zygote) -> str:
+    if zygote.num_ids > FIRST_SEAT_ID + 1000:
+        return "yes: a user for each, who does not see the processes of others"
+    why = zygote.why_one_id if zygote.num_ids == 1 else f"{zygote.num_ids} ids are too few"
+    return f"no: there are no users for them ({why})"
 
 
 def native_capabilities(zygote: Zygote) -> Mapping[str, str]:
@@ -24,11 +32,13 @@ def native_capabilities(zygote: Zygote) -> Mapping[str, str]:
         return f"{without} ({cgroups.missing.get(controller, 'no cgroups')})"
 
     return {
-        "processes": "yes: pid namespace, ended with process 1",
+        "processes": "yes: pid namespace, ended with process 1"
+        + (f", or from outside by {cgroups.ending}" if cgroups.ending else ""),
         "files": "yes: overlay on tmpfs, in a mount namespace that nothing inside can change",
         "network": "yes: own network namespace, loopback only",
         "ipc": "yes: own IPC and host name namespaces",
         "users": _users(zygote),
+        "seats": _seats(zygote),
         "image_owners": (
             "yes: the image's files belong to root inside"
             if root and zygote.owners_mapped

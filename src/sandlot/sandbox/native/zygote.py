@@ -9,7 +9,7 @@ import socket
 import struct
 import subprocess
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +29,7 @@ HOSTNAME = "sandbox"
 
 OUT_OF_MEMORY = "the sandbox used up its memory: the kernel killed process 1, and every process inside has ended with it"
 
+_POLL_S = 0.005
 _DYING_S = 5.0
 """Longest wait for the kernel to end the processes of a sandbox whose process 1 has died."""
 
@@ -128,17 +129,35 @@ class Zygote:
         with anyio.move_on_after(_DYING_S):
             while fate is Fate.LIVES:
                 try:
-                    fate = Fate(await self._ask(FrameKind.FATE, sandbox.to_bytes(8, "little")))
+                    fate = await self._fate(sandbox)
                 except SandboxError:
                     break  # the zygote died, and with it every sandbox
                 if fate is Fate.LIVES:
-                    await anyio.sleep(0.005)
+                    await anyio.sleep(_POLL_S)
         if fate is Fate.OUT_OF_MEMORY:
             return SandboxOutOfMemory(OUT_OF_MEMORY)
         return SandboxError("the sandbox died", kind="died")
 
-    async def start(self, trees: Sequence[OverlayTree], quota: Quota) -> _Started:
-        """Request a sandbox; returns at once."""
+    async def kill_sandbox(self, sandbox: int) -> None:
+        """Kill every process of a sandbox from outside, process 1 too."""
+        await self._ask(FrameKind.END, sandbox.to_bytes(8, "little"))
+
+    async def wait_ended(self, sandbox: int) -> None:
+        """Wait until no process of a sandbox is left. What it wrote stays as long as somebody holds it."""
+        while await self._fate(sandbox) is Fate.LIVES:  # noqa: ASYNC110 - the kernel ends them, and sets no event
+            await anyio.sleep(_POLL_S)
+
+    async def _fate(self, sandbox: int) -> Fate:
+        return Fate(await self._ask(FrameKind.FATE, sandbox.to_bytes(8, "little")))
+
+    async def weigh(self, sandbox: int, *, low: bool) -> None:
+        """Let a sandbox's processes run only when no others want to, or as all others. It ends with the sandbox."""
+        async with self._asking:
+            with suppress(SandboxError):  # the zygote died, and with it every sandbox
+                await self._send(pack_frame(FrameKind.WEIGH, 0, sandbox.to_bytes(8, "little") + bytes((low,))), None)
+
+    async def start(self, trees: Sequence[OverlayTree], quota: Quota, seats: int = 0) -> _Started:
+        """Request a sandbox; returns at once. `seats`: users in it who must not see each other's processes."""
         number = next(self._numbers)
         lines = self.cgroups.lines(quota)
         data_bytes = 0 if "memory" in self.cgroups.place else quota.memory_bytes
@@ -151,6 +170,7 @@ class Zygote:
                 *(_pack_tree(tree) for tree in trees),
                 struct.pack("<I", len(lines)),
                 *(struct.pack("<I", index) + pack_text(file) + pack_text(value) for index, file, value in lines),
+                struct.pack("<I", seats),
             )
         )
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -114,8 +114,8 @@ class Connection:
         if step.end is None:
             return []
         self._ended = f"the rollout has ended: {step.end}"
-        score = [await self._finish_text(self._session)] if self._finish_text else []
-        return [f"[{self._ended}]", *score]
+        score = await self._finish_text(self._session) if self._finish_text else ""
+        return [f"[{self._ended}]", *([score] if score else [])]
 
 
 def _free_name(name: str, taken: set[str]) -> str:

@@ -5,6 +5,7 @@ The messages are recorded as a trace, so that a served rollout is graded by the 
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from typing import Literal
 
 import msgspec
 
@@ -13,12 +14,15 @@ from sandlot.core.ports.session import Session, Step
 from sandlot.core.ports.store import Blobs
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.task import Task
-from sandlot.core.trace import Message, Node, Outcome, Scored, Trace
+from sandlot.core.trace import Failed, Message, Node, Outcome, Scored, Trace
 from sandlot.env.session import WorldSession, open_session, world_seed
 from sandlot.grade.gather import cut_events
 from sandlot.rollout import grade_trace, record_outcome
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.wiring.parts import Grading
+
+Feedback = Literal["none", "score", "tags", "checks"]
+"""What a client learns of its result: nothing, the score, the points of each tag, or every check with its verdict."""
 
 
 class _RecordedSession:
@@ -59,9 +63,10 @@ class _RecordedSession:
 class GradedTask:
     """One task served to many clients, each in its own world."""
 
-    def __init__(self, grading: Grading, task: Task) -> None:
+    def __init__(self, grading: Grading, task: Task, *, feedback: Feedback = "score") -> None:
         self._grading = grading
         self._task = task
+        self._feedback: Feedback = feedback
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[Session]:
@@ -73,7 +78,7 @@ class GradedTask:
             yield _RecordedSession(session, trace, blobs)
 
     async def finish_text(self, session: Session) -> str:
-        """Grade a rollout that has ended; the score with all checks, or what failed."""
+        """Grade a rollout that has ended; what its client may know of the result."""
         if not isinstance(session, _RecordedSession):
             raise ConfigError("a session can only be graded by the `GradedTask` that opened it")
         trace = session.trace
@@ -81,11 +86,30 @@ class GradedTask:
             trace.evidence = await session.inner.gather(trace.answer)
             trace.events += cut_events(trace.evidence, trace.num_turns)
             trace.outcome = Scored(await grade_trace(self._grading, self._task, trace, session.blobs))
-        return _score_text(trace.outcome)
+        return feedback_text(trace.outcome, self._feedback)
 
 
-def _score_text(outcome: Outcome | None) -> str:
+def feedback_text(outcome: Outcome | None, feedback: Feedback) -> str:
+    """What a client is answered at the end.
+
+    Without `checks`, nothing in it names a check: neither how it was met, nor the check that failed.
+    """
     if not isinstance(outcome, Scored):
-        return f"This rollout has no score: {outcome}"
-    lines = [f"{check.verdict} {check.points:g}/{check.worth:g} {check.id}" for check in outcome.score.checks]
-    return "\n".join([f"score {outcome.score}", *lines])
+        return f"This rollout has no score: {outcome}" if feedback == "checks" else _no_score(outcome)
+    score = outcome.score
+    match feedback:
+        case "none":
+            return ""
+        case "score":
+            return f"score {score}"
+        case "tags":
+            return "\n".join([f"score {score}", *(f"{got:g}/{of:g} {tag}" for tag, (got, of) in score.by_tag().items())])
+        case "checks":
+            lines = [f"{check.verdict} {check.points:g}/{check.worth:g} {check.id}" for check in score.checks]
+            return "\n".join([f"score {score}", *lines])
+
+
+def _no_score(outcome: Outcome | None) -> str:
+    """The message of a failure may quote a check, and its frames the author's code."""
+    why = f"{outcome.side} failed ({outcome.kind})" if isinstance(outcome, Failed) else "it was cancelled"
+    return f"This rollout has no score: {why}"

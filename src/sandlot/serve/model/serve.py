@@ -9,7 +9,10 @@ from pathlib import Path
 
 import anyio
 import anyio.to_thread
+from starlette.types import ASGIApp
 
+from sandlot.core.access import SERVE_TOKEN, require_token
+from sandlot.core.address import Address
 from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.types import Dtype
 from sandlot.model.engine.blocks import KvDtype
@@ -40,6 +43,8 @@ class ModelPlace:
     """A unix socket instead of host and port."""
     allow_hosts: tuple[str, ...] = ()
     """Further host names that clients may use."""
+    token: str | None = None
+    """What clients must send: `Authorization: Bearer TOKEN`. An address beyond this machine needs one."""
     drain_s: float = 30.0
     """How long running requests may take after SIGTERM."""
     until_eof: bool = False
@@ -83,6 +88,8 @@ async def serve_model(
 ) -> None:
     """Serve until SIGTERM or Ctrl-C, then let running requests finish; `ready` is called with what is served, and where."""
     place, share = place or ModelPlace(), share or ModelShare()
+    if place.unix is None:
+        require_token(Address(place.host, place.port), place.token, SERVE_TOKEN)
     try:
         from sandlot.model.engine.local import LocalConfig, default_device, open_local  # noqa: PLC0415 - torch is an extra
     except ImportError as error:
@@ -121,11 +128,16 @@ async def serve_model(
             cache=ServedCache(model.cache_tokens, model.prefix_log if place.shows_cache and not share.has_adapters else None),
             adapters=ServedAdapters(model, share.adapters_from) if share.has_adapters else None,
         )
-        app = model_app(server) if place.unix is not None else Guard(model_app(server), place.host, place.allow_hosts)
-        opening = serve_app(app, host=place.host, port=place.port, unix=place.unix, drain_s=place.drain_s)
+        opening = serve_app(guarded_app(server, place), host=place.host, port=place.port, unix=place.unix, drain_s=place.drain_s)
         async with opening as address:
             ready(f"{spec} in {model.dtype} at {address}")
             await _told_to_stop(until_eof=place.until_eof)
+
+
+def guarded_app(server: ModelServer, place: ModelPlace) -> ASGIApp:
+    """What is served at a place: at a unix socket, which is for its owner only, without a guard."""
+    app = model_app(server)
+    return app if place.unix is not None else Guard(app, place.host, place.allow_hosts, token=place.token)
 
 
 def _require_adapters(spec: str, share: ModelShare, device: str) -> None:

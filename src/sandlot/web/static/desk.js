@@ -56,7 +56,7 @@ export async function post(address, told) {
 
 // Keeps what is written in a field until it is stored, also over a reload.
 export function keepDraft(field) {
-  const name = `draft ${location.pathname}${location.search} ${field.id}`;
+  const name = `draft ${location.pathname.replace(/^\/[^/]*/, "")}${location.search} ${field.id}`;
   const kept = sessionStorage.getItem(name);
   if (kept !== null) field.value = kept;
   field.addEventListener("input", () => sessionStorage.setItem(name, field.value));

@@ -82,7 +82,7 @@ const check = () => {
   waiting = setTimeout(async () => {
     asked += 1;
     const mine = asked;
-    const said = await post("/rubric/lint", told());
+    const said = await post("rubric/lint", told());
     if (said && mine === asked) showFindings(said);
   }, 200);
 };
@@ -151,14 +151,14 @@ document.querySelector("#try")?.addEventListener("click", async (event) => {
   const button = event.currentTarget;
   button.disabled = true;
   document.querySelector("#trial").textContent = "grading ...";
-  const said = await post("/rubric/try", { ...told(), run: document.querySelector("#run").value });
+  const said = await post("rubric/try", { ...told(), run: document.querySelector("#run").value });
   if (said) showTrial(said);
   else document.querySelector("#trial").textContent = "";
   button.disabled = false;
 });
 document.querySelector("#save")?.addEventListener("click", async (event) => {
   event.currentTarget.disabled = true;
-  const said = await post("/rubric/save", { ...told(), seen: page.dataset.seen });
+  const said = await post("rubric/save", { ...told(), seen: page.dataset.seen });
   if (said) location.reload(); // the places of checks in the file are new
 });
 window.addEventListener("beforeunload", (event) => {

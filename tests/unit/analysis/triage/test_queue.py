@@ -1,11 +1,13 @@
 """Queues of rollouts to read: drawn by triage, whether labelled or not, or by a person's own filter."""
 
+from types import SimpleNamespace
+
 import pytest
 
 import sandlot
 from sandlot.analysis.triage.labels import add_label
 from sandlot.analysis.triage.queue import QueueFilter, filter_queue
-from sandlot.analysis.triage.triage import draw_queue, triage
+from sandlot.analysis.triage.triage import _chosen, draw_queue, triage
 from sandlot.core.errors import ConfigError
 
 SOMETIMES = """
@@ -86,3 +88,14 @@ def test_a_filter_finds_the_rollouts_that_are_as_asked(run, words, count):
 def test_a_score_that_is_no_number_is_refused():
     with pytest.raises(ConfigError, match="`low` is `much`; give a number"):
         QueueFilter.parse({"low": "much"})
+
+
+@pytest.mark.parametrize(
+    ("failed", "missed", "passed", "of_each"),
+    [(20, 20, 20, (4, 4, 4)), (1, 20, 20, (1, 5, 6)), (0, 2, 20, (0, 2, 10)), (1, 2, 3, (1, 2, 3))],
+)
+def test_each_kind_of_outcome_gets_a_third_and_leaves_what_it_does_not_need(failed, missed, passed, of_each):
+    kinds = {("failed", None): failed, ("scored", False): missed, ("scored", True): passed}
+    rows = [SimpleNamespace(outcome=kind, passed=full) for (kind, full), number in kinds.items() for _ in range(number)]
+    chosen = _chosen(rows, 12, seed=1)
+    assert tuple(sum((row.outcome, row.passed) == kind for row in chosen) for kind in kinds) == of_each

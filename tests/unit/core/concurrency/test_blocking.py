@@ -1,6 +1,7 @@
 """Blocking calls of async functions: the same results and errors, and Ctrl-C always ends in `KeyboardInterrupt`."""
 
 import inspect
+import os
 import signal
 import threading
 from collections.abc import Generator
@@ -9,7 +10,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from sandlot.core.concurrency.blocking import blocking, run_interruptible
+from sandlot.core.concurrency.blocking import Terminated, blocking, handle_sigterm, run_interruptible
 
 
 async def add_slowly(a: int, b: int = 1) -> int:
@@ -30,6 +31,17 @@ def handler() -> Generator[None]:
     yield
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def terminable(handler: None) -> Generator[None]:
+    """SIGTERM as in a command."""
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    handle_sigterm()
+    mine = signal.getsignal(signal.SIGTERM)
+    yield
+    assert signal.getsignal(signal.SIGTERM) in {mine, signal.SIG_DFL}
+    signal.signal(signal.SIGTERM, before)
 
 
 def test_it_has_the_name_the_signature_and_the_docstring_of_the_function():
@@ -138,3 +150,47 @@ def test_ctrl_c_inside_a_running_loop_closes_everything_first(handler):
         assert closed
 
     anyio.run(notebook)
+
+
+def test_sigterm_closes_what_is_open_and_raises(terminable):
+    closed = []
+
+    async def work() -> None:
+        try:
+            signal.raise_signal(signal.SIGTERM)
+            await anyio.sleep_forever()
+        finally:
+            await anyio.lowlevel.cancel_shielded_checkpoint()
+            closed.append(True)
+
+    with pytest.raises(Terminated):
+        run_interruptible(work)
+    assert closed == [True]
+
+
+def test_sigterm_outside_of_a_loop_raises_once_and_then_kills(terminable):
+    with pytest.raises(Terminated):
+        signal.raise_signal(signal.SIGTERM)
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_forked_child_ends_by_sigterm_and_cleans_nothing_up(terminable, tmp_path, inside):
+    mark = tmp_path / "ours"
+    mark.touch()
+
+    def fork() -> int:
+        child = os.fork()
+        if child == 0:
+            try:
+                signal.raise_signal(signal.SIGTERM)
+            finally:
+                mark.unlink()
+                os._exit(1)
+        return os.waitpid(child, 0)[1]
+
+    async def work() -> int:
+        return fork()
+
+    assert os.WTERMSIG(run_interruptible(work) if inside else fork()) == signal.SIGTERM
+    assert mark.exists()

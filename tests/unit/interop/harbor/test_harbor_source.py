@@ -56,6 +56,17 @@ def test_a_harbor_task_is_read_with_its_limits(tmp_path):
     assert found.tags == ("easy", "files")
 
 
+def test_what_a_harbor_task_declares_of_its_machine_is_kept(tmp_path):
+    machine = '[environment]\ncpus = 4\nmemory = "4G"\nstorage_mb = 10240\nbuild_timeout_sec = 600.0\nallow_internet = true\n'
+    found = read_harbor(harbor_task(tmp_path / "t", TASK_TOML + machine))
+    assert found.declared == {
+        "time_s": 60, "cpus": 4, "memory_mib": 4096.0, "disk_mib": 10240, "build_s": 600.0, "network": "internet",
+    }  # fmt: skip
+    assert read_harbor(harbor_task(tmp_path / "odd", TASK_TOML + '[environment]\ncpus = true\nmemory = "x"\n')).declared == {
+        "time_s": 60
+    }
+
+
 def test_a_terminal_bench_task_is_read_with_its_limits(tmp_path):
     found = read_terminal_bench(bench_task(tmp_path / "t"))
     assert (found.agent_s, found.tests_s, found.reward) == (360.0, 20.0, "pytest")

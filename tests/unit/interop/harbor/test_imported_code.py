@@ -9,7 +9,7 @@ from sandlot import Failed, PythonCheck, Rubric, Scored, Task
 from sandlot.interop.folder_writer import EnvironmentDraft, write_environment
 from sandlot.interop.harbor import importer
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(300)
 KEY = {
     "tests_script": "test.sh",
     "tests_s": 20.0,

@@ -98,21 +98,21 @@ async def test_an_unknown_task_is_refused_at_the_start(tmp_path):
 
 
 async def test_without_the_token_nobody_plays(tmp_path):
-    async with served(tmp_path, token="correct horse") as url, aiohttp.ClientSession() as http:
-        wrong = [{}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic !!"}, {"Authorization": "correct horse"}]
+    async with served(tmp_path, token="correct horse battery") as url, aiohttp.ClientSession() as http:
+        wrong = [{}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic !!"}, {"Authorization": "correct horse battery"}]
         for headers in wrong:
             for page in ("ws", "schema", "health"):
                 async with http.get(f"{url}/{page}", headers=headers) as response:
                     assert (response.status, "token" in await response.text()) == (401, True)
         for headers in (
-            {"Authorization": "Bearer correct horse"},
-            {"Authorization": "Basic " + base64.b64encode(b"x:correct horse").decode()},
+            {"Authorization": "Bearer correct horse battery"},
+            {"Authorization": "Basic " + base64.b64encode(b"x:correct horse battery").decode()},
         ):
             async with http.ws_connect(f"{url}/ws", headers=headers) as socket:
                 assert (await ask(socket, "reset", {}))[0] == "observation"
 
 
-@pytest.mark.parametrize(("options", "told"), [({"host": "0.0.0.0"}, "--token"), ({"token": "short"}, "at least 8")])
+@pytest.mark.parametrize(("options", "told"), [({"host": "0.0.0.0"}, "--token"), ({"token": "short"}, "16 or more")])
 async def test_an_open_address_wants_a_token_and_a_long_one(tmp_path, options, told):
     place = OpenEnvPlace(port=0, run=tmp_path / "run", **options)
     with pytest.raises(ConfigError, match=told):

@@ -44,7 +44,7 @@ def test_a_wrong_message_leaves_the_rollout_and_a_failed_one_has_no_reward():
     with pytest.raises(RefusedMessage, match="txt"):
         session.step({"txt": "1"})
     assert service.dropped == []
-    with pytest.raises(AuthorError, match="has no reward: grade/crash: no disk"):
+    with pytest.raises(AuthorError, match="has no reward: grade/crash; the server's run"):
         session.step({"text": "1"})
     assert service.dropped == ["of two"]
     with pytest.raises(RefusedMessage, match="call `reset`"):

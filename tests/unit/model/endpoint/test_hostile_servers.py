@@ -22,7 +22,7 @@ OK = b"HTTP/1.1 200 OK\r\n"
 
 
 @asynccontextmanager
-async def raw_server(reply: bytes, *, drip: bool = False):
+async def raw_server(reply: bytes, *, drip: bytes = b""):
     """Answers every connection with the same bytes; dripping, it never comes to an end."""
 
     async def serve(stream):
@@ -32,7 +32,7 @@ async def raw_server(reply: bytes, *, drip: bool = False):
                 await stream.send(reply)
                 while drip:
                     await anyio.sleep(0.005)
-                    await stream.send(b" ")
+                    await stream.send(drip)
 
     def swallow(stream):
         async def guarded():
@@ -81,6 +81,15 @@ async def failure(url: str, **fields) -> ModelError:
         (OK + b"Transfer-Encoding: chunked\r\n\r\n5\r\nab", {"malformed"}),
         (OK + b"Content-Encoding: gzip\r\nContent-Length: 4\r\n\r\nabcd", {"malformed"}),
         (b"HTTP/1.1 100 Continue\r\n\r\n", {"connect", "malformed"}),
+        (b"HTTP/1.1 100 Continue\r\n\r\n" * 20_000, {"connect", "malformed"}),
+        (OK + b"Content-Type: text/html\r\nContent-Length: 15\r\n\r\n<html>hi</html>", {"malformed"}),
+        (OK + b"Content-Type: application/octet-stream\r\nContent-Length: 4\r\n\r\n\x80\x04\x95.", {"malformed"}),
+        (OK + b"Content-Type: text/event-stream\r\nContent-Length: 12\r\n\r\ndata: {}\r\n\r\n", {"malformed"}),
+        (OK + b"Content-Length: 100000000000000\r\n\r\n{", {"malformed"}),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n{", {"malformed"}),
+        (OK + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}", {"malformed"}),
+        (OK + b"Content-Length: 400000\r\n\r\n" + b"[" * 400_000, {"malformed"}),
+        (b"HTTP/1.1 302 Found\r\nLocation: file:///etc/passwd\r\nContent-Length: 0\r\n\r\n", {"bad_request"}),
         (b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n", {"bad_request"}),
     ],
 )
@@ -89,9 +98,35 @@ async def test_what_is_not_http_is_a_typed_failure(reply, kinds):
         assert (await failure(url)).kind in kinds
 
 
-async def test_a_reply_that_drips_for_ever_is_a_timeout():
-    async with raw_server(OK + b"Content-Length: 1000000\r\n\r\n", drip=True) as url:
-        assert (await failure(url, request_s=0.2)).kind == "timeout"
+@pytest.mark.parametrize(
+    ("reply", "drip"),
+    [
+        (OK + b"Content-Length: 1000000\r\n\r\n", b" "),
+        (b"HTTP/1.1 200 O", b"K"),
+        (OK + b"X: a", b"a"),
+        (OK, b"X: a\r\n"),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n"),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    ],
+    ids=["body", "status", "header", "headers", "chunks", "interim replies"],
+)
+async def test_a_reply_that_drips_for_ever_is_a_timeout(reply, drip):
+    async with raw_server(reply, drip=drip) as url:
+        assert (await failure(url, request_s=0.2)).kind in {"timeout", "malformed"}
+
+
+async def test_a_clock_that_jumps_neither_hurries_nor_holds_what_waits():
+    """A server asks for a wait until a time of day, and the clock is set back or forward by years."""
+    busy = Answer(b"{}", status=429, headers={"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"})
+    for wall_s in (0.0, 4e9, -1e9):
+        now = iter(range(10**6))
+        patience = Patience(3.0, clock=Clock(lambda now=now: float(next(now)), lambda wall_s=wall_s: wall_s))
+        async with FakeEndpoint(then=busy) as endpoint:
+            config = OpenAIConfig(model="m", url=endpoint.url, request_s=5.0)
+            async with open_openai(config, environ={}, patience=patience) as chat:
+                with anyio.fail_after(20), pytest.raises(ModelError) as caught:
+                    await chat.chat(HELLO, (), Sampling())
+        assert caught.value.kind == "rate_limit"
 
 
 async def test_a_reply_that_unpacks_to_far_more_is_cut_off():

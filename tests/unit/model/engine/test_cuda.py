@@ -22,7 +22,7 @@ from sandlot.model.engine.request import Request
 
 # Empty splits have a log-sum of minus infinity; for tokens of padding anything may be computed.
 pytestmark = [
-    pytest.mark.timeout(120),  # interpreted kernels are slow on a busy machine
+    pytest.mark.timeout(300),  # interpreted kernels are slow on a busy machine
     *(pytest.mark.filterwarnings(f"ignore:{what}:RuntimeWarning") for what in ("divide by zero", "invalid value", "overflow")),
 ]
 BLOCK, CONTEXT = 16, 64

@@ -107,4 +107,4 @@ TestRequests = Requests.TestCase
 TestRequests.settings = settings(
     max_examples=settings.default.max_examples // 3, stateful_step_count=25, suppress_health_check=list(HealthCheck)
 )
-TestRequests = pytest.mark.timeout(120)(TestRequests)
+TestRequests = pytest.mark.timeout(300)(TestRequests)

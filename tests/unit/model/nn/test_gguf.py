@@ -1,4 +1,5 @@
 import struct
+import tracemalloc
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -70,7 +71,7 @@ def test_metadata_and_tensors_are_read(tmp_path: Path):
         assert file.metadata["a.negative"] == -(2**40)
         assert file.metadata["a.text"] == "häuser"
         assert file.metadata["a.list"] == ["x", "", "yz"]
-        assert file.metadata["a.numbers"] == [1, 2, 3]
+        assert list(file.metadata["a.numbers"]) == [1, 2, 3]
         assert np.array_equal(file.tensors["first"].read(), np.arange(6).reshape(2, 3))
         assert np.allclose(file.tensors["second"].read(), np.linspace(-1, 1, 128).reshape(2, 64), atol=0.01)
 
@@ -96,6 +97,7 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "an old version": (file_of(version=1), "version 1"),
     "the other byte order": (b"GGUF" + struct.pack(">IQQ", 3, 0, 0), "version"),
     "countless tensors": (b"GGUF" + struct.pack("<IQQ", 3, 2**60, 0), "cannot fit"),
+    "more tensors than any model has": (b"GGUF" + struct.pack("<IQQ", 3, 65_537, 0) + bytes(65_537 * 24), "65536 is the maximum"),
     "countless values": (b"GGUF" + struct.pack("<IQQ", 3, 0, 2**60), "cannot fit"),
     "an endless key": (b"GGUF" + struct.pack("<IQQQ", 3, 0, 1, 2**62) + bytes(64), "cannot fit"),
     "an endless array": (file_of(values=(text("k") + struct.pack("<IIQ", 9, 4, 2**61),)), "cannot fit"),
@@ -126,6 +128,27 @@ def test_a_hostile_file_is_refused(name: str, tmp_path: Path):
     data, told = HOSTILE[name]
     (tmp_path / "file.gguf").write_bytes(data)
     with pytest.raises(ValueError, match=told), open_gguf(tmp_path / "file.gguf"):
+        pass
+
+
+def test_an_array_of_numbers_takes_no_more_memory_than_the_file(tmp_path: Path):
+    size = 2 << 20
+    (tmp_path / "file.gguf").write_bytes(file_of(values=(text("k") + struct.pack("<IIQ", 9, 0, size) + bytes(size),)))
+    tracemalloc.start()
+    try:
+        with open_gguf(tmp_path / "file.gguf") as file:
+            assert len(file.metadata["k"]) == size
+            assert tracemalloc.get_traced_memory()[1] < size + (1 << 18)
+    finally:
+        tracemalloc.stop()
+
+
+def test_metadata_larger_than_any_tokenizer_is_refused(tmp_path: Path):
+    size = 33 << 20
+    with (tmp_path / "file.gguf").open("wb") as file:
+        file.write(b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + text("k") + struct.pack("<IIQ", 9, 0, size))
+        file.truncate(size + 4096)  # no such bytes are on disk
+    with pytest.raises(ValueError, match="values cannot fit"), open_gguf(tmp_path / "file.gguf"):
         pass
 
 

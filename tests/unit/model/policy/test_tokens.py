@@ -221,3 +221,24 @@ async def test_tokens_that_are_not_whole_are_refused(renderer, broken):
         with pytest.raises(ModelError) as caught:
             await policy.turn(trace, leaf, ())
     assert caught.value.kind == "tokens"
+
+
+async def test_each_turn_is_sampled_with_a_seed_of_its_own_and_the_same_rollout_again_with_the_same(renderer):
+    async def seeds(seed: int) -> list[int | None]:
+        used = []
+
+        class Noting(ForcedModel):
+            def choose(self, ids, sampling, stop_ids):
+                used.append(sampling.seed)
+                return super().choose(ids, sampling, stop_ids)
+
+        model = Noting([renderer.turn(CALL), renderer.turn(text_message(Role.ASSISTANT, "It is found."))])
+        trace, leaf = opening()
+        async with token_policies(model, renderer, Sampling()).policy(TASK, seed=seed) as policy:
+            await take(policy, trace, await take(policy, trace, leaf, RESULT))
+        return used
+
+    first = await seeds(5)
+    assert len(set(first)) == 2
+    assert first == await seeds(5)
+    assert not set(first) & set(await seeds(6))

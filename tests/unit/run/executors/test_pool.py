@@ -22,7 +22,7 @@ from sandlot.store.blobs import MemoryBlobs
 from sandlot.wiring.config import ModelConfig
 from worlds.executors import CHORES, ELSEWHERE, chores, config_of, opened, plan_of
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(300)
 
 
 def nothing(event) -> None: ...

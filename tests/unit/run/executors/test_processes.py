@@ -18,7 +18,7 @@ from sandlot.run.results import Run
 from sandlot.wiring.config import ModelConfig
 from worlds.executors import CHORES, opened, plan_of
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(300)
 
 
 def test_an_environment_without_a_file_and_a_cap_need_one_process(tmp_path):

@@ -25,7 +25,7 @@ from sandlot.run.executors.setup import setup_of, task_digest
 from sandlot.run.executors.worker import Departure, serve_run
 from worlds.executors import CHORES, config_of, plan_of
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(300)
 
 
 @asynccontextmanager

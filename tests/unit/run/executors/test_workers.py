@@ -53,7 +53,7 @@ from sandlot.run.executors.workers import open_workers
 from sandlot.store.blobs import MemoryBlobs
 from worlds.executors import CHORES, chores, config_of, joining, plan_of
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 TOKEN = "a token of more than sixteen characters"
 
 

@@ -47,7 +47,7 @@ async def wait(link):
     return b"".join(pieces), await process.wait()
 
 
-EXIT = b"\x03\0\0\0" + b"\0" * 8
+EXIT = b"\x03\0\0\0" + b"\0" * 9
 
 
 async def test_an_honest_answer_comes_through():

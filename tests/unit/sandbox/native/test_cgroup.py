@@ -62,6 +62,19 @@ def test_version_1_limits_are_written_in_its_own_words(version_1):
     assert (0, "memory.kmem.tcp.limit_in_bytes", str(8 << 20)) in found.lines(QUOTA)
 
 
+def test_version_1_ends_processes_by_the_freezer_where_version_2_has_no_kill(version_1, tmp_path):
+    assert find_cgroups(version_1).ending == ""
+    (tmp_path / "freezer").mkdir()
+    (tmp_path / "unified").mkdir()
+    with (version_1 / "self" / "mountinfo").open("a") as mounts:
+        for folder, kind in (("unified", "cgroup2"), ("freezer", "cgroup")):
+            mounts.write(f"31 24 0:27 / {tmp_path / folder} rw - {kind} {kind} rw,{folder}\n")
+    found = find_cgroups(version_1)
+    assert (found.ending, found.folders[-1].parent) == ("freezer", tmp_path / "freezer")
+    assert list((tmp_path / "unified").iterdir()) == []
+    assert len(found.lines(QUOTA)) == 4
+
+
 def test_controllers_mounted_together_share_a_folder(tmp_path):
     (tmp_path / "both").mkdir()
     proc = make_proc(tmp_path, "2:cpu,pids:/\n", [(tmp_path / "both", "cgroup", "cpu,pids")])

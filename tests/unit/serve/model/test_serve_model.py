@@ -245,7 +245,8 @@ async def test_a_request_that_outlives_the_drain_is_cancelled():
             async def ask():
                 async with aiohttp.ClientSession(address) as client:
                     with contextlib.suppress(aiohttp.ClientError):  # closed or refused: neither is a completion
-                        assert (await client.post("/v1/completions", json={"prompt": "a"})).status == 500
+                        async with client.post("/v1/completions", json={"prompt": "a"}) as response:
+                            assert response.status == 500
 
             group.start_soon(ask)
             await model.begun.wait()

@@ -23,7 +23,7 @@ from sandlot.train.forest.forward import forward_rows
 from sandlot.train.rows import Row
 from sandlot.train.trainer import Optimisation, Tally, Trainer
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 SHAPE = Shape(family="qwen3", vocabulary=23, hidden=16, layers=2, heads=4, kv_heads=2, head=8, mlp=24, context=256, qk_norm=True)
 TREES = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12), min_size=1, max_size=8)

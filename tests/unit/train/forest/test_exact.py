@@ -32,7 +32,7 @@ from sandlot.train.rows import Row
 from sandlot.train.tally import Tally
 from sandlot.train.trainer import Optimisation, Trainer
 
-pytestmark = pytest.mark.timeout(120)  # the first optimiser of a process imports half of torch
+pytestmark = pytest.mark.timeout(300)  # the first optimiser of a process imports half of torch
 
 SHAPE = Shape(family="qwen3", vocabulary=23, hidden=16, layers=2, heads=4, kv_heads=2, head=8, mlp=24, context=64, qk_norm=True)
 COMPONENTS = [

@@ -16,7 +16,7 @@ from sandlot.train.parallel.division import balance
 from unit.train.parallel import shared_batches
 from unit.train.parallel.shared_batches import CASES, begun, continued, work
 
-pytestmark = [pytest.mark.timeout(180), pytest.mark.system]  # three times half of torch is imported
+pytestmark = [pytest.mark.timeout(300), pytest.mark.system]  # three times half of torch is imported
 
 CONTINUED = ("a critic in some groups", "adapters")
 

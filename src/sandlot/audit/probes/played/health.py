@@ -39,11 +39,27 @@ async def take_rollouts(
 async def look_at_health(case: Case) -> list[Finding]:
     """A model's rollouts pass `sandlot health`."""
     assert case.rollouts is not None
-    health = await health_async(Run(case.rollouts), regrades=0, replays=0, seed=case.seed)
-    return [
+    run = Run(case.rollouts)
+    health = await health_async(run, regrades=0, replays=0, seed=case.seed)
+    items = [
         _finding(case, item, CODES[item.name])
         for item in health.items
         if item.name in CODES and item.mark in (HealthMark.FAIL, HealthMark.WARN)
+    ]
+    return [*reported_findings(run), *items]
+
+
+def reported_findings(run: Run) -> list[Finding]:
+    """A lead for each judge check that read what the agent's own program reported (`--agent-command`)."""
+    return [
+        make_finding(
+            "D16.reported_view",
+            f"`{check}` judged a conversation that the agent's own program reported: it may have invented calls and results",
+            severity=Severity.HIGH,
+            check=check,
+            fix="let it read files, which are evidence, or check app journals and `tool_called` events",
+        )
+        for check in run.manifest.reported_checks
     ]
 
 

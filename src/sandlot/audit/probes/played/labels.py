@@ -5,6 +5,7 @@ from collections import Counter
 from sandlot.analysis.triage.labels import LabelledTrace, read_labels
 from sandlot.audit.case import Case
 from sandlot.audit.finding import Finding, make_finding
+from sandlot.audit.probes.played.health import reported_findings
 from sandlot.core.errors import ConfigError
 from sandlot.run.results import Run
 
@@ -37,12 +38,15 @@ async def look_at_labels(case: Case) -> list[Finding]:
     for name, each in given:
         first.setdefault(name, each)
     return [
-        make_finding(
-            f"{CODES[name]}.{name}",
-            f"{each.by} labelled {each.task}/{each.rollout} `{each.label}`" + (f": {each.note}" if each.note else ""),
-            task=each.task,
-            count=times[name],
-            fix=f"read the rollout: sandlot show {case.reviewed}/{each.task}/{each.rollout}",
-        )
-        for name, each in first.items()
+        *reported_findings(Run(case.reviewed)),
+        *(
+            make_finding(
+                f"{CODES[name]}.{name}",
+                f"{each.by} labelled {each.task}/{each.rollout} `{each.label}`" + (f": {each.note}" if each.note else ""),
+                task=each.task,
+                count=times[name],
+                fix=f"read the rollout: sandlot show {case.reviewed}/{each.task}/{each.rollout}",
+            )
+            for name, each in first.items()
+        ),
     ]

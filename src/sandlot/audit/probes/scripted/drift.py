@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Finding, Layer, Severity, make_finding
 from sandlot.audit.probes.likeness import Observation, observations
-from sandlot.audit.probes.plays import choose_tasks, request_for, witness_of
+from sandlot.audit.probes.plays import GOLDEN, choose_tasks, request_for, witness_of
 from sandlot.audit.probes.scripted.calls import allowed_calls, forbidden_calls
 from sandlot.audit.probes.scripted.floor import needs_both, needs_tools
 from sandlot.audit.probes.scripted.reach import find_works, properties_of, required_of
@@ -75,29 +75,30 @@ async def _take_all(case: Case, plays: Sequence[tuple[Task, Script]]) -> list[Tr
 
 
 async def _look_at_allowed(case: Case) -> list[Finding]:
-    """No call that fits its schema ends the rollout or returns an uncaught error."""
+    """No call that fits its schema crashes the tool, ends the rollout or returns an uncaught error."""
     tasks = choose_tasks(case, _TASKS, sandboxed=_SANDBOXED)
     golden = await _golden_calls(case, tasks)
     plans = [(task, spec, allowed_calls(spec, golden[task.id], case.seed)) for task in tasks for spec in author_tools(case)]
     trials = await _take_all(case, [(task, in_turns("allowed-calls", calls)) for task, _, calls in plans])
-    broken = [plan for plan, trial in zip(plans, trials, strict=True) if _ended_rollout(trial)]
+    broken = [plan for plan, trial in zip(plans, trials, strict=True) if _crashed(trial)]
     apart = [(task, call) for task, _, calls in broken for call in calls]
     single = await _take_all(case, [(task, _one_call(call)) for task, call in apart])
-    crashed = [_PlayedCall(task, call, trial) for (task, call), trial in zip(apart, single, strict=True) if _ended_rollout(trial)]
+    crashed = [_PlayedCall(task, call, trial) for (task, call), trial in zip(apart, single, strict=True) if _crashed(trial)]
     found = [_crash_finding(case, [each for each in crashed if each.call.tool == spec.name]) for spec in author_tools(case)]
     return [finding for finding in found if finding] + _raw_error_findings(case, plans, trials)
 
 
-def _ended_rollout(trial: Trial) -> bool:
-    """True if a tool call ended the rollout or its process."""
-    return (trial.lost is not None and not trial.untried) or (trial.failed is not None and trial.failed.side is not Side.GRADER)
+def _crashed(trial: Trial) -> bool:
+    """True if a tool call crashed its tool, or ended the rollout or its process."""
+    ended = (trial.lost is not None and not trial.untried) or (trial.failed is not None and trial.failed.side is not Side.GRADER)
+    return ended or bool(trial.crashes)
 
 
 def _crash_finding(case: Case, crashed: Sequence[_PlayedCall]) -> Finding | None:
     if not crashed:
         return None
     first = min(crashed, key=lambda each: len(str(each.call.arguments)))
-    title = f"a call of `{first.call.tool}` that fits its schema crashes the rollout"
+    title = f"a call of `{first.call.tool}` that fits its schema crashes the tool"
     expected = "a result, or an error the agent can read"
     witness = witness_of(case, first.task, _one_call(first.call), expected, first.trial.fate)
     return make_finding("D08.crash", title, witness, count=len(crashed))
@@ -140,7 +141,7 @@ async def _look_at_forbidden(case: Case) -> list[Finding]:
     played = [_PlayedCall(task, call, trial, what) for (task, what, call), trial in zip(plans, trials, strict=True)]
     found: dict[str, list[_PlayedCall]] = {}
     for each in played:
-        if _ended_rollout(each.trial) or (each.shown is not None and (not each.shown.error or not each.shown.text.strip())):
+        if _crashed(each.trial) or (each.shown is not None and (not each.shown.error or not each.shown.text.strip())):
             found.setdefault(each.call.tool, []).append(each)
     return [_accepted(case, each) for each in found.values()]
 
@@ -167,7 +168,20 @@ async def _look_at_golden(case: Case) -> list[Finding]:
             if spec is not None and (what := _undeclared(spec, call)):
                 wrong.setdefault(f"`{call.tool}` {what}", []).append((task, call))
     expected = "only arguments that the schema declares, because agents see nothing else"
-    return [
+    crashes: dict[str, list[Task]] = {}
+    for task in case.tasks:
+        for crash in golden[task.id].crashes if task.id in golden else ():
+            crashes.setdefault(crash, []).append(task)
+    crashed = [
+        make_finding(
+            "D08.crash",
+            f"the golden solution crashes a part of the environment ({crash})",
+            witness_of(case, tasks[0], GOLDEN, "no crash", golden[tasks[0].id].fate),
+            count=len(tasks),
+        )
+        for crash, tasks in crashes.items()
+    ]
+    return crashed + [
         make_finding(
             "D08.golden",
             f"the golden solution calls {what}",

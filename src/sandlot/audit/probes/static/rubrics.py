@@ -21,6 +21,7 @@ _PLACES = {
     "no-examples": ("D16.no_examples", Severity.INFO),
     "heavy": ("D21.heavy", Severity.INFO),
     "judge-share": ("D16.judge_share", Severity.INFO),
+    "reported-view": ("D16.reported_view", Severity.INFO),
     "idle-cap": ("D21.idle_cap", Severity.INFO),
     "negative-gate": ("D21.negative_gate", Severity.LOW),
     "odd-variable": ("D21.variable", Severity.LOW),

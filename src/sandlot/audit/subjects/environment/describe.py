@@ -36,6 +36,7 @@ def describe(env: Environment) -> Description:
         rubrics={} if env.marked.grade else {name: rubric_for(env, tasks[0], name) for name in names},
         system=env.system,
         image=env.image,
+        seats=tuple(seat.name for seat in env.seats),
         limits=env.limits,
         has_golden=env.marked.solution is not None,
         has_user=env.marked.user is not None or env.marked.persona is not None,

@@ -10,7 +10,7 @@ import pytest
 
 from sandlot.audit.finding import Confidence
 from sandlot.audit.probes.panel import GRADER as PROBES
-from sandlot.audit.probes.scripted.drift import _ended_rollout
+from sandlot.audit.probes.scripted.drift import _crashed
 from sandlot.audit.subject import Lost, Trial
 from sandlot.core.errors import ConfigError
 from sandlot.core.task import Task
@@ -280,4 +280,4 @@ async def test_a_golden_answer_that_was_never_graded_is_not_wrong():
 
 @pytest.mark.parametrize(("kind", "broke"), [("hung", True), ("died", True), ("skipped", False)])
 def test_a_trial_that_was_not_played_is_no_failure(kind, broke):
-    assert _ended_rollout(Trial(lost=Lost(kind=kind, message=""))) is broke
+    assert _crashed(Trial(lost=Lost(kind=kind, message=""))) is broke

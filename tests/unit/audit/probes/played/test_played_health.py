@@ -1,10 +1,16 @@
 """What the audit reads of a model's rollouts."""
 
+from types import SimpleNamespace
+
 import anyio
+import msgspec
 
 import sandlot
 from builders.static_cases import case_of
-from sandlot.audit.probes.played.health import look_at_health
+from sandlot.audit.probes.played.health import look_at_health, reported_findings
+from sandlot.run.config import RunConfig
+from sandlot.run.prepare import manifest_of, prepare_run
+from sandlot.wiring.config import AgentConfig, ModelConfig
 
 SUMS = """
 from sandlot import Ask, Score, environment
@@ -27,3 +33,24 @@ async def test_the_health_of_rollouts_is_read_without_loading_their_environment(
     case.rollouts = run.path
     assert await look_at_health(case) == []
     assert not file.with_suffix(".loaded").exists()
+
+
+JUDGED = """
+from sandlot import Environment, JudgeCheck, Rubric, Task
+
+env = Environment("asked", image="host")
+env.tasks(lambda rng: [Task("one", prompt="Go.")])
+env.marked.rubrics["default"] = Rubric(checks=(JudgeCheck(id="polite", prompt="It is polite.", view=("transcript",)),))
+"""
+
+
+async def test_a_judge_that_read_what_the_agents_program_reported_is_a_lead(tmp_path):
+    (tmp_path / "asked.py").write_text(JUDGED)
+    env = sandlot.load(tmp_path / "asked.py")
+    model = ModelConfig(spec="scripted:noop")
+    for agent, expected in ((AgentConfig(harness="command", command="true"), ("polite",)), (AgentConfig(), ())):
+        prepared = await prepare_run(env, RunConfig(env=env.name, model=model, judge=model, agent=agent))
+        assert manifest_of(prepared, tmp_path / "none").reported_checks == expected
+    manifest = msgspec.structs.replace(manifest_of(prepared, tmp_path / "none"), reported_checks=("polite",))
+    (found,) = reported_findings(SimpleNamespace(manifest=manifest))
+    assert (found.code, found.check) == ("D16.reported_view", "polite")

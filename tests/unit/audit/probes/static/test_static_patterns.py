@@ -4,7 +4,7 @@ import pytest
 
 from builders.static_cases import case_of, codes, found, high
 from sandlot.audit.finding import Confidence, Severity
-from sandlot.audit.probes.static import caches, handlers, host, outside, rounding, sharing, trust
+from sandlot.audit.probes.static import caches, handlers, host, outside, rounding, seats, sharing, trust
 from sandlot.core.rubric import PythonCheck, Rubric
 
 
@@ -359,3 +359,15 @@ async def test_a_rubric_that_clips_is_a_lead():
     assert await high(rounding.PROBE, "", rubrics={"default": Rubric(checks=checks, clip=(0.0, 0.5))}) == ["D06.clip"]
     assert await high(rounding.PROBE, "", rubrics={"default": Rubric(checks=checks, clip=(0.3, 1.0))}) == ["D06.clip"]
     assert await codes(rounding.PROBE, "", rubrics={"default": Rubric(checks=checks)}) == []
+
+
+# -- D18 between seats
+
+
+async def test_a_tool_with_roots_rights_in_the_sandbox_of_several_seats_is_a_lead():
+    shared = {"seats": ("ada", "bob"), "image": "host"}
+    assert await high(seats.PROBE, tool("return await world.exec(what, user='root')"), **shared) == ["D18.seats"]
+    assert await high(seats.PROBE, tool("return await world.read(f'/home/{what}')"), **shared) == ["D18.seats"]
+    assert await codes(seats.PROBE, tool("return await world.exec(what)"), **shared) == []
+    assert await codes(seats.PROBE, tool("return await world.read('/rules')"), **shared) == []
+    assert await codes(seats.PROBE, tool("return await world.exec(what, user='root')"), image="host") == []

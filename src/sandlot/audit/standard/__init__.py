@@ -1,0 +1,1 @@
+"""OpenEnv's RFC 008: an audit in the ids, words and exit codes of that standard."""

@@ -1,0 +1,37 @@
+"""What crashes in one rollout after the agent has acted, and whether it fails the rollout (`core/crashes.py` says why not)."""
+
+from sandlot.core.crashes import OnCrash, crash_event
+from sandlot.core.errors import AuthorError, ConfigError
+from sandlot.core.trace import Event
+
+CRASHED = "`{tool}` failed: it has an error of its own. It may have done a part of its work; other arguments may work."
+"""What the agent is told. The error itself may hold what agents must not see."""
+
+
+class Crashes:
+    """The crashes of one rollout, of all its seats together."""
+
+    def __init__(self, rule: OnCrash) -> None:
+        self._rule = rule
+        self._seen: set[tuple[str, str]] = set()
+        self._late: list[Event] = []
+
+    def note(self, what: str, error: AuthorError | ConfigError, turn: int, rule: OnCrash | None = None) -> Event:
+        """The event of a crash. Raises the error if a crash fails the rollout: by the tool's `rule`, or the environment's."""
+        if (rule or self._rule) == "fail":
+            raise error
+        event = crash_event(what, error, turn)
+        key = what, str(event.detail["signature"])
+        if key in self._seen:
+            return crash_event(what, error, turn, whole=False)
+        self._seen.add(key)
+        return event
+
+    def note_late(self, what: str, error: AuthorError | ConfigError, turn: int) -> None:
+        """Note a crash that belongs to no step: between rounds, or at the end."""
+        self._late.append(self.note(what, error, turn))
+
+    def take_late(self) -> list[Event]:
+        """The crashes that belong to no step, once."""
+        late, self._late = self._late, []
+        return late
