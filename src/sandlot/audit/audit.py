@@ -23,6 +23,7 @@ import msgspec
 from sandlot.audit.attacked import AttemptsByPart, add_attempts
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.coverage import Coverage, coverage_of
+from sandlot.audit.effect import read_limits
 from sandlot.audit.finding import MANDATORY, Finding, Layer
 from sandlot.audit.layers import AuditSelection, run_probes
 from sandlot.audit.probes.panel import DIFFERENTIAL, FINISHED_ROLLOUTS, GRADER, GYMNASIUM, GYMNASIUM_STATIC, SCRIPTED, STATIC
@@ -202,7 +203,7 @@ async def audit_subject(subject: Subject, plan: AuditPlan, sink: Sink = ignore_e
 
 
 async def _audit_opened(subject: Subject, plan: AuditPlan, sink: Sink) -> Audit:
-    waivers = read_waivers(plan.declarations)
+    waivers, limits = read_waivers(plan.declarations), read_limits(plan.declarations)
     started, begun = time.time(), time.monotonic()
     about = await subject.describe()
     if plan.user is not None and not about.has_persona:
@@ -221,7 +222,7 @@ async def _audit_opened(subject: Subject, plan: AuditPlan, sink: Sink) -> Audit:
     )
     probes = _probes(about.kind, plan.wanted)
     memory = UnfinishedAudit(folder_of(about.name, plan.place, plan.runs), _dependencies(about, plan)) if plan.runs else None
-    layers, findings = await run_probes(case, probes, plan.wanted, sink, memory)
+    layers, findings = await run_probes(case, probes, plan.wanted, sink, memory, limits)
     earlier = [probe for layer in layers for probe in layer.probes if probe.earlier]
     coverage = await _coverage(case, layers, findings)
     today = dt.datetime.now(tz=dt.UTC).date().isoformat()
@@ -242,6 +243,7 @@ async def _audit_opened(subject: Subject, plan: AuditPlan, sink: Sink) -> Audit:
         trials=case.taken + sum(probe.trials for probe in earlier),
         verdict=verdict_of(layers, standing, coverage),
         coverage=coverage,
+        limits=limits,
         layers=tuple(layers),
         findings=tuple(standing),
         waived=tuple(waived),

@@ -83,6 +83,9 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     fix: str = ""
     reason: Reason | None = None
     """Why the answer is wrong, if the finding says that a wrong answer scores."""
+    effect: float | None = None
+    """If wrong work scores: the expected reward without the work, as a share, over the tasks tried. If right work is refused: the
+    share of its reward that is lost. None if that was not measured."""
     paid: tuple[str, ...] = ()
     """The checks that gave points in the witness, if that is known."""
 
@@ -117,6 +120,7 @@ def make_finding(  # noqa: PLR0913 - the fields of a finding, all but three by k
     count: int = 1,
     fix: str = "",
     reason: Reason | None = None,
+    effect: float | None = None,
     paid: tuple[str, ...] = (),
 ) -> Finding:
     """A finding, confirmed if it has a witness and is `sure`, else a lead. `Probe.run` sets its layer and probe.
@@ -138,5 +142,6 @@ def make_finding(  # noqa: PLR0913 - the fields of a finding, all but three by k
         count=count,
         fix=fix,
         reason=reason,
+        effect=effect,
         paid=paid,
     )

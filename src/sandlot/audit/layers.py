@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import anyio
 
 from sandlot.audit.case import Case, Probe, count_trials
-from sandlot.audit.finding import MANDATORY, Confidence, Finding, Layer, Severity
+from sandlot.audit.effect import AuditLimits, weigh
+from sandlot.audit.finding import MANDATORY, Finding, Layer
 from sandlot.audit.unfinished import UnfinishedAudit
 from sandlot.audit.verdict import LayerReport, ProbeReport, State
 from sandlot.core.errors import HarnessError, SandlotError, boundary
@@ -18,6 +19,7 @@ _ALONE = frozenset({Layer.DIFFERENTIAL})
 """Layers whose probes run one at a time: trials of another probe in parallel would change the conditions."""
 _PLAYED = frozenset({Layer.GRADER, Layer.SCRIPTED, Layer.DIFFERENTIAL})
 """Layers that take trials."""
+_USUAL = AuditLimits()
 _PROBE_S = 3600.0
 """Time limit of a probe. Trials have their own limits; this one is for probes that would never end."""
 
@@ -32,7 +34,12 @@ class AuditSelection:
 
 
 async def run_probes(
-    case: Case, probes: Sequence[Probe], wanted: AuditSelection, sink: Sink, memory: UnfinishedAudit | None = None
+    case: Case,
+    probes: Sequence[Probe],
+    wanted: AuditSelection,
+    sink: Sink,
+    memory: UnfinishedAudit | None = None,
+    limits: AuditLimits = _USUAL,
 ) -> tuple[list[LayerReport], list[Finding]]:
     """Run the wanted probes, a few at a time, layer by layer. Probes in `memory` are not run again. `sink` must not raise."""
     layers: list[LayerReport] = []
@@ -64,12 +71,7 @@ async def run_probes(
         state = State.COULD_NOT_RUN if why else State.RAN
         layers.append(LayerReport(layer=layer, state=state, why=why, probes=tuple(reports)))
         findings += found
-    return layers, sorted(findings, key=_gravity)
-
-
-def _gravity(finding: Finding) -> tuple[bool, int, str, str]:
-    order = (Severity.BLOCKER, Severity.HIGH, Severity.LOW, Severity.INFO)
-    return (finding.standing is Confidence.LEAD, order.index(finding.severity), finding.code, finding.id)
+    return layers, weigh(findings, limits)
 
 
 def _obstacle(case: Case, layer: Layer) -> str:

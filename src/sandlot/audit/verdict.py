@@ -7,10 +7,12 @@ import msgspec
 
 from sandlot.audit.attacked import Attempts
 from sandlot.audit.coverage import Coverage
+from sandlot.audit.effect import AuditLimits
 from sandlot.audit.finding import MANDATORY, Finding, Layer
 from sandlot.audit.waivers import Waiver, waiver_for
 
 FORMAT = 3
+_USUAL = AuditLimits()
 _NOTHING = Coverage()
 """Nothing is known about points, so none is missing."""
 
@@ -96,6 +98,8 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     layers: tuple[LayerReport, ...]
     coverage: Coverage = _NOTHING
     """What was attacked."""
+    limits: AuditLimits = _USUAL
+    """From which effect on a finding is serious."""
     findings: tuple[Finding, ...] = ()
     """Most severe first."""
     waived: tuple[Waived, ...] = ()

@@ -2,8 +2,11 @@
 
 import shlex
 
+import msgspec
+
 from sandlot.audit.coverage import Standing, shares_line, untested_line
 from sandlot.audit.defects import DEFECTS
+from sandlot.audit.effect import AuditLimits, effect_line
 from sandlot.audit.finding import Finding, Layer
 from sandlot.audit.verdict import Audit, AuditVerdict, LayerReport, State
 
@@ -95,8 +98,15 @@ def coverage_lines(audit: Audit) -> list[str]:
     """The shares of the points, then what nothing attacked; none if nothing is known about points."""
     if not audit.coverage.parts:
         return []
-    missing = untested_line(audit.coverage)
-    return [shares_line(audit.coverage), *([missing] if missing else [])]
+    lines = [shares_line(audit.coverage), untested_line(audit.coverage), effect_line(audit.findings), _limits_line(audit.limits)]
+    return [line for line in lines if line]
+
+
+def _limits_line(limits: AuditLimits) -> str:
+    """The limits that the author states instead of the usual ones; empty if there are none."""
+    usual, stated = msgspec.structs.asdict(AuditLimits()), msgspec.structs.asdict(limits)
+    changed = [f"`{name}` {value:g} (usually {usual[name]:g})" for name, value in stated.items() if value != usual[name]]
+    return f"limits stated by the author: {', '.join(changed)}" if changed else ""
 
 
 def layer_line(report: LayerReport) -> str:

@@ -159,7 +159,7 @@ async def keep_reproducible(case: Case, graded: Sequence[GradedAnswer]) -> list[
     ]
 
 
-def answer_finding(
+def answer_finding(  # noqa: PLR0913 - the fields of a finding, all but three by keyword
     code: str,
     title: str,
     graded: Sequence[GradedAnswer],
@@ -169,8 +169,12 @@ def answer_finding(
     sure: bool = True,
     fix: str = "",
     reason_of: Callable[[GradedAnswer], Reason | None] = lambda _one: None,
+    of: int = 0,
 ) -> Finding:
-    """One finding; its witness is the shortest of these answers, of those with a reason if any has one."""
+    """One finding; its witness is the shortest of these answers, of those with a reason if any has one.
+
+    `of` is the number of tasks tried, if the answers gain or lose a measurable share of the reward.
+    """
     ordered = sorted(graded, key=lambda each: (len(each.question.answer), each.question.target.task.id))
     shown, reason = next(((each, why) for each in ordered if (why := reason_of(each))), (ordered[0], None))
     witness = Witness(inputs=shown.inputs, expected=expected, observed=shown.trial.fate)
@@ -186,8 +190,21 @@ def answer_finding(
         count=len(tasks),
         fix=fix,
         reason=reason,
+        effect=_effect_of(graded, of) if of else None,
         paid=shown.trial.paid,
     )
+
+
+def _effect_of(graded: Sequence[GradedAnswer], num_tasks: int) -> float:
+    """What right answers lose, or wrong ones gain over an idle agent: the largest of each task, averaged over those tried."""
+    sizes: dict[str, float] = {}
+    for one in graded:
+        target, reward = one.question.target, one.reward or 0.0
+        idle = 0.0 if one.question.solved else target.idle.reward or 0.0
+        lost = target.best - reward
+        size = lost if one.question.solved and lost > EPSILON else reward - idle
+        sizes[target.task.id] = max(size, sizes.get(target.task.id, 0.0))
+    return sum(sizes.values()) / max(num_tasks, len(sizes))
 
 
 def empty_reason(one: GradedAnswer) -> Reason | None:

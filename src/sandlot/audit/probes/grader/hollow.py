@@ -196,6 +196,7 @@ def _finding(case: Case, name: str, graded: list[GradedAnswer], asked: Sequence[
         sure=not judged and (often or not kind.whole),
         fix=_FIXES.get(name, ""),
         reason_of=lambda one: reasons.get(id(one)),
+        of=num_tasks,
     )
 
 
@@ -286,7 +287,7 @@ def _constant_findings(guess: str, right: list[GradedAnswer], everyone: Sequence
         return []
     title = f"`{guess[:60]}` is right for {len(right)} of {len(everyone)} tasks; chance would give {chance:.0%}"
     expected = f"no answer right for more than {max(_GUESSABLE, chance + _MARGIN):.0%} of tasks"
-    return [answer_finding("D14.constant", title, right, expected=expected, severity=Severity.HIGH)]
+    return [answer_finding("D14.constant", title, right, expected=expected, severity=Severity.HIGH, of=len(everyone))]
 
 
 def _accepted_findings(passed: Mapping[str, list[GradedAnswer]], everyone: Sequence[SolvedTask]) -> list[Finding]:
@@ -300,7 +301,17 @@ def _accepted_findings(passed: Mapping[str, list[GradedAnswer]], everyone: Seque
         return []
     title = f"`{guess[:60]}` gets full marks on {len(wrong)} of {len(everyone)} tasks whose key is another"
     expected = "less than full marks: golden states something else"
-    return [answer_finding("D02.constant", title, wrong, expected=expected, severity=Severity.HIGH, reason_of=lambda _: reason)]
+    return [
+        answer_finding(
+            "D02.constant",
+            title,
+            wrong,
+            expected=expected,
+            severity=Severity.HIGH,
+            reason_of=lambda _: reason,
+            of=len(everyone),
+        )
+    ]
 
 
 def _num_options(everyone: Sequence[SolvedTask]) -> int:
@@ -349,7 +360,9 @@ async def _look_at_length(case: Case) -> list[Finding]:
         severity = Severity.HIGH if max(one.reward or 0.0 for one in longer) > _SMALL else Severity.LOW
         expected = "the score of the short one"
         found_here.append(
-            answer_finding("D06.length", title, longer, expected=expected, severity=severity, reason_of=empty_reason)
+            answer_finding(
+                "D06.length", title, longer, expected=expected, severity=severity, reason_of=empty_reason, of=len(some)
+            )
         )
     return found_here
 

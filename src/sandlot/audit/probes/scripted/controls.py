@@ -34,8 +34,9 @@ async def _look_at_golden(case: Case) -> list[Finding]:
     bad = [(task, golden[task.id]) for task in case.tasks if not golden[task.id].passed]
     found: list[Finding] = []
     if bad:
+        lost = sum(1.0 - (trial.reward or 0.0) for _, trial in bad) / len(case.tasks)
         title = f"the golden solution does not get full marks on {len(bad)} of {len(case.tasks)} tasks"
-        found.append(make_finding("D13.golden", title, _shortfall(case, *bad[0], "full marks"), count=len(bad)))
+        found.append(make_finding("D13.golden", title, _shortfall(case, *bad[0], "full marks"), count=len(bad), effect=lost))
     fine = [task for task in choose_tasks(case, 6, sandboxed=2) if golden[task.id].passed]
     again = await case.take([request_for(case, task, GOLDEN) for task in fine for _ in range(_REPEATS - 1)])
     missed = [

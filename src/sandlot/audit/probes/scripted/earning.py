@@ -61,8 +61,17 @@ def unearned_finding(
         severity=_severity_of(earned, num_tasks),
         fix=fix,
         reason=most.reason,
+        effect=_expected_gain(earned, num_tasks),
         paid=most.trial.paid,
     )
+
+
+def _expected_gain(earned: Sequence[UnearnedReward], num_tasks: int) -> float:
+    """The largest gain of each task, on average over all tasks tried."""
+    best: dict[str, float] = {}
+    for each in earned:
+        best[each.task.id] = max(each.gain, best.get(each.task.id, 0.0))
+    return sum(best.values()) / max(1, num_tasks, len(best))
 
 
 def missing_work(work: GoldenWork, trial: Trial) -> Reason | None:
