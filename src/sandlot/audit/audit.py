@@ -12,7 +12,7 @@ import platform
 import re
 import time
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 
 from sandlot.audit.attacked import AttemptsByPart, add_attempts
+from sandlot.audit.budget import TimeBudget, parse_budget, tasks_within
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.coverage import Coverage, coverage_of
 from sandlot.audit.effect import read_limits
@@ -37,7 +38,7 @@ from sandlot.audit.unfinished import UnfinishedAudit
 from sandlot.audit.verdict import FORMAT, Audit, LayerReport, apply_waivers, verdict_of
 from sandlot.audit.waivers import read_waivers
 from sandlot.core.concurrency.blocking import blocking
-from sandlot.core.errors import ConfigError
+from sandlot.core.errors import ConfigError, SandlotError
 from sandlot.core.task import Task
 from sandlot.env.environment import Environment
 from sandlot.observe.events import Sink, fan_out, ignore_event
@@ -84,6 +85,8 @@ class AuditPlan:
     """A run that people have labelled."""
     declarations: Path | None = None
     """The file with waivers."""
+    budget_s: float | None = None
+    """How long the audit may take. Default: as long as its probes take."""
     wanted: AuditSelection = field(default_factory=AuditSelection)
 
     def __post_init__(self) -> None:
@@ -99,6 +102,7 @@ async def audit_async(  # noqa: PLR0913 - the options of `sandlot audit`, all by
     *,
     tasks: Sequence[str] = (),
     limit: int = _MOST_TASKS,
+    budget: str | float | None = None,
     layers: Sequence[Layer | str] = (),
     probes: Sequence[str] = (),
     seed: int = 0,
@@ -121,6 +125,7 @@ async def audit_async(  # noqa: PLR0913 - the options of `sandlot audit`, all by
 
     - `subject`: a path, an installed name or an `Environment`. `SubjectOptions` name a plain grader or a Gymnasium environment.
     - `tasks`, `limit`: ids of the tasks to play; the maximum number of tasks, a seeded sample if there are more.
+    - `budget`: how long it may take (`"60s"`, `"5m"`, seconds): the most telling probes first, on fewer tasks.
     - `layers`, `probes`: only these. Default: the mandatory layers, and those that `model` and `reviewed` add.
     - `seed`: seed of every random choice.
     - `judge`, `user`, `model`: models for judge checks, for the environment's user, and to play too (layer `model`).
@@ -144,6 +149,9 @@ async def audit_async(  # noqa: PLR0913 - the options of `sandlot audit`, all by
     plan = AuditPlan(what.words, what.place, kept, (sandbox, f"{patience_s:g}"), seed, limit, tuple(tasks), judge, user)
     given = {"reference": reference, "manifest": manifest, "reviewed": reviewed, "declarations": waivers or what.declarations}
     plan = replace(plan, **{name: Path(file) for name, file in given.items() if file is not None})
+    if budget is not None:
+        budget_s = parse_budget(str(budget))
+        plan = replace(plan, budget_s=budget_s, most_tasks=tasks_within(budget_s, limit))
     plan = replace(plan, wanted=_select(layers, probes, model=model is not None, people=reviewed is not None))
     _require_usable(what, plan, model, waivers)
     return await _audit_and_keep(what, plan, model, Path(runs or "runs"), [Path(file) for file in reports], sink)
@@ -203,6 +211,7 @@ async def audit_subject(subject: Subject, plan: AuditPlan, sink: Sink = ignore_e
 
 
 async def _audit_opened(subject: Subject, plan: AuditPlan, sink: Sink) -> Audit:
+    budget = TimeBudget(plan.budget_s) if plan.budget_s is not None else None
     waivers, limits = read_waivers(plan.declarations), read_limits(plan.declarations)
     started, begun = time.time(), time.monotonic()
     about = await subject.describe()
@@ -222,7 +231,7 @@ async def _audit_opened(subject: Subject, plan: AuditPlan, sink: Sink) -> Audit:
     )
     probes = _probes(about.kind, plan.wanted)
     memory = UnfinishedAudit(folder_of(about.name, plan.place, plan.runs), _dependencies(about, plan)) if plan.runs else None
-    layers, findings = await run_probes(case, probes, plan.wanted, sink, memory, limits)
+    layers, findings = await run_probes(case, probes, plan.wanted, sink, memory, limits, budget)
     earlier = [probe for layer in layers for probe in layer.probes if probe.earlier]
     coverage = await _coverage(case, layers, findings)
     today = dt.datetime.now(tz=dt.UTC).date().isoformat()
@@ -258,9 +267,10 @@ async def _coverage(case: Case, layers: Sequence[LayerReport], findings: Sequenc
     probes = [probe for layer in layers for probe in layer.probes]
     for probe in probes:
         add_attempts(attempts, probe.attempts)
-    if attempts and not case.known:  # all played probes finished earlier
-        await case.golden()
-        await case.idle()
+    with suppress(SandlotError):  # what the probes found must not be lost
+        if attempts and not case.known:  # all played probes finished earlier
+            await case.golden()
+            await case.idle()
     return coverage_of(case.description, case.known, attempts, findings)
 
 

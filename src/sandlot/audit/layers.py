@@ -1,11 +1,13 @@
 """Runs the probes of an audit, layer by layer."""
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import anyio
 
+from sandlot.audit.budget import TimeBudget, most_telling_first
 from sandlot.audit.case import Case, Probe, count_trials
 from sandlot.audit.effect import AuditLimits, weigh
 from sandlot.audit.finding import MANDATORY, Finding, Layer
@@ -40,8 +42,12 @@ async def run_probes(
     sink: Sink,
     memory: UnfinishedAudit | None = None,
     limits: AuditLimits = _USUAL,
+    budget: TimeBudget | None = None,
 ) -> tuple[list[LayerReport], list[Finding]]:
-    """Run the wanted probes, a few at a time, layer by layer. Probes in `memory` are not run again. `sink` must not raise."""
+    """Run the wanted probes, a few at a time, layer by layer. Probes in `memory` are not run again. `sink` must not raise.
+
+    With a `budget` the most telling probes of a layer run first, and those that it does not reach are reported as such.
+    """
     layers: list[LayerReport] = []
     findings: list[Finding] = []
     unplayable: str | None = None
@@ -61,15 +67,17 @@ async def run_probes(
             obstacle = "" if mine else unsolved
         known = {probe.name: kept for probe in mine if memory and (kept := memory.recall(probe))}
         if not obstacle and layer in _PLAYED and len(known) < len(mine):
-            unplayable = await case.obstacle() or "" if unplayable is None else unplayable
+            if unplayable is None:
+                unplayable = await _find_obstacle(case, budget)
+            if unplayable is None:  # not even golden was played
+                layers.append(LayerReport(layer=layer, state=State.NOT_REACHED, why=_spent(budget)))
+                continue
             obstacle = unplayable
         if obstacle:
             layers.append(LayerReport(layer=layer, state=State.COULD_NOT_RUN, why=obstacle))
             continue
-        reports, found = await _run_layer(case, mine, sink, known, memory)
-        why = unsolved or _why_unfinished(reports)
-        state = State.COULD_NOT_RUN if why else State.RAN
-        layers.append(LayerReport(layer=layer, state=state, why=why, probes=tuple(reports)))
+        reports, found = await _run_layer(case, mine, sink, known, memory, budget)
+        layers.append(_layer_report(layer, reports, budget, unsolved))
         findings += found
     return layers, weigh(findings, limits)
 
@@ -105,12 +113,38 @@ def _why_unfinished(reports: Sequence[ProbeReport]) -> str:
     return ""
 
 
+async def _find_obstacle(case: Case, budget: TimeBudget | None) -> str | None:
+    """Why the subject cannot be played; empty if it can, None if the budget ended before that was known."""
+    with anyio.move_on_after(_left(budget, Layer.DIFFERENTIAL)):
+        return await case.obstacle() or ""
+    return None
+
+
+def _layer_report(layer: Layer, reports: Sequence[ProbeReport], budget: TimeBudget | None, unsolved: str) -> LayerReport:
+    """`unsolved`: why most of its probes were left out, for want of a golden solution; else empty."""
+    why = unsolved or _why_unfinished(reports)
+    state = State.COULD_NOT_RUN if why else State.RAN
+    missed = [report.name for report in reports if report.state is State.NOT_REACHED]
+    if not why and missed:
+        state, why = State.NOT_REACHED, f"{_spent(budget)} before {', '.join(f'`{name}`' for name in missed)}"
+    return LayerReport(layer=layer, state=state, why=why, probes=tuple(reports))
+
+
+def _left(budget: TimeBudget | None, layer: Layer) -> float:
+    return math.inf if budget is None or layer is Layer.STATIC else budget.left(layer)
+
+
+def _spent(budget: TimeBudget | None) -> str:
+    return f"the budget of {budget.seconds:g} s was spent" if budget is not None else "no time was left"
+
+
 async def _run_layer(
     case: Case,
     probes: Sequence[Probe],
     sink: Sink,
     known: Mapping[str, tuple[ProbeReport, list[Finding]]],
     memory: UnfinishedAudit | None,
+    budget: TimeBudget | None,
 ) -> tuple[list[ProbeReport], list[Finding]]:
     reports: dict[str, ProbeReport] = {}
     found: dict[str, list[Finding]] = {}
@@ -120,7 +154,7 @@ async def _run_layer(
         async with places:
             if probe.name not in known:
                 sink(ProbeBegan(layer=probe.layer, probe=probe.name))
-            report, findings = known.get(probe.name) or await _run_probe(case, probe)
+            report, findings = known.get(probe.name) or await _run_within(case, probe, budget)
             reports[probe.name], found[probe.name] = report, findings
             if memory is not None:
                 await anyio.to_thread.run_sync(memory.keep, probe, report, findings)
@@ -137,9 +171,19 @@ async def _run_layer(
             )
 
     async with anyio.create_task_group() as group:
-        for probe in probes:
+        for probe in most_telling_first(probes) if budget is not None else probes:
             group.start_soon(look, probe)
     return [reports[probe.name] for probe in probes], [finding for probe in probes for finding in found[probe.name]]
+
+
+async def _run_within(case: Case, probe: Probe, budget: TimeBudget | None) -> tuple[ProbeReport, list[Finding]]:
+    """Run a probe in what is left of the budget."""
+    left, started = _left(budget, probe.layer), time.monotonic()
+    if left > 0 or probe.applies(case) is not None:
+        with anyio.move_on_after(max(left, 0.0)):
+            return await _run_probe(case, probe)
+    seconds = time.monotonic() - started
+    return ProbeReport(name=probe.name, state=State.NOT_REACHED, codes=probe.codes, why=_spent(budget), seconds=seconds), []
 
 
 async def _run_probe(case: Case, probe: Probe) -> tuple[ProbeReport, list[Finding]]:

@@ -37,6 +37,8 @@ class State(StrEnum):
     NOT_ASKED = "not asked"
     DOES_NOT_APPLY = "does not apply"
     COULD_NOT_RUN = "could not run"
+    NOT_REACHED = "not reached"
+    """The budget was spent before."""
 
 
 class ProbeReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from sandlot.audit.reports.html import as_page
 from sandlot.audit.reports.junit import as_junit
 from sandlot.audit.reports.markdown import as_markdown
 from sandlot.audit.reports.sarif import as_sarif
-from sandlot.audit.verdict import Audit
+from sandlot.audit.verdict import Audit, State
 from sandlot.core.disk import DISK, DRAFT, make_folder, write_file
 from sandlot.core.errors import ConfigError
 
@@ -60,7 +60,8 @@ def write_audit(audit: Audit, runs: Path) -> Path:
     make_folder(folder, DISK)
     for file in (folder / FILE, folder / "report.md", folder / "report.html"):
         write_file(file, format_for(file)(audit).encode("utf-8", "replace"), DISK)
-    _remove_unfinished(folder / UNFINISHED)
+    if not any(report.state is State.NOT_REACHED for report in audit.layers):  # else the same command goes on from there
+        _remove_unfinished(folder / UNFINISHED)
     return folder
 
 

@@ -64,7 +64,7 @@ def _layers(audit: Audit) -> str:
 
 
 def _layer(report: LayerReport) -> str:
-    colour = {State.RAN: "--green", State.COULD_NOT_RUN: "--red"}.get(report.state, "--dim")
+    colour = {State.RAN: "--green", State.COULD_NOT_RUN: "--red", State.NOT_REACHED: "--amber"}.get(report.state, "--dim")
     seconds = sum(probe.seconds for probe in report.probes)
     names = ", ".join(f"{probe.name} ({probe.findings})" if probe.findings else probe.name for probe in report.probes)
     return (

@@ -12,6 +12,8 @@ from sandlot.audit.verdict import Audit, LayerReport, State
 from sandlot.audit.waivers import Waiver
 from sandlot.core.text import one_line
 
+_MISSING = frozenset({State.COULD_NOT_RUN, State.NOT_REACHED})
+
 
 def as_junit(audit: Audit) -> str:
     """The whole report."""
@@ -28,16 +30,16 @@ def as_junit(audit: Audit) -> str:
 def _suite(audit: Audit, report: LayerReport) -> Element:
     suite = Element("testsuite", name=f"{report.layer}", time=f"{sum(probe.seconds for probe in report.probes):.3f}")
     inside = one_line(f"{audit.name}.{report.layer}")
-    broken = any(probe.state is State.COULD_NOT_RUN for probe in report.probes)
-    if not report.probes or (report.state is State.COULD_NOT_RUN and not broken):
+    broken = any(probe.state in _MISSING for probe in report.probes)
+    if not report.probes or (report.state in _MISSING and not broken):
         case = SubElement(suite, "testcase", name="the layer", classname=inside, time="0")
-        kind = "error" if report.state is State.COULD_NOT_RUN else "skipped"
+        kind = "error" if report.state in _MISSING else "skipped"
         SubElement(case, kind, message=one_line(report.why or report.state.value))
     for probe in report.probes:
         if not probe.findings:
             case = SubElement(suite, "testcase", name=probe.name, classname=inside, time=f"{probe.seconds:.3f}")
             if probe.state is not State.RAN:
-                SubElement(case, "error" if probe.state is State.COULD_NOT_RUN else "skipped", message=one_line(probe.why))
+                SubElement(case, "error" if probe.state in _MISSING else "skipped", message=one_line(probe.why))
     for finding in audit.findings:
         if finding.layer is report.layer:
             suite.append(_case(audit, finding, inside, None))

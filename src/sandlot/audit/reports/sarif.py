@@ -133,7 +133,7 @@ def _uri(path: str) -> str:
 
 
 def _invocation(audit: Audit) -> Json:
-    broken = any(report.state is State.COULD_NOT_RUN for report in audit.layers)
+    broken = any(report.state in {State.COULD_NOT_RUN, State.NOT_REACHED} for report in audit.layers)
     return {
         "executionSuccessful": audit.verdict is not AuditVerdict.INCOMPLETE and not broken,
         "exitCode": audit.verdict.exit_code,
@@ -150,7 +150,12 @@ def _time(seconds: float) -> str:
 
 
 def _layers(audit: Audit) -> list[Json]:
-    levels = {State.COULD_NOT_RUN: "error", State.NOT_ASKED: "warning", State.DOES_NOT_APPLY: "note"}
+    levels = {
+        State.COULD_NOT_RUN: "error",
+        State.NOT_REACHED: "warning",
+        State.NOT_ASKED: "warning",
+        State.DOES_NOT_APPLY: "note",
+    }
     return [
         {
             "level": levels[report.state],

@@ -81,7 +81,7 @@ def _verdict_alone(audit: Audit) -> str:
         reasons: dict[str, list[str]] = {}
         for report in audit.layers:
             optional = report.layer in (Layer.MODEL, Layer.PEOPLE)
-            if report.state is State.COULD_NOT_RUN or (report.state is State.NOT_ASKED and not optional):
+            if report.state in {State.COULD_NOT_RUN, State.NOT_REACHED} or (report.state is State.NOT_ASKED and not optional):
                 reasons.setdefault(report.why or report.state.value, []).append(report.layer)
         if not audit.coverage.complete:
             untested = [part.name for part in audit.coverage.untested if part.share > 0]

@@ -68,6 +68,10 @@ _WithoutSandbox = Annotated[
 # -- how far, and with what ----------------------------------------------------------------------------------------------------
 
 _Limit = Annotated[int, _Option("--limit", help="Maximum number of tasks to play; a seeded sample if there are more.")]
+_Budget = Annotated[
+    str | None,
+    _Option("--budget", metavar="TIME", help="Take at most about this long (`60s`, `5m`): the most telling probes first."),
+]
 _Task = Annotated[list[str] | None, _Option("--task", help="Play only this task; may be repeated.")]
 _Layers = Annotated[list[Layer] | None, _Option("--layer", help="Only this layer; may be repeated.")]
 _Probes = Annotated[list[str] | None, _Option("--probe", help="Only this probe; may be repeated.")]
@@ -116,6 +120,7 @@ def _audit(
     python: _Python = None,
     without_sandbox: _WithoutSandbox = False,
     limit: _Limit = 100,
+    budget: _Budget = None,
     task: _Task = None,
     layer: _Layers = None,
     probe: _Probes = None,
@@ -152,14 +157,13 @@ def _audit(
     whole = not (task or layer or probe)
     try:
         found = audit(
-            subject, tasks=task or (), limit=limit, layers=layer or (), probes=probe or (), seed=seed, judge=judge, user=user,
-            model=model, reviewed=find_run(reviewed, runs) if reviewed else None, reference=reference, manifest=manifest,
-            waivers=waivers, reports=report or (), sandbox=sandbox, patience_s=patience, runs=runs,
+            subject, tasks=task or (), limit=limit, budget=budget, layers=layer or (), probes=probe or (), seed=seed,
+            judge=judge, user=user, model=model, reviewed=find_run(reviewed, runs) if reviewed else None, reference=reference,
+            manifest=manifest, waivers=waivers, reports=report or (), sandbox=sandbox, patience_s=patience, runs=runs,
             sink=Progress(quiet=json).receive,
         )  # fmt: skip
     except KeyboardInterrupt:
-        if whole:
-            typer.echo("sandlot: stopped; finished probes are kept, and the same command continues", err=True)
+        typer.echo("sandlot: stopped" + "; finished probes are kept, and the same command continues" * whole, err=True)
         raise
     print_audit(found, folder_of(found.name, found.place, runs) if whole else None, json=json)
     raise typer.Exit(found.verdict.exit_code)

@@ -27,6 +27,11 @@ from sandlot.observe.events import ProbeBegan, ProbeEnded, RunEvent
 
 _STYLES = {AuditVerdict.SHIP: "bold green", AuditVerdict.FIX: "bold red", AuditVerdict.INCOMPLETE: "bold yellow"}
 _SEVERITIES = {Severity.BLOCKER: "red", Severity.HIGH: "red", Severity.LOW: "yellow", Severity.INFO: "dim"}
+_MARKS = {
+    State.RAN: "[green]ran[/]",
+    State.COULD_NOT_RUN: "[red]could not run[/]",
+    State.NOT_REACHED: "[yellow]not reached[/]",
+}
 _SHOWN = 12
 """Maximum number of leads on the screen; the reports have all."""
 _LONGEST = 300
@@ -45,7 +50,11 @@ class Progress:
         elif isinstance(event, ProbeEnded):
             found = f"[yellow]{event.num_findings} found[/]" if event.num_findings else "nothing"
             found += f"  [dim]{escape(event.why)}[/]" if event.why else ""
-            words = {State.RAN: found, State.DOES_NOT_APPLY: f"[dim]not applicable: {escape(event.why)}[/]"}
+            words = {
+                State.RAN: found,
+                State.NOT_REACHED: f"[yellow]not reached[/]  [dim]{escape(event.why)}[/]",
+                State.DOES_NOT_APPLY: f"[dim]not applicable: {escape(event.why)}[/]",
+            }
             said = words.get(State(event.state), f"[red]could not run: {escape(event.why)}[/]")
             said += "  [dim]finished earlier, not run again[/]" if event.earlier else ""
             self._console.print(f"[dim]{event.layer:>13}[/]  {event.probe}  {said}  [dim]{event.seconds:.1f} s[/]")
@@ -79,9 +88,11 @@ def print_audit(audit: Audit, folder: Path | None, *, json: bool) -> None:
         console.print(f"{escape(line)}")
     console.print()
     for report in audit.layers:
-        mark = {State.RAN: "[green]ran[/]", State.COULD_NOT_RUN: "[red]could not run[/]"}.get(
-            report.state, f"[dim]{report.state}[/]"
-        )
+        mark = {
+            State.RAN: "[green]ran[/]",
+            State.COULD_NOT_RUN: "[red]could not run[/]",
+            State.NOT_REACHED: "[yellow]not reached[/]",
+        }.get(report.state, f"[dim]{report.state}[/]")
         line = layer_line(report)
         console.print(f"{report.layer:>13}  {mark}" + (f"  [dim]{escape(line)}[/]" if line != report.state else ""))
     confirmed = [finding for finding in audit.findings if finding.standing is Confidence.CONFIRMED]
