@@ -192,7 +192,7 @@ def _by_probes(check: StandardCheck, audit: Audit) -> _Outcome:
         evidence = tuple(f"{finding.code}: {finding.title}" for finding in found[:_MOST_EVIDENCE])
         return CheckStatus.FAIL, evidence, fix_of(found[0])
     reports = [report for layer in audit.layers for report in layer.probes if report.name in check.probes]
-    broken = next((report for report in reports if report.state is State.COULD_NOT_RUN), None)
+    broken = next((report for report in reports if report.state in {State.COULD_NOT_RUN, State.NOT_REACHED}), None)
     if broken is not None:
         return CheckStatus.ERROR, (f"probe `{broken.name}` could not run: {broken.why}",), "repeat the audit"
     ran = [report for report in reports if report.state is State.RAN]
@@ -214,7 +214,7 @@ def _ran(reports: list[ProbeReport]) -> str:
 def _why_not(check: StandardCheck, audit: Audit, reports: list[ProbeReport]) -> str:
     if reports:
         return reports[0].why or "its probes do not apply"
-    missing = [layer for layer in audit.layers if layer.state is State.COULD_NOT_RUN and layer.why]
+    missing = [layer for layer in audit.layers if layer.state in {State.COULD_NOT_RUN, State.NOT_REACHED} and layer.why]
     if check.probes and missing:
         return f"layer {missing[0].layer} could not run: {missing[0].why}"
     return "its probes were not asked for" if check.probes else "nothing here measures it"

@@ -7,6 +7,7 @@ import pytest
 from sandlot import Environment, Limits, Task
 from sandlot.audit.audit import ALL_PROBES
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
+from sandlot.audit.reason import declared
 from sandlot.audit.standard.checks import DROPPED, STANDARD_CHECKS, StandardLevel
 from sandlot.audit.standard.facts import StandardAnswer, declared_answers, measured_answers
 from sandlot.audit.standard.report import CheckStatus, StandardPolicy, StandardVerdict, read_policy, standard_report
@@ -22,6 +23,7 @@ FLOOR = Finding(
     severity=Severity.HIGH,
     standing=Confidence.CONFIRMED,
     witness=Witness(inputs={}, expected="0", observed="1"),
+    reason=declared("the floor is 0"),
 )
 
 
