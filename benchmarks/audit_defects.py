@@ -32,6 +32,7 @@ from report import Report, publish, say
 from sandlot.audit.finding import Finding
 from sandlot.audit.subject import Request, Say, Script, Take, Trial
 from sandlot.audit.subjects.foreign.grader import open_grader, read_config
+from sandlot.core.errors import SandlotError
 
 NAME = "audit_defects"
 ROOT = Path(__file__).parents[1]
@@ -150,8 +151,11 @@ def check(name: str, case: Case, places: dict[str, Path]) -> bool:
         return True
     seen: dict[str, Any] = {}
     for side, place in places.items():
-        trial = anyio.run(graded, place, [(witness.row, witness.answer or "")], witness.function)[0]
-        seen[side] = outcome(trial)
+        try:
+            trials = anyio.run(graded, place, [(witness.row, witness.answer or "")], witness.function)
+            seen[side] = outcome(trials[0])
+        except SandlotError as error:
+            seen[side] = f"not loaded: {error}"
     wanted = {"before": witness.before, "fix": witness.fix}
     right = all(_same(seen[side], wanted[side]) for side in wanted)
     say(f"{'ok   ' if right else 'WRONG'} {name}  " + ("" if right else f"expected {wanted}, ") + f"observed {seen}")
@@ -200,9 +204,8 @@ def run(
         name, side = work
         record = audited(places[name][side], cases[name], options.seconds)
         confirmed = sorted({each["code"] for each in record["findings"] if each["standing"] == "confirmed"})
-        say(
-            f"{name:34} {side:6} {record['verdict']:11} {record['cpu_s']:6.1f} CPU-s of {record['seconds']:6.1f} s  {' '.join(confirmed)} {record['why'][-200:]}"
-        )
+        times = f"{record['cpu_s']:6.1f} CPU-s of {record['seconds']:6.1f} s"
+        say(f"{name:34} {side:6} {record['verdict']:11} {times}  {' '.join(confirmed)} {record['why'][-200:]}")
         results.add({"case": name, "side": side, "content": content(folder, name), **record})
 
     with ThreadPoolExecutor(options.at_once) as pool:
@@ -268,8 +271,10 @@ def main() -> None:
     folder = options.cases.resolve()
     cases = read_cases(folder, set(options.only))
     places = prepare(folder, cases, options.mirrors.resolve())
+    left_out = [name for name in cases if name not in places]
+    cases = {name: case for name, case in cases.items() if name in places}
     if options.check:
-        wrong = [name for name, case in cases.items() if not check(name, case, places[name])]
+        wrong = [*left_out, *(name for name, case in cases.items() if not check(name, case, places[name]))]
         raise SystemExit(f"{len(wrong)} of {len(cases)} witnesses are wrong: {', '.join(wrong)}" if wrong else 0)
     results = Results(
         options.results or ROOT / "benchmarks" / "out" / f"defects-{folder.name}.jsonl", any_auditor=options.any_auditor
@@ -279,7 +284,7 @@ def main() -> None:
     if options.show:
         show(folder, cases, results)
     records = judged(folder, cases, places, results)
-    ours = {"set": folder.name, "auditor": auditor(), "cases": len(cases), "records": records}
+    ours = {"set": folder.name, "auditor": auditor(), "cases": len(cases), "left_out": left_out, "records": records}
     publish(Report(f"{NAME} {folder.name}", ours=ours, peers={}, ratios={}, rows=table_rows(records)), write_table=options.table)
 
 

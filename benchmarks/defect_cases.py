@@ -22,6 +22,10 @@ WORK = CACHE / "defects"
 SIDES = ("before", "fix")
 
 
+class LayoutError(RuntimeError):
+    """A case cannot be laid out: no mirror, no such commit, or a wiring that fails."""
+
+
 class Hit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which confirmed findings at `before` may count as the listed defect.
 
@@ -121,7 +125,7 @@ def mirror_of(case: Case, mirrors: Path) -> Path:
     for each in (base / "repo", base / "repo" / ".git", base):
         if (each / "HEAD").exists():
             return each
-    raise SystemExit(f"no mirror of {case.project}: clone it bare as {base}/repo (`git clone --bare`), or name --mirrors")
+    raise LayoutError(f"no mirror of {case.project}: clone it bare as {base}/repo (`git clone --bare`), or name --mirrors")
 
 
 def content(folder: Path, name: str) -> str:
@@ -157,7 +161,7 @@ def lay_out(folder: Path, name: str, case: Case, side: str, mirrors: Path) -> Pa
 def _extract(mirror: Path, commit: str, case: Case, tree: Path) -> None:
     git = ["git", f"--git-dir={mirror}"]
     if subprocess.run([*git, "cat-file", "-e", f"{commit}^{{commit}}"], stderr=subprocess.DEVNULL, check=False).returncode:
-        raise SystemExit(f"the mirror of {case.project} at {mirror} has no commit {commit}; fetch its whole history")
+        raise LayoutError(f"the mirror of {case.project} at {mirror} has no commit {commit}; fetch its whole history")
     absent = _absent(git, commit, case)
     if absent:
         say(f"the mirror of {case.project} does not hold {', '.join(absent)}; left out")
@@ -168,7 +172,8 @@ def _extract(mirror: Path, commit: str, case: Case, tree: Path) -> None:
 
 def _absent(git: list[str], commit: str, case: Case) -> list[str]:
     """Files whose content a mirror lists and does not hold: very large ones."""
-    listed = subprocess.run([*git, "ls-tree", "-r", commit, "--", *case.paths], capture_output=True, text=True, check=True).stdout
+    named = [each for each in case.paths if not each.startswith(":")]
+    listed = subprocess.run([*git, "ls-tree", "-r", commit, "--", *named], capture_output=True, text=True, check=True).stdout
     files = {line.split("\t", 1)[1]: line.split()[2] for line in listed.splitlines()}
     asked = "".join(f"{each}\n" for each in files.values())
     known = subprocess.run([*git, "cat-file", "--batch-check"], input=asked, capture_output=True, text=True, check=True).stdout
@@ -199,7 +204,7 @@ def _make_rows(place: Path, case: Case, python: Path) -> None:
         command, cwd=place, env=variables(place, case), capture_output=True, text=True, timeout=300, check=False
     )
     if done.returncode:
-        raise SystemExit(f"{place}: the wiring made no rows:\n{done.stderr[-3000:]}")
+        raise LayoutError(f"{place}: the wiring made no rows:\n{done.stderr[-3000:]}")
     rows = [line.removeprefix("ROW") for line in done.stdout.splitlines() if line.startswith("ROW")]
     (place / "rows.jsonl").write_text("\n".join(rows) + "\n")
 
@@ -248,9 +253,11 @@ def audit_command(place: Path, case: Case) -> tuple[list[str], dict[str, str]]:
 
 
 def prepare(folder: Path, cases: dict[str, Case], mirrors: Path) -> dict[str, dict[str, Path]]:
-    """Every side of every case laid out."""
+    """Every side of every case laid out; a case that cannot be is named and left out."""
     places: dict[str, dict[str, Path]] = {}
     for name, case in cases.items():
-        say(f"laying out {name}") if not (WORK / folder.name / name).exists() else None
-        places[name] = {side: lay_out(folder, name, case, side, mirrors) for side in case.sides}
+        try:
+            places[name] = {side: lay_out(folder, name, case, side, mirrors) for side in case.sides}
+        except (LayoutError, subprocess.SubprocessError) as error:
+            say(f"LEFT OUT {name}: {error}")
     return places
