@@ -275,7 +275,7 @@ def main() -> None:
     cases = {name: case for name, case in cases.items() if name in places}
     if options.check:
         wrong = [*left_out, *(name for name, case in cases.items() if not check(name, case, places[name]))]
-        raise SystemExit(f"{len(wrong)} of {len(cases)} witnesses are wrong: {', '.join(wrong)}" if wrong else 0)
+        raise SystemExit(f"{len(wrong)} of {len(cases) + len(left_out)} witnesses are wrong: {', '.join(wrong)}" if wrong else 0)
     results = Results(
         options.results or ROOT / "benchmarks" / "out" / f"defects-{folder.name}.jsonl", any_auditor=options.any_auditor
     )

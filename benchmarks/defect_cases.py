@@ -165,15 +165,19 @@ def _extract(mirror: Path, commit: str, case: Case, tree: Path) -> None:
     absent = _absent(git, commit, case)
     if absent:
         say(f"the mirror of {case.project} does not hold {', '.join(absent)}; left out")
-    paths = [*case.paths, *(f":(exclude){each}" for each in absent)]
+    here = [
+        each for each in case.paths if subprocess.run([*git, "ls-tree", commit, each], capture_output=True, check=True).stdout
+    ]
+    if not here:
+        raise LayoutError(f"{case.project} has none of {', '.join(case.paths)} at {commit}")
+    paths = [*here, *(f":(exclude){each}" for each in absent)]
     archive = subprocess.run([*git, "archive", commit, "--", *paths], stdout=subprocess.PIPE, check=True)
     subprocess.run(["tar", "-x", "-C", tree], input=archive.stdout, check=True)
 
 
 def _absent(git: list[str], commit: str, case: Case) -> list[str]:
     """Files whose content a mirror lists and does not hold: very large ones."""
-    named = [each for each in case.paths if not each.startswith(":")]
-    listed = subprocess.run([*git, "ls-tree", "-r", commit, "--", *named], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run([*git, "ls-tree", "-r", commit, "--", *case.paths], capture_output=True, text=True, check=True).stdout
     files = {line.split("\t", 1)[1]: line.split()[2] for line in listed.splitlines()}
     asked = "".join(f"{each}\n" for each in files.values())
     known = subprocess.run([*git, "cat-file", "--batch-check"], input=asked, capture_output=True, text=True, check=True).stdout

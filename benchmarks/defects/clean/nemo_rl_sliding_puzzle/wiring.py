@@ -15,7 +15,12 @@ def rows():
     for number in range(6):
         random.seed(number + 1)
         state = LOGIC.generate({"size": 3, "shuffle_moves": 3 + 2 * number})
-        yield {"id": f"slide-{number}", "prompt": LOGIC.init(state) + f"\nGrid: {state['grid']} (0 is empty). Reply with the moves, separated by spaces.", "golden": solve(state), "state": state}
+        yield {
+            "id": f"slide-{number}",
+            "prompt": LOGIC.init(state) + f"\nGrid: {state['grid']} (0 is empty). Reply with the moves, separated by spaces.",
+            "golden": solve(state),
+            "state": state,
+        }
 
 
 def solve(state):

@@ -5,7 +5,9 @@ from types import SimpleNamespace
 from standins import stand_in
 
 stand_in("evalscope.api.benchmark", DefaultDataAdapter=object)
-stand_in("evalscope.api.dataset", "evalscope.api.evaluator", "evalscope.api.registry", "evalscope.constants", "evalscope.utils.logger")
+stand_in(
+    "evalscope.api.dataset", "evalscope.api.evaluator", "evalscope.api.registry", "evalscope.constants", "evalscope.utils.logger"
+)
 stand_in("evalscope.api.metric", Score=lambda **fields: SimpleNamespace(metadata={}, **fields))
 
 import aime_adapter

@@ -9,10 +9,30 @@ stand_in("evalscope.api.registry", "evalscope.constants", "evalscope.utils.logge
 import arc_adapter
 
 RECORDS = [
-    {"id": "Mercury_1", "question": "Which is a mammal?", "choices": {"text": ["Bat", "Eagle", "Trout", "Frog"], "label": ["A", "B", "C", "D"]}, "answerKey": "A"},
-    {"id": "NYSEDREGENTS_2", "question": "Which force pulls a dropped ball down?", "choices": {"text": ["friction", "magnetism", "gravity", "wind"], "label": ["1", "2", "3", "4"]}, "answerKey": "3"},
-    {"id": "Mercury_3", "question": "Which gas do plants take up?", "choices": {"text": ["neon", "oxygen", "helium", "carbon dioxide"], "label": ["A", "B", "C", "D"]}, "answerKey": "D"},
-    {"id": "NYSEDREGENTS_4", "question": "Which is the largest planet?", "choices": {"text": ["Mars", "Jupiter", "Venus", "Earth"], "label": ["1", "2", "3", "4"]}, "answerKey": "2"},
+    {
+        "id": "Mercury_1",
+        "question": "Which is a mammal?",
+        "choices": {"text": ["Bat", "Eagle", "Trout", "Frog"], "label": ["A", "B", "C", "D"]},
+        "answerKey": "A",
+    },
+    {
+        "id": "NYSEDREGENTS_2",
+        "question": "Which force pulls a dropped ball down?",
+        "choices": {"text": ["friction", "magnetism", "gravity", "wind"], "label": ["1", "2", "3", "4"]},
+        "answerKey": "3",
+    },
+    {
+        "id": "Mercury_3",
+        "question": "Which gas do plants take up?",
+        "choices": {"text": ["neon", "oxygen", "helium", "carbon dioxide"], "label": ["A", "B", "C", "D"]},
+        "answerKey": "D",
+    },
+    {
+        "id": "NYSEDREGENTS_4",
+        "question": "Which is the largest planet?",
+        "choices": {"text": ["Mars", "Jupiter", "Venus", "Earth"], "label": ["1", "2", "3", "4"]},
+        "answerKey": "2",
+    },
 ]
 
 

@@ -7,7 +7,13 @@ from pathlib import Path
 from standins import stand_in
 
 stand_in("evalscope.api.benchmark", MultiChoiceAdapter=object)
-stand_in("evalscope.api.dataset", "evalscope.api.registry", "evalscope.constants", "evalscope.utils.logger", "evalscope.utils.multi_choices")
+stand_in(
+    "evalscope.api.dataset",
+    "evalscope.api.registry",
+    "evalscope.constants",
+    "evalscope.utils.logger",
+    "evalscope.utils.multi_choices",
+)
 
 import gpqa_adapter
 

@@ -19,7 +19,18 @@ def record(**fields):
 
 stand_in("datasets", Dataset=Dataset, load_dataset=lambda *args, **kwargs: {"test": Dataset(DOCS)})
 stand_in("helm.common.general", "helm.benchmark.presentation.taxonomy_info")
-stand_in("helm.benchmark.scenarios.scenario", Scenario=object, Instance=record, Reference=record, Input=record, Output=record, CORRECT_TAG="correct", TEST_SPLIT="test", TRAIN_SPLIT="train", ScenarioMetadata=record)
+stand_in(
+    "helm.benchmark.scenarios.scenario",
+    Scenario=object,
+    Instance=record,
+    Reference=record,
+    Input=record,
+    Output=record,
+    CORRECT_TAG="correct",
+    TEST_SPLIT="test",
+    TRAIN_SPLIT="train",
+    ScenarioMetadata=record,
+)
 
 import arabic_mmlu_scenario
 

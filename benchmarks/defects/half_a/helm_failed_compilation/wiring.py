@@ -1,6 +1,8 @@
 from standins import stand_in
 
-stand_in("helm.benchmark.adaptation.adapter_spec", "helm.benchmark.adaptation.request_state", "helm.benchmark.metrics.metric_name")
+stand_in(
+    "helm.benchmark.adaptation.adapter_spec", "helm.benchmark.adaptation.request_state", "helm.benchmark.metrics.metric_name"
+)
 stand_in("helm.benchmark.metrics.metric", Metric=object)
 stand_in("helm.benchmark.metrics.metric_service", "helm.benchmark.metrics.statistic")
 

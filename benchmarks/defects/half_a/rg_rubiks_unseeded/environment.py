@@ -14,7 +14,16 @@ def tasks(rng: Random):
     data = reasoning_gym.create_dataset("rubiks_cube", seed=42, size=6)
     for index in range(6):
         entry = data[index]
-        yield Task(f"rubiks_cube-{index}", prompt=entry["question"], data={"index": index}, key={"answer": " ".join(reversed(entry["metadata"]["scramble_moves"].split())) if not entry["answer"] else entry["answer"]})
+        yield Task(
+            f"rubiks_cube-{index}",
+            prompt=entry["question"],
+            data={"index": index},
+            key={
+                "answer": " ".join(reversed(entry["metadata"]["scramble_moves"].split()))
+                if not entry["answer"]
+                else entry["answer"]
+            },
+        )
 
 
 @env.check

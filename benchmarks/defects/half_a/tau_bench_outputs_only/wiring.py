@@ -5,8 +5,6 @@ import json
 from standins import stand_in
 
 
-
-
 class User:
     def reset(self, instruction=None):
         return instruction
@@ -34,9 +32,18 @@ def golden_of(task):
 
 
 def rows():
-    chosen = [(index, task) for index, task in enumerate(TASKS_TEST) if task.outputs and any(word in each.name for each in task.actions for word in ("cancel", "modify", "return", "exchange"))]
+    chosen = [
+        (index, task)
+        for index, task in enumerate(TASKS_TEST)
+        if task.outputs and any(word in each.name for each in task.actions for word in ("cancel", "modify", "return", "exchange"))
+    ]
     for index, task in chosen[:5]:
-        yield {"id": f"retail-{index}", "prompt": task.instruction + " Reply with a JSON list of tool calls, each with name and kwargs.", "golden": json.dumps(golden_of(task)), "index": index}
+        yield {
+            "id": f"retail-{index}",
+            "prompt": task.instruction + " Reply with a JSON list of tool calls, each with name and kwargs.",
+            "golden": json.dumps(golden_of(task)),
+            "index": index,
+        }
 
 
 def grade(answer, row):

@@ -5,8 +5,6 @@ import json
 from standins import stand_in
 
 
-
-
 class User:
     def reset(self, instruction=None):
         return instruction
@@ -36,7 +34,12 @@ def golden_of(task):
 def rows():
     chosen = list(enumerate(TASKS_TEST))
     for index, task in chosen[:5]:
-        yield {"id": f"retail-{index}", "prompt": task.instruction + " Reply with a JSON list of tool calls, each with name and kwargs.", "golden": json.dumps(golden_of(task)), "index": index}
+        yield {
+            "id": f"retail-{index}",
+            "prompt": task.instruction + " Reply with a JSON list of tool calls, each with name and kwargs.",
+            "golden": json.dumps(golden_of(task)),
+            "index": index,
+        }
 
 
 def grade(answer, row):
