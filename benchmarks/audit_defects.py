@@ -5,9 +5,9 @@
     python benchmarks/audit_defects.py --cases ... --only NAME --show       one case, every finding printed
     python benchmarks/audit_defects.py --cases ... --report                 the table of what has a result
 
-A case is found if a confirmed finding at `before` shows the listed defect by a witness that the fix removes. Confirmed serious
-findings at the fix and in clean subjects are false unless the case lists them as real, with a reason. Results are JSON lines in
-`benchmarks/out/`, and valid for one content of the case and of the auditor (`--any-auditor` accepts those of another).
+A case is found if a confirmed finding at `before` shows the listed defect by a witness that the fix removes. Confirmed findings
+at the fix and in clean subjects are false (the serious ones) or minor, unless the case lists them as real, with a reason. Results
+are JSON lines in `benchmarks/out/`, valid for one content of the case and of the auditor (`--any-auditor` accepts others).
 """
 
 import argparse
@@ -29,7 +29,7 @@ from defect_cases import Case, Hit, audit_command, content, prepare, read_cases
 from defect_table import table_rows
 from report import Report, publish, say
 
-from sandlot.audit.finding import Finding
+from sandlot.audit.finding import Confidence, Finding
 from sandlot.audit.subject import Request, Say, Script, Take, Trial
 from sandlot.audit.subjects.foreign.grader import open_grader, read_config
 from sandlot.core.errors import SandlotError
@@ -104,7 +104,7 @@ def outcome(trial: Trial) -> float | str:
 
 def matches(finding: Finding, hit: Hit) -> bool:
     """True if it may be the listed defect, by its code and its words."""
-    if not finding.grave:
+    if finding.standing is not Confidence.CONFIRMED:
         return False
     words = json.dumps(msgspec.to_builtins(finding.witness), ensure_ascii=False) + finding.title
     coded = not hit.codes or any(finding.code.startswith(code) for code in hit.codes)
@@ -222,12 +222,12 @@ def judged(folder: Path, cases: dict[str, Case], places: dict[str, dict[str, Pat
         sides = {side: line for side, line in lines.items() if line}
         found = {side: msgspec.convert(line["findings"], list[Finding]) for side, line in sides.items()}
         hits = showing(case, places[name], found) if case.before else []
-        grave = [each for each in found["fix"] if each.grave]
-        real = {
-            each.code
-            for each in grave
+        right = {
+            each.id
+            for each in found["fix"]
             if any(each.code.startswith(one.code) and re.search(one.text, each.title) for one in case.real)
         }
+        wrong = [each for each in found["fix"] if each.standing is Confidence.CONFIRMED and each.id not in right]
         records.append(
             {
                 "case": name,
@@ -237,9 +237,10 @@ def judged(folder: Path, cases: dict[str, Case], places: dict[str, dict[str, Pat
                 "verdicts": {side: line["verdict"] for side, line in sides.items()},
                 "cpu_s": {side: line["cpu_s"] for side, line in sides.items()},
                 "hits": sorted({each.code for each in found.get("before", []) if each.id in hits}),
-                "leads": sorted({each.code for each in found.get("before", []) if not each.grave}),
-                "real": sorted(real),
-                "false": sorted({each.code for each in grave} - real),
+                "leads": sorted({each.code for each in found.get("before", []) if each.standing is not Confidence.CONFIRMED}),
+                "real": sorted({each.code for each in found["fix"] if each.grave and each.id in right}),
+                "false": sorted({each.code for each in wrong if each.grave}),
+                "minor": sorted({each.code for each in wrong if not each.grave}),
             }
         )
     return records

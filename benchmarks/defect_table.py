@@ -30,12 +30,14 @@ def table_rows(records: list[Record]) -> list[Row]:
     rows += [_ship("fixed twins that SHIP", pairs, "fix")] if pairs else []
     rows += [_named("false SHIPs", pairs, lambda each: each["verdicts"]["before"] == "SHIP")] if pairs else []
     rows += (
-        [_named("missed with another verdict", pairs, lambda each: not each["hits"] and each["verdicts"]["before"] != "SHIP")]
+        [_named("missed, verdict not SHIP", pairs, lambda each: not each["hits"] and each["verdicts"]["before"] != "SHIP")]
         if pairs
         else []
     )
     rows += [_named("found", pairs, lambda each: bool(each["hits"]), "hits")] if pairs else []
-    rows += [_named("false findings at the fix or in a clean subject", records, lambda each: bool(each["false"]), "false")]
+    rows += [
+        _named("false serious findings at the fix or in a clean subject", records, lambda each: bool(each["false"]), "false")
+    ]
     rows += [
         _named("no report, or not ended", records, lambda each: {"NO REPORT", "DID NOT END"} & set(each["verdicts"].values()))
     ]
@@ -60,7 +62,7 @@ def _precision(records: list[Record]) -> Row:
     true = sum(len(each["hits"]) + len(set(each["real"]) - set(each["hits"])) for each in records)
     false = sum(len(each["false"]) for each in records)
     return Row(
-        "precision: codes with a right finding, of all judged",
+        "precision of serious findings: codes that are right, of all judged",
         f"{true} of {true + false}",
         {"share (95 %)": wilson(true, true + false)},
     )

@@ -13,4 +13,6 @@ def grade(answer, row):
         given = json.loads(answer)
     except ValueError:
         return 0.0
-    return float(isinstance(given, list) and processor.compare_results([str(each) for each in given], json.loads(row["golden"]), "SELECT"))
+    return float(
+        isinstance(given, list) and processor.compare_results([str(each) for each in given], json.loads(row["golden"]), "SELECT")
+    )

@@ -20,7 +20,16 @@ def record(**fields):
 
 stand_in("datasets", load_dataset=lambda *args, **kwargs: DOCS)
 stand_in("helm.common.general", "helm.common.hierarchical_logger")
-stand_in("helm.benchmark.scenarios.scenario", Scenario=object, Instance=record, Reference=record, Input=record, Output=record, CORRECT_TAG="correct", TEST_SPLIT="test")
+stand_in(
+    "helm.benchmark.scenarios.scenario",
+    Scenario=object,
+    Instance=record,
+    Reference=record,
+    Input=record,
+    Output=record,
+    CORRECT_TAG="correct",
+    TEST_SPLIT="test",
+)
 
 import autobencher_capabilities_scenario as module
 

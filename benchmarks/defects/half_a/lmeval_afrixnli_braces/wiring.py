@@ -19,7 +19,13 @@ def rows():
 
     template = yaml.safe_load((TREE / "lm_eval/tasks/afrixnli/direct/prompt_1/afrixnli_eng.yaml").read_text())["doc_to_text"]
     for number, doc in enumerate(DOCS):
-        yield {"id": f"q{number}", "prompt": jinja2.Template(template).render(**doc), "golden": doc["label"], "premise": doc["premise"], "hypothesis": doc["hypothesis"]}
+        yield {
+            "id": f"q{number}",
+            "prompt": jinja2.Template(template).render(**doc),
+            "golden": doc["label"],
+            "premise": doc["premise"],
+            "hypothesis": doc["hypothesis"],
+        }
 
 
 def grade(answer, row):
