@@ -128,12 +128,18 @@ def mirror_of(case: Case, mirrors: Path) -> Path:
     raise LayoutError(f"no mirror of {case.project}: clone it bare as {base}/repo (`git clone --bare`), or name --mirrors")
 
 
+_JUDGED = {"kind", "direction", "defect", "hit", "witness", "real", "note"}
+"""Fields that change how a result is judged, and not the result."""
+
+
 def content(folder: Path, name: str) -> str:
     """A digest of everything that decides a result of the case but the auditor."""
     files = sorted(each for place in (folder / name, folder / "_shared") for each in place.rglob("*") if each.is_file())
-    taken = [each for each in files if "__pycache__" not in each.parts]
+    taken = [each for each in files if "__pycache__" not in each.parts and each.name != "case.toml"]
+    fields = msgspec.toml.decode((folder / name / "case.toml").read_bytes())
+    kept = msgspec.json.encode({field: fields[field] for field in sorted(fields) if field not in _JUDGED})
     body = b"".join(str(each.relative_to(folder)).encode() + each.read_bytes() for each in taken)
-    return hashlib.sha256(body).hexdigest()[:12]
+    return hashlib.sha256(kept + body).hexdigest()[:12]
 
 
 def lay_out(folder: Path, name: str, case: Case, side: str, mirrors: Path) -> Path:

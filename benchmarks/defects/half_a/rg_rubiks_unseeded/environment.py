@@ -3,6 +3,7 @@
 from random import Random
 
 import reasoning_gym
+import reasoning_gym.cognition.rubiks_cube  # registers it
 
 from sandlot import Agent, Environment, Evidence, Task
 
@@ -11,19 +12,10 @@ env = Environment("rg-rubiks-unseeded")
 
 @env.tasks
 def tasks(rng: Random):
-    data = reasoning_gym.create_dataset("rubiks_cube", seed=42, size=6)
+    data = reasoning_gym.create_dataset("RubiksCube", seed=42, size=6)
     for index in range(6):
         entry = data[index]
-        yield Task(
-            f"rubiks_cube-{index}",
-            prompt=entry["question"],
-            data={"index": index},
-            key={
-                "answer": " ".join(reversed(entry["metadata"]["scramble_moves"].split()))
-                if not entry["answer"]
-                else entry["answer"]
-            },
-        )
+        yield Task(f"RubiksCube-{index}", prompt=entry["question"], data={"index": index}, key={"answer": entry["metadata"]["example_correct_answer"]})
 
 
 @env.check

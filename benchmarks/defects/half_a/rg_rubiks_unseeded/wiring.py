@@ -5,15 +5,9 @@ from pathlib import Path
 
 
 def prompts(seed):
-    code = "import reasoning_gym as r; d = r.create_dataset('rubiks_cube', seed=42, size=3); print([e['question'] for e in d])"
+    code = "import reasoning_gym as r, reasoning_gym.cognition.rubiks_cube; d = r.create_dataset('RubiksCube', seed=42, size=3); print([e['question'] for e in d])"
     tree = str(Path(__file__).parent / "tree")
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": tree, "PYTHONHASHSEED": seed},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": tree, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True)
     return done.stdout
 
 
