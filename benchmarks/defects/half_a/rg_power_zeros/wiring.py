@@ -8,4 +8,7 @@ def rows():
 
 
 def shows(answer, row):
-    return grade("343", {**row, "golden": "343.000"}) < 1
+    import gym_of_reasoning
+
+    data = gym_of_reasoning._dataset(row["dataset"], row["config"])
+    return data.score_answer(answer="1.000e+00", entry={"answer": "1.0", "metadata": {}}) < 1
