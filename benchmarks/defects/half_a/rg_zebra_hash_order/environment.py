@@ -17,7 +17,7 @@ def tasks(rng: Random):
         yield Task(f"zebra_puzzles-{index}", prompt=entry["question"], data={"index": index}, key={"answer": entry["answer"]})
 
 
-@env.check
+@env.check(points=1)
 def right(evidence: Evidence, task: Task) -> float:
     return float((evidence.answer or "").strip() == task.key["answer"].strip())
 

@@ -37,7 +37,7 @@ async def guess(world: World, task: Task, digits: str) -> str:
     return f"{black} black, {white} white"
 
 
-@env.check
+@env.check(points=1)
 def found(evidence: Evidence, task: Task) -> float:
     return float(evidence.state["solved"])
 
