@@ -48,7 +48,8 @@ def ready(peer: Peer) -> Peer:
     uv = _uv()
     subprocess.run([uv, "venv", "-q", "--python", sys.executable, folder], check=True)
     install = [uv, "pip", "install", "-q", "--compile-bytecode", "--python", peer.bin("python")]
-    subprocess.run([*install, *peer.requirements], check=True)
+    if peer.requirements:
+        subprocess.run([*install, *peer.requirements], check=True)
     if peer.alone:
         subprocess.run([*install, "--no-deps", *peer.alone], check=True)
     stamp.write_text(wanted)

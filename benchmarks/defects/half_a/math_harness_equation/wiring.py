@@ -1,0 +1,5 @@
+import grader
+
+
+def grade(answer, row):
+    return float(grader.math_equal(answer, row["golden"]))

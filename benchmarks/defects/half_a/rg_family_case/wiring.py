@@ -1,0 +1,7 @@
+from gym_of_reasoning import grade, make
+
+__all__ = ["grade", "rows"]
+
+
+def rows():
+    return make("family_relationships")
