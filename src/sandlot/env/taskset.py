@@ -1,6 +1,7 @@
 """An environment's tasks: generated from its seed or read from files, and looked up by id."""
 
 from collections.abc import Iterator
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from random import Random
@@ -118,8 +119,8 @@ def _jsonl_tasks(path: Path) -> Iterator[Task]:
 
 def _parquet_rows(path: Path) -> Iterator[dict[str, Any]]:
     """The rows, a few at a time: a small file may hold far more than its size, as one value that is repeated."""
-    import pyarrow as pa  # noqa: PLC0415 - half a second to import
-    from pyarrow import parquet  # noqa: PLC0415 - as above
+    parquet: Any = import_module("pyarrow.parquet")  # half a second to import
+    unreadable: Any = import_module("pyarrow.lib").ArrowException
 
     size = 0
     try:
@@ -131,7 +132,7 @@ def _parquet_rows(path: Path) -> Iterator[dict[str, Any]]:
                         raise ConfigError(f"tasks file `{path}` holds more than {_MOST_PARQUET_BYTES:,} bytes; split it")
                     # Every row has every column: a null means that the row does not have the field.
                     yield {name: value for name, value in row.items() if value is not None}
-    except (pa.ArrowException, ValueError, TypeError, OSError, OverflowError, RecursionError) as error:
+    except (unreadable, ValueError, TypeError, OSError, OverflowError, RecursionError) as error:
         raise ConfigError(f"tasks file `{path}` is not readable Parquet: {error}") from error
 
 

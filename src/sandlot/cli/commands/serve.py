@@ -1,7 +1,7 @@
 """`sandlot serve`: an environment for MCP clients, or a model for OpenAI clients."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -87,6 +87,19 @@ _Feedback = Annotated[
 ]
 
 
+_OF_ENVIRONMENTS = ("env", "mcp", "openenv", "task", "judge", "rubric", "feedback")
+_OF_MODELS = (
+    "unix", "kv_gib", "kv_dtype", "evict", "speculate", "dtype", "max_batch", "until_eof", "kv_events", "adapter", "adapters_from",
+    "max_adapters", "max_adapter_rank",
+)  # fmt: skip
+
+
+def _options(given: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """The options of these names as they are written; a flag that was not given is None."""
+    written = {name: "ENV" if name == "env" else f"--{name.replace('_', '-')}" for name in names}
+    return {written[name]: None if given[name] is False else given[name] for name in names}
+
+
 @app.command("serve")
 def _serve(
     env: OptionalEnv = None,
@@ -125,24 +138,16 @@ def _serve(
 
     An address that other machines can reach needs a token, which clients send as `Authorization: Bearer TOKEN`.
     """
+    given = dict(locals())
     hosts = tuple(allow_host or ())
-    served_as = {"--mcp": mcp or None, "--openenv": openenv or None}
-    of_environments = {"ENV": env, **served_as, "--task": task, "--judge": judge, "--rubric": rubric, "--feedback": feedback}
-    of_models = {
-        "--unix": unix, "--kv-gib": kv_gib, "--kv-dtype": kv_dtype, "--evict": evict, "--speculate": speculate, "--dtype": dtype,
-        "--max-batch": max_batch, "--until-eof": until_eof or None, "--kv-events": kv_events, "--adapter": adapter,
-        "--adapters-from": adapters_from, "--max-adapters": max_adapters, "--max-adapter-rank": max_adapter_rank,
-    }  # fmt: skip
     if model is not None:
-        _require_unset(of_environments, "a model")
-        if unix is not None:
-            _require_unset({"--token": token}, "a model at a unix socket")
+        _require_unset(_options(given, _OF_ENVIRONMENTS), "a model")
         place = {"host": host, "port": port, "unix": unix, "allow_hosts": hosts, "drain_s": drain_s, "until_eof": until_eof}
-        place |= {"kv_events": kv_events, "token": token_of(SERVE_VARIABLE) if token is None else token}
+        place |= {"kv_events": kv_events, "token": token}
         share = {"kv_gib": kv_gib, "kv_dtype": kv_dtype, "eviction": evict, "max_batch": max_batch, "speculate": speculate}
         share |= {"dtype": dtype, "adapters": tuple(map(_adapter_of, adapter or ())), "adapters_from": adapters_from}
         return _serve_model(model, place, share | {"max_adapters": max_adapters, "max_adapter_rank": max_adapter_rank})
-    _require_unset(of_models, "an environment")
+    _require_unset(_options(given, _OF_MODELS), "an environment")
     if env is None or mcp is openenv:
         raise ConfigError("give what to serve: `sandlot serve ENV --mcp` or `--openenv`, or `sandlot serve --model MODEL`")
     if mcp and transport == "stdio":
@@ -160,6 +165,10 @@ def _serve_model(model: str, place: Mapping[str, Any], share: Mapping[str, Any])
     from sandlot.core.concurrency.blocking import run_interruptible  # noqa: PLC0415 - help does not need it
     from sandlot.serve.model.serve import ModelPlace, ModelShare, serve_model  # noqa: PLC0415 - as above
 
+    if place["unix"] is not None:
+        _require_unset({"--token": place["token"]}, "a model at a unix socket")
+    if place["token"] is None:
+        place = {**place, "token": token_of(SERVE_VARIABLE)}
     given = ModelShare(**{name: value for name, value in share.items() if value is not None})
     if not place["until_eof"]:  # a program that started this server waits for the line on stdout
         typer.echo(f"loading {model} ...", err=True)

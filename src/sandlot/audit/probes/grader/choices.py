@@ -33,7 +33,7 @@ _LETTER = re.compile(r"\(?([A-Ja-j])\)?[.:]?")
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ListedOption:
     """One task of multiple choice."""
 
     options: dict[str, str]
@@ -44,7 +44,7 @@ class Choice:
     """How golden names it: `letter`, `text` or `both`."""
 
 
-def choice_in(prompt: str, golden: str) -> Choice | None:
+def choice_in(prompt: str, golden: str) -> ListedOption | None:
     """The options of a prompt of which the golden answer is one; None if it asks for anything else, or for several."""
     if _SEVERAL.search(prompt):
         return None
@@ -52,14 +52,14 @@ def choice_in(prompt: str, golden: str) -> Choice | None:
     value = split_answer(golden)[1].strip()
     letter = _LETTER.fullmatch(value)
     if letter and letter[1].upper() in options:
-        return Choice(options, letter[1].upper(), "letter")
+        return ListedOption(options, letter[1].upper(), "letter")
     right = [mark for mark, text in options.items() if normalized(text) == normalized(value)]
     if len(right) == 1:
-        return Choice(options, right[0], "text")
+        return ListedOption(options, right[0], "text")
     both = [
         mark for mark, text in options.items() if normalized(re.sub(rf"^\(?{mark}\)?[.:]?\s+", "", value)) == normalized(text)
     ]
-    return Choice(options, both[0], "both") if len(both) == 1 else None
+    return ListedOption(options, both[0], "both") if len(both) == 1 else None
 
 
 def _options_in(prompt: str) -> dict[str, str]:
@@ -71,7 +71,7 @@ def _options_in(prompt: str) -> dict[str, str]:
     return {}
 
 
-def same_choice(choice: Choice) -> list[tuple[str, str, bool]]:
+def same_choice(choice: ListedOption) -> list[tuple[str, str, bool]]:
     """Other ways to name the same option."""
     mark, text = choice.right, choice.options[choice.right]
     letters = [
@@ -83,7 +83,7 @@ def same_choice(choice: Choice) -> list[tuple[str, str, bool]]:
     return [*ways, ("the letter and its text", f"{mark}. {text}", True), ("the text of the option", text, False)]
 
 
-def other_choices(choice: Choice) -> list[tuple[str, str, bool]]:
+def other_choices(choice: ListedOption) -> list[tuple[str, str, bool]]:
     """Wrong answers, and whether each is certainly wrong: another option, all options, a sentence that begins with the letter."""
     others = [mark for mark in choice.options if mark != choice.right]
     other, mark = others[0], choice.right
@@ -98,7 +98,7 @@ def other_choices(choice: Choice) -> list[tuple[str, str, bool]]:
     return found
 
 
-def _all_of(choice: Choice) -> str:
+def _all_of(choice: ListedOption) -> str:
     return "\n".join(f"{mark}. {text}" for mark, text in choice.options.items())
 
 
@@ -137,7 +137,7 @@ async def _look_at_rules(case: Case) -> list[Finding]:
     return found[:1]
 
 
-def _named_like(target: SolvedTask, choice: Choice, letter: str) -> str:
+def _named_like(target: SolvedTask, choice: ListedOption, letter: str) -> str:
     """An option, named as golden names its own."""
     form, value = split_answer(target.answer)
     text = choice.options[letter]

@@ -19,7 +19,7 @@ _MEASURED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class GoldenForm:
     """What stands before and after a value."""
 
     name: str
@@ -31,24 +31,24 @@ class Form:
         return f"{self.before}{value}{self.after}"
 
 
-BARE = Form("nothing")
+BARE = GoldenForm("nothing")
 FORMS = (
     BARE,
-    Form("a box", "\\boxed{", "}"),
-    Form("a box in a formula", "$\\boxed{", "}$"),
-    Form("answer tags", "<answer>", "</answer>"),
-    Form("answer tags after thinking", "<think>\nI think.\n</think>\n<answer>", "</answer>"),
-    Form("hash marks", "#### "),
-    Form("a sentence", "The answer is ", "."),
-    Form("a final line", "Final Answer: "),
-    Form("an answer line", "Answer: "),
-    Form("stars", "**", "**"),
-    Form("double brackets", "[[", "]]"),
-    Form("round brackets", "(", ")"),
-    Form("a formula", "$", "$"),
-    Form("a fence", "```\n", "\n```"),
-    Form("a JSON fence", "```json\n", "\n```"),
-    Form("a Python fence", "```python\n", "\n```"),
+    GoldenForm("a box", "\\boxed{", "}"),
+    GoldenForm("a box in a formula", "$\\boxed{", "}$"),
+    GoldenForm("answer tags", "<answer>", "</answer>"),
+    GoldenForm("answer tags after thinking", "<think>\nI think.\n</think>\n<answer>", "</answer>"),
+    GoldenForm("hash marks", "#### "),
+    GoldenForm("a sentence", "The answer is ", "."),
+    GoldenForm("a final line", "Final Answer: "),
+    GoldenForm("an answer line", "Answer: "),
+    GoldenForm("stars", "**", "**"),
+    GoldenForm("double brackets", "[[", "]]"),
+    GoldenForm("round brackets", "(", ")"),
+    GoldenForm("a formula", "$", "$"),
+    GoldenForm("a fence", "```\n", "\n```"),
+    GoldenForm("a JSON fence", "```json\n", "\n```"),
+    GoldenForm("a Python fence", "```python\n", "\n```"),
 )
 """Forms that are usual in prompts and graders."""
 
@@ -71,24 +71,24 @@ _SHOWN = (
 )
 
 
-def split_answer(answer: str) -> tuple[Form, str]:
+def split_answer(answer: str) -> tuple[GoldenForm, str]:
     """The form of an answer and the value in it; `BARE` and the whole answer if it shows none."""
     for name, shown in _SHOWN:
         found = shown.fullmatch(answer)
         if found and found["value"].strip():
             inner, value = split_answer(found["value"])
             before, after = found["before"] + found["open"] + inner.before, inner.after + found["close"] + found["after"]
-            return Form(name, before, after), value
+            return GoldenForm(name, before, after), value
     return BARE, answer
 
 
-def own_form(answer: str) -> Form:
+def own_form(answer: str) -> GoldenForm:
     """The form of an answer without the text around it, such as the reasoning before it."""
     for name, shown in _SHOWN:
         found = shown.fullmatch(answer)
         if found and found["value"].strip():
             inner = own_form(found["value"])
-            return Form(f"{name} of the golden answer", found["open"] + inner.before, inner.after + found["close"])
+            return GoldenForm(f"{name} of the golden answer", found["open"] + inner.before, inner.after + found["close"])
     return BARE
 
 
@@ -102,13 +102,13 @@ def is_short(value: str) -> bool:
     return 0 < len(value) <= _LONGEST and "\n" not in value and len(value.split()) <= 12
 
 
-def forms_of(targets: Sequence[SolvedTask]) -> list[Form]:
+def forms_of(targets: Sequence[SolvedTask]) -> list[GoldenForm]:
     """The forms that golden answers show, then the usual ones."""
     own = [form for target in targets if (form := own_form(target.answer)) != BARE]
     return list({(form.before, form.after): form for form in (*own[:2], *FORMS)}.values())
 
 
-async def find_forms(case: Case, targets: Sequence[SolvedTask]) -> list[Form]:
+async def find_forms(case: Case, targets: Sequence[SolvedTask]) -> list[GoldenForm]:
     """The forms in which the golden value gets full marks and nonsense does not; those that golden answers show come first."""
     some = [target for target in targets if is_short(value_of(target))][:_MEASURED]
     forms = forms_of(some) if some else []

@@ -23,7 +23,7 @@ from sandlot.audit.probes.grader.asking import (
     needs_golden,
     normalized,
 )
-from sandlot.audit.probes.grader.forms import BARE, Form, find_forms, forms_of, has_full_marks, is_short, value_of
+from sandlot.audit.probes.grader.forms import BARE, GoldenForm, find_forms, forms_of, has_full_marks, is_short, value_of
 from sandlot.audit.probes.likeness import EPSILON
 from sandlot.audit.reason import Reason, ReasonKind, beyond_chance, omission
 from sandlot.audit.statement import core_of, shorten
@@ -179,7 +179,7 @@ def _also_states(one: GradedAnswer, wrong: str) -> Reason:
     return Reason(kind=ReasonKind.CONTRADICTS, why=why)
 
 
-def _both_ways(forms: Sequence[Form]) -> Iterator[tuple[str, Callable[[str, str], str]]]:
+def _both_ways(forms: Sequence[GoldenForm]) -> Iterator[tuple[str, Callable[[str, str], str]]]:
     """Ways to write two values: in one form, and in a form each."""
     for joint in _JOINTS:
         yield f"joined by {joint!r}", lambda one, other, joint=joint: f"{one}{joint}{other}"

@@ -20,7 +20,7 @@ from sandlot.audit.probes.grader.asking import (
     keep_reproducible,
     needs_golden,
 )
-from sandlot.audit.probes.grader.forms import BARE, Form, find_forms, forms_of
+from sandlot.audit.probes.grader.forms import BARE, GoldenForm, find_forms, forms_of
 from sandlot.audit.probes.likeness import EPSILON
 from sandlot.core.groups import group_by_key
 
@@ -77,7 +77,7 @@ async def _look_at_padding(case: Case) -> list[Finding]:
     ]
 
 
-def _padded(form: Form, prompt: str) -> Iterator[tuple[str, str]]:
+def _padded(form: GoldenForm, prompt: str) -> Iterator[tuple[str, str]]:
     text = form.holding(NONSENSE)
     words = " ".join(dict.fromkeys(re.findall(r"[A-Za-z]{4,}", prompt)))
     yield "the same twenty times", f"{text}\n" * 20
