@@ -89,8 +89,8 @@ _Feedback = Annotated[
 
 _OF_ENVIRONMENTS = ("env", "mcp", "openenv", "task", "judge", "rubric", "feedback")
 _OF_MODELS = (
-    "unix", "kv_gib", "kv_dtype", "evict", "speculate", "dtype", "max_batch", "until_eof", "kv_events", "adapter", "adapters_from",
-    "max_adapters", "max_adapter_rank",
+    "unix", "kv_gib", "kv_dtype", "evict", "speculate", "dtype", "max_batch", "until_eof", "kv_events", "adapter",
+    "adapters_from", "max_adapters", "max_adapter_rank",
 )  # fmt: skip
 
 
