@@ -20,6 +20,7 @@ env = Environment(
     image="host",
     seats=[Seat("left"), Seat("right")],
     order="in turn",
+    shared="/data",
     limits=Limits(turns=4, tokens=200, tool_s=10),
 )
 

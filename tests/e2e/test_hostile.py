@@ -122,10 +122,6 @@ TOOL = 'return f"{len(text)} characters"'
         (SETUP, "sys.exit(3)", "environment"),
         (SETUP, "raise BaseExceptionGroup('x', [ValueError('y')])", "environment"),
         (SETUP, "world.state['x'] = object()", "environment"),
-        (TOOL, "sys.exit(1)", "environment"),
-        (TOOL, "return object()", "environment"),
-        (TOOL, "raise StopIteration", "environment"),
-        (TOOL, "raise StopAsyncIteration", "environment"),
     ],
 )
 async def test_author_code_that_misbehaves_is_blamed_and_never_rewarded(tmp_path, old, new, side):
@@ -135,6 +131,23 @@ async def test_author_code_that_misbehaves_is_blamed_and_never_rewarded(tmp_path
     (trace,) = run
     assert isinstance(trace.outcome, Failed), trace.outcome
     assert (trace.outcome.side, trace.reward) == (side, None)
+
+
+@pytest.mark.parametrize("new", ["sys.exit(1)", "return object()", "raise StopIteration", "raise StopAsyncIteration"])
+@pytest.mark.parametrize("on_crash", ["grade", "fail"])
+async def test_a_tool_that_misbehaves_is_answered_with_an_error_or_fails_the_rollout_as_declared(tmp_path, new, on_crash):
+    path = changed(tmp_path, TOOL, new)
+    path.write_text(path.read_text().replace('Environment("notes",', f'Environment("notes", on_crash={on_crash!r},', 1))
+    assert "on_crash" in path.read_text()
+    config = RunConfig(env=str(path), model=ModelConfig(spec="scripted:golden"), select=Selection(tasks=("note-0",)))
+    (trace,) = await run_config(config, runs=tmp_path)
+    crashed = [event for event in trace.events if event.kind == "tool_crashed"]
+    if on_crash == "grade":
+        assert isinstance(trace.outcome, Scored), trace.outcome
+        assert [event.detail["tool"] for event in crashed] == ["write_note"]
+    else:
+        assert isinstance(trace.outcome, Failed), trace.outcome
+        assert (trace.outcome.side, trace.reward) == ("environment", None)
 
 
 def test_a_setup_that_forks_does_not_double_the_run(sandlot, tmp_path):

@@ -12,7 +12,7 @@ from sandlot.core.errors import ConfigError, ToolError
 from sandlot.core.images import Image
 from sandlot.core.rubric import JudgeCheck, Rubric
 from sandlot.core.task import Task
-from sandlot.core.trace import Failed, ImagePart, Text
+from sandlot.core.trace import ImagePart, Text
 from sandlot.core.types import digest
 from sandlot.env.environment import Environment
 from sandlot.env.transcript import message_lines
@@ -167,9 +167,9 @@ async def test_text_calls_carry_images_too():
 async def test_an_environment_that_declares_no_images_shows_none():
     async with endpoint_for(looks()) as endpoint:
         trace, _ = await rolled(plots(images=None), endpoint)
-    assert isinstance(trace.outcome, Failed)
-    assert trace.outcome.side == "environment"
-    assert "returned an `Image`; say what models get that cannot see" in trace.outcome.message
+    (crashed,) = [event.detail for event in trace.events if event.kind == "tool_crashed"]
+    assert "returned an `Image`; say what models get that cannot see" in crashed["message"]
+    assert not [part for part in trace.nodes[2].message.parts if isinstance(part, ImagePart)]
     with pytest.raises(ConfigError, match="images='maybe' is unknown; use require, describe, drop"):
         plots(images="maybe")
 

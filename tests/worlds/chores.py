@@ -10,7 +10,7 @@ import anyio
 
 from sandlot import Agent, Environment, Evidence, Limits, Task, World
 
-env = Environment("chores", limits=Limits(turns=4, time_s=120.0))
+env = Environment("chores", on_crash="fail", limits=Limits(turns=4, time_s=120.0))
 KINDS = ("short", "long", "broken", "endless", "deadly", "doomed")
 """`deadly` kills its process the first time only, `doomed` every time."""
 

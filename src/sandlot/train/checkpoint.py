@@ -10,6 +10,7 @@ same step. The best version of each is kept.
 
 import errno
 import shutil
+import threading
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -65,6 +66,8 @@ class Checkpoints:
         self._origin = origin
         """Returns the record of the setting that a version of a policy was trained in."""
         self._due_at = 0.0
+        self._keeping = threading.Lock()
+        """A stop may abandon the thread that writes one, and the last one is written meanwhile."""
 
     @property
     def due(self) -> bool:
@@ -92,7 +95,15 @@ class Checkpoints:
 
     def keep(self, learners: Mapping[str, Learner], standing: TrainingState) -> Path:
         """Write a checkpoint of all policies, and remove older ones except the best of each."""
-        started = time.monotonic()
+        with self._keeping:
+            started = time.monotonic()
+            place = self._write_all(learners, standing)
+            self._drop_old(standing)
+            ended = time.monotonic()
+        self._due_at = ended + (ended - started) * (1 / _SHARE - 1)
+        return place
+
+    def _write_all(self, learners: Mapping[str, Learner], standing: TrainingState) -> Path:
         place = self.place(standing.version)
         for stale in self.folder.glob(f".*{DRAFT}"):  # a crash left it
             shutil.rmtree(stale, ignore_errors=True)
@@ -100,9 +111,6 @@ class Checkpoints:
             for policy, learner in learners.items():
                 self._write(policy_folder(draft, policy), policy, learner, standing)
             (draft / "loop.json").write_bytes(msgspec.json.encode(standing))
-        self._drop_old(standing)
-        ended = time.monotonic()
-        self._due_at = ended + (ended - started) * (1 / _SHARE - 1)
         return place
 
     def _write(self, folder: Path, policy: str, learner: Learner, standing: TrainingState) -> None:

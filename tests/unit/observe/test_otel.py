@@ -77,13 +77,13 @@ def test_nothing_of_prompts_answers_and_tools_is_sent(tmp_path: Path) -> None:
 
 def test_a_failed_rollout_says_the_side_and_the_kind_and_not_the_message(tmp_path: Path) -> None:
     world = tmp_path / "broken.py"
-    world.write_text(NOTES.read_text().replace('return f"{len(text)} characters"', 'raise RuntimeError("secret words")'))
+    world.write_text(NOTES.read_text().replace('return evidence.state["writes"] == 1', 'raise RuntimeError("secret words")'))
     with receiving() as receiver:
         with export_spans(receiver.url) as spans:
             sandlot.run(world, "scripted:golden", rollouts=1, runs=tmp_path, sink=spans.receive)
         (rollout,) = run_span(receiver).children
     assert rollout.failed
-    assert (rollout.about["sandlot.side"], rollout.about["error.type"]) == ("environment", "crash")
+    assert (rollout.about["sandlot.side"], rollout.about["error.type"]) == ("grader", "crash")
     assert "secret words" not in repr(receiver.spans)
 
 

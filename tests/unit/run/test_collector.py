@@ -88,9 +88,9 @@ class HearsOnly(Breaker):
         super().__init__()
         self.heard = []
 
-    def end(self, place, rollout, failures):
+    def end(self, place, rollout, failures, crashes=()):
         self.heard.append(dict(failures))
-        return super().end(place, rollout, failures)
+        return super().end(place, rollout, failures, crashes)
 
 
 async def test_a_rollout_that_workers_return_is_taken_again_as_often_as_they_leave(tmp_path):

@@ -238,9 +238,17 @@ async def test_time_and_output_limits_of_a_call_hold():
     assert cut["chars"] == 50_000
 
 
-async def test_a_tool_that_breaks_is_the_environments_failure_and_never_a_score():
+async def test_a_tool_that_breaks_is_answered_with_an_error_and_the_rollout_goes_on():
+    end, trace, left = await played("""tool("fail"); tool("add", '{"a": 1}')""")
+    assert end is End.DONE
+    assert left.state["added"] == [[1, 1]]
+    (crashed,) = of_kind(trace, "tool_crashed")
+    assert crashed["tool"] == "fail"
+
+
+async def test_a_tool_that_breaks_ends_the_rollout_where_its_world_cannot_be_trusted_then():
     with pytest.raises(AuthorError, match="the author's bug"):
-        await played("""tool("fail")\ntime.sleep(100)""")
+        await played("""tool("fail")\ntime.sleep(100)""", env=office(on_crash="fail"))
 
 
 async def test_a_call_in_flight_at_the_agents_exit_ends_before_the_world_is_read_and_no_other_starts():
