@@ -11,7 +11,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from sandlot.model.nn.quants import QUANTS, Array, Quant, unpack_blocks
 
@@ -116,7 +116,7 @@ class _Reader:
             raise ValueError(f"arrays of type {kind} are not supported")
         size = struct.calcsize(_SCALARS[kind])
         data = self.take(size * self.count("values", size))
-        return memoryview(data).cast(_SCALARS[kind][-1])  # a list would take up to nine times as much
+        return cast("Any", memoryview(data)).cast(_SCALARS[kind][-1])  # a list would take up to nine times as much
 
 
 def _parse(reader: _Reader) -> Gguf:

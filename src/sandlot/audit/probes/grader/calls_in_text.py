@@ -13,10 +13,11 @@ def list_in(text: str) -> list[Any] | None:
     if not text.lstrip().startswith("["):
         return None
     try:
-        found = json.loads(text)
+        found: Any = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, list) and found and all(isinstance(each, dict) for each in found) else None
+    objects = cast("list[Any]", found) if isinstance(found, list) else []
+    return objects if objects and all(isinstance(each, dict) for each in objects) else None
 
 
 def same_list(text: str) -> list[tuple[str, str, bool]]:

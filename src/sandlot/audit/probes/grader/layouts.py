@@ -2,7 +2,8 @@
 
 import ast
 import re
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 _CELL = re.compile(r"\S{1,20}")
 _MOST_CELLS = 200
@@ -24,8 +25,9 @@ def other_layout(value: str) -> list[tuple[str, str, bool]]:
             found.append(("the last row of a grid in reverse order", _written(turned), True))
         return found
     thing = _literal(value)
-    if isinstance(thing, list) and len(thing) > 1 and all(isinstance(each, list | tuple) for each in thing):
-        return [("a list without its last part", repr(thing[:-1]), True)]
+    parts = cast("list[Any]", thing) if isinstance(thing, list) else []
+    if len(parts) > 1 and all(isinstance(each, list | tuple) for each in parts):
+        return [("a list without its last part", repr(parts[:-1]), True)]
     return []
 
 
@@ -60,11 +62,11 @@ def _literal(value: str) -> Any:
     if not _SPELLABLE.fullmatch(text) or len(text) > 2000:
         return None
     try:
-        found = ast.literal_eval(text)
+        found: Any = ast.literal_eval(text)
     except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
         return None
-    plain = isinstance(found, list | tuple) and found and not any(isinstance(each, dict) for each in found)
-    return found if plain else None
+    parts = cast("Sequence[Any]", found) if isinstance(found, list | tuple) else ()
+    return parts if parts and not any(isinstance(each, dict) for each in parts) else None
 
 
 def _same_literal(value: str) -> list[tuple[str, str, bool]]:
@@ -81,5 +83,6 @@ def _same_literal(value: str) -> list[tuple[str, str, bool]]:
 
 def _floats(thing: Any) -> Any:
     if isinstance(thing, list | tuple):
-        return type(thing)(_floats(each) for each in thing)
+        parts = [_floats(each) for each in cast("Sequence[Any]", thing)]
+        return parts if isinstance(thing, list) else tuple(parts)
     return float(thing) if isinstance(thing, int) and not isinstance(thing, bool) and abs(thing) < 1e9 else thing

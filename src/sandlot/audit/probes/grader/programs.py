@@ -45,7 +45,7 @@ def other_program(value: str) -> list[tuple[str, str, bool]]:
     found.append(("a body that ends the process", _with_bodies(value, "import os\nos._exit(0)"), real))
     found.append(("a body that raises `SystemExit(0)`", _with_bodies(value, "raise SystemExit(0)"), real))
     found.append(("the name alone", f"{_functions(tree)[0].name} = lambda *a, **k: None", real))
-    return [(kind, text, sure) for kind, text, sure in found if text is not None]
+    return found
 
 
 _EQUAL = (

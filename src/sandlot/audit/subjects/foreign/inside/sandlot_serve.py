@@ -313,7 +313,7 @@ def _take_one(batch: dict[str, Any], index: int) -> dict[str, Any]:
     results = _CALLS[0](batch["requests"][index])
     seconds = time.perf_counter() - start
     word = batch.get("watched")
-    did = sys.modules["sandlot_surroundings"].take_noted(word) if word else []
+    did: list[str] = sys.modules["sandlot_surroundings"].take_noted(word) if word else []
     return {"index": index, "results": results, "seconds": seconds, "did": did}
 
 
