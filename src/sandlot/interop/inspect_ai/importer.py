@@ -117,7 +117,12 @@ class InspectImporter:
         requires = (about["version"], about["package_version"])
         draft = EnvironmentDraft(
             name=environment_name(about["name"].rpartition("/")[2]),
-            settings={"description": f"{name} of Inspect AI.", "system": system or None, "limits": _LIMITS},
+            settings={
+                "description": f"{name} of Inspect AI.",
+                "system": system or None,
+                "on_crash": "fail",  # the sample and its scores are in the other process
+                "limits": _LIMITS,
+            },
             tasks=tasks,
             rubrics={"default": Rubric(checks=(PythonCheck(id="scores", ref="checks:scores"),))},
             code={

@@ -66,7 +66,11 @@ class TextArenaImporter:
         tasks = tasks[:limit]
         draft = EnvironmentDraft(
             name=environment_name(f"textarena-{name}"),
-            settings={"description": f"{name} of {requires}.", "limits": {"turns": _TURNS}},
+            settings={
+                "description": f"{name} of {requires}.",
+                "on_crash": "fail",  # the game and its reward are in a child process
+                "limits": {"turns": _TURNS},
+            },
             tasks=tasks,
             rubrics={"default": Rubric(checks=(PythonCheck(id="reward", ref="checks:reward"),))},
             code={"world.py": _WORLD.format(requires=requires), "checks.py": _CHECKS},

@@ -10,8 +10,8 @@ from sandlot.core.types import Split
 from sandlot.interop.gyms.rollouts import GymOptions, GymRollouts, observation_text, require_pending, require_scored
 
 
-def counter(*, broken="", talks=False):
-    env = Environment("counter", limits=Limits(turns=3), state=lambda: {"count": 0})
+def counter(*, broken="", talks=False, on_crash="grade"):
+    env = Environment("counter", limits=Limits(turns=3), state=lambda: {"count": 0}, on_crash=on_crash)
 
     @env.tasks
     def tasks(rng):
@@ -85,11 +85,23 @@ def test_an_end_says_whether_the_task_was_over_or_a_limit_was_reached(begun):
 
 @pytest.mark.parametrize(("broken", "error"), [("setup", AuthorError), ("tool", AuthorError), ("check", GradeError)])
 def test_a_failure_is_raised_and_has_no_reward(broken, error, begun):
-    driven = begun(counter(broken=broken))
+    driven = begun(counter(broken=broken, on_crash="fail"))
     if driven.opening() is not None:
         assert driven.move(CALL if broken == "tool" else (Text("done"),)) is None
     with pytest.raises(error):
         require_pending(driven, None)
+    with pytest.raises(error):
+        require_scored(driven.trace())
+
+
+def test_a_tool_that_crashes_is_an_error_to_the_agent_and_the_rollout_is_graded(begun):
+    driven = begun(counter(broken="tool"))
+    driven.opening()
+    seen = observation_text(driven.move(CALL).messages, None)
+    assert "`add` failed: it has an error of its own" in seen
+    assert "no fingers" not in seen
+    assert driven.move((Text("done"),)) is None
+    assert require_scored(driven.trace()) == 0.0
 
 
 def test_the_loop_plays_the_user_too(begun):

@@ -200,3 +200,8 @@ def test_a_server_scores_and_the_only_settings_need_no_name(imported, tmp_path):
     env, report = imported(configs=(("a.yaml", 0.25),))
     assert report.version == "0.4.0"
     assert outcomes(env, tmp_path)["small-0"].score.value == 0.25
+
+
+def test_a_server_that_breaks_leaves_nothing_to_grade(imported):
+    env, _ = imported()
+    assert env.on_crash == "fail"

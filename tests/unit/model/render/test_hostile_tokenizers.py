@@ -1,8 +1,8 @@
 """Tokenizers of strangers: a damaged or hostile `tokenizer.json` is an error of ours, and so is a text that it cannot encode."""
 
 import copy
+import itertools
 import json
-import random
 
 import pytest
 
@@ -68,11 +68,11 @@ def opened(tmp_path, tokenizer) -> Tokenizer:
 
 def test_a_file_with_any_value_changed_is_refused_or_works(tmp_path):
     assert opened(tmp_path, TOKENIZER).encode(["ab", ControlToken("<|im_end|>")]) == [0, 1, 4]
-    draw, ends = random.Random(7), {"refused": 0, "worked": 0}
-    drawn = [changed(TOKENIZER, path, draw.choice(VALUES)) for path in paths(TOKENIZER) for _ in range(2)]
-    for tokenizer in [*drawn, changed(TOKENIZER, ("model", "continuing_subword_prefix"), "x" * 10_000)]:
+    ends = {"refused": 0, "worked": 0}
+    every_second = itertools.islice(itertools.product(paths(TOKENIZER), VALUES), 0, None, 2)
+    for path, value in [*every_second, (("model", "continuing_subword_prefix"), "x" * 10_000)]:
         try:
-            it = opened(tmp_path, tokenizer)
+            it = opened(tmp_path, json.dumps(changed(TOKENIZER, path, value)))
             it.encode(["abc a\u1234 b", ControlToken("<|im_end|>"), "x"])
             it.decode([0, 1, 2, 3, 4, 10**6])
             assert len(it) >= 0
