@@ -54,6 +54,7 @@ def require_each_once(run: Run, rollouts: int) -> None:
     assert {row.score for row in run.rows} == {1.0}
 
 
+@pytest.mark.system
 @pytest.mark.timeout(300)
 async def test_against_a_model_that_refuses_beyond_a_number_the_limit_settles_near_it(tmp_path):
     events: list[RunEvent] = []

@@ -90,6 +90,7 @@ def test_a_calibration_that_cannot_be_is_one_sentence(sandlot, tmp_path, words, 
     assert complaint in refused(said)
 
 
+@pytest.mark.system
 def test_killed_with_no_warning_it_goes_on_and_doubles_nothing(sandlot, tmp_path):
     nursery, here = sandlot.__self__, tmp_path / "here"
     words = (

@@ -25,6 +25,7 @@ def test_the_same_seed_gives_the_same_names_and_another_one_others(other_names, 
     assert (tmp_path / "2" / "index.json").read_bytes() != (other_names / "index.json").read_bytes()
 
 
+@pytest.mark.system
 async def test_every_environment_works_under_other_names(other_names):
     index = json.loads((other_names / "index.json").read_text())
     assert [entry["of"] for entry in index] == NAMES

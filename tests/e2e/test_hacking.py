@@ -19,6 +19,7 @@ pytestmark = pytest.mark.timeout(300)
 RECIPE = Path(__file__).parent.parent.parent / "recipes" / "hackable.py"
 
 
+@pytest.mark.system
 def test_a_reward_that_pays_for_the_wrong_thing_raises_the_alarm(tmp_path):
     recipe = load_module(RECIPE).recipe()
     recipe = recipe.but(

@@ -7,6 +7,7 @@ from drive.command_line import refused
 from sandlot.interop.sheets.grid import read_sheet_file
 
 
+@pytest.mark.system
 @pytest.mark.timeout(300)
 def test_from_a_template_to_an_audited_environment(sandlot, tmp_path):
     assert sandlot("task", "new", "work.xlsx", cwd=tmp_path).out == "work.xlsx\n"
@@ -36,6 +37,7 @@ def test_findings_name_the_cell_and_set_the_exit_code(sandlot, tmp_path):
     assert [(each["place"], each["severity"], each["value"]) for each in found] == [("Tasks!C3", "error", "x,y")]
 
 
+@pytest.mark.system
 @pytest.mark.timeout(300)
 def test_a_weak_check_is_written_back_beside_its_cell(sandlot, tmp_path):
     tasks = [[f"t{number}", f"What is {number} plus {number}?", str(2 * number)] for number in range(3, 5)]
