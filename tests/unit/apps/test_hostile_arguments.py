@@ -6,56 +6,29 @@ from typing import Any, cast
 
 import pytest
 
-from sandlot.apps import CALENDAR, CHAT, MAIL, WAITING, App, LiveApp, LiveApps, load_calendar, load_chat, load_mail
+from sandlot.apps import App, LiveApp, LiveApps
 from sandlot.apps.calendar import times
 from sandlot.apps.live import AppsSnapshot
 from sandlot.apps.tool import AppTool, tools_of
 from sandlot.core.errors import AuthorError
 from sandlot.core.trace import ToolCall
 from sandlot.sandbox.memory import MemoryFiles
+from worlds.all_apps import ALL_APPS, REAL, fill
 from worlds.apps import AppWorld
 from worlds.hostile_calls import NUMBERS, hostile_values, with_real
-from worlds.office_suite import ADA, BOB, EVE, NAMES, SUITE, fill_suite
+from worlds.office_suite import ADA
 
-APPS = [*SUITE, MAIL, CHAT, CALENDAR, WAITING]
-REAL = {
-    "project_key": "OPS",
-    "jql": "order by created",
-    "issue_key": "OPS-1",
-    "query": "type = page",
-    "page_id": "1",
-    "board_id": "1",
-    "sprint_id": "1",
-    "calendarId": ADA,
-    "path": "/files/finance/plan.txt",
-    "objectType": "deals",
-}
 ALWAYS = 2
 """Texts and other values that each argument is tried with here; the system test tries all of them."""
 
 
-def fill(apps: LiveApps) -> None:
-    fill_suite(apps)
-    people = {email: " ".join(name) for email, name in NAMES.items()}
-    letter = {"sender": BOB, "to": [ADA], "subject": "Budget", "body": "The draft.", "at": "2026-01-02T10:00:00Z"}
-    load_mail(apps.mail, accounts=people, messages=[letter])
-    fair = {"calendar": EVE, "summary": "Fair", "start": "2026-01-07", "end": "2026-01-09", "id": "fair12345"}
-    load_calendar(apps.calendar, owners=people, time_zone="Europe/Berlin", events=[fair])
-    load_chat(
-        apps.chat,
-        members=[{"email": email, "real_name": name, "id": f"U{number}"} for number, (email, name) in enumerate(people.items())],
-        channels=[{"name": "general", "members": [*people], "id": "CGENERAL"}],
-        messages=[{"sender": BOB, "channel": "#general", "text": "Who is on call?", "at": "2026-01-02T10:00:00Z"}],
-    )
-
-
 @pytest.fixture(scope="module")
 def base() -> AppsSnapshot:
-    return AppWorld(APPS, fill, actor=ADA).base
+    return AppWorld(ALL_APPS, fill, actor=ADA).base
 
 
 def open_apps(base: AppsSnapshot) -> LiveApps:
-    apps = LiveApps(APPS, base)
+    apps = LiveApps(ALL_APPS, base)
     apps.actor, apps.world = ADA, cast("Any", MemoryFiles())
     apps.begin()
     return apps
@@ -71,7 +44,7 @@ async def crash_of(apps: LiveApps, tool: AppTool, **arguments: Any) -> str:
     return ""
 
 
-TOOLS = cast("list[AppTool]", tools_of(APPS))
+TOOLS = cast("list[AppTool]", tools_of(ALL_APPS))
 
 
 AT_ONCE = 8
@@ -98,7 +71,7 @@ async def test_no_number_and_no_text_crashes_a_tool(base: AppsSnapshot, first: i
 
 @pytest.mark.system
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("app", [app.name for app in APPS])
+@pytest.mark.parametrize("app", [app.name for app in ALL_APPS])
 async def test_no_value_at_all_crashes_a_tool(base: AppsSnapshot, app: str):
     crashes: list[str] = []
     for tool in TOOLS:

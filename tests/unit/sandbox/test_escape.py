@@ -413,6 +413,33 @@ async def test_process_1_cannot_be_looked_into(sandbox):
     assert done.stderr.count("ermission denied") >= 6
 
 
+LAME = """
+import os, resource
+refused = 0
+limits = [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")]
+acts = [lambda limit=limit: resource.prlimit(1, limit, (0, 0)) for limit in limits]
+acts += [lambda: os.sched_setscheduler(1, os.SCHED_IDLE, os.sched_param(0)), lambda: os.sched_setparam(1, os.sched_param(0))]
+acts += [lambda: os.sched_setaffinity(1, [0]), lambda: os.setpriority(os.PRIO_PROCESS, 1, 19)]
+acts += [lambda: os.setpriority(os.PRIO_PGRP, 1, 19), lambda: os.setpriority(os.PRIO_USER, 0, 19)]
+for act in acts:
+    try:
+        act()
+    except PermissionError:
+        refused += 1
+print(len(acts) - refused, resource.prlimit(1, resource.RLIMIT_NOFILE) > (0, 0))
+"""
+
+
+async def test_process_1_cannot_be_starved_by_limits_and_priorities(sandbox):
+    """Without memory and descriptors it died: the agent's own act was `Failed(sandbox)`."""
+    assert (await py(sandbox, LAME)).stdout == "0 True\n"
+    assert await still_works(sandbox)
+    await sh(sandbox, "echo kept > /kept; sh -c 'renice -n 19 -p $$; prlimit --pid $$ --nofile=64' >/kept2")
+    snapshot = await sandbox.freeze()
+    assert await snapshot.read("/kept") == b"kept\n"
+    assert b"new priority 19" in await snapshot.read("/kept2")
+
+
 async def test_commands_inherit_nothing_of_the_agents_descriptors(sandbox):
     assert (await sh(sandbox, "ls /proc/self/fd")).stdout.split() == ["0", "1", "2", "3"]  # 3 is ls's own
 

@@ -16,6 +16,7 @@ AARCH64_WANTS = ("RENAMEAT", "NEW_STAT", "SET_GET_RLIMIT", "SYS_CLONE3", "MEMFD_
 UNIX, INET, INET6, NETLINK = 1, 2, 10, 16
 STREAM, DATAGRAM, RAW, SEQUENCED = 1, 2, 3, 5
 CLOSE_ON_EXEC = 0o2000000
+SCHEDULING = ("sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler")
 
 BY_ARGUMENTS = [
     (("clone", 0x11), 0),
@@ -37,6 +38,17 @@ BY_ARGUMENTS = [
     (("ioctl", 0, 0x5423), errno.EPERM),  # TIOCSETD: another line discipline
     (("ioctl", 0, 0x5424), 0),
     (("ioctl", 0, 0x1_0000_5412), errno.EPERM),  # the kernel looks at the low half only
+    (("prlimit64", 0, 7, 0x1000, 0), 0),
+    (("prlimit64", 2, 7, 0x1000, 0), 0),
+    (("prlimit64", 1, 7, 0, 0x1000), 0),  # only asks
+    (("prlimit64", 1, 7, 0x1000, 0), errno.EPERM),
+    (("prlimit64", 1, 7, 0x7F00_0000_0000, 0x1000), errno.EPERM),
+    *[((call, who), errno.EPERM if who == 1 else 0) for call in SCHEDULING for who in (0, 1, 2)],
+    (("setpriority", 0, 0), 0),
+    (("setpriority", 0, 2), 0),
+    (("setpriority", 0, 1), errno.EPERM),
+    (("setpriority", 1, 1), errno.EPERM),  # its process group
+    (("setpriority", 2, 0), errno.EPERM),  # all processes of a user
     (("socket", UNIX, STREAM, 0), 0),
     (("socket", UNIX, SEQUENCED | CLOSE_ON_EXEC, 0), 0),
     (("socket", INET, STREAM, 0), 0),

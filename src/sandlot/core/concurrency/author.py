@@ -84,8 +84,11 @@ async def call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> An
         return await function(*args, **kwargs)
     except SystemExit as left:
         raise RuntimeError(f"it called exit({left.code!r}); raise an error or return instead") from left
-    except asyncio.CancelledError as stray:
+    except (Exception, KeyboardInterrupt, GeneratorExit):  # the last one: the call is closed from outside
+        raise
+    except BaseException as odd:  # also a panic of code in Rust, and a group of errors that holds a cancellation
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise
-        raise RuntimeError("it raised CancelledError, but was not cancelled") from stray
+        more = ", but was not cancelled" if isinstance(odd, asyncio.CancelledError) else f": {odd}"
+        raise RuntimeError(f"it raised {type(odd).__name__}{more}") from odd

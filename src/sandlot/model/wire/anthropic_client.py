@@ -19,6 +19,7 @@ from sandlot.core.types import Json, Role
 from sandlot.model.wire.arguments import MAX_NAME, tool_call
 from sandlot.model.wire.failure import error_in_reply
 from sandlot.model.wire.openai import Count
+from sandlot.model.wire.surrogates import decode_reply
 
 _MAX_TOKENS = 4096
 """The API needs a maximum; this is asked for if the run names none."""
@@ -136,7 +137,7 @@ _decoder = msgspec.json.Decoder(_MessagesReply)
 def parse_messages_reply(body: bytes) -> Reply:
     """Parse a reply body; `ModelError` if it is none of this API."""
     try:
-        incoming = _decoder.decode(body)
+        incoming = decode_reply(_decoder, body)
     except (ValueError, RecursionError) as error:
         raise _malformed(f"{type(error).__name__}: {error}", body) from None
     if incoming.error is not None:

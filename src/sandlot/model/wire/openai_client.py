@@ -7,7 +7,6 @@ Types are checked; a reply that does not match is `ModelError(kind="malformed")`
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -28,6 +27,7 @@ from sandlot.model.wire.openai import (
     chat_message,
     image_part,
 )
+from sandlot.model.wire.surrogates import decode_reply, without_surrogates
 
 _STOPS = {"stop": "stop", "length": "length", "tool_calls": "calls", "function_call": "calls", "content_filter": "refusal"}
 """An endpoint's finish reason to a node's stop reason; unknown ones count as `stop`."""
@@ -73,7 +73,7 @@ def request_body(
     try:
         return _encoder.encode(body)
     except UnicodeEncodeError:
-        return _encoder.encode(_without_surrogates(msgspec.to_builtins(body)))
+        return _encoder.encode(without_surrogates(msgspec.to_builtins(body)))
 
 
 _WORDS = (Text, ToolCall, Reasoning)
@@ -128,16 +128,6 @@ def _require_image(part: Part, images: Mapping[str, bytes] | None) -> None:
     )
 
 
-def _without_surrogates(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode("utf-8")
-    if isinstance(value, dict):
-        return {_without_surrogates(name): _without_surrogates(inner) for name, inner in value.items()}  # pyright: ignore[reportUnknownVariableType] - JSON of any shape
-    if isinstance(value, list):
-        return [_without_surrogates(inner) for inner in value]  # pyright: ignore[reportUnknownVariableType] - as above
-    return value
-
-
 # -- incoming ----------------------------------------------------------------------------------------------------------
 
 _decoder = msgspec.json.Decoder(ChatReply)
@@ -146,7 +136,7 @@ _decoder = msgspec.json.Decoder(ChatReply)
 def parse_reply(body: bytes) -> Reply:
     """Parse a reply body; `ModelError` if it is not a chat completion."""
     try:
-        incoming = _decoder.decode(body)
+        incoming = decode_reply(_decoder, body)
     except (ValueError, RecursionError) as error:
         raise _malformed(f"{type(error).__name__}: {error}", body) from None
     if incoming.error is not None:

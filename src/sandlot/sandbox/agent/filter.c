@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -73,10 +74,10 @@ static const int ALLOWED[] = {
     __NR_pidfd_open, __NR_pidfd_send_signal, __NR_rt_sigaction, __NR_rt_sigprocmask, __NR_rt_sigpending, __NR_rt_sigtimedwait,
     __NR_rt_sigqueueinfo, __NR_rt_tgsigqueueinfo, __NR_rt_sigsuspend, __NR_rt_sigreturn, __NR_sigaltstack, __NR_futex,
     __NR_set_robust_list, __NR_get_robust_list, __NR_set_tid_address, __NR_rseq, __NR_restart_syscall, __NR_sched_yield,
-    __NR_sched_getaffinity, __NR_sched_setaffinity, __NR_sched_getparam, __NR_sched_setparam, __NR_sched_getscheduler,
-    __NR_sched_setscheduler, __NR_sched_get_priority_max, __NR_sched_get_priority_min, __NR_sched_rr_get_interval,
-    __NR_sched_getattr, __NR_sched_setattr, __NR_getpriority, __NR_setpriority, __NR_ioprio_get, __NR_ioprio_set, __NR_prctl,
-    __NR_getrlimit, __NR_setrlimit, __NR_prlimit64, __NR_getrusage, __NR_times, __NR_seccomp, __NR_landlock_create_ruleset,
+    __NR_sched_getaffinity, __NR_sched_getparam, __NR_sched_getscheduler,
+    __NR_sched_get_priority_max, __NR_sched_get_priority_min, __NR_sched_rr_get_interval,
+    __NR_sched_getattr, __NR_getpriority, __NR_ioprio_get, __NR_ioprio_set, __NR_prctl,
+    __NR_getrlimit, __NR_setrlimit, __NR_getrusage, __NR_times, __NR_seccomp, __NR_landlock_create_ruleset,
     __NR_landlock_add_rule, __NR_landlock_restrict_self,
     /* who am I */
     __NR_getpid, __NR_getppid, __NR_gettid, __NR_getpgid, __NR_setpgid, __NR_getsid, __NR_setsid, __NR_getuid, __NR_geteuid,
@@ -105,6 +106,7 @@ static const int ALLOWED[] = {
 #define JUMP(code, k, yes, no) ((struct sock_filter){(code), (yes), (no), (k)})
 #define LOAD(offset) STATEMENT(BPF_LD | BPF_W | BPF_ABS, (offset))
 #define LOAD_ARGUMENT(n) LOAD(offsetof(struct seccomp_data, args[n])) /* its low half: these arguments are ints */
+#define LOAD_HIGH(n) LOAD(offsetof(struct seccomp_data, args[n]) + 4) /* both processors are little-endian */
 #define IF_EQUAL(k, yes, no) JUMP(BPF_JMP | BPF_JEQ | BPF_K, (k), (yes), (no))
 #define ALLOW STATEMENT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
 #define REFUSE(error) STATEMENT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (error))
@@ -139,6 +141,17 @@ static const struct sock_filter SOCKET[] = {
 static const struct sock_filter SOCKETPAIR[] = {
     LOAD_ARGUMENT(0), IF_EQUAL(AF_UNIX, 0, 1), ALLOW, REFUSE(EOPNOTSUPP),
 };
+/* Process 1 has the user of the commands, so they could set its limits and its turn on the processor. Without memory or descriptors
+ * it dies and takes with it all that the agent has done. Asking is allowed. */
+static const struct sock_filter LIMITS[] = {
+    LOAD_ARGUMENT(0), IF_EQUAL(1, 0, 5), LOAD_ARGUMENT(2), IF_EQUAL(0, 0, 2), LOAD_HIGH(2), IF_EQUAL(0, 1, 0), REFUSE(EPERM), ALLOW,
+};
+static const struct sock_filter SCHEDULE[] = {
+    LOAD_ARGUMENT(0), IF_EQUAL(1, 0, 1), REFUSE(EPERM), ALLOW,
+};
+static const struct sock_filter PRIORITY[] = {
+    LOAD_ARGUMENT(0), IF_EQUAL(PRIO_USER, 2, 0), LOAD_ARGUMENT(1), IF_EQUAL(1, 0, 1), REFUSE(EPERM), ALLOW,
+};
 static const struct sock_filter NOT_IMPLEMENTED[] = {REFUSE(ENOSYS)};
 
 #define RULE(call, program) {(call), sizeof(program) / sizeof *(program), (program)}
@@ -154,6 +167,12 @@ static const struct {
     RULE(__NR_ioctl, IOCTL),
     RULE(__NR_socket, SOCKET),
     RULE(__NR_socketpair, SOCKETPAIR),
+    RULE(__NR_prlimit64, LIMITS),
+    RULE(__NR_sched_setaffinity, SCHEDULE),
+    RULE(__NR_sched_setattr, SCHEDULE),
+    RULE(__NR_sched_setparam, SCHEDULE),
+    RULE(__NR_sched_setscheduler, SCHEDULE),
+    RULE(__NR_setpriority, PRIORITY),
 };
 
 #define NUM_ALLOWED (sizeof ALLOWED / sizeof *ALLOWED)

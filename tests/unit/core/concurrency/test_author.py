@@ -1,7 +1,9 @@
 """Author code: wherever it belongs, and it ends itself at most, never the run."""
 
+import asyncio
 import functools
 
+import anyio
 import pytest
 
 from sandlot.core.concurrency.author import call, is_async, name_of
@@ -60,3 +62,34 @@ async def test_code_that_exits_does_not_end_the_run(kind):
 
     with pytest.raises(RuntimeError, match=r"called exit\(0\)"):
         await call(leave if kind == "sync" else leave_async)
+
+
+class Panic(BaseException):
+    """As a panic of code in Rust."""
+
+
+@pytest.mark.parametrize("odd", [Panic("index 7"), BaseExceptionGroup("two", [asyncio.CancelledError(), ValueError("x")])])
+async def test_what_is_no_exception_does_not_end_the_run(odd):
+    """Such an error in an `async def` tool ended all rollouts of the run."""
+
+    async def explode():
+        raise odd
+
+    with pytest.raises(RuntimeError, match=f"it raised {type(odd).__name__}: "):
+        await call(explode)
+
+
+async def test_a_group_that_holds_a_cancellation_passes_if_it_was_cancelled():
+    async def wait():
+        try:
+            await anyio.sleep_forever()
+        except asyncio.CancelledError as cancelled:
+            raise BaseExceptionGroup("both", [cancelled, ValueError("x")]) from None
+
+    async def cancelled():
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await call(wait)
+
+    with pytest.raises(BaseExceptionGroup, match="both"):
+        await cancelled()

@@ -2,6 +2,7 @@ import json
 from itertools import groupby
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -88,3 +89,20 @@ def test_any_json_is_a_reply_that_can_be_stored_or_a_model_error(value):
 @given(st.binary())
 def test_any_bytes_are_a_model_error(data):
     assert reply_or_kind(data) == "malformed"
+
+
+def test_half_characters_in_a_reply_are_replaced():
+    """A model writes the escape, and a server hands it on. It was `Failed(model)`: a turn of the agent that was not graded."""
+    call = {"id": "c\udc80", "type": "function", "function": {"name": "lo\ud800ok", "arguments": '{"text": "\\ud800"}'}}
+    message = {"content": "a \ud83d\ude00 b \ud800", "reasoning_content": "\udfff", "tool_calls": [call]}
+    reply = parse_reply(json.dumps({"choices": [{"message": message, "finish_reason": "\udc80"}]}).encode())
+    thought, text, called = reply.parts
+    assert (thought.text, text.text, called.id, called.name) == ("?", "a 😀 b ?", "c?", "lo?ok")
+
+
+@pytest.mark.parametrize(
+    "body", [b'{"choices": "\\ud800"}', b'{"choices": [{"message": {"content": "\\ud800"}}', b"[" * 9999 + b'"\\ud800']
+)
+def test_half_characters_in_what_is_no_reply_are_an_error_of_the_model(body):
+    with pytest.raises(ModelError, match="not a chat completion"):
+        parse_reply(body)
