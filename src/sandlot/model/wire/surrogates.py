@@ -1,7 +1,7 @@
 """Lone surrogates, which UTF-8 cannot hold, in what is sent to an endpoint and in what comes back.
 
-A model may write one as an escape, and a server hands it on. That must not make the reply unreadable: a turn of the agent would
-be a failure of the model's side, which is not graded.
+A model may write one as an escape, and a server hands it on. That must not make the reply unreadable: a turn of the agent
+would be a failure of the model's side, which is not graded.
 """
 
 import json
