@@ -3,13 +3,15 @@
 Of at least 200 hostile plays none ends without a score, and no sound rollout beside them is lost.
 """
 
+import json
+import re
 from collections.abc import Iterable
 from typing import Any
 
 import anyio
 import pytest
 
-from fakes.endpoint import FakeEndpoint, Request, completion
+from fakes.endpoint import FakeEndpoint, Request, completion, status
 from sandlot import Environment, Run, Scored, run_async
 from worlds.hostile_environments import (
     PLAYS,
@@ -56,12 +58,21 @@ def without_score(run: Run) -> dict[str, str]:
     return bad
 
 
+def is_accepted(message: dict[str, Any]) -> bool:
+    """As strict endpoints are with the calls of earlier turns."""
+    calls = [call["function"] for call in message.get("tool_calls") or ()]
+    named = all(re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", call["name"]) for call in calls)
+    return named and all(isinstance(json.loads(call["arguments"]), dict) for call in calls)
+
+
 def endpoint_for(plays: Iterable[Play], sound: dict[str, Any]) -> FakeEndpoint:
     """Answers each conversation with the next turn of its play, which the prompt names."""
     turns = {play.task: spoken(play) for play in plays}
 
     def react(request: Request):
         messages = request.body["messages"]
+        if not all(map(is_accepted, messages)):
+            return status(400)
         task = next(message["content"] for message in messages if message["role"] == "user").removeprefix("Play ")
         taken = sum(message["role"] == "assistant" for message in messages)
         said = dict([*turns.get(task, [sound]), DONE][: taken + 1][-1])

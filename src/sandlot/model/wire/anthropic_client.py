@@ -17,9 +17,10 @@ from sandlot.core.ports.world import ToolSpec
 from sandlot.core.trace import ImagePart, Message, Part, Reasoning, Tensor, Text, ToolCall, ToolResult, Usage
 from sandlot.core.types import Json, Role
 from sandlot.model.wire.arguments import MAX_NAME, tool_call
+from sandlot.model.wire.call_names import with_legal_names
 from sandlot.model.wire.failure import error_in_reply
 from sandlot.model.wire.openai import Count
-from sandlot.model.wire.surrogates import decode_reply
+from sandlot.model.wire.surrogates import decode_reply, without_surrogates
 
 _MAX_TOKENS = 4096
 """The API needs a maximum; this is asked for if the run names none."""
@@ -31,11 +32,11 @@ _NO_TEXT = "(no text)"
 def messages_request(
     model: str, messages: Sequence[Message], tools: Sequence[ToolSpec], sampling: Sampling, images: Mapping[str, bytes] | None
 ) -> bytes:
-    """The request body as JSON. `images` holds the bytes of the messages' images; None for a model that takes text only."""
+    """The request body as JSON. Invalid Unicode is replaced. `images`: the bytes of the images; None for a model of text only."""
     body: Json = {
         "model": model,
         "max_tokens": sampling.max_tokens or _MAX_TOKENS,
-        "messages": _turns(messages, images),
+        "messages": _turns(with_legal_names(messages, tools), images),
         "temperature": min(sampling.temperature, 1.0),
     }
     system = "\n\n".join(message.text for message in messages if message.role is Role.SYSTEM)
@@ -47,8 +48,8 @@ def messages_request(
         body["tools"] = [{"name": tool.name, "description": tool.description, "input_schema": tool.parameters} for tool in tools]
     try:
         return msgspec.json.encode(body)
-    except UnicodeEncodeError as error:
-        raise ModelError(f"the conversation holds text that is not valid Unicode: {error}", kind="bad_request") from error
+    except UnicodeEncodeError:
+        return msgspec.json.encode(without_surrogates(body))
 
 
 def _turns(messages: Sequence[Message], images: Mapping[str, bytes] | None) -> list[Json]:

@@ -16,6 +16,7 @@ from sandlot.core.ports.world import ToolSpec
 from sandlot.core.trace import Message, Part, Reasoning, Tensor, Text, ToolCall, ToolResult, Usage
 from sandlot.core.types import Json, Role
 from sandlot.model.wire.arguments import MAX_NAME, tool_call
+from sandlot.model.wire.call_names import with_legal_names
 from sandlot.model.wire.failure import error_in_reply
 from sandlot.model.wire.openai import (
     ChatMessage,
@@ -58,7 +59,7 @@ def request_body(
     """
     body: Json = {
         "model": model,
-        "messages": [out for message in messages for out in wire_messages(message, images)],
+        "messages": [out for message in with_legal_names(messages, tools) for out in wire_messages(message, images)],
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
     }

@@ -117,3 +117,14 @@ async def test_the_endpoint_gets_the_key_in_its_own_header_and_no_error_shows_it
     assert endpoint.requests[0].headers["anthropic-version"] == "2023-06-01"
     assert "Authorization" not in endpoint.requests[0].headers
     assert key not in str(caught.value)
+
+
+def test_names_that_endpoints_refuse_are_sent_as_others():
+    """The next request was refused, and a rollout in which the agent had invented such a name had no score."""
+    odd = ["a/b", "", "x" * 256, "multi_tool_use.parallel", "look", "files.read", "la\nla"]
+    parts = tuple(ToolCall(f"c{at}", name) for at, name in enumerate(odd))
+    history = [text_message(Role.USER, "Go \ud800."), Message(role=Role.ASSISTANT, parts=parts)]
+    tool = ToolSpec(name="files.read", description="Reads.", parameters={"type": "object"})
+    sent = json.loads(messages_request("m", history, [tool], Sampling(), None))
+    names = [block["name"] for turn in sent["messages"] for block in turn["content"] if block["type"] == "tool_use"]
+    assert names == ["a_b", "unknown", "x" * 64, "multi_tool_use_parallel", "look", "files.read", "la_la"]

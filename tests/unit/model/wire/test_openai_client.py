@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from sandlot.core.errors import ModelError
 from sandlot.core.ports.model import Reply, Sampling
-from sandlot.core.trace import Message, Reasoning, Text, ToolCall, ToolResult
+from sandlot.core.ports.world import ToolSpec
+from sandlot.core.trace import Message, Reasoning, Text, ToolCall, ToolResult, text_message
 from sandlot.core.types import Role
 from sandlot.model.wire.openai_client import parse_reply, request_body, wire_messages
 
@@ -48,7 +49,9 @@ def read_back(wire: list[dict]) -> list[Message]:
 @given(st.lists(assistant_messages() | plain_messages, max_size=4), tool_messages)
 def test_what_goes_out_can_be_read_back(messages, results):
     history = [*messages, results]
-    sent = json.loads(request_body("m", history, (), Sampling()))
+    names = {call.name for message in messages for call in message.calls}
+    tools = [ToolSpec(name=name, description="", parameters={}) for name in names]
+    sent = json.loads(request_body("m", history, tools, Sampling()))
     assert read_back(sent["messages"]) == history
 
 
@@ -106,3 +109,14 @@ def test_half_characters_in_a_reply_are_replaced():
 def test_half_characters_in_what_is_no_reply_are_an_error_of_the_model(body):
     with pytest.raises(ModelError, match="not a chat completion"):
         parse_reply(body)
+
+
+def test_names_that_endpoints_refuse_are_sent_as_others():
+    """The next request was refused, and a rollout in which the agent had invented such a name had no score."""
+    odd = ["a/b", "", "x" * 256, "multi_tool_use.parallel", "look", "files.read", "la\nla"]
+    parts = tuple(ToolCall(f"c{at}", name) for at, name in enumerate(odd))
+    history = [text_message(Role.USER, "Go \ud800."), Message(role=Role.ASSISTANT, parts=parts)]
+    tool = ToolSpec(name="files.read", description="Reads.", parameters={"type": "object"})
+    sent = json.loads(request_body("m", history, [tool], Sampling()))
+    names = [call["function"]["name"] for turn in sent["messages"] for call in turn.get("tool_calls", ())]
+    assert names == ["a_b", "unknown", "x" * 64, "multi_tool_use_parallel", "look", "files.read", "la_la"]
