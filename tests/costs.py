@@ -23,7 +23,8 @@ import pytest
 
 FREE_S = 0.5
 MOST_S = 2.0
-TOLERANCE = 2.0
+TOLERANCE = 6.0
+"""Beside busy neighbours the same test was charged four times what it costs alone, and the loop saw none of it."""
 CALIBRATION = 200_000
 REFERENCE_S = 0.02
 SHOWN = 20

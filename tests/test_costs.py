@@ -40,10 +40,10 @@ def test_every_name_in_the_list_is_a_test():
     [
         (0.4, False, None),
         (0.6, False, "above its price"),
-        (1.1, False, "FAILED"),
+        (3.1, False, "FAILED"),
         (1.9, True, None),
         (2.1, True, "above its price"),
-        (4.1, True, "FAILED"),
+        (12.1, True, "FAILED"),
     ],
 )
 def test_a_test_has_a_price(paid, listed, state):

@@ -100,7 +100,6 @@ def failing_after(count: int):
         (Answer(b'{"choices": []}'), "malformed"),
         (Answer(b"\xff\xfe\x00"), "malformed"),
         (Answer(b""), "malformed"),
-        (calls(("write\ud800note", "{}")), "malformed"),
     ],
 )
 async def test_lasting_trouble_is_the_models_failure_and_has_no_reward(tmp_path, answer, kind):
