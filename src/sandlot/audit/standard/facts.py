@@ -86,7 +86,7 @@ def _build(env: Environment) -> StandardAnswer:
 def _pinned(env: Environment) -> StandardAnswer:
     if env.image is None:
         return _holds("nothing is installed")
-    return _holds(f"image `{env.image}` is resolved to a digest, which the fingerprint has")
+    return _unknown(f"image `{env.image}`: what its build installs is not checked for versions")
 
 
 def _resources(env: Environment) -> Json:
@@ -133,6 +133,8 @@ def measured_answers(runs: Mapping[str, Sequence[TraceRow]]) -> dict[str, Standa
     scores = {name: _scores(rows) for name, rows in runs.items()}
     means = {name: fmean(value for values in tasks.values() for value in values) for name, tasks in scores.items() if tasks}
     last = list(scores.values())[-1]
+    if not last:
+        return {f"statistical.{name}": _unknown("no rollout of the last run was scored") for name in ids}
     full = sum(max(values) >= 1.0 for values in last.values())
     mixed = sum(len(values) > 1 and pstdev(values) > _SPREAD for values in last.values())
     several = sum(len(values) > 1 for values in last.values())

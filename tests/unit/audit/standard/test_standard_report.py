@@ -152,6 +152,7 @@ def test_what_an_environment_declares():
     boxed = declared_answers(small(image="host", limits=Limits(turns=3)), {"files": "own", "users": "no: x"})
     assert boxed["runtime.host_containment"].holds is False
     assert "users" in boxed["runtime.host_containment"].evidence
+    assert boxed["static.dependency_pinning"].holds is None, "nothing reads what an image installs"
     assert {check.id for check in STANDARD_CHECKS} >= set(answers)
 
 
@@ -174,7 +175,8 @@ def test_runs_of_models_answer_the_statistical_checks():
     }
     assert answers["statistical.variance_bound"].measured == {"informative": 1, "groups": 2}
     assert measured_answers({"strong": strong, "weak": weak})["statistical.difficulty_separation"].holds is False
-    assert {answer.holds for answer in measured_answers({}).values()} == {None}
+    for nothing in ({}, {"unscored": [Row("a", None)]}):
+        assert {answer.holds for answer in measured_answers(nothing).values()} == {None}
     assert set(answers) <= {check.id for check in STANDARD_CHECKS}
 
 
