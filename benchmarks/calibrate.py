@@ -21,7 +21,7 @@ from sandlot.calibrate.tasks.placement import Placement, TaskLabel, placements
 from sandlot.calibrate.tasks.rule import Belief, Region, Rule
 from sandlot.calibrate.tasks.state import CalibrationState
 from sandlot.core.task import Task
-from sandlot.core.trace import TraceRow
+from sandlot.core.trace_row import TraceRow
 
 NAME = "calibrate"
 FAMILIES = {

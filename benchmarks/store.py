@@ -42,7 +42,8 @@ def made(count: int) -> Iterator[tuple]:
     import msgspec
 
     from sandlot.core.rubric import CheckResult, CheckVerdict, RubricScore
-    from sandlot.core.trace import EvidenceRecord, Node, Scored, Trace, Usage, row_of, text_message
+    from sandlot.core.trace import EvidenceRecord, Node, Scored, Trace, Usage, text_message
+    from sandlot.core.trace_row import row_of
     from sandlot.core.types import End, Role
 
     random = Random(0)
@@ -233,7 +234,8 @@ def read_jsonl(path: Path, count: int) -> dict:
     started = time.perf_counter()
     import msgspec
 
-    from sandlot.core.trace import Trace, TraceRow
+    from sandlot.core.trace import Trace
+    from sandlot.core.trace_row import TraceRow
 
     class Row(msgspec.Struct):
         row: TraceRow

@@ -22,7 +22,7 @@ from sandlot.audit.audit import ALL_PROBES
 from sandlot.audit.defects import DEFECTS
 from sandlot.checks import LIBRARY
 from sandlot.cli.main import app
-from sandlot.core import errors, limits, ports, rubric, task, trace
+from sandlot.core import errors, limits, ports, rubric, task, trace, trace_row
 from sandlot.core.ports import grading, model, sandbox, session, store, world
 from sandlot.core.syntax import parse_python
 from sandlot.env import folder
@@ -46,7 +46,21 @@ def pages() -> dict[str, str]:
         "records.md": HEADER
         + records(
             "Records",
-            [task, rubric, trace, events, training_records, item, labels, own_labels, preferences, finding, verdict, waivers],
+            [
+                task,
+                rubric,
+                trace,
+                trace_row,
+                events,
+                training_records,
+                item,
+                labels,
+                own_labels,
+                preferences,
+                finding,
+                verdict,
+                waivers,
+            ],
         ),
         "ports.md": HEADER + protocols(),
         "testing.md": HEADER + suites(),

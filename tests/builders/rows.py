@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from sandlot.core.trace import TraceRow
+from sandlot.core.trace_row import TraceRow
 from sandlot.store.columns import Table, schema_of, table_of
 
 

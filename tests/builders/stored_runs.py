@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from builders.traces import make_trace
-from sandlot.core.trace import TraceRow
+from sandlot.core.trace_row import TraceRow
 from sandlot.store.entry import LogEntry, encode_trace
 from sandlot.store.layout import folders
 from sandlot.store.segments import write_segment

@@ -1,6 +1,7 @@
 """Traces and rows for tests of keeping: small, finished, and different from each other."""
 
-from sandlot.core.trace import Cancelled, Failed, Trace, TraceRow, row_of
+from sandlot.core.trace import Cancelled, Failed, Trace
+from sandlot.core.trace_row import TraceRow, row_of
 from sandlot.core.types import Side
 from sandlot.testing.records import make_trace
 

@@ -23,9 +23,9 @@ from sandlot.core.trace import (
     ToolCall,
     ToolResult,
     Trace,
-    row_of,
     text_message,
 )
+from sandlot.core.trace_row import row_of
 from sandlot.core.types import End, Role, digest
 from sandlot.store.directory import open_run
 

@@ -5,7 +5,8 @@ import pytest
 from drive.native_sandboxes import KINDS, backend_of
 from sandlot.core.limits import Limits
 from sandlot.core.task import Task
-from sandlot.core.trace import Message, Node, Scored, Text, ToolCall, row_of
+from sandlot.core.trace import Message, Node, Scored, Text, ToolCall
+from sandlot.core.trace_row import row_of
 from sandlot.core.types import End, Role
 from sandlot.env.environment import Environment
 from sandlot.harness.tool_loop import ToolLoop

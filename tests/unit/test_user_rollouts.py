@@ -14,7 +14,8 @@ from sandlot.core.limits import Limits
 from sandlot.core.persona import AGENT, NO_REPLY, Persona
 from sandlot.core.ports.model import Sampling
 from sandlot.core.task import Task
-from sandlot.core.trace import Failed, Trace, row_of
+from sandlot.core.trace import Failed, Trace
+from sandlot.core.trace_row import row_of
 from sandlot.core.types import End, Role, Side
 from sandlot.env.environment import Environment
 from sandlot.env.user import LimitedUser, persona_of

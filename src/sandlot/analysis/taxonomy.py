@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from sandlot.core.errors import ConfigError
-from sandlot.core.trace import Failed, Scored, Trace, TraceRow
+from sandlot.core.trace import Failed, Scored, Trace
+from sandlot.core.trace_row import TraceRow
 from sandlot.core.types import End, Side
 
 VERSION = 2

@@ -18,7 +18,8 @@ import msgspec
 from sandlot.analysis.preferences import agreed_preferences, read_preferences
 from sandlot.core.errors import ConfigError
 from sandlot.core.images import images_of
-from sandlot.core.trace import FileRecord, Message, Tensor, Trace, TraceRow
+from sandlot.core.trace import FileRecord, Message, Tensor, Trace
+from sandlot.core.trace_row import TraceRow
 from sandlot.core.types import Json, Role, Split
 from sandlot.interop.repositories.patches import patch_between
 from sandlot.interop.repositories.suite import ROOT

@@ -15,7 +15,7 @@ import msgspec
 from sandlot.core.disk import replace_folder, write_file
 from sandlot.core.errors import ConfigError, boundary
 from sandlot.core.ports.log import LoggedRun, LogReader
-from sandlot.core.trace import row_of
+from sandlot.core.trace_row import row_of
 from sandlot.core.types import Split, digest
 from sandlot.run.config import RunConfig
 from sandlot.run.manifest import Fingerprints, Manifest, machine_facts

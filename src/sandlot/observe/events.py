@@ -15,7 +15,8 @@ from typing import Literal
 
 import msgspec
 
-from sandlot.core.trace import TraceRow, TurnReplica
+from sandlot.core.trace import TurnReplica
+from sandlot.core.trace_row import TraceRow
 from sandlot.observe.training_records import Learned, Measured
 
 _log = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ The rate is that of the last rollouts, not of the whole run, and falls while not
 from collections import Counter, deque
 
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK, Clock
-from sandlot.core.trace import TraceRow
+from sandlot.core.trace_row import TraceRow
 from sandlot.observe.events import AdmissionChanged, TurnTaken
 
 RECENT = 256

@@ -25,7 +25,8 @@ from sandlot.core.crashes import crashes_in
 from sandlot.core.errors import ConfigError, unwrapped
 from sandlot.core.ports.session import Hook, Policies, Policy
 from sandlot.core.task import Task, split_of
-from sandlot.core.trace import Attempt, Failed, Trace, TraceRow, row_of
+from sandlot.core.trace import Attempt, Failed, Trace
+from sandlot.core.trace_row import TraceRow, row_of
 from sandlot.core.types import INFRASTRUCTURE, End, Side
 from sandlot.env.environment import Environment
 from sandlot.env.session import world_seed

@@ -13,7 +13,7 @@ import msgspec
 
 from sandlot.core.limits import Limits
 from sandlot.core.stats.intervals import CONFIDENCE, Sums, spread_of, t_width
-from sandlot.core.trace import TraceRow
+from sandlot.core.trace_row import TraceRow
 from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import environment_fingerprint
 from sandlot.env.load import load

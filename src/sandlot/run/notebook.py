@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from html import escape
 
 from sandlot.core.text import printable
-from sandlot.core.trace import TraceRow
+from sandlot.core.trace_row import TraceRow
 from sandlot.run.summary import Summary
 
 MAX_TASKS = 50

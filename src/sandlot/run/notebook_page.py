@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from html import escape
 
 from sandlot.core.text import printable
-from sandlot.core.trace import TraceRow
+from sandlot.core.trace_row import TraceRow
 from sandlot.observe.live import ToolTimes
 from sandlot.run.notebook import headline
 from sandlot.run.summary import Summary

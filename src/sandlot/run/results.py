@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 from sandlot.core.errors import ConfigError
-from sandlot.core.trace import Trace, TraceRow, Usage
+from sandlot.core.trace import Trace, Usage
+from sandlot.core.trace_row import TraceRow
 from sandlot.observe.event_log import EventReader
 from sandlot.observe.live import LiveRun
 from sandlot.run.breaker import FailureExample

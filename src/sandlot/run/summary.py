@@ -15,7 +15,8 @@ from typing import Any
 import msgspec
 
 from sandlot.core.stats.intervals import Interval, Sums, clustered_mean, clustered_share, pass_at_k, quantile
-from sandlot.core.trace import AFTER_THE_END, Trace, TraceRow
+from sandlot.core.trace import AFTER_THE_END, Trace
+from sandlot.core.trace_row import TraceRow
 from sandlot.core.types import Json, Side
 from sandlot.store.columns import PHASE, Table, rows_of
 

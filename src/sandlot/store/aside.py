@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from sandlot.core.disk import DISK, Disk, make_folder, sync_folder
-from sandlot.core.trace import Trace, TraceRow
+from sandlot.core.trace import Trace
+from sandlot.core.trace_row import TraceRow
 from sandlot.core.types import digest
 from sandlot.store.columns import rows_of
 from sandlot.store.entry import LogEntry, decode_trace

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Any, get_type_hints
 
-from sandlot.core.trace import TraceRow
+from sandlot.core.trace_row import TraceRow
 
 Table = Any
 """A `pyarrow.Table`; pyarrow comes without types."""

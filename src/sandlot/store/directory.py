@@ -15,7 +15,8 @@ import msgspec
 
 from sandlot.core.disk import DISK, DRAFT, Disk, make_folder, write_file
 from sandlot.core.errors import ConfigError, StoreError, boundary
-from sandlot.core.trace import Trace, TraceRow
+from sandlot.core.trace import Trace
+from sandlot.core.trace_row import TraceRow
 from sandlot.store.aside import set_aside
 from sandlot.store.blobs import DiskBlobs, open_blobs
 from sandlot.store.layout import blob_folder, drafts_of, folders, lock_file, manifest_file

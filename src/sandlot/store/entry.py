@@ -9,7 +9,8 @@ import msgspec
 
 from sandlot.core.errors import StoreError, boundary
 from sandlot.core.text import encodable
-from sandlot.core.trace import FORMAT, Trace, TraceRow
+from sandlot.core.trace import FORMAT, Trace
+from sandlot.core.trace_row import TraceRow
 
 ENTRY_TAG = ord("t")
 

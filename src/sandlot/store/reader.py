@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from sandlot.core.errors import ConfigError
-from sandlot.core.trace import Trace, TraceRow
+from sandlot.core.trace import Trace
+from sandlot.core.trace_row import TraceRow
 from sandlot.store.blobs import KeptBlobs
 from sandlot.store.columns import Table, arrow, rows_of, schema_of, table_of
 from sandlot.store.directory import read_manifest

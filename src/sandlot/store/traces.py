@@ -17,7 +17,8 @@ import anyio.to_thread
 
 from sandlot.core.disk import DISK, Disk, sync_folder
 from sandlot.core.errors import StoreError, boundary
-from sandlot.core.trace import Trace, TraceRow
+from sandlot.core.trace import Trace
+from sandlot.core.trace_row import TraceRow
 from sandlot.store.aside import set_aside
 from sandlot.store.columns import parquet
 from sandlot.store.entry import ENTRY_TAG, decode_entry, encode_entry

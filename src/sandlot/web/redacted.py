@@ -7,7 +7,8 @@ from pathlib import Path
 import msgspec
 
 from sandlot.core.redaction import RedactionRules
-from sandlot.core.trace import Node, Trace, TraceRow
+from sandlot.core.trace import Node, Trace
+from sandlot.core.trace_row import TraceRow
 from sandlot.run.results import Run, Sitting
 from sandlot.store.blobs import KeptBlobs
 from sandlot.store.columns import Table

@@ -22,7 +22,7 @@ from starlette.datastructures import QueryParams
 from sandlot.core.errors import ConfigError
 from sandlot.core.redaction import RedactionRules
 from sandlot.core.text import printable
-from sandlot.core.trace import TraceRow
+from sandlot.core.trace_row import TraceRow
 from sandlot.run.results import Run
 from sandlot.web.app import page_templates
 from sandlot.web.artifacts import artifact_of, read_blob

@@ -9,7 +9,8 @@ import pytest
 
 import sandlot
 from drive.command_line import NOTES
-from sandlot.core.trace import TraceRow, TurnReplica
+from sandlot.core.trace import TurnReplica
+from sandlot.core.trace_row import TraceRow
 from sandlot.observe.events import (
     AdmissionChanged,
     AlarmRaised,

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from builders.traces import cancelled, failed, make_row, make_trace
 from sandlot.core.errors import StoreError
-from sandlot.core.trace import TraceRow
+from sandlot.core.trace_row import TraceRow
 from sandlot.store import segments
 from sandlot.store.columns import rows_of, schema_of, table_of
 from sandlot.store.entry import LogEntry, decode_trace, encode_trace

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from sandlot.analysis.health.item import HealthItem, HealthMark
 from sandlot.core.text import one_line
-from sandlot.core.trace import TraceRow
+from sandlot.core.trace_row import TraceRow
 from sandlot.run.breaker import Breaker
 
 _SHOWN = 3

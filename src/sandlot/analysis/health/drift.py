@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sandlot.analysis.health.features import Features
 from sandlot.analysis.health.item import HealthItem, HealthMark, too_little
 from sandlot.core.stats.tests import Difference, distribution_gap, holm, mix_difference
-from sandlot.core.trace import TraceRow
+from sandlot.core.trace_row import TraceRow
 from sandlot.core.types import Json
 
 _LARGE = 0.2

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from sandlot.analysis.health.item import HealthItem, HealthMark
 from sandlot.core.stats.intervals import wilson
-from sandlot.core.trace import TraceRow
+from sandlot.core.trace_row import TraceRow
 from sandlot.core.types import Json, Side
 from sandlot.run.breaker import MODEL_FAILURE_SHARE, Breaker, Tripped
 

@@ -20,7 +20,8 @@ from sandlot.analysis.health.surge import surge
 from sandlot.analysis.health.survivors import survivors
 from sandlot.analysis.health.timeouts import timeouts
 from sandlot.core.concurrency.blocking import blocking
-from sandlot.core.trace import Trace, TraceRow
+from sandlot.core.trace import Trace
+from sandlot.core.trace_row import TraceRow
 from sandlot.core.types import derive_seed
 from sandlot.run.results import Run
 from sandlot.store.columns import rows_of as decode_rows

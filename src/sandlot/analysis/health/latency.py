@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from sandlot.analysis.health.item import HealthItem, HealthMark, too_little
 from sandlot.core.limits import Limits
 from sandlot.core.stats.intervals import quantile
-from sandlot.core.trace import TraceRow
+from sandlot.core.trace_row import TraceRow
 
 LimitsOf = Callable[[str], Limits | None]
 """The limits of a task; None if the run does not record them."""

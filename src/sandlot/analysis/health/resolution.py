@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from sandlot.analysis.health.item import HealthItem, HealthMark, too_little
-from sandlot.core.trace import TraceRow
+from sandlot.core.trace_row import TraceRow
 
 _FEWEST = 20
 _KEPT_LEVELS = 0.9

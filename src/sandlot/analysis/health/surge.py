@@ -14,7 +14,7 @@ import msgspec
 from sandlot.analysis.alarm import FEWEST, Figures, alarm, rise
 from sandlot.analysis.health.item import HealthItem, HealthMark, too_little
 from sandlot.core.stats.intervals import Sums, spread_of
-from sandlot.core.trace import TraceRow
+from sandlot.core.trace_row import TraceRow
 
 PROGRESS = "progress.jsonl"
 """Where training writes its steps."""

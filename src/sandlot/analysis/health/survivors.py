@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from sandlot.analysis.health.item import HealthItem, HealthMark
 from sandlot.core.stats.tests import Difference, holm, rank_difference
-from sandlot.core.trace import TraceRow
+from sandlot.core.trace_row import TraceRow
 
 _FEWEST_EXCLUDED = 10
 _MOST_EXCLUDED = 0.02

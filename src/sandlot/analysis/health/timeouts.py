@@ -13,7 +13,7 @@ from sandlot.analysis.health.item import HealthItem, HealthMark, too_little
 from sandlot.analysis.health.latency import LimitsOf, duration_text
 from sandlot.core.stats.intervals import quantile
 from sandlot.core.stats.tests import fisher, holm
-from sandlot.core.trace import TraceRow
+from sandlot.core.trace_row import TraceRow
 from sandlot.core.types import End
 
 _NEAR = 0.98

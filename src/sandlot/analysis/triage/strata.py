@@ -12,7 +12,7 @@ import msgspec
 
 from sandlot.analysis.taxonomy import LABELS, label_of_row
 from sandlot.core.limits import Limits
-from sandlot.core.trace import TraceRow
+from sandlot.core.trace_row import TraceRow
 from sandlot.core.types import Side
 
 ENVIRONMENT_CAP = 50

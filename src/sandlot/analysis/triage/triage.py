@@ -16,7 +16,7 @@ from sandlot.analysis.triage.agreement import ReaderAgreement, agreements_of
 from sandlot.analysis.triage.clusters import Cluster, Odd, OpenedTrace, clusters, oddities, summarise_trace
 from sandlot.analysis.triage.labels import Review, read_labels, review_of
 from sandlot.analysis.triage.strata import Chosen, strata
-from sandlot.core.trace import TraceRow
+from sandlot.core.trace_row import TraceRow
 from sandlot.core.types import derive_seed
 from sandlot.run.results import Run
 from sandlot.store.columns import rows_of

@@ -30,7 +30,7 @@ from sandlot.analysis.watch.rules import (
     WatchRules,
 )
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK, Clock
-from sandlot.core.trace import TraceRow
+from sandlot.core.trace_row import TraceRow
 from sandlot.observe.event_log import append_event
 from sandlot.observe.events import (
     AlarmRaised,

@@ -7,7 +7,7 @@ from itertools import pairwise
 from math import isfinite
 from statistics import fmean, pstdev
 
-from sandlot.core.trace import TraceRow
+from sandlot.core.trace_row import TraceRow
 from sandlot.core.types import Json
 from sandlot.env.environment import Environment
 from sandlot.env.fingerprint import environment_fingerprint

@@ -17,7 +17,7 @@ from sandlot.calibrate.tasks.rule import Belief, Rule
 from sandlot.calibrate.tasks.state import CalibrationState
 from sandlot.core.ports.model import Sampling
 from sandlot.core.stats.intervals import Interval, wilson
-from sandlot.core.trace import TraceRow
+from sandlot.core.trace_row import TraceRow
 from sandlot.run.curriculum import FORMAT as CURRICULUM_FORMAT
 from sandlot.run.curriculum import Curriculum, CurriculumTask
 from sandlot.run.manifest import Fingerprints, Manifest

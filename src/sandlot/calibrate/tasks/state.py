@@ -11,7 +11,7 @@ from sandlot.calibrate.tasks.allocate import Count, next_rollouts, num_wanted
 from sandlot.calibrate.tasks.prior import priors
 from sandlot.calibrate.tasks.rule import Belief, Rule
 from sandlot.core.task import Task
-from sandlot.core.trace import TraceRow
+from sandlot.core.trace_row import TraceRow
 from sandlot.run.config import RunPlan
 
 Family = Callable[[Task], str]

@@ -14,7 +14,8 @@ from sandlot.cli.options import print_json
 from sandlot.cli.views.columns import print_columns
 from sandlot.cli.views.summary import clean, end_text, print_notable, print_numbers
 from sandlot.core.text import one_line
-from sandlot.core.trace import Scored, Trace, TraceRow
+from sandlot.core.trace import Scored, Trace
+from sandlot.core.trace_row import TraceRow
 from sandlot.run.catalog import TaskScores, catalog_entry, scores_by_task
 from sandlot.run.results import Run
 

@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from sandlot.core.stats.intervals import Interval
 from sandlot.core.text import printable
-from sandlot.core.trace import TraceRow
+from sandlot.core.trace_row import TraceRow
 from sandlot.core.types import End
 from sandlot.run.declared import OverriddenLimit
 from sandlot.run.results import Run

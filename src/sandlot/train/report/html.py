@@ -8,7 +8,8 @@ from pathlib import Path
 
 from sandlot.core.disk import write_file
 from sandlot.core.stats.intervals import Interval
-from sandlot.core.trace import Scored, TraceRow
+from sandlot.core.trace import Scored
+from sandlot.core.trace_row import TraceRow
 from sandlot.env.transcript import message_lines
 from sandlot.observe.chart import Curve, line_chart, share_bar
 from sandlot.observe.page import html_page

@@ -6,7 +6,8 @@ import numpy as np
 
 from sandlot.core.rubric import CheckResult
 from sandlot.core.text import one_line, printable
-from sandlot.core.trace import Failed, Scored, ToolCall, Trace, TraceRow
+from sandlot.core.trace import Failed, Scored, ToolCall, Trace
+from sandlot.core.trace_row import TraceRow
 from sandlot.run.results import Run
 from sandlot.train.algorithms.advantages import leave_one_out, standardised
 from sandlot.web.pages.parting import parting_tree, what_differs

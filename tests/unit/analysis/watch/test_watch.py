@@ -15,7 +15,7 @@ from sandlot.analysis.watch.rules import (
 )
 from sandlot.analysis.watch.watch import Watch
 from sandlot.core.concurrency.clock import Clock
-from sandlot.core.trace import TraceRow
+from sandlot.core.trace_row import TraceRow
 from sandlot.core.types import Side
 from sandlot.observe.event_log import EventReader, open_event_log
 from sandlot.observe.events import AlarmRaised, RolloutEnded, RunBegan, RunEnded, RunEvent, RunSteered, TrainingBegan

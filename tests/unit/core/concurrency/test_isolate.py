@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -94,32 +95,40 @@ async def test_sys_exit_does_not_leave_this_process():
         await isolate.call(leave)
 
 
-async def test_a_hanging_function_is_killed_at_the_deadline(tmp_path: Path):
-    pid_file = tmp_path / "pid"
+async def pid_then_cancel(hang: Callable[[], None], pipe: Path) -> int:
+    """Call it, cancel once it has written a process's number to the pipe, and return the number."""
+    os.mkfifo(pipe)
+    reading = os.open(pipe, os.O_RDWR)
+    async with anyio.create_task_group() as group:
+        group.start_soon(isolate.call, hang)
+        await anyio.wait_readable(reading)
+        group.cancel_scope.cancel()
+    pid = int(os.read(reading, 32))
+    os.close(reading)
+    return pid
+
+
+async def test_a_function_that_hangs_is_killed_when_it_is_cancelled(tmp_path: Path):
+    pipe = tmp_path / "pid"
 
     def hang():
-        pid_file.write_text(str(os.getpid()))
+        pipe.write_text(str(os.getpid()))
         while True:
             pass
 
-    with anyio.move_on_after(0.5) as scope:
-        await isolate.call(hang)
-    assert scope.cancelled_caught
-    await until_gone(int(pid_file.read_text()))
+    await until_gone(await pid_then_cancel(hang, pipe))
 
 
 async def test_processes_it_started_die_with_it(tmp_path: Path):
-    pid_file = tmp_path / "pid"
+    pipe = tmp_path / "pid"
 
     def spawn_and_hang():
         child = os.fork()
         if child:
-            pid_file.write_text(str(child))
+            pipe.write_text(str(child))
         time.sleep(3600)
 
-    with anyio.move_on_after(0.5):
-        await isolate.call(spawn_and_hang)
-    await until_gone(int(pid_file.read_text()))
+    await until_gone(await pid_then_cancel(spawn_and_hang, pipe))
 
 
 async def test_a_memory_eater_meets_its_limit():
