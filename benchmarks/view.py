@@ -91,7 +91,13 @@ def our_server(runs: Path) -> Any:
 
 def address_of(server: Server, page: str) -> str:
     """The address of a page, with the token of the printed one."""
-    return str(URL(server.address).with_path(page, encoded=True) % URL(server.address).query)
+    return str(bare_address(server, page) % URL(server.address).query)
+
+
+def bare_address(server: Server, page: str) -> URL:
+    """The address of a page without the token: below the random path of the printed one."""
+    printed = URL(server.address)
+    return printed.with_path(printed.path.rstrip("/") + page, encoded=True)
 
 
 # -- pages -------------------------------------------------------------------------------------------------------------
@@ -112,7 +118,7 @@ async def look_ours(runs: Path, name: str, count: int) -> dict[str, float]:
             first = await shown_ms(browser, address_of(server, f"/run/{name}"), "task-0")
             again = min([await shown_ms(browser, address_of(server, f"/run/{name}"), "task-0") for _ in range(LOOKS)])
             one = f"task-{count // 8 - 1}"
-            bare = URL(server.address).with_path(f"/run/{name}", encoded=True)
+            bare = bare_address(server, f"/run/{name}")
             filtered = min([await shown_ms(browser, str(bare % {"task": one}), one) for _ in range(LOOKS)])
         return figures(server, idle, first, again, filtered)
 
@@ -182,19 +188,19 @@ async def read_by(readers: int, runs: Path, name: str) -> AsyncGenerator[dict[st
     """So many readers on the page of a live run, each as its scripts behave: the page, its stream, its state every 2 s."""
     seen = {"events": 0, "orders": 0, "server_cpu_s": 0.0}
 
-    async def follow(session: aiohttp.ClientSession, own: str) -> None:
-        async with session.get(URL(f"{own}/run/{name}/live")) as answer:
+    async def follow(session: aiohttp.ClientSession, server: Server) -> None:
+        async with session.get(bare_address(server, f"/run/{name}/live")) as answer:
             async for _ in answer.content:
                 seen["events"] += 1
 
-    async def ask(session: aiohttp.ClientSession, own: str) -> None:
+    async def ask(session: aiohttp.ClientSession, server: Server) -> None:
+        address = bare_address(server, f"/run/{name}/control")
         while True:
-            async with session.post(URL(f"{own}/run/{name}/control"), json={"do": "status"}, headers={"Origin": own}) as answer:
+            async with session.post(address, json={"do": "status"}, headers={"Origin": str(address.origin())}) as answer:
                 seen["orders"] += answer.status == 200
             await anyio.sleep(2)
 
     async def read(server: Server) -> None:
-        own = str(URL(server.address).origin())
         async with aiohttp.ClientSession(
             cookie_jar=aiohttp.CookieJar(unsafe=True), timeout=aiohttp.ClientTimeout(total=None)
         ) as session:
@@ -203,8 +209,8 @@ async def read_by(readers: int, runs: Path, name: str) -> AsyncGenerator[dict[st
             async with session.get(URL(address_of(server, f"/run/{name}"), encoded=True)) as answer:
                 assert answer.status == 200, await answer.text()
             async with anyio.create_task_group() as group:
-                group.start_soon(follow, session, own)
-                group.start_soon(ask, session, own)
+                group.start_soon(follow, session, server)
+                group.start_soon(ask, session, server)
 
     if not readers:
         yield seen

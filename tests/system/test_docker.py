@@ -88,9 +88,11 @@ async def test_killing_sandlot_leaves_nothing_at_the_engine(docker_socket):
     command = [sys.executable, "-c", MANY, docker_socket, IMAGE]
     sandlot = subprocess.Popen(command, stdout=subprocess.PIPE)  # noqa: ASYNC220 - killed below
     with sandlot:
-        assert await anyio.to_thread.run_sync(sandlot.stdout.readline) == b"up\n"
-        assert len(made(docker_socket)) == 4
-        sandlot.kill()
+        try:
+            assert await anyio.to_thread.run_sync(sandlot.stdout.readline) == b"up\n"
+            assert len(made(docker_socket)) == 4
+        finally:
+            sandlot.kill()
     await none_left(docker_socket)
 
 
