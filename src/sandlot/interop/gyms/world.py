@@ -31,6 +31,8 @@ from sandlot.tools.function import DECLARE_IMAGES, pictured_result
 if TYPE_CHECKING:
     from sandlot.interop.gyms.episode import Episode, StepResult
 
+_ROUNDING = 1e-9
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GymWorld:
@@ -184,7 +186,7 @@ async def _shown(world: World, call: ToolCall, episode: "Episode", after: list[s
 
 
 def score_of_return(evidence: Evidence, low: float, high: float) -> tuple[float, str]:
-    """The return on the declared scale, `low` is 0 and `high` is 1. A return outside it raises: nothing is clipped.
+    """The return on the declared scale, `low` is 0 and `high` is 1. One outside it raises: nothing but rounding is clipped.
 
     An episode that the agent left before its end scores 0: where every step costs something, standing still would be best.
     """
@@ -192,8 +194,10 @@ def score_of_return(evidence: Evidence, low: float, high: float) -> tuple[float,
     if not (state["terminated"] or state["truncated"] or len(state["rewards"]) >= state["steps"]):
         return 0.0, f"stopped after {len(state['rewards'])} steps, before the world ended"
     earned = float(state["return"])
-    if not low <= earned <= high:
-        raise ValueError(f"the return {earned:g} is outside the declared {low:g}..{high:g}; correct LOW and HIGH")
+    rounding = _ROUNDING * max(abs(low), abs(high))  # a return is a sum, and so is what people compute its limits by
+    if not low - rounding <= earned <= high + rounding:
+        raise ValueError(f"the return {earned!r} is outside the declared {low:g}..{high:g}; correct LOW and HIGH")
+    earned = min(max(earned, low), high)
     return (earned - low) / (high - low), f"return {earned:g} on the scale {low:g}..{high:g}"
 
 
