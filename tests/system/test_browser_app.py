@@ -13,7 +13,6 @@ import pytest
 
 from sandlot import Environment, Task, run
 from sandlot.apps import BROWSER_IMAGE, Browser, PageRequest, PageResponse, RecordedServer, SitePort
-from sandlot.core.errors import AuthorError
 from sandlot.core.trace import Message, ToolCall, ToolResult
 from sandlot.core.types import Role
 from sandlot.env.session import open_session
@@ -143,10 +142,10 @@ async def test_hostile_pages_end_in_errors_that_the_agent_can_read():
         assert 'heading "Next"' in await call("navigate", url="http://site.example/next")
 
 
-async def test_a_page_that_raises_is_the_environments_failure():
+async def test_a_page_that_raises_is_an_error_of_the_tool_and_the_browser_works_on():
     async with opened() as call:
-        with pytest.raises(AuthorError, match="page `/fails`: RuntimeError: the table is missing"):
-            await call("navigate", url="http://site.example/fails")
+        assert "`browser_navigate` failed: it has an error of its own" in await call("navigate", url="http://site.example/fails")
+        assert "- Page Title: Start" in await call("navigate", url="http://site.example/")
 
 
 async def test_a_screenshot_is_an_image_of_the_page():

@@ -82,16 +82,16 @@ async def test_runs_are_sorted_and_filtered_and_a_trace_is_read_with_keys(folder
         assert browser.problems == []
 
 
-async def test_a_live_run_grows_on_the_page_and_becomes_complete(folder, tmp_path):
+async def test_a_live_run_grows_on_the_page_and_becomes_complete(tmp_path):
     slow = "import time\n" + HOSTILE.replace("return task.id", "time.sleep(0.3)\n    return task.id")
     (tmp_path / "slow.py").write_text(slow)
     command = (sys.executable, "-m", "sandlot", "run", tmp_path / "slow.py", "--model", "scripted:golden", "--group", 12)
-    process = start(*command, "--at-once", 1, "--run", folder / "going")
+    process = start(*command, "--at-once", 1, "--run", tmp_path / "runs" / "going")
     state = "document.querySelector('h1 .tag')?.textContent + document.querySelector('#rollouts')?.textContent"
     seen: set[str] = set()
     try:
-        await wait_until(lambda: has_text(folder / "going" / "manifest.json"))
-        async with serve_view(Site(folder)) as address, open_browser() as browser:
+        await wait_until(lambda: has_text(tmp_path / "runs" / "going" / "manifest.json"))
+        async with serve_view(Site(tmp_path / "runs")) as address, open_browser() as browser:
 
             async def is_complete() -> bool:
                 seen.add(str(await browser.evaluate(state)))

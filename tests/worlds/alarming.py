@@ -19,17 +19,27 @@ def tasks(rng: Random):
         yield Task(f"t{number}", prompt="Work.", data={"name": f"t{number}"})
 
 
-@env.tool
-async def work(world: World, name: str) -> str:
-    """Work for a moment, once the test has opened the gate: what happens before the first scrape is not seen."""
+@env.setup
+async def prepare(world: World, task: Task) -> None:
+    if task.id in {"t0", "t1", "t2"}:
+        await _gate()
+        raise RuntimeError("this task is broken")
+
+
+async def _gate() -> None:
+    """Wait until the test has opened the gate: what happens before the first scrape is not seen."""
     while not (Path(os.environ["GATES"]) / "scraped").exists():  # noqa: ASYNC110 - another process opens the gate
         await anyio.sleep(0.05)
+
+
+@env.tool
+async def work(world: World, name: str) -> str:
+    """Work for a moment."""
+    await _gate()
     if name == "t7" and not _BLOCKED:
         _BLOCKED.append(name)
         time.sleep(2)  # noqa: ASYNC251 - what the rule is about
-    await anyio.sleep(0.02)
-    if name in {"t0", "t1", "t2"}:
-        raise RuntimeError("this tool is broken")
+    await anyio.sleep(0.1)  # some 40 rollouts a second are enough, and more would keep a processor busy
     return "done"
 
 

@@ -1,4 +1,4 @@
-"""An environment whose rollouts wait for a file: a test decides how far a live run gets. Task `fails` has a broken tool."""
+"""An environment whose rollouts wait for a file: a test decides how far a live run gets. Task `fails` cannot be set up."""
 
 import os
 from pathlib import Path
@@ -17,11 +17,15 @@ def tasks(rng: Random):
         yield Task(name, prompt="Wait.", data={"name": name})
 
 
+@env.setup
+def prepare(world: World, task: Task) -> None:
+    if task.id == "fails":
+        raise RuntimeError("this task is broken")
+
+
 @env.tool
 async def wait(world: World, gate: str) -> str:
     """Wait until a file of this name is there."""
-    if gate == "fails":
-        raise RuntimeError("this tool is broken")
     while not (Path(os.environ["GATES"]) / gate).exists():  # noqa: ASYNC110 - another process makes it
         await anyio.sleep(0.02)
     return "open"
