@@ -7,8 +7,10 @@ import runpy
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import ClassVar
 
 import pytest
 
@@ -36,6 +38,8 @@ NEW_PROCESSES = {"import", "models"}
 """Pages whose commands are new processes always, as a reader's are."""
 SHORT = [page for page in PAGES if page.stem not in SLOW]
 BLOCK = re.compile(r"^```(\w+)(?: ([^\n]*))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PLAIN = re.compile(r"sandlot [^|&;<>`$(){}*?~]*")
+"""A command line that says the same to a shell and to `shlex`."""
 BIN = Path(sys.executable).parent
 SCRIPT = f"import sys; sys.path[0] = {str(BIN)!r}; from sandlot.cli.main import main; sys.exit(main())"
 """What the file `sandlot` does."""
@@ -78,6 +82,9 @@ class Processes:
 class Forks:
     """Runs it in forks of a process that has the imports behind it, and leaves out or shortens what takes long."""
 
+    fewer: ClassVar[Mapping[str, str]] = FEWER
+    left_out: ClassVar[tuple[str, ...]] = LEFT_OUT
+
     def __init__(self, folder: Path, sandlot: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch):
         self._folder = folder
         self._fork = sandlot
@@ -91,7 +98,7 @@ class Forks:
         return ""
 
     def command(self, line: str) -> str:
-        if line.startswith(LEFT_OUT):
+        if line.startswith(self.left_out):
             return ""
         line, _, code = line.partition(" || test $? -eq ")
         words = shlex.split(line)
@@ -99,7 +106,7 @@ class Forks:
         while "=" in words[0]:
             variables |= [words.pop(0).split("=", 1)]
         program = words.pop(0)
-        more = next((more for start, more in FEWER.items() if shlex.join([program, *words]).startswith(start)), "")
+        more = next((more for start, more in self.fewer.items() if shlex.join([program, *words]).startswith(start)), "")
         if program == "python":
             return self._run(f"import runpy; runpy.run_path({words[0]!r}, run_name='__main__')", words[1:], 0, variables)
         assert program == "sandlot", line
@@ -109,6 +116,19 @@ class Forks:
         done = self._fork(*words, code=code, cwd=self._folder, **environment() | variables)
         assert done.code == exit_code, f"{words or code}\n{done.out}\n{done.err}"
         return done.out
+
+
+class WholeForks(Forks):
+    """Runs all of it in full: in such forks too what is a command of ours and nothing else, in a new process what is more."""
+
+    fewer = MappingProxyType({})
+    left_out = ()
+
+    def python(self, code: str) -> str:
+        return Processes(self._folder).python(code)
+
+    def command(self, line: str) -> str:
+        return super().command(line) if PLAIN.fullmatch(line) else Processes(self._folder).command(line)
 
 
 def environment() -> dict[str, str]:
@@ -125,8 +145,10 @@ def test_the_blocks_of_a_page_run_from_top_to_bottom(page, tmp_path, sandlot, mo
 @pytest.mark.system
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("page", [page for page in PAGES if is_shortened(page)], ids=lambda page: page.stem)
-def test_a_page_with_long_commands_runs_as_its_reader_runs_it(page, tmp_path):
-    follow(page, tmp_path, Processes(tmp_path))
+def test_a_page_with_long_commands_runs_in_full(page, tmp_path, sandlot, monkeypatch):
+    """The README in new processes only, as its reader runs it."""
+    as_its_reader = page.stem == "README" or page.stem in NEW_PROCESSES
+    follow(page, tmp_path, Processes(tmp_path) if as_its_reader else WholeForks(tmp_path, sandlot, monkeypatch))
 
 
 def test_what_is_left_out_or_shortened_is_on_a_page():

@@ -58,6 +58,15 @@ async def test_a_judge_is_measured_over_its_endpoint(sandlot, tmp_path, labels, 
     }
 
 
+async def test_the_result_is_on_stdout_and_what_it_is_asked_on_stderr(sandlot, tmp_path, labels):
+    async with FakeEndpoint(then=good) as endpoint:
+        words = ("judge", labels, "--judge", f"openai:fake@{endpoint.url}", "--repeats", "2", "--items", "1", "--batch", "1")
+        done = await anyio.to_thread.run_sync(lambda: sandlot(*words, cwd=tmp_path))
+    assert done.out.splitlines()[0] == f"judge openai:fake@{endpoint.url}: passes"
+    assert "about 30 items, 30 of them labelled by people" in done.err
+    assert "asking" not in done.out
+
+
 def test_a_rubric_without_examples_gives_nothing_to_ask(sandlot, tmp_path):
     rubric = tmp_path / "rubric.json"
     rubric.write_text('{"checks": [{"kind": "judge", "id": "kind", "prompt": "The answer is kind."}]}')

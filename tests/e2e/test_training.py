@@ -264,15 +264,15 @@ def test_a_trained_model_knows_its_setting_and_is_measured_elsewhere_only_if_tha
     assert "not the one the model was trained in: environment" in started("show", "named", cwd=tmp_path).out
 
 
-def test_a_training_run_is_shown_as_what_it_came_to_or_how_far_it_got(sandlot, whole, tmp_path):
-    shown = sandlot("show", whole.path, cwd=tmp_path).out
+def test_a_training_run_is_shown_as_what_it_came_to_or_how_far_it_got(sandlot_with_torch, whole, tmp_path):
+    shown = sandlot_with_torch("show", whole.path, cwd=tmp_path).out
     assert "complete" in shown
     assert "version 4" in shown
     assert "sampling" in shown
     going = tmp_path / "going"
     shutil.copytree(whole.path, going)
     (going / "summary.json").unlink()
-    shown = sandlot("show", going, cwd=tmp_path).out
+    shown = sandlot_with_torch("show", going, cwd=tmp_path).out
     assert "training or interrupted, 4 of 4 steps; best: version" in shown
 
 

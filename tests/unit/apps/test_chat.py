@@ -161,6 +161,16 @@ def test_a_slack_export_is_loaded(tmp_path: Path):
         {"member": "U1", "text": "one", "thread": None},
         {"member": "U2", "text": "two", "thread": "1767348000.000100"},
     ]
+    members = loaded.apps.chat.rows("SELECT id, name, real_name, email FROM member")
+    assert members == [
+        {"id": "U1", "name": "ada", "real_name": "Ada Hale", "email": ADA},
+        {"id": "U2", "name": "bob", "real_name": "bob", "email": "bob@export.example"},
+    ]
+    assert loaded.apps.chat.rows("SELECT member FROM membership WHERE channel = 'C1'") == [{"member": "U1"}, {"member": "U2"}]
+    assert loaded.apps.chat.rows("SELECT ts, name, member FROM reaction") == [
+        {"ts": "1767348000.000100", "name": "eyes", "member": "U2"}
+    ]
+    assert loaded.apps.chat.rows("SELECT topic, kind FROM channel") == [{"topic": "code", "kind": "public"}]
     (tmp_path / "users.json").write_text("{")
     with pytest.raises(AuthorError, match="not a file of a Slack export"):
         AppWorld([CHAT], lambda apps: load_slack_export(apps.chat, tmp_path) and None)

@@ -1,5 +1,6 @@
 import json
 import re
+from base64 import b64decode
 from pathlib import Path
 
 import pytest
@@ -165,6 +166,9 @@ async def test_folders_are_at_most_a_hundred_deep(world: AppWorld):
 async def test_binary_files_stay_as_they_are(world: AppWorld):
     shown = json.loads(await world.call("read_media_file", path="/files/logo.png"))
     assert (shown["type"], shown["mimeType"], shown["data"]) == ("image", "image/png", "iVBORw0KGgo=")
+    other = json.loads(await world.call("read_media_file", path="/files/finance/budget.csv"))
+    assert (other["type"], other["resource"]["uri"]) == ("resource", "file:///files/finance/budget.csv")
+    assert b64decode(other["resource"]["blob"]) == b"month,amount\nJan,10\n"
 
 
 async def test_a_huge_file_is_refused(world: AppWorld):

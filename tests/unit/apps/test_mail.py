@@ -208,6 +208,10 @@ async def test_an_attachment_travels_through_the_files_of_the_world(world: AppWo
     text = await world.call("download_attachment", messageId=message, attachmentId=found[1], savePath="/tmp/in")
     assert text == "Attachment downloaded successfully:\nFile: report.txt\nSize: 2000 bytes\nSaved to: /tmp/in/report.txt"
     assert await world.apps.mail.world.read("/tmp/in/report.txt") == b"42" * 1000
+    below_a_file = await world.call(
+        "download_attachment", messageId=message, attachmentId=found[1], savePath="/tmp/in/report.txt", filename="x"
+    )
+    assert below_a_file.startswith("Failed to download attachment: ")
 
 
 async def test_a_colleague_tells_a_fact_only_when_asked_for_it(world: AppWorld):

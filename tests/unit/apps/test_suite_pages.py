@@ -202,6 +202,7 @@ async def test_files_are_found_written_renamed_and_kept_in_their_folders():
     async with visit(here.apps) as visitor:
         await visitor.open("http://files.example/")
         await visitor.follow("finance")
+        assert "plan.txttext/plain22 bytes" in visitor.page.text
         await visitor.follow("plan.txt")
         await visitor.follow("Edit")
         await visitor.submit("Save", Text="The plan for\nsummer.\n")

@@ -131,6 +131,20 @@ async def test_permissions_and_restrictions_hold(world: AppWorld):
         )
         assert '"success": false' in await world.call("confluence_delete_page", page_id=page(closed))
     assert "do not have permission" in await world.call("confluence_create_page", space_key="POL", title="x", content="y")
+    copied = {"source_page_id": page("OPS/Disk full"), "destination_space_key": "POL", "new_title": "x"}
+    assert "do not have permission" in await world.call("confluence_copy_page", **copied)
+    moved = {"page_id": page("OPS/Disk full"), "target_space_key": "POL"}
+    assert "do not have permission" in await world.call("confluence_move_page", **moved)
+    assert not world.apps.journal
+
+
+async def test_a_page_is_put_above_below_or_last_and_nowhere_else(world: AppWorld):
+    wrong = await world.call(
+        "confluence_move_page", page_id=page("OPS/Disk full"), target_parent_id=page("OPS/Below"), position="beside"
+    )
+    assert "Invalid position 'beside'. Must be 'append', 'above' or 'below'." in wrong
+    nowhere = await world.call("confluence_move_page", page_id=page("OPS/Disk full"))
+    assert "At least one of target_parent_id or target_space_key" in nowhere
     assert not world.apps.journal
 
 
@@ -153,6 +167,7 @@ async def test_pages_move_with_those_below_and_never_into_a_circle(world: AppWor
 def test_storage_format_becomes_markdown_and_scripts_do_not():
     storage = "<h2>Hi</h2><p>a <b>b</b> <a href='x'>l</a></p><ol><li>1</li><li>2</li></ol><script>alert(1)</script>"
     assert markdown_of(storage) == "## Hi\n\na **b** [l](x)\n1. 1\n2. 2"
+    assert markdown_of("<p>a</p><script>x</script></style><p>b</p>") == "a\n\nb"
     assert markdown_of("<!DOCTYPE x [<!ENTITY a 'aaaa'>]>&a;" + "<ul>" * 5000 + "deep") is not None
 
 

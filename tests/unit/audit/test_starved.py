@@ -10,9 +10,11 @@ from contextlib import contextmanager
 import pytest
 
 from sandlot.audit.starved import ATTEMPTS, longest_wait, process_tree, take_measured, waits_of, was_starved
-from sandlot.audit.subject import NamedPlay, Take, Trial
+from sandlot.audit.subject import PLAIN, Lost, NamedPlay, Take, Trial
+from sandlot.core.errors import HarnessError
 from sandlot.core.trace import Failed
 from sandlot.core.types import Side
+from worlds.subjects import ToySubject, case_of, sums
 
 WORK_S = 0.3
 COMPETITORS = 3
@@ -78,13 +80,15 @@ def test_waiting_is_counted_from_thread_to_thread():
     assert longest_wait(before, {}, 3.0) == 0.0
 
 
-def test_a_family_is_a_process_with_its_descendants():
-    command = [sys.executable, "-c", "import subprocess, sys; subprocess.run(['cat'])"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as process:
-        while len(process_tree(process.pid)) < 2:
-            assert process.poll() is None
-        assert process.pid in process_tree(process.pid)
-        assert os.getpid() not in process_tree(process.pid)
+@pytest.mark.parametrize("session", [False, True], ids=["of its parent", "of its own"])
+def test_a_family_is_a_process_with_its_descendants(session):
+    code = (
+        f"import subprocess; cat = subprocess.Popen(['cat'], start_new_session={session}); print(cat.pid, flush=True); cat.wait()"
+    )
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as process:
+        below = int(process.stdout.readline())
+        assert process_tree(process.pid) == {process.pid, below}
         process.stdin.close()
 
 
@@ -116,3 +120,19 @@ async def test_running_out_of_time_while_waiting_for_a_processor_says_nothing():
         assert len(taken) == ATTEMPTS
         assert (await take_measured(take, may_run_out=True)).failed == OUT_OF_TIME.failed
     assert len(taken) == ATTEMPTS + 1
+
+
+class _Crowded(ToySubject):
+    """Has no processor for its second trial."""
+
+    async def take(self, requests, conditions=PLAIN):
+        lost = Lost(kind="hung", message="the machine is too busy", busy=True)
+        return [Trial(lost=lost) if place == 1 else Trial() for place, _ in enumerate(requests)]
+
+
+async def test_a_trial_that_a_busy_machine_cost_is_never_a_finding_but_ends_the_audit():
+    case = await case_of(_Crowded(lambda _evidence, _task: 1.0, sums(2)))
+    takes = [Take(task=task.id, play=NamedPlay(name="golden")) for task in case.tasks]
+    assert await case.take(takes[:1]) == [Trial()]
+    with pytest.raises(HarnessError, match="the machine is too busy"):
+        await case.take(takes)

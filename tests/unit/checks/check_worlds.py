@@ -6,6 +6,7 @@ A case gives the arguments of the check and what golden leaves: the text of its 
 import base64
 from collections.abc import Callable
 from datetime import date, timedelta
+from functools import cache
 from random import Random
 from typing import Any
 
@@ -107,11 +108,14 @@ def _json(check: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[[Random
     return case
 
 
+small_database = cache(database)
+
+
 def _sql(check: Callable[[list[list[Any]]], dict[str, Any]]) -> Callable[[Random, int], Case]:
     def case(rng: Random, number: int) -> Case:
         rows = [[name, rng.randrange(1, 500)] for name in sorted(rng.sample(NAMES, 4))]
         values = ", ".join(f"('{name}', {count})" for name, count in rows)
-        data = database(f"create table goods(name text, stock integer); insert into goods values {values};")
+        data = small_database(f"create table goods(name text, stock integer); insert into goods values {values};")
         return f"Make the stock list of day {number} in /out/s.db.", {"path": "/out/s.db"} | check(rows), {"/out/s.db": data}
 
     return case
@@ -130,35 +134,53 @@ def _mailbox(rng: Random, number: int) -> Case:
     return prompt, wanted | {"messages": 1}, {"/out/m.eml": b"From x\n" + left["/out/m.eml"]}
 
 
+@cache  # the tasks are made anew for every trial
 def picture(number: int) -> bytes:
     """Fields of brightness, in a pattern of its own for each number."""
     light = Random(number).choices(range(0, 256, 16), k=72)
     return png(36, 32, lambda x, y: (light[y // 4 * 9 + x // 4],) * 3)
 
 
+@cache
+def hash_of(number: int) -> str:
+    return image_hash(picture(number))
+
+
 def _like(_: Random, number: int) -> Case:
     return (
         f"Draw plan {number} in /out/p.png.",
-        {"path": "/out/p.png", "hash": image_hash(picture(number))},
+        {"path": "/out/p.png", "hash": hash_of(number)},
         {"/out/p.png": picture(number)},
     )
 
 
+@cache
+def logo(color: tuple[int, int, int]) -> bytes:
+    return png(20, 10, lambda x, _: color if x < 15 else (255, 255, 255))
+
+
 def _color(rng: Random, number: int) -> Case:
-    color = tuple(rng.randrange(256) for _ in range(3))
+    color = (rng.randrange(256), rng.randrange(256), rng.randrange(256))
     name = "#" + "".join(f"{each:02x}" for each in color)
-    data = png(20, 10, lambda x, _: color if x < 15 else (255, 255, 255))
     return (
         f"Draw the logo of client {number} in /out/p.png.",
         {"path": "/out/p.png", "colors": {name: 0.6}, "distance": 8},
-        {"/out/p.png": data},
+        {"/out/p.png": logo(color)},
     )
+
+
+@cache
+def plain(width: int, height: int) -> bytes:
+    return png(width, height, lambda _x, _y: (1, 2, 3))
 
 
 def _size(rng: Random, number: int) -> Case:
     size = rng.randrange(10, 60), rng.randrange(10, 60)
-    data = png(*size, lambda _x, _y: (1, 2, 3))
-    return f"Draw plan {number} in /out/p.png.", {"path": "/out/p.png", "width": size[0], "height": size[1]}, {"/out/p.png": data}
+    return (
+        f"Draw plan {number} in /out/p.png.",
+        {"path": "/out/p.png", "width": size[0], "height": size[1]},
+        {"/out/p.png": plain(*size)},
+    )
 
 
 def _answer(say: Callable[[Random, int], tuple[dict[str, Any], str]]) -> Callable[[Random, int], Case]:

@@ -111,7 +111,7 @@ def _is_wanted(requirement: str, without: str) -> bool:
 def _pip(requirements: list[str], folder: Path, python: str) -> str:
     """Run pip; returns the end of what it said if it failed."""
     command = [sys.executable, "-I", "-m", "pip", "install", "--quiet", "--target", str(folder.absolute()), "--upgrade"]
-    command += ["--no-compile"]
+    command += ["--no-compile", "--no-warn-conflicts"]  # what it would compare with is not in the folder
     command += ["--only-binary=:all:", "--python-version", python, "--implementation", "cp", *requirements]
     try:
         # in an empty folder: pip takes `name.zip` for a file if there is one of that name

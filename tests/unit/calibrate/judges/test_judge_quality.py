@@ -4,6 +4,7 @@ import hashlib
 import json
 from random import Random
 
+import msgspec
 import pytest
 
 from sandlot.calibrate.judges.gates import Gates, GateState, Validation, judge_gates
@@ -12,6 +13,7 @@ from sandlot.calibrate.judges.judge import MORE_CANARIES, PADDING, Probing, meas
 from sandlot.core.errors import ConfigError, GradeError
 from sandlot.core.ports.grading import Judgement
 from sandlot.core.rubric import JudgeCheck
+from sandlot.core.stats.agreement import rank_change
 from sandlot.grade.judge import CANARIES
 from sandlot.run.config import RunConfig
 from sandlot.run.run import run_config
@@ -151,6 +153,15 @@ async def test_one_who_takes_what_is_named_first_is_found_by_turning_the_choices
     assert "order of choices" in failed(gates)
     assert quality.order.p_value < 1e-6
     assert quality.order.worse == 0
+
+
+async def test_a_p_value_at_the_limit_fails_no_gate_and_one_below_it_does():
+    quality, _ = await measured()
+    quality = msgspec.structs.replace(quality, order=rank_change([(0, 1)] * 4 + [(0, 0)] * 96))
+    p_value = quality.order.p_value
+    for limit, standing in ((p_value, GateState.PASS), (p_value * 1.01, GateState.FAIL)):
+        gates = {gate.name: gate.standing for gate in judge_gates(quality, Gates(p_value=limit))}
+        assert gates["order of choices"] is standing
 
 
 async def test_one_who_is_moved_by_which_part_comes_first_is_found_too():

@@ -74,6 +74,7 @@ async def test_a_good_user_passes_every_gate():
 
 async def test_so_does_the_one_without_a_model():
     quality = await measure_user(FaithfulUsers(), SUBJECTS, CONVERSATIONS)
+    assert quality.calls == 24 + 3 * 12, "what decides about the ending is held three times"
     assert Validation(quality, tuple(simulator_gates(quality, SimulatorGates()))).standing is GateState.PASS
 
 

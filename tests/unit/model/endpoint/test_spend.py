@@ -4,13 +4,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes.endpoint import FakeEndpoint, says, status
+from fakes.toy_tokens import ScriptedTokens
 from sandlot.core.errors import ConfigError, ModelError
 from sandlot.core.ports.model import Sampling
 from sandlot.core.trace import Usage, text_message
 from sandlot.core.types import Role
 from sandlot.model.endpoint.chat import OpenAIConfig, open_openai
 from sandlot.model.endpoint.retry import Patience
-from sandlot.model.endpoint.spend import Prices, Spend, SpendCaps, capped_chat
+from sandlot.model.endpoint.spend import Prices, Spend, SpendCaps, capped_chat, capped_tokens
 
 HELLO = [text_message(Role.USER, "hello")]
 TURN = {"prompt_tokens": 60, "completion_tokens": 40}
@@ -107,3 +108,24 @@ def test_caps_and_prices_must_be_numbers(value):
         SpendCaps(usd=value)
     with pytest.raises(ConfigError):
         Prices(prompt=value, completion=1.0)
+
+
+# -- a model of our own ------------------------------------------------------------------------------------------------
+
+
+async def test_a_model_of_tokens_keeps_its_name_and_pays_for_prompt_and_completion():
+    own, spend = ScriptedTokens("four", "more", context=100), Spend(SpendCaps(tokens=20))
+    model = capped_tokens(own, spend)
+    sampled = await model.sample([1, 2, 3], Sampling(max_tokens=4), session="s")
+    await model.release("s")
+    assert (model.name, model.context, own.asked[0][3], own.released) == ("toy", 100, "s", ["s"])
+    assert (spend.spent.prompt_tokens, spend.spent.completion_tokens) == (3, len(sampled.ids) // 4)
+    await model.sample(range(20), Sampling(max_tokens=4))
+    with pytest.raises(ModelError, match="cap") as refused:
+        await model.sample([1], Sampling(max_tokens=4))
+    assert (refused.value.kind, len(own.asked)) == ("spend", 2)
+
+
+def test_a_model_of_tokens_has_no_price():
+    with pytest.raises(ConfigError, match="`toy` has no price, so a cap in USD cannot apply"):
+        capped_tokens(ScriptedTokens(), Spend(SpendCaps(usd=1.0)))

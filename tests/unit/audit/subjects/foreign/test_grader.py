@@ -12,12 +12,15 @@ import pytest
 
 from sandlot.audit.case import regrade_with_answer
 from sandlot.audit.subject import Conditions, NamedPlay, Say, Script, Take
+from sandlot.audit.subjects.foreign import place
 from sandlot.audit.subjects.foreign import worker as foreign_worker
 from sandlot.audit.subjects.foreign.grader import GraderConfig, open_grader, read_config
 from sandlot.audit.subjects.foreign.worker import Budget
-from sandlot.core.errors import ConfigError
+from sandlot.core.errors import ConfigError, SandboxError
 from sandlot.core.rubric import RubricScore
 from sandlot.core.trace import Scored
+from sandlot.sandbox.native.backend import open_native
+from sandlot.sandbox.quota import Quota
 
 LINES = ({"prompt": "What is 2+3?", "golden": "5", "unit": "kg"}, {"prompt": "What is 4+4?", "golden": "8", "unit": "m"})
 
@@ -103,7 +106,7 @@ def grade(answer, golden):
     if answer == "fork":
         while True:
             try: os.fork()
-            except OSError: pass
+            except OSError: time.sleep(1000)
     if answer == "linger":
         subprocess.Popen(["sleep", "1000"], start_new_session=True)
         return 1
@@ -165,7 +168,8 @@ FATES = {
 
 
 @pytest.mark.parametrize("lost", [True, False], ids=["lost", "graded"])
-async def test_a_hostile_grader_loses_its_own_trial_and_no_other(tmp_path, lost):
+async def test_a_hostile_grader_loses_its_own_trial_and_no_other(tmp_path, monkeypatch, lost):
+    monkeypatch.setattr(place, "open_backend", lambda _spec: open_native(quota=Quota(pids=64)))  # a bomb of forks is as dear
     hostile = [answer for answer, fate in FATES.items() if fate.startswith("lost") == lost]
     seen = await fates(tmp_path, HOSTILE, *(each for answer in hostile for each in (answer, "5", "6")))
     came = {answer: seen[3 * at] for at, answer in enumerate(hostile)}
@@ -267,9 +271,6 @@ async def test_a_grader_that_cannot_be_loaded_is_the_users_to_mend(tmp_path, cod
 
 
 async def test_without_a_sandbox_nothing_runs_unless_somebody_says_so(tmp_path, monkeypatch):
-    from sandlot.audit.subjects.foreign import place
-    from sandlot.core.errors import SandboxError
-
     @asynccontextmanager
     async def none_here(spec):
         raise SandboxError("no user namespaces")
