@@ -201,12 +201,13 @@ async def test_a_golden_solution_that_raises_is_the_environments_failure():
     assert "KeyError" in trace.outcome.message
 
 
-async def test_a_harness_that_raises_is_the_harness_failure():
+@pytest.mark.parametrize("error", [IndexError("lost the thread"), GeneratorExit(), asyncio.CancelledError(), SystemExit(2)])
+async def test_a_harness_that_raises_is_the_harness_failure(error):
     class Loose(ToolLoop):
         name = "loose"
 
         async def play(self, session, policy, trace):
-            raise IndexError("lost the thread")
+            raise error
 
     trace = await rolled(quiz(), Turns("yes"), harness=Loose())
     assert (trace.outcome.side, trace.reward) == (Side.HARNESS, None)

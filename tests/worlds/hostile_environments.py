@@ -216,6 +216,7 @@ async def _break(world: World, way: str) -> Any:
         "zero": ZeroDivisionError(),
         "cancelled": asyncio.CancelledError(),
         "panic": Panic("index out of bounds"),
+        "closed": GeneratorExit(),
         "stop": StopIteration(1),
         "stop async": StopAsyncIteration(),
         "group": BaseExceptionGroup("", [asyncio.CancelledError(), ValueError("x")]),

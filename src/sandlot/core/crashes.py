@@ -4,8 +4,8 @@ Tools, apps, servers and functions of the author may crash on what an agent does
 what is there is graded: a crash must not let an agent escape a bad grade. The event has a signature without the agent's words, by
 which crashes are counted as defects of the environment (`run/breaker.py`, `analysis/health/crashes.py`, the audit, a training).
 
-What lives inside the agent's own sandbox it may kill, replace and remove. A crash for such a reason is shown like any other, but it
-stops neither a run nor a training: otherwise a few agents could end the run of all. Its signature says so.
+What lives inside the agent's own sandbox it may kill, replace and remove. A crash for such a reason is shown like any other, but
+it stops neither a run nor a training: otherwise a few agents could end the run of all. Its signature says so.
 """
 
 import traceback

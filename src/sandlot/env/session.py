@@ -461,7 +461,7 @@ class WorldSession:
         """Call a tool. What crashes in it is an error to the agent, unless the author wants the rollout to fail."""
         try:
             with boundary(AuthorError, f"tool `{call.name}`"):
-                return await tool.call(self.world, call)
+                return await author.contained(tool.call(self.world, call))
         except ToolError as error:
             return ToolResult(call=call.id, text=clean(str(error)), error=True)
         except (AuthorError, ConfigError) as error:

@@ -21,8 +21,8 @@ with groups, after failures in 8 tasks).
 
 The model's side is counted by itself with a limit of its own, 12.5 %: endpoints are less reliable than environments.
 A rollout that was graded although a part of the environment crashed (`core/crashes.py`) counts too, but only the first with that
-crash among the rollouts of a task: an agent that repeats a call, or a single task, must not stop a run. A crash of what lives inside
-the sandbox does not count at all: agents can kill their servers in as many tasks as they like.
+crash among the rollouts of a task: an agent that repeats a call, or a single task, must not stop a run. A crash of what lives
+inside the sandbox does not count at all: agents can kill their servers in as many tasks as they like.
 
 Rollouts that an earlier start of the run has stored are not counted: a repaired environment can go on.
 """

@@ -2,8 +2,8 @@
 
 A crash does not decide whether a rollout is graded (`core/crashes.py`), so its reward is trained on: an agent must not escape a
 bad grade. One that learns to make a tool crash may also gain by it. When more than a share of the last rewards are touched, the
-training stops before it learns from them. Only this sitting counts: a repaired environment can go on. What agents break inside their
-own sandboxes does not count.
+training stops before it learns from them. Only this sitting counts: a repaired environment can go on. What agents break inside
+their own sandboxes does not count.
 """
 
 from collections import Counter, deque

@@ -1,5 +1,6 @@
 """After the agent has acted, a crash of the environment does not decide whether the rollout is graded, wherever it happens."""
 
+import asyncio
 import os
 import signal
 import sys
@@ -110,14 +111,29 @@ async def test_an_isolated_tool_whose_process_dies_is_an_error_to_the_agent():
     assert crash.startswith("work: ChildDied at isolate.py:")
 
 
-@pytest.mark.parametrize("crash", ["tool error", "exit", "plain"])
+class Panic(BaseException):
+    """As a panic of code in Rust."""
+
+
+PLUG_IN_ERRORS = {
+    "tool error": ToolError("not today"),
+    "exit": SystemExit(3),
+    "plain": ValueError("x"),
+    "panic": Panic("index 7"),
+    "closed": GeneratorExit(),
+    "cancelled": asyncio.CancelledError(),
+    "group": BaseExceptionGroup("two", [asyncio.CancelledError(), ValueError("x")]),
+}
+
+
+@pytest.mark.parametrize("crash", PLUG_IN_ERRORS)
 async def test_whatever_a_tool_of_a_plug_in_raises_reaches_the_agent_as_an_error(crash):
     class Odd:
         def __init__(self, inner):
             self.spec, self.concurrent = inner.spec, True
 
         async def call(self, world, call):
-            raise {"tool error": ToolError("not today"), "exit": SystemExit(3), "plain": ValueError("x")}[crash]
+            raise PLUG_IN_ERRORS[crash]
 
     env = with_tool(shop(), divide)
     env.marked.tools[:] = [Odd(env.marked.tools[0])]
