@@ -87,7 +87,7 @@ async def call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> An
 async def contained(awaitable: Awaitable[_T]) -> _T:
     """Await others' code. What it raises is an error of its own, whatever it is: none of it ends the run.
 
-    Left alone are Ctrl-C and, if they came from outside, a cancellation of the task and `GeneratorExit`, by which Python closes it.
+    Left alone are Ctrl-C and, if they come from outside, a cancellation of the task and `GeneratorExit`, by which it is closed.
     """
     task = asyncio.current_task()
     try:

@@ -84,13 +84,13 @@ async def test_what_is_no_exception_does_not_end_the_run(odd):
 async def test_a_call_that_is_closed_from_outside_ends_without_an_error():
     """As Python does with a task that nobody holds any more."""
     waiting = call(anyio.sleep_forever)
-    begun = asyncio.create_task(_step(waiting))
-    await begun
+
+    async def step():
+        waiting.send(None)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(step)
     waiting.close()
-
-
-async def _step(waiting):
-    waiting.send(None)
 
 
 async def test_a_group_that_holds_a_cancellation_passes_if_it_was_cancelled():
