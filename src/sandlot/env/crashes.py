@@ -1,7 +1,7 @@
 """What crashes in one rollout after the agent has acted, and whether it fails the rollout (`core/crashes.py` says why not)."""
 
 from sandlot.core.crashes import OnCrash, crash_event
-from sandlot.core.errors import AuthorError, ConfigError
+from sandlot.core.errors import AuthorError, ConfigError, InsideError
 from sandlot.core.trace import Event
 
 CRASHED = "`{tool}` failed: it has an error of its own. It may have done a part of its work; other arguments may work."
@@ -11,8 +11,10 @@ CRASHED = "`{tool}` failed: it has an error of its own. It may have done a part 
 class Crashes:
     """The crashes of one rollout, of all its seats together."""
 
-    def __init__(self, rule: OnCrash) -> None:
+    def __init__(self, rule: OnCrash, *, sandboxed: bool = False) -> None:
+        """`sandboxed`: what takes too long may have waited for a sandbox that the agent keeps busy."""
         self._rule = rule
+        self._sandboxed = sandboxed
         self._seen: set[tuple[str, str]] = set()
         self._late: list[Event] = []
 
@@ -20,6 +22,8 @@ class Crashes:
         """The event of a crash. Raises the error if a crash fails the rollout: by the tool's `rule`, or the environment's."""
         if (rule or self._rule) == "fail":
             raise error
+        if self._sandboxed and error.kind == "timeout" and error.original is None:
+            error = InsideError(str(error), kind=error.kind)
         event = crash_event(what, error, turn)
         key = what, str(event.detail["signature"])
         if key in self._seen:

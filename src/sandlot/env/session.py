@@ -17,7 +17,16 @@ import msgspec
 
 from sandlot.core.concurrency import author
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK, deadline, pause_limits, time_limit
-from sandlot.core.errors import AuthorError, ConfigError, HarnessError, SandboxError, SandboxOutOfMemory, ToolError, boundary
+from sandlot.core.errors import (
+    AuthorError,
+    ConfigError,
+    HarnessError,
+    InsideError,
+    SandboxError,
+    SandboxOutOfMemory,
+    ToolError,
+    boundary,
+)
 from sandlot.core.images import store_image
 from sandlot.core.limits import Constraint, OnBreach
 from sandlot.core.ports.sandbox import Backend, Files, Sandbox, Snapshot
@@ -176,7 +185,7 @@ class WorldSession:
         self._initial = initial
         self._people = people
         self._user, self._colleagues, self._roles = people.user, people.colleagues, people.roles
-        self._crashes = Crashes(env.on_crash)
+        self._crashes = Crashes(env.on_crash, sandboxed=env.image is not None)
         self._began_plain = seat is not None or is_plain(world.state)
         self._constraints = env.constraints
         self._num_calls: Counter[str] = Counter()
@@ -339,7 +348,7 @@ class WorldSession:
                 return await self._gather(None, answer, lost=str(error))
 
     async def _finish(self) -> None:
-        """Let the author look at the world before its programs are ended. A sandbox out of memory has nothing to look at."""
+        """Let the author look at the world before its programs are ended. They may keep it from that: it is graded all the same."""
         if self._env.marked.finish is None:
             return
         try:
@@ -347,6 +356,8 @@ class WorldSession:
                 await author.call(self._env.marked.finish, self.world, self.world.task)
         except SandboxOutOfMemory:
             return
+        except SandboxError as error:  # if the sandbox is gone, its files cannot be frozen either, and the rollout fails by that
+            self.note_crash("@env.finish", InsideError(str(error), kind=error.kind))
         except (AuthorError, ConfigError) as error:
             self.note_crash("@env.finish", error)
 
