@@ -17,8 +17,10 @@ from sandlot.core.errors import ConfigError, InsideError, SandlotError
 from sandlot.core.trace import CRASHES, TEARDOWN_FAILED, TOOL_CRASHED, Event, Trace
 from sandlot.core.types import Side
 
-OnCrash = Literal["grade", "fail"]
-"""What a crash of a tool does to its rollout: it is graded on what is there, or it has failed and has no reward."""
+OnCrash = Literal["grade", "lose", "fail"]
+"""What a crash of a tool does to its rollout: graded on what is there; ended and scored without a point; failed, no reward."""
+REFUSED = "refused"
+"""The kind of an error that changed nothing, such as a refusal that should not have been: a rollout is not lost by it."""
 _ON_CRASH = get_args(OnCrash)
 _HERE = str(Path(__file__).parents[1])
 _SANDBOX = str(Path(__file__).parents[1] / "sandbox")
@@ -27,7 +29,7 @@ _MESSAGE_CHARS = 1000
 
 
 def require_on_crash(given: object, where: str) -> None:
-    """`ConfigError` if it is none of the two."""
+    """`ConfigError` if it is none of these."""
     if given not in _ON_CRASH:
         raise ConfigError(f"{where}: on_crash={given!r} is unknown; use {', '.join(map(repr, _ON_CRASH))}")
 

@@ -348,15 +348,17 @@ class WorldSession:
                 return await self._gather(None, answer, lost=str(error))
 
     async def _finish(self) -> None:
-        """Let the author look at the world before its programs are ended. They may keep it from that: it is graded all the same."""
-        if self._env.marked.finish is None:
+        """Let the author look at the world before its programs are ended. They may prevent it: the rollout is graded anyway."""
+        if self._env.marked.finish is None or self._crashes.lost:
             return
         try:
             with deadline(self.limits.setup_s, AuthorError, f"finish of task `{self.task.id}`"):
                 await author.call(self._env.marked.finish, self.world, self.world.task)
         except SandboxOutOfMemory:
             return
-        except SandboxError as error:  # if the sandbox is gone, its files cannot be frozen either, and the rollout fails by that
+        except SandboxError as error:
+            if self._env.image is None:
+                raise  # a foreign program is gone
             self.note_crash("@env.finish", InsideError(str(error), kind=error.kind))
         except (AuthorError, ConfigError) as error:
             self.note_crash("@env.finish", error)
@@ -364,6 +366,7 @@ class WorldSession:
     def note_crash(self, what: str, error: AuthorError | ConfigError) -> None:
         """Note a crash of the author's code between steps; it is raised where a crash fails the rollout."""
         self._crashes.note_late(what, error, self._num_turns)
+        self.world.ended = self.world.ended or bool(self._crashes.lost)
 
     def late_events(self) -> list[Event]:
         """What was asked of roles since the last step, also in one that failed, and what crashed between steps."""
@@ -386,6 +389,8 @@ class WorldSession:
             record = await gather_with(state=self.world.state)
         except AuthorError as error:
             record = await gather_with(state=self._storable_state(error))
+        if self._crashes.lost:
+            record = msgspec.structs.replace(record, crashed=dict(self._crashes.lost))
         if self._env.apps:
             record = msgspec.structs.replace(record, apps=await store_apps(self._env, self.world.apps, self._blobs))
         await keep_found(self.world.small, record, self._blobs)
@@ -461,6 +466,9 @@ class WorldSession:
             with time_limit(self.limits.tool_s), answering(self._seat.name if self._seat else ""):
                 results.append(await self._limit_output(await self._answer(tool, call, events), events))
             await self._tell_colleagues(events, ends)
+        if self._crashes.lost:  # nobody can go on in a world whose state is not known
+            ends.append(End.DONE)
+            self.world.ended = True
         if results:
             return results[0]
         events.append(self._event("tool_timeout", tool=call.name, seconds=self.limits.tool_s))
@@ -476,7 +484,8 @@ class WorldSession:
         except ToolError as error:
             return ToolResult(call=call.id, text=clean(str(error)), error=True)
         except (AuthorError, ConfigError) as error:
-            events.append(self._crashes.note(call.name, error, self._num_turns, getattr(tool, "on_crash", None)))
+            seat = self._seat.name if self._seat else ""
+            events.append(self._crashes.note(call.name, error, self._num_turns, getattr(tool, "on_crash", None), seat=seat))
             return ToolResult(call=call.id, text=CRASHED.format(tool=call.name), error=True)
 
     async def _tell_colleagues(self, events: list[Event], ends: list[End]) -> None:

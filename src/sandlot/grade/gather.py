@@ -2,8 +2,8 @@
 
 `gather` runs while the world is still open and the agent's processes are dead. A rollout with too many files can still be graded:
 the limit on bytes keeps small files first, so that a huge file does not displace a small one; the limit on paths keeps those
-nearest to the root, folders with very many files last; and an event says what is missing. What cannot be listed or read in time is
-missing too: the agent may have made it slow.
+nearest to the root, folders with very many files last; and an event says what is missing. What cannot be listed or read in time
+is missing too: the agent may have made it slow.
 """
 
 import errno
