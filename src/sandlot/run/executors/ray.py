@@ -216,8 +216,8 @@ def _refuse_client_server(address: str) -> None:
         host = address.removeprefix(_CLIENT).rpartition(":")[0] or "HOST"
         raise ConfigError(
             f"`{address}` is Ray's client server, which is not used: connections to it fail at random (Ray's issue 63202). On "
-            f"one of the cluster's nodes, write `--on ray:{host}:6379` or `--on ray:auto`; from elsewhere, submit that command to the "
-            f"cluster: `ray job submit --address http://{host}:8265 -- sandlot run ... --on ray:auto`"
+            f"one of the cluster's nodes, write `--on ray:{host}:6379` or `--on ray:auto`; from elsewhere, submit that command "
+            f"to the cluster: `ray job submit --address http://{host}:8265 -- sandlot run ... --on ray:auto`"
         )
 
 
