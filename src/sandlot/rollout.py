@@ -11,7 +11,7 @@ from typing import Literal
 import anyio
 import msgspec
 
-from sandlot.core.concurrency.author import frames_of
+from sandlot.core.concurrency.author import contained, frames_of
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK, deadline, time_limit, timed
 from sandlot.core.crashes import teardown_event
 from sandlot.core.errors import GradeError, HarnessError, SandlotError, StoppedByHook, StoreError, boundary, unwrapped
@@ -132,7 +132,7 @@ async def _play(
     """Run the harness until the agent ends, at the latest when its time is used up."""
     with time_limit(time_s), boundary(HarnessError, f"harness `{parts.harness.name}`"):
         async with policies.policy(task, seed, trace.rollout) as policy:
-            return await parts.harness.play(session, EmittingPolicy(policy, parts.sink), trace)
+            return await contained(parts.harness.play(session, EmittingPolicy(policy, parts.sink), trace))
     trace.events.append(Event(kind="limit", turn=trace.num_turns, detail={"limit": "time_limit", "seconds": time_s}))
     return End.TIME_LIMIT
 

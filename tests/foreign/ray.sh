@@ -9,7 +9,7 @@ VENV=${SANDLOT_RAY_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/sandlot/ray-$RAY}
 if [ ! -f "$VENV/installed" ]; then
   echo "installing ray $RAY into $VENV ..."
   "$BIN/python" -m venv "$VENV"
-  "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check "ray[client]==$RAY"
+  "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check "ray[default]==$RAY"
   touch "$VENV/installed"
 fi
 # Theirs first, then ours: Sandlot is not installed twice. Ray starts its workers with the same Python.

@@ -1,4 +1,4 @@
-"""Rollouts on a real Ray: clusters of several nodes on this machine, nodes that die and join, the client server, Ctrl-C.
+"""Rollouts on a real Ray: clusters of several nodes on this machine, nodes that die and join, a job, Ctrl-C.
 
 Run by `make test-ray`, in a venv that has Ray. Every node is a raylet of its own with its own workers.
 """
@@ -168,41 +168,57 @@ def free_port() -> int:
 
 TOKEN = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "a-token-that-only-this-test-has-0123456789", "RAY_USAGE_STATS_ENABLED": "0"}
 """Ray's own authentication, as an operator sets it on both sides."""
+STARTS = int(os.environ.get("SANDLOT_RAY_STARTS", "2"))
+"""Runs in a row on one cluster."""
 
 
 @contextmanager
-def client_server(tmp_path):
-    """A Ray as an operator starts it, and the port of its client server."""
-    port, temporary = free_port(), Path("/tmp") / f"ray-{os.getpid()}"
-    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", f"--port={free_port()}"]
-    more = [f"--ray-client-server-port={port}", "--num-cpus=2", "--include-dashboard=false", f"--temp-dir={temporary}"]
+def operators_ray(tmp_path):
+    """A Ray as an operator starts it: its port, and that of its dashboard, which takes jobs."""
+    port, dashboard, temporary = free_port(), free_port(), Path("/tmp") / f"ray-{os.getpid()}"
+    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", f"--port={port}"]
+    more = [f"--dashboard-port={dashboard}", "--num-cpus=2", f"--temp-dir={temporary}"]
     with (tmp_path / "ray.log").open("w") as log:
         process = subprocess.Popen([*command, *more], env=environ(**TOKEN), stdout=log, stderr=log, start_new_session=True)
         try:
-            while process.poll() is None:
-                with socket.socket() as probe:
-                    if probe.connect_ex((ray.util.get_node_ip_address(), port)) == 0:
-                        break
-                time.sleep(0.1)
-            yield port
+            for host, needed in ((ray.util.get_node_ip_address(), port), ("127.0.0.1", dashboard)):
+                while process.poll() is None:
+                    with socket.socket() as probe:
+                        if probe.connect_ex((host, needed)) == 0:
+                            break
+                    time.sleep(0.1)
+            yield port, dashboard
         finally:
             process.terminate()
             process.wait(60)
 
 
-def test_the_command_works_over_the_client_server(tmp_path):
-    with client_server(tmp_path) as port:
-        words = ("--model", "scripted:golden", "--task", "short-0", "--task", "broken-0", "--group", "4", "--json")
-        done = started("run", CHORES, *words, "--on", f"ray://{ray.util.get_node_ip_address()}:{port}", cwd=tmp_path, **TOKEN)
-        assert done.code == 1, done.err
-        assert (done.json["scored"], done.json["rollouts"]) == (4, 8)
+WORDS = ("--model", "scripted:golden", "--task", "short-0", "--task", "broken-0", "--group", "4", "--json")
 
 
-@pytest.mark.parametrize("address", ["ray:127.0.0.1:{}", "ray://127.0.0.1:{}"])
-def test_an_address_where_nothing_listens_is_refused(address, tmp_path):
-    on = address.format(free_port())
+def test_the_command_works_on_a_node_of_a_cluster_that_somebody_started(tmp_path):
+    with operators_ray(tmp_path) as (port, _):
+        for number in range(STARTS):
+            on = f"ray:{ray.util.get_node_ip_address()}:{port}"
+            done = started("run", CHORES, *WORDS, "--runs", f"runs-{number}", "--on", on, cwd=tmp_path, **TOKEN)
+            assert done.code == 1, done.err
+            assert (done.json["scored"], done.json["rollouts"]) == (4, 8)
+
+
+def test_the_command_works_as_a_job_that_is_submitted_from_elsewhere(tmp_path):
+    with operators_ray(tmp_path) as (_, dashboard):
+        job = ["-m", "ray.scripts.scripts", "job", "submit", "--address", f"http://127.0.0.1:{dashboard}", "--"]
+        command = [sys.executable, *job, sys.executable, "-m", "sandlot", "run", str(CHORES), *WORDS]
+        command += ["--runs", str(tmp_path / "runs"), "--on", "ray:auto"]
+        done = subprocess.run(command, cwd=tmp_path, env=environ(**TOKEN), capture_output=True, text=True, check=False)
+    run = Run(next((tmp_path / "runs").iterdir()))
+    assert (len(run), sum(isinstance(trace.outcome, Scored) for trace in run)) == (8, 4), done.stdout + done.stderr
+
+
+def test_an_address_where_nothing_listens_is_refused(tmp_path):
+    on = f"ray:127.0.0.1:{free_port()}"
     said = refused(started("run", CHORES, "--model", "scripted:golden", "--on", on, cwd=tmp_path))
-    assert f"no Ray cluster answers at `{on.removeprefix('ray:') if '//' not in on else on}`" in said
+    assert f"no Ray cluster answers at `{on.removeprefix('ray:')}`" in said
     assert not list(tmp_path.glob("runs/*/manifest.json"))
 
 

@@ -10,8 +10,10 @@ import pytest
 
 from drive.leftovers import no_leftovers
 from sandlot.core.concurrency import author, threads
-from sandlot.core.errors import ModelError, SandboxOutOfMemory, StoppedByHook, StoreError, ToolError
+from sandlot.core.crashes import crashes_in, may_stop_runs
+from sandlot.core.errors import ModelError, SandboxError, SandboxOutOfMemory, StoppedByHook, StoreError, ToolError
 from sandlot.core.limits import Constraint, Limits, OnBreach
+from sandlot.core.ports.sandbox import Survey
 from sandlot.core.task import Task
 from sandlot.core.trace import Cancelled, Event, Failed, Message, Node, Reasoning, Scored, Text, ToolCall, Trace
 from sandlot.core.types import End, Role, Side
@@ -201,12 +203,13 @@ async def test_a_golden_solution_that_raises_is_the_environments_failure():
     assert "KeyError" in trace.outcome.message
 
 
-async def test_a_harness_that_raises_is_the_harness_failure():
+@pytest.mark.parametrize("error", [IndexError("lost the thread"), GeneratorExit(), asyncio.CancelledError(), SystemExit(2)])
+async def test_a_harness_that_raises_is_the_harness_failure(error):
     class Loose(ToolLoop):
         name = "loose"
 
         async def play(self, session, policy, trace):
-            raise IndexError("lost the thread")
+            raise error
 
     trace = await rolled(quiz(), Turns("yes"), harness=Loose())
     assert (trace.outcome.side, trace.reward) == (Side.HARNESS, None)
@@ -449,23 +452,67 @@ async def in_a_machine(machine, policies, **limits):
     return await run_rollout(parts, TASK, run="test", rollout=0, blobs=MemoryBlobs())
 
 
-async def test_gathering_that_hangs_ends_at_its_deadline(monkeypatch):
+async def gathered(snapshot, **limits):
+    """A rollout whose files at the end are this snapshot."""
     machine = Machine()
 
+    async def freeze():
+        return snapshot
+
+    class Leaves(Turns):
+        async def turn(self, trace, leaf, tools):
+            machine.files.freeze = freeze  # after setup's files were looked at
+            return await super().turn(trace, leaf, tools)
+
+    return await in_a_machine(machine, Leaves("yes"), **limits)
+
+
+async def test_a_listing_that_overruns_after_the_end_costs_the_files_and_not_the_score(monkeypatch):
     class Hangs:
         survey = staticmethod(forever)
 
-    async def hanging():
-        return Hangs()
-
-    class Breaks(Turns):
-        async def turn(self, trace, leaf, tools):
-            machine.files.freeze = hanging  # after setup's files were looked at
-            return await super().turn(trace, leaf, tools)
-
     monkeypatch.setattr(gather, "_LISTING_S", 0.1)
-    trace = await in_a_machine(machine, Breaks("yes"))
-    assert (trace.outcome.side, trace.outcome.kind) == (Side.SANDBOX, "timeout")
+    trace = await gathered(Hangs())
+    assert (trace.end, trace.reward) == (End.DONE, 1.0)
+    assert trace.evidence.lost == "listing the files of the rollout: took longer than 0.1 s"
+    assert [event.kind for event in trace.events] == ["evidence_cut"]
+
+
+@pytest.mark.parametrize("way", ["refused", "slow"])
+async def test_a_finish_that_the_agents_processes_keep_from_looking_is_graded_and_stops_no_run(way):
+    env = quiz(image="any", limits=Limits(setup_s=0.05))
+
+    @env.finish
+    async def look(world, task):
+        if way == "refused":
+            raise SandboxError("it may start no more processes", kind="spawn")
+        await anyio.sleep_forever()
+
+    parts = RolloutParts(grading=Grading(env=env, backend=Machine()), policies=Turns("yes"), harness=ToolLoop())
+    trace = await run_rollout(parts, TASK, run="test", rollout=0, blobs=MemoryBlobs())
+    assert trace.reward == 1.0
+    (crash,) = crashes_in(trace)
+    assert crash.startswith("@env.finish: ")
+    assert not may_stop_runs(crash)
+
+
+async def test_reading_that_overruns_after_the_end_keeps_what_was_read():
+    class Slow:
+        async def survey(self):
+            return Survey(sizes={"/a": 1, "/b": 300, **{f"/many/{number}": 200 for number in range(40)}})
+
+        async def read(self, path):
+            return b"1" if path == "/a" else b"2" * 200 if path.startswith("/many/") else await forever()
+
+    trace = await gathered(Slow(), teardown_s=0.1)
+    assert (trace.end, trace.reward) == (End.DONE, 1.0)
+    assert {path: file.blob is not None for path, file in trace.evidence.files.items()} == {
+        "/a": True,
+        "/b": False,
+        **{f"/many/{number}": True for number in range(40)},
+    }
+    (event,) = trace.events
+    assert (event.kind, event.detail["files_not_kept"]) == ("evidence_cut", 1)
 
 
 async def test_building_an_image_does_not_count_as_opening_the_sandbox():
@@ -474,8 +521,6 @@ async def test_building_an_image_does_not_count_as_opening_the_sandbox():
 
 
 async def test_a_failing_teardown_does_not_hide_what_failed_before_it():
-    from sandlot.core.errors import SandboxError
-
     machine = Machine(close=SandboxError("stuck"))
     trace = await in_a_machine(machine, Turns(ModelError("down", kind="connect")))
     assert (trace.outcome.side, trace.outcome.kind) == (Side.MODEL, "connect")
@@ -487,8 +532,6 @@ async def test_a_failing_teardown_does_not_hide_what_failed_before_it():
 
 
 async def test_several_failures_at_once_name_a_side():
-    from sandlot.core.errors import SandboxError
-
     env = quiz()
 
     @env.tool

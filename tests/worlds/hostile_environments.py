@@ -34,12 +34,12 @@ def sound_beside(plays: list[Play]) -> list[str]:
 
 
 FEWER = 7
-"""Plays of a run in which every one makes the environment crash: one more, and such a run stops (`run/breaker.py`)."""
+"""Plays of a run in which every one makes the author's own tool crash: one more, and such a run stops (`run/breaker.py`)."""
 
 
 def batches() -> dict[str, list[Play]]:
     """The plays of each run, by the name of the run."""
-    crashing = [play for play in PLAYS if play.kind == "servers" or play.name.startswith("own tool")]
+    crashing = [play for play in PLAYS if play.name.startswith("own tool")]
     found: dict[str, list[Play]] = {}
     for play in PLAYS:
         found.setdefault(f"{play.kind}-crash" if play in crashing else play.kind, []).append(play)
@@ -216,6 +216,7 @@ async def _break(world: World, way: str) -> Any:
         "zero": ZeroDivisionError(),
         "cancelled": asyncio.CancelledError(),
         "panic": Panic("index out of bounds"),
+        "closed": GeneratorExit(),
         "stop": StopIteration(1),
         "stop async": StopAsyncIteration(),
         "group": BaseExceptionGroup("", [asyncio.CancelledError(), ValueError("x")]),

@@ -101,6 +101,7 @@ OWN_CRASHES = (
         "memory",
         "cancelled",
         "panic",
+        "closed",
         "stop",
         "stop async",
         "group",

@@ -3,6 +3,7 @@
     SandlotError
       ConfigError     the user's file or command is wrong          exit code 2, no traceback
       AuthorError     the environment author's code raised         Failed(environment)
+        InsideError   what is inside the sandbox broke             the same; once the agent acts, it may have caused it
       ToolError       shown to the agent as a tool result          stays inside the session
       SandboxError    infrastructure: retry elsewhere              Failed(sandbox)
         SandboxOutOfMemory  the agent filled the sandbox's memory  the rollout ends with memory_limit and is graded
@@ -56,6 +57,13 @@ class AuthorError(SandlotError):
     """The environment author's code raised or overran its deadline."""
 
     side = Side.ENVIRONMENT
+
+
+class InsideError(AuthorError):
+    """A program or file inside the sandbox was not as the author's code needs it.
+
+    Once the agent acts, it may have killed the program or removed the file. Then its crash is recorded, but never stops a run.
+    """
 
 
 class ToolError(SandlotError):

@@ -316,6 +316,8 @@ class EvidenceRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The files after setup, for `Evidence.diff`."""
     penalties: dict[str, float] = {}
     """Points lost to broken constraints, by constraint."""
+    crashed: dict[str, str] = {}
+    """What crashed in an environment where that loses the rollout, by seat (without seats, and for all of them: ``)."""
     apps: AppsRecord | None = None
     """The apps; None in an environment without apps."""
 

@@ -1,25 +1,39 @@
 """What crashes in one rollout after the agent has acted, and whether it fails the rollout (`core/crashes.py` says why not)."""
 
-from sandlot.core.crashes import OnCrash, crash_event
-from sandlot.core.errors import AuthorError, ConfigError
+from sandlot.core.crashes import REFUSED, OnCrash, crash_event
+from sandlot.core.errors import AuthorError, ConfigError, InsideError
 from sandlot.core.trace import Event
 
 CRASHED = "`{tool}` failed: it has an error of its own. It may have done a part of its work; other arguments may work."
 """What the agent is told. The error itself may hold what agents must not see."""
 
 
+_REASON_CHARS = 300
+
+
 class Crashes:
     """The crashes of one rollout, of all its seats together."""
 
-    def __init__(self, rule: OnCrash) -> None:
+    def __init__(self, rule: OnCrash, *, sandboxed: bool = False) -> None:
+        """`sandboxed`: what takes too long may have waited for a sandbox that the agent keeps busy."""
         self._rule = rule
+        self._sandboxed = sandboxed
         self._seen: set[tuple[str, str]] = set()
         self._late: list[Event] = []
+        self.lost: dict[str, str] = {}
+        """What crashed where that loses the rollout, by seat; at no seat in particular: for all of them."""
 
-    def note(self, what: str, error: AuthorError | ConfigError, turn: int, rule: OnCrash | None = None) -> Event:
+    def note(
+        self, what: str, error: AuthorError | ConfigError, turn: int, rule: OnCrash | None = None, *, seat: str = ""
+    ) -> Event:
         """The event of a crash. Raises the error if a crash fails the rollout: by the tool's `rule`, or the environment's."""
-        if (rule or self._rule) == "fail":
+        rule = rule or self._rule
+        if rule == "fail":
             raise error
+        if rule == "lose" and error.kind != REFUSED:
+            self.lost.setdefault(seat, f"`{what}`: {str(error)[:_REASON_CHARS]}")
+        if self._sandboxed and error.kind == "timeout" and error.original is None:
+            error = InsideError(str(error), kind=error.kind)
         event = crash_event(what, error, turn)
         key = what, str(event.detail["signature"])
         if key in self._seen:

@@ -70,7 +70,8 @@ class Environment(Declaration):
     - `order`: how seats act: `in turn`, or `at once`, where nobody sees what the others do in the same round.
     - `shared`: a folder of the sandbox that all seats may read and write, such as `/work`. Each also has `/home/SEAT` for itself.
     - `on_crash`: what happens when a tool raises something else than `ToolError`. `grade`: the agent gets an error, and what is
-      there is graded. `fail`: the rollout has failed and has no reward, for worlds whose state cannot be trusted then.
+      there is graded. For worlds whose state cannot be trusted then: `lose` ends the rollout without a point; with `fail` it has
+      failed and has no reward, so an agent that can make a tool crash can escape a bad grade.
 
     The decorators only register a function; nothing runs until a rollout starts. All of them take plain or `async` functions,
     except `solution`, `adversary` and `control`, which must be `async`. One file holds one environment.
@@ -180,7 +181,7 @@ class Environment(Declaration):
 
         - `name`: the tool's name, if it is not the function's.
         - `isolate`: run it in a child process that is killed at the deadline.
-        - `on_crash`: `grade` or `fail`, if it is not the environment's.
+        - `on_crash`: `grade`, `lose` or `fail`, if it is not the environment's.
         """
         if on_crash is not None:
             require_on_crash(on_crash, "@env.tool")

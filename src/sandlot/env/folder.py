@@ -54,7 +54,7 @@ class EnvironmentToml(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     concurrent: bool = True
     """False to run the tool calls of one turn one after the other, for tools that change the same file."""
     on_crash: OnCrash = "grade"
-    """What happens when a tool crashes: `grade` what is there, after an error to the agent; or `fail`, without a reward."""
+    """When a tool crashes: `grade` what is there, after an error to the agent; `lose` without a point; or `fail`, no reward."""
     images: ImagePolicy | None = None
     """For an environment that shows images, what a model gets that takes text only: `require`, `describe` or `drop`."""
     tools: tuple[str, ...] | None = None

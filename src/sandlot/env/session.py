@@ -17,7 +17,16 @@ import msgspec
 
 from sandlot.core.concurrency import author
 from sandlot.core.concurrency.clock import SYSTEM_CLOCK, deadline, pause_limits, time_limit
-from sandlot.core.errors import AuthorError, ConfigError, HarnessError, SandboxError, SandboxOutOfMemory, ToolError, boundary
+from sandlot.core.errors import (
+    AuthorError,
+    ConfigError,
+    HarnessError,
+    InsideError,
+    SandboxError,
+    SandboxOutOfMemory,
+    ToolError,
+    boundary,
+)
 from sandlot.core.images import store_image
 from sandlot.core.limits import Constraint, OnBreach
 from sandlot.core.ports.sandbox import Backend, Files, Sandbox, Snapshot
@@ -176,7 +185,7 @@ class WorldSession:
         self._initial = initial
         self._people = people
         self._user, self._colleagues, self._roles = people.user, people.colleagues, people.roles
-        self._crashes = Crashes(env.on_crash)
+        self._crashes = Crashes(env.on_crash, sandboxed=env.image is not None)
         self._began_plain = seat is not None or is_plain(world.state)
         self._constraints = env.constraints
         self._num_calls: Counter[str] = Counter()
@@ -339,20 +348,25 @@ class WorldSession:
                 return await self._gather(None, answer, lost=str(error))
 
     async def _finish(self) -> None:
-        """Let the author look at the world before its programs are ended. A sandbox out of memory has nothing to look at."""
-        if self._env.marked.finish is None:
+        """Let the author look at the world before its programs are ended. They may prevent it: the rollout is graded anyway."""
+        if self._env.marked.finish is None or self._crashes.lost:
             return
         try:
             with deadline(self.limits.setup_s, AuthorError, f"finish of task `{self.task.id}`"):
                 await author.call(self._env.marked.finish, self.world, self.world.task)
         except SandboxOutOfMemory:
             return
+        except SandboxError as error:
+            if self._env.image is None:
+                raise  # a foreign program is gone
+            self.note_crash("@env.finish", InsideError(str(error), kind=error.kind))
         except (AuthorError, ConfigError) as error:
             self.note_crash("@env.finish", error)
 
     def note_crash(self, what: str, error: AuthorError | ConfigError) -> None:
         """Note a crash of the author's code between steps; it is raised where a crash fails the rollout."""
         self._crashes.note_late(what, error, self._num_turns)
+        self.world.ended = self.world.ended or bool(self._crashes.lost)
 
     def late_events(self) -> list[Event]:
         """What was asked of roles since the last step, also in one that failed, and what crashed between steps."""
@@ -375,6 +389,8 @@ class WorldSession:
             record = await gather_with(state=self.world.state)
         except AuthorError as error:
             record = await gather_with(state=self._storable_state(error))
+        if self._crashes.lost:
+            record = msgspec.structs.replace(record, crashed=dict(self._crashes.lost))
         if self._env.apps:
             record = msgspec.structs.replace(record, apps=await store_apps(self._env, self.world.apps, self._blobs))
         await keep_found(self.world.small, record, self._blobs)
@@ -450,6 +466,9 @@ class WorldSession:
             with time_limit(self.limits.tool_s), answering(self._seat.name if self._seat else ""):
                 results.append(await self._limit_output(await self._answer(tool, call, events), events))
             await self._tell_colleagues(events, ends)
+        if self._crashes.lost:  # nobody can go on in a world whose state is not known
+            ends.append(End.DONE)
+            self.world.ended = True
         if results:
             return results[0]
         events.append(self._event("tool_timeout", tool=call.name, seconds=self.limits.tool_s))
@@ -461,11 +480,12 @@ class WorldSession:
         """Call a tool. What crashes in it is an error to the agent, unless the author wants the rollout to fail."""
         try:
             with boundary(AuthorError, f"tool `{call.name}`"):
-                return await tool.call(self.world, call)
+                return await author.contained(tool.call(self.world, call))
         except ToolError as error:
             return ToolResult(call=call.id, text=clean(str(error)), error=True)
         except (AuthorError, ConfigError) as error:
-            events.append(self._crashes.note(call.name, error, self._num_turns, getattr(tool, "on_crash", None)))
+            seat = self._seat.name if self._seat else ""
+            events.append(self._crashes.note(call.name, error, self._num_turns, getattr(tool, "on_crash", None), seat=seat))
             return ToolResult(call=call.id, text=CRASHED.format(tool=call.name), error=True)
 
     async def _tell_colleagues(self, events: list[Event], ends: list[End]) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, cast
 
-from sandlot.core.errors import AuthorError, ToolError
+from sandlot.core.errors import AuthorError, InsideError, ToolError
 from sandlot.core.image_formats import BadImageError
 from sandlot.core.images import Image, store_image
 from sandlot.core.ports.sandbox import Command, Completed, Files, Process, Sandbox, Stream
@@ -205,7 +205,7 @@ class LiveWorld:
         asked = Command(argv=argv, cwd=cwd, env=dict(env or {}), stdin=stdin.encode(), output_bytes=output_bytes, user=user)
         done = await run_command(sandbox, self._as_seat(asked))
         if done.code != 0 and (self.checks if check is None else check):
-            raise AuthorError(_failed(command, done) + ("; write `check=False` if it may fail" if check is None else ""))
+            raise InsideError(_failed(command, done) + ("; write `check=False` if it may fail" if check is None else ""))
         return done
 
     async def spawn(self, command: Command) -> Process:

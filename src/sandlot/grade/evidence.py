@@ -72,7 +72,7 @@ class StoredEvidence:
         self._trace = trace
         self._answer = record.answer
         self._answer_read = _Mark()
-        self.penalties = record.penalties
+        self.penalties, self.crashed = record.penalties, record.crashed
         self.state = _rebuilt(record.state, state_type)
         self._load = load if callable(load) else load.__getitem__
         self._contents: dict[str, bytes] = {}

@@ -2,7 +2,8 @@
 
 `gather` runs while the world is still open and the agent's processes are dead. A rollout with too many files can still be graded:
 the limit on bytes keeps small files first, so that a huge file does not displace a small one; the limit on paths keeps those
-nearest to the root, folders with very many files last; and an event says what is missing.
+nearest to the root, folders with very many files last; and an event says what is missing. What cannot be listed or read in time
+is missing too: the agent may have made it slow.
 """
 
 import errno
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple, cast
 import anyio
 import anyio.to_thread
 
-from sandlot.core.concurrency.clock import deadline, extend_limits, pause_limits
+from sandlot.core.concurrency.clock import deadline, pause_limits, time_limit
 from sandlot.core.errors import SandboxError, SandboxOutOfMemory, boundary
 from sandlot.core.limits import Limits
 from sandlot.core.ports.sandbox import Files, Snapshot, Survey
@@ -33,7 +34,7 @@ _BATCH_FILES = 32
 _BATCH_BYTES = 2**20
 """Maximum files, and bytes, that are read and stored at the same time."""
 _PER_FILE_S = 0.002
-"""Added to the deadline of gathering per file, since many files are not the sandbox's failure. One takes about 0.2 ms."""
+"""Added to the time for reading, per file. One takes about 0.2 ms."""
 _ENDING_S = 150.0
 """For ending what the agent left running. A backend may wait a minute for what does not end, and then reads the files without."""
 _LISTING_S = 120.0
@@ -105,8 +106,13 @@ async def gather(
         known = initial if isinstance(initial, Mapping) else await _listing(initial)
     survey = Survey(sizes={})
     if final is not None:
-        survey = await _chosen(await _surveyed(final), frozenset(known), limits.evidence_files)
-    files = await _keep(final, survey.sizes, blobs, limits.evidence_bytes) if final is not None else {}
+        try:
+            survey = await _chosen(await _surveyed(final), frozenset(known), limits.evidence_files)
+        except SandboxError as error:
+            if error.kind != "timeout":
+                raise
+            final, lost = None, str(error)  # the agent may have made it slow: it is graded without
+    files = await _keep(final, survey.sizes, blobs, limits) if final is not None else {}
     if initial is None or isinstance(initial, Mapping):
         before = {encodable(path): file for path, file in (initial or {}).items()}
     else:
@@ -164,9 +170,9 @@ def _first(survey: Survey, known: frozenset[str], most: int) -> Survey:
     )
 
 
-async def _keep(snapshot: Snapshot, sizes: Mapping[str, int], blobs: Blobs, cap_bytes: int) -> dict[str, FileRecord]:
-    """The record of every file; bytes are stored while they fit, smallest files first."""
-    left = cap_bytes
+async def _keep(snapshot: Snapshot, sizes: Mapping[str, int], blobs: Blobs, limits: Limits) -> dict[str, FileRecord]:
+    """The record of every file; bytes are stored while they fit and the time lasts, smallest files first."""
+    left = cap_bytes = limits.evidence_bytes
     files: dict[str, FileRecord] = {}
 
     async def keep(path: str, size: int) -> None:
@@ -190,8 +196,10 @@ async def _keep(snapshot: Snapshot, sizes: Mapping[str, int], blobs: Blobs, cap_
             fitting.append((path, size))
         else:
             files[encodable(path)] = FileRecord(size=size, blob=None)
-    extend_limits(len(fitting) * _PER_FILE_S)
-    await run_in_batches(fitting, keep)
+    with pause_limits(), time_limit(limits.teardown_s + len(fitting) * _PER_FILE_S):
+        await run_in_batches(fitting, keep)
+    for path, size in fitting:
+        files.setdefault(encodable(path), FileRecord(size=size, blob=None))
     return dict(sorted(files.items()))
 
 

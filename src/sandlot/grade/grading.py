@@ -146,6 +146,9 @@ class _RunningChecks:
 
     def _unasked(self, check: Check) -> CheckResult | None:
         """The result of a check that need not run, or None."""
+        crashed = self.evidence.crashed.get("") or self.evidence.crashed.get(check.seat)
+        if crashed:
+            return result_without(check, NotInEvidence(f"the rollout is lost by a crash: {crashed}", kind="cut"))
         missing = next((name for name in check.requires if self.results[name].value < 1.0), None)
         if missing is not None:
             return suppressed_result(check, f"did not run: `{missing}` was not met")

@@ -3,8 +3,11 @@
 One process serves many rollouts, since packages of this kind take seconds to import. Each request has a number, and answers come
 in any order. The process ends when its standard input closes, so it does not outlive us, and whatever it started ends with it. It
 gets only the environment variables that a Python needs and those that the user names: no keys of model providers by accident. Its
-answers are checked for size and shape; a request that is not answered in time kills it, and everything it was running fails on
-the environment's side. A process that it started may keep its pipes open: nothing here waits for that.
+answers are checked for size and shape; a request that is not answered in time kills it. A process that it started may keep its
+pipes open: nothing here waits for that.
+
+Whoever asks for what it fails at, does not answer or ends at, with nobody else waiting, has caused that. To the others that it
+served it is gone through no doing of theirs (`ProgramGoneError`), and their rollouts are tried again.
 """
 
 import atexit
@@ -28,7 +31,7 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 from packaging.version import InvalidVersion, Version
 
-from sandlot.core.errors import AuthorError, ConfigError
+from sandlot.core.errors import AuthorError, ConfigError, SandboxError
 from sandlot.core.types import Json
 
 _MAX_ANSWER_BYTES = 64 * 2**20
@@ -64,6 +67,10 @@ def passed_variables(named: Sequence[str] = ()) -> dict[str, str]:
     return {name: os.environ[name] for name in (*_VARIABLES, *named) if name in os.environ}
 
 
+class ProgramGoneError(AuthorError):
+    """The program ended before it was asked, or while several waited for answers: it is not known who caused it."""
+
+
 class PackageProcess:
     """The running program. Its methods may be called from any thread."""
 
@@ -88,6 +95,8 @@ class PackageProcess:
         self._waiting: dict[int, Future[Json]] = {}
         self._num_requests = 0
         self._ended = False
+        self._is_closed = False
+        """It was ended from here: what waits then did not cause it."""
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         atexit.register(self.close)
@@ -100,11 +109,14 @@ class PackageProcess:
         return self._process.poll() is None
 
     def ask(self, do: str, *, within_s: float, **arguments: object) -> Json:
-        """Ask for one thing and wait for the answer. `AuthorError` if it fails, ends, or takes longer than `within_s`."""
+        """Ask for one thing and wait for the answer. `AuthorError` if it fails, ends, or takes longer than `within_s`.
+
+        `ProgramGoneError` if another request may have caused that.
+        """
         future: Future[Json] = Future()
         with self._lock:
             if self._ended:
-                raise AuthorError(f"the foreign program has ended{self.last_words()}")
+                raise ProgramGoneError(f"the foreign program has ended{self.last_words()}")
             self._num_requests += 1
             number = self._num_requests
             self._waiting[number] = future
@@ -116,7 +128,7 @@ class PackageProcess:
         except (OSError, ValueError):
             with self._lock:
                 self._waiting.pop(number, None)
-            raise AuthorError(f"the foreign program has ended{self.last_words()}") from None
+            raise ProgramGoneError(f"the foreign program has ended{self.last_words()}") from None
         try:
             return future.result(within_s)
         except NotAnswered:
@@ -145,8 +157,9 @@ class PackageProcess:
             self._ended = True
             waiting, self._waiting = self._waiting, {}
         words = self.last_words()
+        kind = AuthorError if len(waiting) == 1 and not self._is_closed else ProgramGoneError
         for future in waiting.values():
-            future.set_exception(AuthorError(f"the foreign program {reason}{words}"))
+            future.set_exception(kind(f"the foreign program {reason}{words}"))
 
     def last_words(self) -> str:
         """The end of what it wrote to its standard error."""
@@ -165,6 +178,7 @@ class PackageProcess:
 
     def close(self) -> None:
         """End it. Requests that wait fail."""
+        self._is_closed = True
         atexit.unregister(self.close)
         self._kill()
         self._reader.join(_END_S)
@@ -225,13 +239,16 @@ class ServedRollout:
     """Maximum time for an answer."""
     name: str = field(default_factory=lambda: uuid.uuid4().hex)
 
-    def ask(self, do: str, **arguments: object) -> Json:
-        """Ask for something in this rollout."""
-        return self.process.ask(do, within_s=self.within_s, rollout=self.name, **arguments)
+    def ask(self, do: str, *, within_s: float | None = None, **arguments: object) -> Json:
+        """Ask for something in this rollout. `SandboxError` if the program is gone through no doing of this rollout."""
+        try:
+            return self.process.ask(do, within_s=within_s or self.within_s, rollout=self.name, **arguments)
+        except ProgramGoneError as error:
+            raise SandboxError(str(error), kind="gone") from error
 
     def drop(self) -> None:
         """Let the program forget it."""
-        with contextlib.suppress(AuthorError):  # the program has ended, and the rollout with it
+        with contextlib.suppress(AuthorError, SandboxError):  # the program has ended, and the rollout with it
             self.ask("drop")
 
 

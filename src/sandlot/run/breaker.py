@@ -21,7 +21,8 @@ with groups, after failures in 8 tasks).
 
 The model's side is counted by itself with a limit of its own, 12.5 %: endpoints are less reliable than environments.
 A rollout that was graded although a part of the environment crashed (`core/crashes.py`) counts too, but only the first with that
-crash among the rollouts of a task: an agent that repeats a call, or a single task, must not stop a run.
+crash among the rollouts of a task: an agent that repeats a call, or a single task, must not stop a run. A crash of what lives
+inside the sandbox does not count at all: agents can kill their servers in as many tasks as they like.
 
 Rollouts that an earlier start of the run has stored are not counted: a repaired environment can go on.
 """
@@ -34,6 +35,7 @@ from types import MappingProxyType
 
 import msgspec
 
+from sandlot.core.crashes import may_stop_runs
 from sandlot.core.errors import ConfigError
 from sandlot.core.stats.intervals import Interval, wilson
 from sandlot.core.text import one_line
@@ -133,7 +135,7 @@ class Breaker:
             for side, message in failures.items()
         ]
         for crash, message in crashes.items():
-            if (task, crash) not in self._crashed:
+            if (task, crash) not in self._crashed and may_stop_runs(crash):
                 self._crashed.add((task, crash))
                 said = f"{crash}: {message}"[:MESSAGE_CHARS]
                 found.append(FailureExample(task=task, rollout=rollout, side=Side.ENVIRONMENT, message=said, graded=True))

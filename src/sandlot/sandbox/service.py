@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import anyio
 
-from sandlot.core.errors import AuthorError
+from sandlot.core.errors import AuthorError, InsideError
 from sandlot.core.ports.sandbox import Command, Process, Sandbox
 
 _OUTPUT_BYTES = 64 << 10
@@ -39,7 +39,7 @@ async def start_service(
         return process
     with anyio.CancelScope(shield=True), anyio.move_on_after(5):
         await process.kill()
-    raise AuthorError(
+    raise InsideError(
         f"service `{command}` accepted no connections at {ready} within {timeout_s:g} s; {await _written(process)}",
         kind="timeout",
     )
@@ -60,7 +60,7 @@ async def _require_running(process: Process, command: str) -> None:
     with anyio.move_on_after(_ASK_AGAIN_S) as scope:
         code = await process.wait()
     if code != 0:
-        raise AuthorError(f"service `{command}` ended with exit code {code}; {await _written(process)}", kind="server")
+        raise InsideError(f"service `{command}` ended with exit code {code}; {await _written(process)}", kind="server")
     if not scope.cancelled_caught:
         await anyio.sleep(_ASK_AGAIN_S)
 

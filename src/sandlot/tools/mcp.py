@@ -3,7 +3,7 @@
 An author declares an `McpServer`: a command to start (stdio) or a URL (streamable HTTP), on the host or inside the sandbox.
 Opening it for a world starts the server, or a session on it, and lists its tools; closing ends it, whatever its state. The server
 gets only a few of our environment variables like `PATH`, and those that are named; inside a sandbox, none. A server that does not
-start or dies is a failure of the environment.
+start is a failure of the environment; one that dies later is a crash, an error to the agent (`core/crashes.py`).
 
 The SDK is imported when a server is opened, not before: it takes more than a second.
 """
@@ -44,7 +44,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     Give either `command` (stdio) or `url` (streamable HTTP). A command is started anew for every rollout and ended with it. It
     sees none of this process's environment variables except a few like `PATH`, `env` and `pass_env`. A server that does not start
-    or dies is a failure of the environment: the rollout has no reward.
+    is a failure of the environment: the rollout has no reward. If it dies later, its tools answer the agent with errors.
 
     ```python
     from sandlot import Environment, McpServer
@@ -106,7 +106,8 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         await anyio.to_thread.run_sync(_load_sdk)  # in a thread: every other rollout would wait for it
         from sandlot.tools.stdio import ServerNotes  # noqa: PLC0415 - brings the SDK, see above
 
-        notes = ServerNotes(secrets=tuple(filter(None, map(os.environ.get, [*self.pass_env, *self.headers.values()]))))
+        secrets = tuple(filter(None, map(os.environ.get, [*self.pass_env, *self.headers.values()])))
+        notes = ServerNotes(secrets=secrets, inside=self.inside)
         what = f"MCP server `{self.name}` did not start"
         try:
             with anyio.CancelScope(deadline=anyio.current_time() + self.start_s) as starting:

@@ -26,7 +26,7 @@ from mcp_types import (
 )
 from mcp_types import Tool as ListedTool
 
-from sandlot.core.errors import AuthorError, ToolError, boundary
+from sandlot.core.errors import AuthorError, InsideError, ToolError, boundary
 from sandlot.core.images import Image
 from sandlot.core.ports.world import ToolSpec, World
 from sandlot.core.trace import ToolCall, ToolResult
@@ -62,7 +62,7 @@ class RemoteTool:
             return ToolResult(call=call.id, text=str(error), error=True)
         request = CallToolRequest(params=CallToolRequestParams(name=self.remote, arguments=arguments))
         try:
-            with boundary(AuthorError, self._failed()):
+            with boundary(self._broken, self._failed()):
                 result = await self._send(request)
         except ToolError as error:
             return ToolResult(call=call.id, text=clean(str(error)), error=True)
@@ -89,7 +89,7 @@ class RemoteTool:
 
     async def _send(self, request: CallToolRequest) -> CallToolResult:
         if self.notes.trouble and not self.notes.over_http:  # its process has ended: nothing would ever answer
-            raise AuthorError(f"{self._failed()}: {self.notes.summary()}", kind="server")
+            raise self._broken(f"{self._failed()}: {self.notes.summary()}", kind="server")
         try:
             return await self.client.session.send_request(request, CallToolResult)
         except MCPError as error:
@@ -100,8 +100,13 @@ class RemoteTool:
                 raise type(self.notes.lost)(f"{self._failed()}: {self.notes.lost}", kind=self.notes.lost.kind) from error
             lost = self.notes.over_http and error.code == CONNECTION_CLOSED
             if self.notes.trouble or lost or error.code == PARSE_ERROR:
-                raise AuthorError(f"{self._failed()}: {error.message}; {self.notes.summary()}", kind="server") from error
+                raise self._broken(f"{self._failed()}: {error.message}; {self.notes.summary()}", kind="server") from error
             raise ToolError(error.message) from error
+
+    @property
+    def _broken(self) -> type[AuthorError]:
+        """The error for a server that broke: inside the sandbox, the agent may have broken it."""
+        return InsideError if self.notes.inside else AuthorError
 
     def _failed(self) -> str:
         return f"MCP server `{self.server}` failed in `{self.remote}`"

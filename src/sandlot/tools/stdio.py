@@ -39,6 +39,8 @@ class ServerNotes:
 
     secrets: tuple[str, ...] = ()
     """Removed from every message."""
+    inside: bool = False
+    """It runs inside the sandbox."""
     stderr: bytes = b""
     noise: list[str] = field(default_factory=list[str])
     trouble: str = ""

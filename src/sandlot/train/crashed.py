@@ -2,13 +2,14 @@
 
 A crash does not decide whether a rollout is graded (`core/crashes.py`), so its reward is trained on: an agent must not escape a
 bad grade. One that learns to make a tool crash may also gain by it. When more than a share of the last rewards are touched, the
-training stops before it learns from them. Only this sitting counts: a repaired environment can go on.
+training stops before it learns from them. Only this sitting counts: a repaired environment can go on. What agents break inside
+their own sandboxes does not count.
 """
 
 from collections import Counter, deque
 from collections.abc import Sequence
 
-from sandlot.core.crashes import crashes_in
+from sandlot.core.crashes import crashes_in, may_stop_runs
 from sandlot.core.text import one_line
 from sandlot.core.trace import Scored, Trace
 
@@ -29,7 +30,7 @@ class CrashedRewards:
 
     def add(self, group: Sequence[Trace]) -> None:
         """Count the rollouts of a group."""
-        scored = [crashes_in(trace) for trace in group if isinstance(trace.outcome, Scored)]
+        scored = [[*filter(may_stop_runs, crashes_in(trace))] for trace in group if isinstance(trace.outcome, Scored)]
         self._groups.append((len(scored), Counter(crash for crashes in scored for crash in crashes)))
         self._touched.append(sum(bool(crashes) for crashes in scored))
 

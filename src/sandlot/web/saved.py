@@ -50,8 +50,8 @@ _BASE = """<template data-page="{{ page }}" data-title="{{ title }} · sandlot" 
 _STYLE = re.compile(r'<link rel="stylesheet" href="/static/([\w-]+)\.css">')
 _OUTWARD = re.compile(r'(<a [^>]*?)href="(?!#|")[^"]*"')
 """A link that leads out of the file: to another part of a long table, or to a page that is drawn on demand."""
-_DRAWN = re.compile(r'>[^<]+<|(?:title|alt|value|placeholder|aria-label|data-[a-z]+)="[^"]*"')
-"""Texts and attributes of a page that hold what others wrote."""
+_DRAWN = re.compile(r'(>|(?:title|alt|value|placeholder|aria-label|data-[a-z]+)=")((?<=>)[^<]+(?=<)|(?<=")[^"]*(?="))')
+"""Texts and attributes of a page that hold what others wrote, without the mark that ends them: a rule may match to the end."""
 _SCRIPT = re.compile(r'data-script="([\w-]+)"')
 _DATA = {"tokens": token_columns, "text": text_slice, "recording": recording_data}
 
@@ -64,6 +64,11 @@ class SavedFile:
     num_pages: int
     num_traces: int
     num_redacted: int
+
+
+def redact_drawn(page: str, rules: RedactionRules) -> str:
+    """A page with its texts and attributes redacted, and its marks as they were."""
+    return _DRAWN.sub(lambda found: found[1] + rules.redact(found[2]), page)
 
 
 def choose_traces(rows: Iterable[TraceRow], most: int) -> list[tuple[str, int]]:
@@ -195,7 +200,7 @@ class _Saving:
         text = self._templates.get_template(template).render(clean).replace('href="/"', 'href="#page-0"')
         text = _OUTWARD.sub(r'\1href="#left-out"', text)
         # What a page holds in other forms than texts and records is redacted in what was drawn.
-        return _DRAWN.sub(lambda found: self._rules.redact(found.group()), text)
+        return redact_drawn(text, self._rules)
 
     def _link(self, run: str, page: str = "", **query: str | int) -> str:
         """The address of a page of the file, or what stands for one that was left out."""

@@ -1,5 +1,6 @@
 """After the agent has acted, a crash of the environment does not decide whether the rollout is graded, wherever it happens."""
 
+import asyncio
 import os
 import signal
 import sys
@@ -9,9 +10,9 @@ import anyio
 import pytest
 
 from sandlot import Environment, Limits, McpServer, Task, ToolError, World
-from sandlot.core.crashes import crashes_in, signature_of
+from sandlot.core.crashes import REFUSED, crashes_in, signature_of
 from sandlot.core.errors import AuthorError, ConfigError, boundary
-from sandlot.core.trace import Failed, Trace
+from sandlot.core.trace import Failed, Scored, Trace
 from sandlot.core.types import End, Side
 from sandlot.env.folder import load_folder
 from sandlot.harness.tool_loop import ToolLoop
@@ -84,13 +85,49 @@ async def test_an_author_may_let_a_crash_fail_the_rollout(where):
     assert (trace.outcome.side, trace.outcome.kind, trace.end) == (Side.ENVIRONMENT, "crash", End.CUT)
 
 
+async def test_a_crash_may_lose_the_rollout_which_ends_without_a_point_and_without_a_failure():
+    env = with_tool(shop(on_crash="lose"), divide)
+    env.check(points=-1, id="spent")(lambda evidence, task: False)
+    looked = []
+    env.finish(lambda world, task: looked.append(world))
+    trace = await played(env, ("work", {}), ("work", {}))
+    assert (trace.end, trace.num_turns, looked) == (End.DONE, 1, [])
+    assert isinstance(trace.outcome, Scored)
+    assert {check.id: check.points for check in trace.outcome.score.checks} == {"asked": 0.0, "spent": -1.0}
+    assert "the rollout is lost by a crash: `work`: tool `work`: ZeroDivisionError" in trace.outcome.score.checks[0].evidence
+    assert len(crashes_in(trace)) == 1
+
+
+async def test_a_crash_that_changed_nothing_does_not_lose_the_rollout():
+    def refuse(_world, _n):
+        raise AuthorError("the program takes no such action", kind=REFUSED)
+
+    trace = await played(with_tool(shop(on_crash="lose"), refuse), ("work", {}))
+    assert (trace.reward, len(crashes_in(trace))) == (1.0, 1)
+
+
+async def test_a_seat_that_makes_something_crash_may_lose_and_the_others_are_graded():
+    env = Environment("game", seats=["ada", "bob"], limits=Limits(turns=3), on_crash="lose")
+    for seat in ("ada", "bob"):
+        env.check(points=1, id=seat, seat=seat)(lambda evidence, task: True)
+
+    @env.tool
+    def bid(world: World, amount: int) -> str:
+        """Bid."""
+        return str(1 / 0) if world.seat == "ada" else "ok"
+
+    trace = await played(env, ("bid", {"amount": 1}))
+    assert {name: record.score and record.score.value for name, record in trace.seats.items()} == {"ada": 0.0, "bob": 1.0}
+    assert trace.seats["bob"].end is End.DONE
+
+
 async def test_a_tool_may_be_graded_where_the_environment_fails():
     trace = await played(with_tool(shop(on_crash="fail"), divide, on_crash="grade"), ("work", {}))
     assert trace.reward == 1.0
 
 
 def test_another_word_for_what_a_crash_does_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match="on_crash='ignore' is unknown; use 'grade', 'fail'"):
+    with pytest.raises(ConfigError, match="on_crash='ignore' is unknown; use 'grade', 'lose', 'fail'"):
         shop(on_crash="ignore")
     with pytest.raises(ConfigError, match="on_crash='ignore'"):
         shop().tool(on_crash="ignore")
@@ -110,14 +147,29 @@ async def test_an_isolated_tool_whose_process_dies_is_an_error_to_the_agent():
     assert crash.startswith("work: ChildDied at isolate.py:")
 
 
-@pytest.mark.parametrize("crash", ["tool error", "exit", "plain"])
+class Panic(BaseException):
+    """As a panic of code in Rust."""
+
+
+PLUG_IN_ERRORS = {
+    "tool error": ToolError("not today"),
+    "exit": SystemExit(3),
+    "plain": ValueError("x"),
+    "panic": Panic("index 7"),
+    "closed": GeneratorExit(),
+    "cancelled": asyncio.CancelledError(),
+    "group": BaseExceptionGroup("two", [asyncio.CancelledError(), ValueError("x")]),
+}
+
+
+@pytest.mark.parametrize("crash", PLUG_IN_ERRORS)
 async def test_whatever_a_tool_of_a_plug_in_raises_reaches_the_agent_as_an_error(crash):
     class Odd:
         def __init__(self, inner):
             self.spec, self.concurrent = inner.spec, True
 
         async def call(self, world, call):
-            raise {"tool error": ToolError("not today"), "exit": SystemExit(3), "plain": ValueError("x")}[crash]
+            raise PLUG_IN_ERRORS[crash]
 
     env = with_tool(shop(), divide)
     env.marked.tools[:] = [Odd(env.marked.tools[0])]

@@ -8,6 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from sandlot import World
 from sandlot.core.errors import AuthorError, ConfigError, SandboxError
 from sandlot.core.task import Task
 from sandlot.core.trace import Message, Scored, ToolCall, ToolResult
@@ -23,6 +24,7 @@ from sandlot.tools.mcp import McpServer
 from sandlot.wiring.parts import Grading, RolloutParts
 from worlds.web_server import HTTP
 
+SIGNATURE = "server, in the sandbox"
 SERVER = Path(__file__).parents[1] / "tools" / "raw_server.py"
 
 
@@ -95,7 +97,7 @@ async def test_a_server_inside_that_breaks_is_an_error_to_the_agent_and_an_event
     assert (result.error, "`work` failed" in result.text) == (True, True)
     assert said not in result.text
     (event,) = events
-    assert (event.kind, event.detail["tool"], event.detail["signature"]) == ("tool_crashed", "work", "server")
+    assert (event.kind, event.detail["tool"], event.detail["signature"]) == ("tool_crashed", "work", SIGNATURE)
     assert event.detail["message"].startswith("MCP server `raw` failed in `work`")
     assert said in event.detail["message"]
 
@@ -122,9 +124,44 @@ async def test_an_agent_that_kills_a_server_inside_is_graded_on_what_it_left(tra
     assert trace.outcome == Scored(trace.outcome.score), trace.outcome
     assert (trace.end, trace.reward) == (End.DONE, 1.0)
     assert [(event.kind, event.detail["tool"], event.detail["signature"]) for event in trace.events] == [
-        ("tool_crashed", "work", "server")
+        ("tool_crashed", "work", SIGNATURE)
     ] * 2
     assert [result.error for node in trace.nodes for result in node.message.results] == [False, True, True]
+
+
+@pytest.mark.parametrize("way", ["read", "exec", "connect", "start"])
+async def test_a_tool_that_misses_what_the_agent_removed_says_that_it_was_in_the_sandbox(way):
+    env = Environment("shop", image="host")
+    env.check(points=1, id="kept")(lambda evidence, task: True)
+
+    @env.tool
+    async def look(world: World) -> str:
+        """Look."""
+        match way:
+            case "read":
+                return (await world.read("/data/gone")).decode()
+            case "exec":
+                return (await world.exec("cat /data/gone", check=True)).stdout
+            case "connect":
+                await world.connect(8080)
+            case _:
+                await world.start("exec /data/gone", ready=8080)
+        return "ok"
+
+    async def solve(agent, task):
+        await agent.call("look")
+        await agent.say("done")
+
+    with anyio.fail_after(30):
+        async with open_native() as backend:
+            parts = RolloutParts(
+                grading=Grading(env=env, backend=backend), policies=scripted_policies("golden", solve), harness=ToolLoop()
+            )
+            trace = await run_rollout(parts, Task("one", prompt="go"), run="test", rollout=0, blobs=MemoryBlobs())
+    assert trace.reward == 1.0
+    (event,) = trace.events
+    assert event.detail["signature"].endswith(", in the sandbox")
+    assert "gone" not in event.detail["signature"]
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,15 @@ from pathlib import Path
 import pytest
 
 from drive.running import is_running
-from sandlot.core.errors import AuthorError, ConfigError
+from sandlot.core.errors import AuthorError, ConfigError, SandboxError
 from sandlot.interop import package_process
-from sandlot.interop.package_process import PackageProcess, RunningPrograms, package_version_of
+from sandlot.interop.package_process import (
+    PackageProcess,
+    ProgramGoneError,
+    RunningPrograms,
+    ServedRollout,
+    package_version_of,
+)
 
 ECHO = """
 import json, os, sys
@@ -96,9 +102,33 @@ def test_a_failure_is_the_environments(process):
 def test_a_program_that_ends_is_quoted(process):
     with pytest.raises(AuthorError, match="I fell over"):
         process.ask("die", within_s=30)
-    with pytest.raises(AuthorError, match="has ended"):
+    with pytest.raises(ProgramGoneError, match="has ended"):
         process.ask("echo", within_s=30, value=1)
     assert not process.alive
+
+
+def test_a_program_that_ends_while_several_wait_is_nobodys_doing(process):
+    with ThreadPoolExecutor(2) as pool:
+        asked = [pool.submit(process.ask, "sleep", within_s=600)]
+        wait_until(lambda: len(process._waiting) == 1)
+        asked.append(pool.submit(process.ask, "die", within_s=600))
+        assert {type(each.exception()) for each in asked} == {ProgramGoneError}
+
+
+def test_who_waits_too_long_is_named_and_who_waits_beside_is_not(process):
+    with ThreadPoolExecutor(2) as pool:
+        beside = pool.submit(process.ask, "sleep", within_s=600)
+        wait_until(lambda: len(process._waiting) == 1)
+        with pytest.raises(AuthorError, match=r"within 0\.1 s") as caught:
+            process.ask("sleep", within_s=0.1)
+        assert (type(caught.value), type(beside.exception())) == (AuthorError, ProgramGoneError)
+
+
+def test_a_rollout_whose_program_is_gone_through_others_is_the_sandboxs_failure(process):
+    with pytest.raises(AuthorError):
+        process.ask("die", within_s=30)
+    with pytest.raises(SandboxError, match="I fell over"):
+        ServedRollout(process, 30).ask("echo", value=1)
 
 
 def test_no_answer_in_time_ends_it(process):

@@ -203,6 +203,10 @@ def test_what_one_task_makes_crash_counts_once_however_often():
     assert crashed([f"task-{number % 7}" for number in range(400)], num_tasks=7).tripped is None
 
 
+def test_what_agents_break_inside_their_own_sandboxes_never_stops_a_run():
+    assert crashed([f"task-{number}" for number in range(400)], "raw_work: server, in the sandbox").tripped is None
+
+
 def test_a_crash_that_no_agent_repeats_is_not_five_per_cent():
     breaker = Breaker()
     for number in range(400):

@@ -12,11 +12,14 @@ from sandlot.train.recipe import Recipe
 CRASH = Event(kind=TOOL_CRASHED, turn=1, detail={"tool": "buy", "signature": "KeyError at tools.py:12 in buy"})
 
 
-def group(size: int, touched: int, *, failed: int = 0) -> list[Trace]:
+KILLED = Event(kind=TOOL_CRASHED, turn=1, detail={"tool": "work", "signature": "server, in the sandbox"})
+
+
+def group(size: int, touched: int, *, failed: int = 0, crash: Event = CRASH) -> list[Trace]:
     score = RubricScore(value=1.0, points=1.0, possible=1.0)
     traces = [Trace(run="r", task="t", rollout=number, seed=0, outcome=Scored(score)) for number in range(size)]
     for trace in traces[:touched]:
-        trace.events.append(CRASH)
+        trace.events.append(crash)
     return [
         *traces,
         *(Trace(run="r", task="t", rollout=size, seed=0, outcome=Failed(Side.MODEL, "x", "x")) for _ in range(failed)),
@@ -45,6 +48,13 @@ def test_a_smaller_share_does_not_and_old_groups_are_forgotten():
     assert counted.reason() is not None
     for _ in range(64):
         counted.add(group(8, 0))
+    assert counted.reason() is None
+
+
+def test_what_agents_break_inside_their_own_sandboxes_stops_no_training():
+    counted = CrashedRewards(0.1)
+    for _ in range(64):
+        counted.add(group(8, 8, crash=KILLED))
     assert counted.reason() is None
 
 

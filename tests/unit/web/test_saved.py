@@ -4,6 +4,7 @@ import base64
 import hashlib
 import html
 import re
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from sandlot.web import bundle
 from sandlot.web.bundle import bundle_scripts
 from sandlot.web.pages.messages import show_messages
 from sandlot.web.redacted import redacted_trace
-from sandlot.web.saved import choose_traces, save_pages
+from sandlot.web.saved import choose_traces, redact_drawn, save_pages
 
 STATIC = Path(bundle.__file__).parent / "static"
 
@@ -96,6 +97,31 @@ def test_hostile_text_stays_text(page):
     assert "<img src=x" not in body
     assert "<script>document" not in body
     assert html.escape(ATTACK).replace("&#x27;", "&#39;").replace("&quot;", "&#34;") in body
+
+
+def test_no_attribute_in_the_file_acts_or_leads_out(page):
+    found = []
+
+    class Reader(HTMLParser):
+        def handle_starttag(self, tag, attrs):
+            for name, value in attrs:
+                leads = name in {"href", "src", "action", "formaction", "srcdoc", "data", "xlink:href"}
+                inside = re.match(r"#|$|data:image/(png|jpeg|gif|webp|svg\+xml);base64,", value or "")
+                if name.startswith("on") or name == "style" or not re.fullmatch(r"[a-z-]+\d*", name) or (leads and not inside):
+                    found.append((tag, name, value))
+
+    Reader().feed(page)
+    assert found == []
+
+
+@pytest.mark.parametrize("rule", ["-----BEGIN PRIVATE KEY-----", "[^x]*$", "end.*", "&.*;.*"])
+def test_what_a_rule_removes_never_takes_a_mark_of_the_page_with_it(rule):
+    """A key that is cut off is removed to the end of its text: a quote that went with it would make names of what follows."""
+    page = '<td title="a -----BEGIN PRIVATE KEY-----end" data-x="onclick=alert(1) &#34;">b -----BEGIN PRIVATE KEY-----end</td>'
+    rules = RedactionRules({}, () if rule.startswith("-") else (rule,))
+    drawn = redact_drawn(page, rules)
+    assert re.fullmatch(r'<td title="[^"<>]*" data-x="[^"<>]*">[^"<>]*</td>', drawn)
+    assert "[redacted]" in drawn
 
 
 def test_without_being_asked_no_tokens_are_in_the_file(run):

@@ -31,7 +31,7 @@ _On = Annotated[
     _Option(
         "--on",
         metavar="PLACE",
-        help="Where rollouts are taken: `local`, this process, `processes:N` worker processes, `ray:N` or `ray://HOST:PORT`, or "
+        help="Where rollouts are taken: `local`, this process, `processes:N` worker processes, `ray:N` or `ray:HOST:PORT`, or "
         "`workers:HOST:PORT`, where workers join (`sandlot worker`).",
     ),
 ]

@@ -10,13 +10,14 @@ import functools
 import inspect
 import linecache
 import sysconfig
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from types import FunctionType, TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from sandlot.core.concurrency.threads import off_loop
 
+_T = TypeVar("_T")
 PRIVATE = "sandlot_env_"
 """Prefix of the packages that authors' files are loaded into."""
 _MAX_FRAMES = 12
@@ -80,15 +81,24 @@ async def call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> An
     """Call a plain function in a worker thread, or await an async one. Errors pass through unchanged."""
     if not is_async(function):
         return await off_loop(name_of(function), functools.partial(function, *args, **kwargs))
+    return await contained(function(*args, **kwargs))
+
+
+async def contained(awaitable: Awaitable[_T]) -> _T:
+    """Await others' code. What it raises is an error of its own, whatever it is: none of it ends the run.
+
+    Left alone are Ctrl-C and, if they come from outside, a cancellation of the task and `GeneratorExit`, by which it is closed.
+    """
+    task = asyncio.current_task()
     try:
-        return await function(*args, **kwargs)
+        return await awaitable
     except SystemExit as left:
         raise RuntimeError(f"it called exit({left.code!r}); raise an error or return instead") from left
-    except (Exception, KeyboardInterrupt, GeneratorExit):  # the last one: the call is closed from outside
+    except (Exception, KeyboardInterrupt):
         raise
     except BaseException as odd:  # also a panic of code in Rust, and a group of errors that holds a cancellation
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
+        closed = asyncio.current_task() is not task  # whoever closes a call runs in no task, or in another one
+        if closed or (task is not None and task.cancelling()):
             raise
         more = ", but was not cancelled" if isinstance(odd, asyncio.CancelledError) else f": {odd}"
         raise RuntimeError(f"it raised {type(odd).__name__}{more}") from odd

@@ -41,6 +41,11 @@ class Evidence(Protocol):
         ...
 
     @property
+    def crashed(self) -> Mapping[str, str]:
+        """What crashed in an environment where that loses the rollout, by seat: no check of the seat is met."""
+        ...
+
+    @property
     def answer(self) -> str:
         """The agent's last message. Where several agents act, a check of one seat gets that seat's, any other the last of all."""
         ...

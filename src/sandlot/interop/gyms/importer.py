@@ -150,7 +150,7 @@ def _write(
                 "description": f"{named.env} of {requires}.",
                 "system": facts.text or None,
                 "images": "require" if named.view == "image" else None,
-                "on_crash": "fail",  # the state of the world is its own, and unknown after it raised
+                "on_crash": "lose",  # the state of the world is its own, and unknown after it raised
                 "limits": {"turns": steps + _SPARE_TURNS},
             },
             tasks=tasks,

@@ -120,7 +120,7 @@ class InspectImporter:
             settings={
                 "description": f"{name} of Inspect AI.",
                 "system": system or None,
-                "on_crash": "fail",  # the sample and its scores are in the other process
+                "on_crash": "lose",  # the sample and its scores are in the other process
                 "limits": _LIMITS,
             },
             tasks=tasks,

@@ -112,7 +112,7 @@ class NemoGymImporter:
             settings={
                 "description": f"{name}, a resources server of {requires}.",
                 "system": system or None,
-                "on_crash": "fail",  # the session and its reward are the server's
+                "on_crash": "lose",  # the session and its reward are the server's
                 "limits": {"turns": _TURNS, "tool_s": CALL_S + 30, "setup_s": CALL_S + 30, "provision_s": LOAD_S + CALL_S + 30},
             },
             tasks=tasks,

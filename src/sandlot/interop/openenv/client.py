@@ -1,11 +1,13 @@
 """A client of an OpenEnv server: one WebSocket is one session, with `reset` and `step`.
 
 The server is not trusted: its messages are bounded and checked, and redirects are refused. What goes wrong there is an
-`AuthorError`, a failure of the environment. An action that the server refuses is a `ToolError`.
+`AuthorError`. An action that the server refuses is a `ToolError`. One server has the sessions of many rollouts: if it is gone and
+another session may have caused that, it is a `SandboxError`, and the rollout is tried again.
 """
 
 import math
 import os
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -16,7 +18,7 @@ import anyio
 import anyio.to_thread
 import msgspec
 
-from sandlot.core.errors import AuthorError, ConfigError, ToolError
+from sandlot.core.errors import AuthorError, ConfigError, SandboxError, ToolError
 from sandlot.core.text import one_line
 from sandlot.core.types import Json
 
@@ -27,6 +29,8 @@ _CONNECT_S = 10.0
 FULL_S = 120.0
 """How long a session waits for a server whose sessions are all taken. Servers of OpenEnv have one unless they say otherwise."""
 _RETRY_S = 0.5
+_ENDING_S = 0.5
+"""A process that ends closes its connections first: how long it may then still listen."""
 _SHOWN_CHARS = 500
 _T = TypeVar("_T")
 
@@ -44,6 +48,8 @@ class OpenEnvAddress:
     """What a server that we have started wrote last, as a part of a message."""
     end: Callable[[], None] | None = None
     """Ends a server that we have started."""
+    listens: Callable[[], bool] | None = None
+    """Whether a server that we have started listens."""
 
     def http(self, *tracing: aiohttp.TraceConfig) -> aiohttp.ClientSession:
         """A client for this address."""
@@ -92,6 +98,10 @@ def headers_of(token_variable: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
+_ASKING: defaultdict[str, set["OpenEnvClient"]] = defaultdict(set)
+"""The sessions that wait for an answer, by the server's address."""
+
+
 class OpenEnvClient:
     """One session of a server."""
 
@@ -112,20 +122,33 @@ class OpenEnvClient:
     async def _ask(self, kind: str, data: Json) -> OpenEnvStep:
         if self._waiting:
             raise AuthorError("the OpenEnv server has not answered what it was asked before", kind="timeout")
+        if self._address.listens is not None and not self._address.listens():
+            raise SandboxError(f"the OpenEnv server has ended{self._address.last_words()}", kind="gone")
         self._waiting = True
+        asking = _ASKING[self._address.socket or self._address.url]
+        asking.add(self)
+        alone, broken = True, ""
         try:
             with anyio.fail_after(ANSWER_S):
                 await self._socket.send_str(msgspec.json.encode({"type": kind, "data": data}).decode())
                 message = await self._socket.receive()
+            if message.type is not aiohttp.WSMsgType.TEXT:
+                broken = (
+                    f"the OpenEnv server closed the connection during `{kind}`, or sent more than {MAX_MESSAGE_BYTES:,} bytes"
+                )
         except TimeoutError:
             if self._address.end is not None:  # it may compute without end, and have no session for others
                 await anyio.to_thread.run_sync(self._address.end)
             raise AuthorError(f"the OpenEnv server did not answer `{kind}` within {ANSWER_S:g} s", kind="timeout") from None
         except (aiohttp.ClientError, OSError) as error:
-            raise AuthorError(f"the connection to the OpenEnv server broke: {error}{self._address.last_words()}") from error
-        if message.type is not aiohttp.WSMsgType.TEXT:
-            what = f"closed the connection during `{kind}`, or sent more than {MAX_MESSAGE_BYTES:,} bytes"
-            raise AuthorError(f"the OpenEnv server {what}{self._address.last_words()}")
+            broken = f"the connection to the OpenEnv server broke: {error}"
+        finally:
+            alone = asking == {self}
+            asking.discard(self)
+        if broken:
+            mine = await self._is_there() or (alone and self._address.listens is not None)
+            said = f"{broken}{self._address.last_words()}"
+            raise AuthorError(said) if mine else SandboxError(said, kind="gone")
         self._waiting = False
         reply = _decoded(message.data, _Reply)
         if reply.type == "error":
@@ -136,6 +159,18 @@ class OpenEnvClient:
         if step.reward is not None and not math.isfinite(step.reward):
             raise AuthorError(f"the OpenEnv server gave the reward {step.reward}, which is no number")
         return step
+
+    async def _is_there(self) -> bool:
+        """Whether the server goes on: then it was this session that it ended."""
+        await anyio.sleep(_ENDING_S)
+        if self._address.listens is not None:
+            return self._address.listens()
+        try:
+            with anyio.fail_after(_CONNECT_S):
+                async with self._address.http() as http, http.get(f"{self._address.url}/schema", allow_redirects=False):
+                    return True
+        except (aiohttp.ClientError, OSError, TimeoutError):
+            return False
 
 
 def _decoded(data: str | bytes, kind: type[_T]) -> _T:

@@ -97,7 +97,7 @@ class OpenEnvImporter:
             name=environment_name(f"openenv-{facts.name}"),
             settings={
                 "description": f"{facts.name}, played at {'its own' if own else 'an'} OpenEnv server.",
-                "on_crash": "fail",  # the episode and its reward are the server's
+                "on_crash": "lose",  # the episode and its reward are the server's
                 "limits": {
                     "turns": named.steps + _SPARE_TURNS,
                     "tool_s": ANSWER_S + 30,  # the client's own limits come first: what is late is a failure of the environment

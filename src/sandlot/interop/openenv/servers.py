@@ -5,7 +5,7 @@ of ours. It ends with us, and one that does not answer in time is ended: rollout
 it again.
 """
 
-import contextlib
+import errno
 import os
 import shutil
 import socket
@@ -105,16 +105,25 @@ class OwnServerProcess:
 
     @property
     def alive(self) -> bool:
-        """True while it runs and listens. A process that is about to end listens no more."""
-        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as asking:
-            asking.connect(self._socket)
-            return self._process.alive
-        return False
+        """True while it runs and listens."""
+        return self.listens() and self._process.alive
+
+    def listens(self) -> bool:
+        """Whether it listens, at once. A process that is about to end listens no more."""
+        with socket.socket(socket.AF_UNIX) as asking:
+            asking.settimeout(0)  # it may be busy, with others waiting
+            return asking.connect_ex(self._socket) in {0, errno.EAGAIN}
 
     @property
     def address(self) -> OpenEnvAddress:
         """Where it is."""
-        return OpenEnvAddress(url="http://openenv", socket=self._socket, last_words=self._process.last_words, end=self.close)
+        return OpenEnvAddress(
+            url="http://openenv",
+            socket=self._socket,
+            last_words=self._process.last_words,
+            end=self.close,
+            listens=self.listens,
+        )
 
     def close(self) -> None:
         """End it."""

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from sandlot.checks.json_values import schema_fault
+from sandlot.core.crashes import REFUSED
 from sandlot.core.errors import AuthorError, ToolError
 from sandlot.core.ports.grading import Evidence
 from sandlot.core.ports.world import Tool, ToolSpec, World
@@ -105,7 +106,7 @@ class _OpenEnvTool:
             world.state["refused"] += 1
             return
         if fault is None:
-            raise AuthorError(f"the OpenEnv server refused an action that fits its schema: {error}") from error
+            raise AuthorError(f"the OpenEnv server refused an action that fits its schema: {error}", kind=REFUSED) from error
 
 
 def _rules_of(schema: Json) -> Json:

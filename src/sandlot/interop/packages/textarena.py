@@ -68,7 +68,7 @@ class TextArenaImporter:
             name=environment_name(f"textarena-{name}"),
             settings={
                 "description": f"{name} of {requires}.",
-                "on_crash": "fail",  # the game and its reward are in a child process
+                "on_crash": "lose",  # the game and its reward are in a child process
                 "limits": {"turns": _TURNS},
             },
             tasks=tasks,

@@ -143,7 +143,7 @@ class TauBenchImporter:
             settings={
                 "description": f"Customers of tau-bench's {named.domain}, {named.split} tasks.",
                 "system": facts.wiki,
-                "on_crash": "fail",  # the database and the reward are in the other process
+                "on_crash": "lose",  # the database and the reward are in the other process
                 "limits": {"turns": _TURNS, "tool_s": CALL_S + 30, "setup_s": CALL_S + 30, "provision_s": LOAD_S + CALL_S + 30},
             },
             tasks=tasks,

@@ -157,7 +157,7 @@ class VerifiersImporter:
             settings={
                 "description": f"{named.module}, a {facts.environment} of {requires}.",
                 "system": system or None,
-                "on_crash": "fail",  # the state and the rubric are in the other process
+                "on_crash": "lose",  # the state and the rubric are in the other process
                 "limits": {"turns": facts.max_turns if facts.max_turns > 0 else _TURNS},
             },
             tasks=tasks,

@@ -161,7 +161,7 @@ class _Played:
     async def score(self) -> Json:
         """The rubric's reward, or why there is none."""
         try:
-            answer = await author.call(self.served.process.ask, "finish", within_s=_SCORE_S, rollout=self.served.name)
+            answer = await author.call(self.served.ask, "finish", within_s=_SCORE_S)
             return msgspec.to_builtins(msgspec.convert(answer, RubricReward))
         except (AuthorError, msgspec.ValidationError) as error:
             return {"failed": str(error)}

@@ -1,4 +1,4 @@
-"""Rollouts on a Ray cluster: `sandlot run ENV --on ray`, `--on ray:16`, `--on ray://HOST:10001`.
+"""Rollouts on a Ray cluster: `sandlot run ENV --on ray`, `--on ray:16`, `--on ray:HOST:6379`.
 
 Ray places the workers, carries the messages and notices deaths. Each worker is an actor with one CPU (`ray_worker.py`) that does
 what a worker process does, with the same messages: it is told orders, and asked for what it has to say, many messages at a time.
@@ -7,6 +7,10 @@ is taken again.
 
 Without a number there are as many workers as the cluster has CPUs, and more when nodes join. Workers that find no room wait for
 it, which an autoscaler sees as demand.
+
+This process must run on one of the cluster's nodes. Ray's client server (`ray://HOST:PORT`), which would let it run elsewhere, is
+refused: that server forks a process for each connection beside its gRPC threads, and the process may die at once
+(ray-project/ray, issue 63202). From elsewhere the command is submitted as a Ray job, as Ray's makers recommend.
 """
 
 import logging
@@ -52,7 +56,8 @@ _LOOK_S = 5.0
 _OBJECT_STORE_BYTES = 200_000_000
 """Of a Ray that is started here: only large results pass through its store."""
 _log = logging.getLogger(__name__)
-_ADDRESS = re.compile(r"auto|local|(ray://)?([\w.-]+|\[[0-9a-fA-F:]+\]):\d{1,5}")
+_ADDRESS = re.compile(r"auto|local|([\w.-]+|\[[0-9a-fA-F:]+\]):\d{1,5}")
+_CLIENT = "ray://"
 
 
 @dataclass(slots=True)
@@ -191,6 +196,7 @@ def read_ray_place(given: str) -> RayPlace:
     """The cluster and the number of workers in what follows `ray:`."""
     if given.startswith("//"):
         given = f"ray:{given}"
+    _refuse_client_server(given.partition("@")[2] or given)
     number, mark, address = given.partition("@")
     if not mark and not number.isdecimal():
         number, address = "", given
@@ -198,10 +204,21 @@ def read_ray_place(given: str) -> RayPlace:
         raise ConfigError(f"`ray:{given}`: give a number of workers from 1 to {MOST_WORKERS}, such as `ray:4`")
     if (address or mark) and not _ADDRESS.fullmatch(address):
         raise ConfigError(
-            f"`ray:{given}`: `{address}` is no address of a Ray cluster; write `ray://HOST:10001` for its client server, "
-            "`ray:HOST:6379` from one of its nodes, `ray:auto`, or `ray:N@ADDRESS` for N workers"
+            f"`ray:{given}`: `{address}` is no address of a Ray cluster; write `ray:HOST:6379` or `ray:auto` on one of "
+            "its nodes, or `ray:N@ADDRESS` for N workers"
         )
     return RayPlace(address or None, int(number) if number else None)
+
+
+def _refuse_client_server(address: str) -> None:
+    """`ConfigError` for the address of a client server, with what to do instead."""
+    if address.startswith(_CLIENT):
+        host = address.removeprefix(_CLIENT).rpartition(":")[0] or "HOST"
+        raise ConfigError(
+            f"`{address}` is Ray's client server, which is not used: connections to it fail at random (Ray's issue 63202). On "
+            f"one of the cluster's nodes, write `--on ray:{host}:6379` or `--on ray:auto`; from elsewhere, submit that command "
+            f"to the cluster: `ray job submit --address http://{host}:8265 -- sandlot run ... --on ray:auto`"
+        )
 
 
 def import_ray() -> Any:
@@ -249,6 +266,7 @@ def _connect(ray: Any, place: RayPlace) -> None:
     # Prints of workers stay in Ray's own logs: this process's output is a result.
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
     address = place.address or os.environ.get("RAY_ADDRESS")
+    _refuse_client_server(address or "")
     if address in {None, "local"}:
         if address is None:
             with suppress(ConnectionError):
@@ -271,7 +289,7 @@ def _connect(ray: Any, place: RayPlace) -> None:
 
 def _require_answer(address: str) -> None:
     """`OSError` if nothing listens there. Ray itself would try for minutes."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
+    host, _, port = address.rpartition(":")
     socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_S).close()
 
 

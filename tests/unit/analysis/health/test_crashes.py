@@ -20,6 +20,11 @@ def test_crashes_are_counted_by_tool_and_place_and_by_task():
     assert item.look == ("task-0/0",)
 
 
+def test_what_agents_break_inside_their_own_sandboxes_is_shown_and_fails_nothing():
+    rows = [scored(f"task-{number}", number, crashes=("work: server, in the sandbox",)) for number in range(8)]
+    assert crashes(rows).mark is HealthMark.WARN
+
+
 def test_a_crash_that_would_stop_a_run_fails_its_health():
     rows = [scored(f"task-{number}", number, crashes=(CRASH,), started=float(number)) for number in range(8)]
     assert crashes(rows).mark is HealthMark.FAIL

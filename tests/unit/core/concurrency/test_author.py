@@ -68,7 +68,9 @@ class Panic(BaseException):
     """As a panic of code in Rust."""
 
 
-@pytest.mark.parametrize("odd", [Panic("index 7"), BaseExceptionGroup("two", [asyncio.CancelledError(), ValueError("x")])])
+@pytest.mark.parametrize(
+    "odd", [Panic("index 7"), BaseExceptionGroup("two", [asyncio.CancelledError(), ValueError("x")]), GeneratorExit("closed")]
+)
 async def test_what_is_no_exception_does_not_end_the_run(odd):
     """Such an error in an `async def` tool ended all rollouts of the run."""
 
@@ -77,6 +79,18 @@ async def test_what_is_no_exception_does_not_end_the_run(odd):
 
     with pytest.raises(RuntimeError, match=f"it raised {type(odd).__name__}: "):
         await call(explode)
+
+
+async def test_a_call_that_is_closed_from_outside_ends_without_an_error():
+    """As Python does with a task that nobody holds any more."""
+    waiting = call(anyio.sleep_forever)
+
+    async def step():
+        waiting.send(None)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(step)
+    waiting.close()
 
 
 async def test_a_group_that_holds_a_cancellation_passes_if_it_was_cancelled():

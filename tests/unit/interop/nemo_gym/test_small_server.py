@@ -202,6 +202,6 @@ def test_a_server_scores_and_the_only_settings_need_no_name(imported, tmp_path):
     assert outcomes(env, tmp_path)["small-0"].score.value == 0.25
 
 
-def test_a_server_that_breaks_leaves_nothing_to_grade(imported):
+def test_a_server_that_breaks_loses_the_rollout(imported):
     env, _ = imported()
-    assert env.on_crash == "fail"
+    assert env.on_crash == "lose"

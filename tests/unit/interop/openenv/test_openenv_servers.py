@@ -21,9 +21,9 @@ import anyio
 import pytest
 
 import sandlot
-from sandlot.core.errors import AuthorError, ConfigError
+from sandlot.core.errors import ConfigError, SandboxError
 from sandlot.core.trace import Message, ToolCall
-from sandlot.core.types import Role
+from sandlot.core.types import End, Role
 from sandlot.env.importing import import_environment
 from sandlot.interop.openenv import client as client_module
 from sandlot.interop.openenv.importer import OpenEnvImporter
@@ -123,6 +123,10 @@ def imported(place, python, tmp_path, **options):
     return sandlot.load(tmp_path / "env")
 
 
+class Lost(Exception):  # noqa: N818 - an end, not an error
+    """The rollout is lost by a crash; the message says which."""
+
+
 def play(env, *numbers):
     """What the environment shows after each number, and the state."""
 
@@ -133,7 +137,10 @@ def play(env, *numbers):
             for number in numbers:
                 step = await session.step(Message(role=Role.ASSISTANT, parts=(ToolCall("c", "act", {"number": number}),)))
                 seen.append(step.messages[0].results[0].text)
-            return seen, dict(session.world.state)
+            record = await session.gather("")
+            if record.crashed:
+                raise Lost(record.crashed[""])
+            return seen, record.state
 
     return anyio.run(run)
 
@@ -185,18 +192,33 @@ def test_a_server_that_does_not_answer_is_ended_and_started_again(folder, python
     env = imported(folder, python, tmp_path)
     first = shown(play(env, 1)[0][0])["pid"]
     monkeypatch.setattr(client_module, "ANSWER_S", 1.0)
-    with pytest.raises(AuthorError, match="did not answer `step`") as caught:
+    with pytest.raises(Lost, match="did not answer `step`"):
         play(env, 66)
-    assert caught.value.kind == "timeout"
     monkeypatch.setattr(client_module, "ANSWER_S", 60.0)
     assert shown(play(env, 1)[0][0])["pid"] != first
 
 
 def test_a_server_that_ends_is_quoted_and_started_again(folder, python, tmp_path):
     env = imported(folder, python, tmp_path)
-    with pytest.raises(AuthorError, match="I fell over"):
+    with pytest.raises(Lost, match="I fell over"):
         play(env, 99)
     assert play(env, 1)[1]["rewards"] == [0.5]
+
+
+def test_a_server_that_another_rollout_ended_is_no_doing_of_this_one(folder, python, tmp_path):
+    """It is the sandbox's failure, which is tried again."""
+    env = imported(folder, python, tmp_path)
+    act = [Message(role=Role.ASSISTANT, parts=(ToolCall("c", "act", {"number": number}),)) for number in (1, 99)]
+
+    async def run():
+        async with env.session("seed-0") as one, env.session("seed-0") as other:
+            await one.reset(), await other.reset()
+            assert (await other.step(act[1])).end is End.DONE
+            with pytest.raises(SandboxError, match="I fell over") as caught:
+                await one.step(act[0])
+            assert caught.value.kind == "gone"
+
+    anyio.run(run)
 
 
 def test_files_that_have_changed_are_not_served(folder, python, tmp_path):

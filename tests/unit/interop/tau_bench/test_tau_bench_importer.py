@@ -127,14 +127,13 @@ def rewards(env, model, tmp_path):
     return {trace.task: trace.reward for trace in run}, run
 
 
-def test_golden_actions_and_outputs_are_played_and_a_tool_that_ends_the_process_is_a_failure(folder, tmp_path):
+def test_golden_actions_and_outputs_are_played_and_a_tool_that_ends_the_process_loses(folder, tmp_path):
     env, report = imported(folder, tmp_path)
     assert len(report.tasks) == 4
     assert report.notes[0].startswith("3 of 4 tasks are passed by a conversation without any call")
     found, run = rewards(env, "scripted:golden", tmp_path)
-    assert found == {"retail-test-0": 1.0, "retail-test-1": 1.0, "retail-test-2": 1.0, "retail-test-3": None}
-    failed = run.trace("retail-test-3").outcome
-    assert (failed.side, "has ended" in failed.message) == ("environment", True)
+    assert found == {"retail-test-0": 1.0, "retail-test-1": 1.0, "retail-test-2": 1.0, "retail-test-3": 0.0}
+    assert "has ended" in run.trace("retail-test-3").evidence.crashed[""]
 
 
 def test_doing_nothing_scores_what_tau_bench_gives_if_the_user_ends_and_0_if_not(folder, tmp_path):

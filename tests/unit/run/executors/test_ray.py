@@ -15,21 +15,26 @@ from worlds.executors import CHORES, plan_of
     [
         ("", None, None),
         ("8", None, 8),
-        ("//head:10001", "ray://head:10001", None),
         ("10.0.0.1:6379", "10.0.0.1:6379", None),
         ("[fd00::1]:6379", "[fd00::1]:6379", None),
         ("auto", "auto", None),
         ("4@local", "local", 4),
-        ("16@ray://head.cluster-1:10001", "ray://head.cluster-1:10001", 16),
+        ("16@head.cluster-1:6379", "head.cluster-1:6379", 16),
     ],
 )
 def test_a_place_names_a_cluster_and_a_number_of_workers(given, address, count):
     assert read_ray_place(given) == RayPlace(address, count)
 
 
-@pytest.mark.parametrize("given", ["head", "//head", "http://head:8265", "4@", "4@head", "head:port", "a b:1", "auto;x"])
+@pytest.mark.parametrize("given", ["head", "http://head:8265", "4@", "4@head", "head:port", "a b:1", "auto;x"])
 def test_what_is_no_address_is_refused_with_those_that_are(given):
-    with pytest.raises(ConfigError, match="is no address of a Ray cluster; write `ray://HOST:10001`"):
+    with pytest.raises(ConfigError, match="is no address of a Ray cluster; write `ray:HOST:6379`"):
+        read_ray_place(given)
+
+
+@pytest.mark.parametrize("given", ["//head:10001", "//head", "16@ray://head:10001", "ray://head:10001"])
+def test_the_client_server_is_refused_with_the_addresses_that_need_none(given):
+    with pytest.raises(ConfigError, match=r"client server, which is not used.*`--on ray:(head|HOST):6379`.*`ray job submit"):
         read_ray_place(given)
 
 
