@@ -9,7 +9,7 @@ import anyio
 
 from sandlot import Agent, Environment, Evidence, Limits, Task, World
 
-env = Environment("alarming", on_crash="fail", limits=Limits(turns=4, time_s=120.0))
+env = Environment("alarming", limits=Limits(turns=4, time_s=120.0))
 _BLOCKED: list[str] = []
 
 

@@ -8,7 +8,7 @@ import anyio
 
 from sandlot import Agent, Environment, Evidence, Limits, Task, World
 
-env = Environment("gated", on_crash="fail", limits=Limits(turns=4, time_s=120.0))
+env = Environment("gated", limits=Limits(turns=4, time_s=120.0))
 
 
 @env.tasks
