@@ -25,6 +25,8 @@ _MAX_SHOWN = 4000
 _PROBE_S = 6.0
 """About how long one probe may use a grader."""
 _AGAIN, _MOST_AGAIN = 6, 60
+_MOST_OTHERS = 12
+"""Further witnesses of one finding."""
 _Key = tuple[str, bool, int, str]
 """What a grading depends on: the task, whose evidence, how often, and the answer."""
 NONSENSE = "Zvqx jworth pleffing"
@@ -171,19 +173,20 @@ def answer_finding(  # noqa: PLR0913 - the fields of a finding, all but three by
     reason_of: Callable[[GradedAnswer], Reason | None] = lambda _one: None,
     of: int = 0,
 ) -> Finding:
-    """One finding; its witness is the shortest of these answers, of those with a reason if any has one.
+    """One finding; its witness is the shortest of these answers, of those with a reason if any has one, and so for other kinds.
 
     `of` is the number of tasks tried, if the answers gain or lose a measurable share of the reward.
     """
     ordered = sorted(graded, key=lambda each: (len(each.question.answer), each.question.target.task.id))
     shown, reason = next(((each, why) for each in ordered if (why := reason_of(each))), (ordered[0], None))
-    witness = Witness(inputs=shown.inputs, expected=expected, observed=shown.trial.fate)
+    kinds = {each.question.kind: each for each in reversed(ordered) if reason is None or reason_of(each)}
+    others = [each for kind, each in kinds.items() if kind != shown.question.kind][::-1][:_MOST_OTHERS]
     tasks = {each.question.target.task.id for each in graded}
     task = shown.question.target.task.id
     return make_finding(
         code,
         title,
-        witness,
+        _witness(shown, expected),
         severity=severity,
         sure=sure,
         task=task,
@@ -192,7 +195,12 @@ def answer_finding(  # noqa: PLR0913 - the fields of a finding, all but three by
         reason=reason,
         effect=_effect_of(graded, of) if of else None,
         paid=shown.trial.paid,
+        others=tuple(_witness(each, expected) for each in others),
     )
+
+
+def _witness(one: GradedAnswer, expected: str) -> Witness:
+    return Witness(inputs=one.inputs, expected=expected, observed=one.trial.fate)
 
 
 def _effect_of(graded: Sequence[GradedAnswer], num_tasks: int) -> float:
