@@ -253,8 +253,8 @@ def _value(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def audit_command(place: Path, case: Case) -> tuple[list[str], dict[str, str]]:
-    """`sandlot audit` as a user would type it, and its environment variables."""
+def audit_command(place: Path, case: Case, budget_s: float) -> tuple[list[str], dict[str, str]]:
+    """`sandlot audit --budget` as a user would type it, and its environment variables."""
     command = [
         str(Path(sys.executable).with_name("sandlot")),
         "audit",
@@ -263,6 +263,8 @@ def audit_command(place: Path, case: Case) -> tuple[list[str], dict[str, str]]:
         str(place / "runs"),
         "--limit",
         str(case.limit),
+        "--budget",
+        f"{budget_s:g}s",
     ]
     source = str(Path(__file__).parents[1] / "src")
     if case.env:

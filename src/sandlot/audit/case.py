@@ -69,6 +69,8 @@ class TrialCount:
     trials: int = 0
     spared: int = 0
     """Answers that were not graded, because no check reads the answer."""
+    untried: int = 0
+    """Answers that were not graded, because grading takes long."""
     attempts: AttemptsByPart = field(default_factory=dict)
     """What they attacked."""
 
@@ -86,6 +88,11 @@ def count_trials() -> TrialCount:
 def note_spared(num_answers: int) -> None:
     """Count answers that were not graded, because no check reads the answer."""
     _COUNT.get().spared += num_answers
+
+
+def note_untried(num_answers: int) -> None:
+    """Count answers that were not graded, because grading takes long."""
+    _COUNT.get().untried += num_answers
 
 
 @dataclass(slots=True)

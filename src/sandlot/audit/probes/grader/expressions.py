@@ -45,6 +45,12 @@ def same_expression(value: str, prompt: str) -> list[tuple[str, str, bool]]:
         ),
     ]
     found_here = [(kind, text, True) for kind, text in spelled if text != value]
+    sides = [side.strip() for side in value.split("=")]
+    if len(sides) == 2 and all(sides) and sides[0] != sides[1] and not re.search(r"[<>!:]", value):
+        equation = not re.fullmatch(r"\\?[A-Za-z]", sides[0]) or re.search(r"[A-Za-z]", sides[1])
+        found_here.append(
+            ("the sides of an equation exchanged", f"{sides[1]} = {sides[0]}", bool(equation) and not _FORM_ASKED.search(prompt))
+        )
     if terms := _TERMS.fullmatch(value):
         found_here.append(("terms in another order", f"{terms['second']} + {terms['first']}", not _FORM_ASKED.search(prompt)))
     return found_here

@@ -154,7 +154,7 @@ async def _look_at_near_misses(case: Case) -> list[Finding]:
         ]
         passed = await keep_reproducible(case, [one for one in asked if _full(one)])
         if passed:
-            accepted.append(_accepted(kind, passed, len(asked), len(some), certainly_wrong=sure))
+            accepted.append(_accepted(kind, passed, asked, certainly_wrong=sure))
     return [_near_miss_finding(each) for each in _by_cause(accepted)]
 
 
@@ -167,11 +167,11 @@ def _is_strong(case: Case, target: SolvedTask, other: Spelling) -> bool:
     return other.strong and not (other.kind == "20 % more" and _ROUGH.search(instructions))
 
 
-def _accepted(kind: str, passed: list[GradedAnswer], num: int, everyone: int, *, certainly_wrong: bool) -> _Misgraded:
-    rate = wilson(len(passed), num)
-    tasks = len({one.question.target.task.id for one in passed})
+def _accepted(kind: str, passed: list[GradedAnswer], asked: list[GradedAnswer], *, certainly_wrong: bool) -> _Misgraded:
+    num, rate = len(asked), wilson(len(passed), len(asked))
+    tasks, tried = (len({one.question.target.task.id for one in each}) for each in (passed, asked))
     often = kind == _OTHER or len(passed) / num >= 0.5
-    sure = certainly_wrong and often and rate.low > _GATE and tasks >= min(3, everyone)
+    sure = certainly_wrong and often and rate.low > _GATE and tasks >= min(3, tried)
     share = f"{len(passed)} of {num}, {rate.low:.0%}-{rate.high:.0%}"
     return _Misgraded(kind, passed, share, sure, kind == _OTHER)
 
@@ -207,7 +207,8 @@ async def _ask_by_kind(case: Case, some: Sequence[SolvedTask], questions: Sequen
     control = [Question(target, "control", NONSENSE, solved=True) for target in some]
     graded = await ask(case, [*control, *questions])
     read = {one.question.target.task.id for one in graded[: len(control)] if not _full(one)}
-    return group_by_key((one.question.kind, one) for one in graded[len(control) :] if one.question.target.task.id in read)
+    tried = [one for one in graded[len(control) :] if not one.trial.untried]
+    return group_by_key((one.question.kind, one) for one in tried if one.question.target.task.id in read)
 
 
 def _full(one: GradedAnswer) -> bool:

@@ -56,7 +56,8 @@ def same_value(golden: str) -> list[Spelling]:
     if ratio := _RATIO.fullmatch(text):
         return found + _ratios(Fraction(int(ratio[1]), int(ratio[2]))) if int(ratio[2]) else found
     if re.fullmatch(r"[A-Za-z]+(?: [A-Za-z]+){0,3}", text) and len(text) > 1:
-        return [*found, Spelling("upper case", text.upper(), strong=False), Spelling("lower case", text.lower(), strong=False)]
+        cases = {"upper case": text.upper(), "lower case": text.lower(), "a capital at its beginning": text[0].upper() + text[1:]}
+        return [*found, *(Spelling(kind, other, strong=False) for kind, other in cases.items() if other != text)]
     if len(_listed(text)) >= 2:
         joint = "," if ", " in text else ", "
         other = text.replace(", ", ",") if joint == "," else text.replace(",", ", ")
