@@ -288,10 +288,12 @@ def _dependencies(about: Description, plan: AuditPlan) -> list[Any]:
 
 
 def chosen_tasks(tasks: Sequence[Task], most: int, seed: int) -> tuple[Task, ...]:
-    """All tasks, or a seeded sample in the same order."""
+    """All tasks, or a seeded sample in the same order, with a task of every rubric if there is room for that."""
     if len(tasks) <= most:
         return tuple(tasks)
-    kept = set(Random(seed).sample(range(len(tasks)), most))  # noqa: S311 - seeded, not secret
+    order = Random(seed).sample(range(len(tasks)), len(tasks))  # noqa: S311 - seeded, not secret
+    first = list({tasks[place].rubric: place for place in reversed(order)}.values())
+    kept = set(list(dict.fromkeys([*first, *order] if len(first) <= most else order))[:most])
     return tuple(task for place, task in enumerate(tasks) if place in kept)
 
 

@@ -138,7 +138,8 @@ def _check_part(
     standing = _standing(mine, tried)
     why = ""
     if standing is Standing.UNTESTED:
-        why = "no task with this rubric was played" if rubric not in played else "no probe graded wrong work with it"
+        missed = f"no task with this rubric was played; `--limit {len(set(rubrics.values()))}` or more plays all rubrics"
+        why = missed if rubric not in played else "no probe graded wrong work with it"
     return CoveredPart(kind="check", name=name, share=share, standing=standing, tried=tried.tried, lost=tried.lost, why=why)
 
 

@@ -93,10 +93,10 @@ def _verdict_alone(audit: Audit) -> str:
             if report.state in {State.COULD_NOT_RUN, State.NOT_REACHED} or (report.state is State.NOT_ASKED and not optional):
                 reasons.setdefault(report.why or report.state.value, []).append(report.layer)
         if not audit.coverage.complete:
-            untested = [part.name for part in audit.coverage.untested if part.share > 0]
-            shown = ", ".join(f"`{name}`" for name in untested[:4]) + ", ..." * (len(untested) > 4)
-            share = audit.coverage.share(Standing.UNTESTED)
-            reasons.setdefault(f"{share:.0%} of the points were not attacked", []).append(shown)
+            untested = [part for part in audit.coverage.untested if part.share > 0]
+            shown = ", ".join(f"`{part.name}`" for part in untested[:4]) + ", ..." * (len(untested) > 4)
+            share, why = audit.coverage.share(Standing.UNTESTED), "; ".join(dict.fromkeys(part.why for part in untested))
+            reasons.setdefault(f"{share:.0%} of the points were not attacked ({why})", []).append(shown)
         return "not everything could be checked: " + "; ".join(f"{', '.join(names)}: {why}" for why, names in reasons.items())
     missing = [report.layer for report in audit.layers if report.state is State.DOES_NOT_APPLY]
     aside = f" that applies (not: {', '.join(missing)})" if missing else ""

@@ -4,14 +4,14 @@ import re
 from collections.abc import Callable, Iterable
 
 from sandlot.audit.probes.grader.calls_in_text import list_in, other_list, same_list
-from sandlot.audit.probes.grader.choices import choice_in, other_choices, same_choice
+from sandlot.audit.probes.grader.choices import choice_in, other_choices, refusal_with, same_choice
 from sandlot.audit.probes.grader.expressions import is_formula, other_expression, same_expression
-from sandlot.audit.probes.grader.forms import BARE, own_form, split_answer
+from sandlot.audit.probes.grader.forms import BARE, is_moves, own_form, split_answer
 from sandlot.audit.probes.grader.layouts import other_layout, same_layout
 from sandlot.audit.probes.grader.objects import object_in
 from sandlot.audit.probes.grader.programs import other_program, program_in, same_program
 from sandlot.audit.probes.grader.quantities import other_quantity, same_quantity
-from sandlot.audit.probes.grader.spelling import Spelling, near_misses, same_value
+from sandlot.audit.probes.grader.spelling import DECIMAL_ZERO, Spelling, near_misses, same_value
 
 _ANY_ORDER = re.compile(
     r"(?i)\b(?:any|no particular|whatever|either) order\b|\border (?:does not|doesn't|is not|isn't) (?:matter|important)"
@@ -33,7 +33,7 @@ def same_meaning(golden: str, prompt: str) -> list[Spelling]:
         return [*named, *_corrected(golden, prompt)]
     found = same_value(value)
     if form != BARE or _is_syntax(value):  # a space or a full stop inside of the form is another matter
-        found = [each for each in found if each.strong]
+        found = [each for each in found if each.strong or each.kind == DECIMAL_ZERO]
     found += _same_verdict(value.strip())
     programs = [Spelling(kind, form.holding(text), sure, any_format=True) for kind, text, sure in same_program(value)]
     others = (
@@ -44,7 +44,7 @@ def same_meaning(golden: str, prompt: str) -> list[Spelling]:
     )
     spelled = [Spelling(each.kind, form.holding(each.text), each.strong, each.any_format) for each in found]
     spelled += [*programs, *_corrected(golden, prompt), *_with_words(golden, value)]
-    spelled.append(Spelling("an empty line before it", f"   \n{golden}", strong=False))
+    spelled.append(Spelling("an empty line before it", f"   \n{golden}"))
     return _distinct([*spelled, *_in_form(form.holding, [*others, *_same_listing(value.strip(), prompt)], golden)], golden)
 
 
@@ -54,7 +54,10 @@ def other_meaning(golden: str, prompt: str) -> list[Spelling]:
     choice = choice_in(prompt, golden)
     back = _taken_back(golden, prompt)
     if choice is not None:
-        return [*_in_form(form.holding, other_choices(choice), golden), *back]
+        bare = [Spelling("a refusal in no form, with such a word", refusal_with(choice.right), choice.right != "I")]
+        return [*_in_form(form.holding, other_choices(choice), golden), *(bare if form != BARE else []), *back]
+    if is_moves(value, prompt):
+        return back
     if wrong := (*other_list(value), *other_program(value)):
         return _in_form(form.holding, wrong, golden)
     value = value.strip()

@@ -22,6 +22,7 @@ _UNITS = {
 }
 # fmt: on
 """Units, each with another unit for the same quantity."""
+DECIMAL_ZERO = "a decimal zero"
 IN_REVERSE = "in reverse order"
 _SMALL = 1000
 """Below this, off by one is wrong; above, it may be within a tolerance."""
@@ -68,7 +69,7 @@ def same_value(golden: str) -> list[Spelling]:
 def _numbers(number: re.Match[str]) -> list[Spelling]:
     sign, whole, part = number["sign"], number["whole"], number["part"] or ""
     unit = f"{number['space'] or ''}{number['unit'] or ''}"
-    found = [Spelling("a trailing zero" if part else "a decimal zero", f"{sign}{whole}{part or '.'}0{unit}", strong=bool(part))]
+    found = [Spelling("a trailing zero" if part else DECIMAL_ZERO, f"{sign}{whole}{part or '.'}0{unit}", strong=bool(part))]
     if len(whole) > 3:
         found.append(Spelling("a thousands separator", f"{sign}{int(whole):,}{part}{unit}"))
     if part.endswith("0"):

@@ -158,3 +158,15 @@ async def test_a_slow_grader_gets_fewer_answers_and_the_probe_counts_them():
     assert len(tried) == 12
     assert {one.question.kind for one in tried} == {"a", "b"}
     assert counted.untried == len(questions) - 12
+
+
+async def test_words_around_a_sequence_of_moves_need_not_make_it_wrong():
+    ways = ("left", "left up", "up", "up up left")
+    moves = asked("Slide the tile with 'left' and 'up'. Reply with the moves.", *ways)
+
+    def played(evidence: EvidenceRecord, task: Task) -> float:
+        done = [word for word in re.split(r"\W+", evidence.answer) if word in {"left", "up"}]
+        return float(done == task.key["golden"].split())
+
+    assert await findings(played, moves, "near-misses") == {}
+    assert "D22.near" in await findings(played, asked("Which word?", *ways), "near-misses")
