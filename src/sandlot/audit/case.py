@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 import msgspec
 
-from sandlot.audit.attacked import AttemptsByPart, GoldenRecord, add_attempts, attempts_of
+from sandlot.audit.attacked import AttemptsByPart, GoldenRecord, add_attempts, attempts_of, plays_of
 from sandlot.audit.finding import Finding, Layer
 from sandlot.audit.subject import (
     PLAIN,
@@ -150,7 +150,11 @@ class Case:
         self.taken += len(requests)
         _COUNT.get().trials += len(requests)
         trials = await self.subject.take(requests, conditions) if requests else []
-        add_attempts(_COUNT.get().attempts, attempts_of(requests, trials, self.known))
+        if self.description.kind == "gymnasium":
+            attempts = plays_of(requests, trials, conditions.changed)
+        else:
+            attempts = attempts_of(requests, trials, self.known)
+        add_attempts(_COUNT.get().attempts, attempts)
         return trials
 
     @property

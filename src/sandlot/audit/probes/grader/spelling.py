@@ -22,7 +22,7 @@ _UNITS = {
 }
 # fmt: on
 """Units, each with another unit for the same quantity."""
-DECIMAL_ZERO = "a decimal zero"
+DECIMAL_ZERO, OTHER_SIGN = "a decimal zero", "the other sign"
 IN_REVERSE = "in reverse order"
 _SMALL = 1000
 """Below this, off by one is wrong; above, it may be within a tolerance."""
@@ -111,7 +111,7 @@ def near_misses(golden: str) -> list[Spelling]:
 def _near_ratios(top: int, bottom: int) -> list[Spelling]:
     if not top:
         return []
-    found = [Spelling("the other sign", f"{-top}/{bottom}"), Spelling("off by one", f"{top + 1}/{bottom}")]
+    found = [Spelling(OTHER_SIGN, f"{-top}/{bottom}"), Spelling("off by one", f"{top + 1}/{bottom}")]
     if abs(top) == bottom:
         return found
     return [Spelling("numerator and denominator swapped", f"{'-' if top < 0 else ''}{bottom}/{abs(top)}"), *found]
@@ -146,7 +146,7 @@ def _near_numbers(number: re.Match[str]) -> list[Spelling]:
     unit, value = f"{number['space'] or ''}{number['unit'] or ''}", float(f"{number['whole']}{part}")
     found: list[Spelling] = []
     if value:
-        found.append(Spelling("the other sign", f"{'' if sign == '-' else '-'}{whole}{part}{unit}"))
+        found.append(Spelling(OTHER_SIGN, f"{'' if sign == '-' else '-'}{whole}{part}{unit}"))
         found.append(Spelling("ten times as much", f"{sign}{value * 10:.12g}{unit}"))
         found.append(Spelling("20 % more", f"{sign}{value * 1.2:.12g}{unit}"))
     if part.strip(".0"):
