@@ -6,8 +6,9 @@
     python benchmarks/audit_defects.py --cases ... --report                 the table of what has a result
 
 A case is found if a confirmed finding at `before` shows the listed defect by a witness that the fix removes. Confirmed findings
-at the fix and in clean subjects are false (the serious ones) or minor, unless the case lists them as real, with a reason. Results
-are JSON lines in `benchmarks/out/`, valid for one content of the case and of the auditor (`--any-auditor` accepts others).
+at the fix and in clean subjects are false (the serious ones) or minor, unless the case lists them as real, with a reason. An
+audit that has not ended in its time is a miss, and the table says so. Results are JSON lines in `benchmarks/out/`, valid for
+one content of the case and of the auditor (`--any-auditor` accepts others).
 """
 
 import argparse
@@ -25,18 +26,19 @@ from typing import Any
 
 import anyio
 import msgspec
-from defect_cases import Case, Hit, audit_command, content, prepare, read_cases
+from defect_cases import CLAIMS, Case, audit_command, content, prepare, read_cases
 from defect_table import table_rows
 from report import Report, publish, say
 
 from sandlot.audit.finding import Confidence, Finding
 from sandlot.audit.subject import Request, Say, Script, Take, Trial
 from sandlot.audit.subjects.foreign.grader import open_grader, read_config
-from sandlot.core.errors import SandlotError
 
 NAME = "audit_defects"
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src" / "sandlot" / "audit"
+_IN_TIME = 0.85
+"""The share of the time limit that the audit gets as its budget; loading and the report take the rest."""
 _lock = threading.Lock()
 
 
@@ -48,7 +50,7 @@ def auditor() -> str:
 
 def audited(place: Path, case: Case, seconds: float) -> dict[str, Any]:
     """One audit as a user would run it, ended when its time is over."""
-    command, variables = audit_command(place, case)
+    command, variables = audit_command(place, case, _IN_TIME * seconds)
     started = time.monotonic()
     with (place / "stdout.json").open("wb") as out, (place / "stderr.txt").open("wb") as err:
         process = subprocess.Popen(command, cwd=place, env=variables, stdout=out, stderr=err, start_new_session=True)
@@ -102,41 +104,44 @@ def outcome(trial: Trial) -> float | str:
     return score.score.points if hasattr(score, "score") else f"{score.kind}: {score.message}"
 
 
-def matches(finding: Finding, hit: Hit) -> bool:
-    """True if it may be the listed defect, by its code and its words."""
+def matches(finding: Finding, case: Case) -> bool:
+    """True if it may be the listed defect: it claims a defect of the case's direction, and its words have the listed text."""
     if finding.standing is not Confidence.CONFIRMED:
         return False
-    words = json.dumps(msgspec.to_builtins(finding.witness), ensure_ascii=False) + finding.title
-    coded = not hit.codes or any(finding.code.startswith(code) for code in hit.codes)
-    return coded and bool(re.search(hit.text, words))
+    witnesses = msgspec.to_builtins([finding.witness, *finding.others])
+    words = json.dumps(witnesses, ensure_ascii=False) + finding.title
+    codes = case.hit.codes or CLAIMS.get(case.direction, ("D",))
+    return finding.code.startswith(codes) and bool(re.search(case.hit.text, words))
 
 
 def showing(case: Case, places: dict[str, Path], found: dict[str, list[Finding]]) -> list[str]:
-    """The findings at `before` that show the listed defect, by id."""
-    candidates = [each for each in found["before"] if matches(each, case.hit)]
-    twins = {each.code for each in found["fix"] if matches(each, case.hit)}
+    """The findings at `before` that show the listed defect by one of their witnesses, by id."""
+    candidates = [each for each in found["before"] if matches(each, case)]
+    twins = {each.code for each in found["fix"] if matches(each, case)}
     gone = [each.id for each in candidates if each.code not in twins]
     if case.env or case.gym is not None:
         return gone
     prompts = {side: _prompts(place) for side, place in places.items()}
     again = [
-        each
+        (each.id, wanted)
         for each in candidates
-        if _answer(each) and prompts["before"].get(each.task or "") == prompts["fix"].get(each.task or "")
+        for wanted in _answers(each)
+        if prompts["before"].get(wanted[0]) == prompts["fix"].get(wanted[0])
     ]
-    wanted = [_answer(each) or ("", "") for each in again]
+    wanted = [answer for _, answer in again]
     before, fixed = (
         [outcome(trial) for trial in anyio.run(graded, places[side], wanted)] if wanted else [] for side in ("before", "fix")
     )
-    changed = {each.id for each, one, two in zip(again, before, fixed, strict=True) if one != two}
-    repeated = {each.id for each in again}
+    changed = {name for (name, _), one, two in zip(again, before, fixed, strict=True) if one != two}
+    repeated = {name for name, _ in again}
     return [each.id for each in candidates if each.id in changed or (each.id not in repeated and each.id in gone)]
 
 
-def _answer(finding: Finding) -> tuple[str, str] | None:
-    inputs = finding.witness.inputs if finding.witness else {}
-    task, answer = inputs.get("task"), inputs.get("answer")
-    return (task, answer) if isinstance(task, str) and isinstance(answer, str) and len(answer) < 2000 else None
+def _answers(finding: Finding) -> list[tuple[str, str]]:
+    """The task and answer of each witness that has both."""
+    inputs = [each.inputs for each in (finding.witness, *finding.others) if each is not None]
+    pairs = [(each.get("task"), each.get("answer")) for each in inputs]
+    return [(task, answer) for task, answer in pairs if isinstance(task, str) and isinstance(answer, str) and len(answer) < 2000]
 
 
 def _prompts(place: Path) -> dict[str, str]:
@@ -154,8 +159,8 @@ def check(name: str, case: Case, places: dict[str, Path]) -> bool:
         try:
             trials = anyio.run(graded, place, [(witness.row, witness.answer or "")], witness.function)
             seen[side] = outcome(trials[0])
-        except SandlotError as error:
-            seen[side] = f"not loaded: {error}"
+        except Exception as error:  # one case must not end the others
+            seen[side] = f"not loaded: {type(error).__name__}: {error}"
     wanted = {"before": witness.before, "fix": witness.fix}
     right = all(_same(seen[side], wanted[side]) for side in wanted)
     say(f"{'ok   ' if right else 'WRONG'} {name}  " + ("" if right else f"expected {wanted}, ") + f"observed {seen}")
@@ -212,6 +217,15 @@ def run(
         list(pool.map(one, waiting))
 
 
+def _showing(name: str, case: Case, places: dict[str, Path], found: dict[str, list[Finding]]) -> list[str]:
+    """A case whose witnesses cannot be graded again has no hit, and does not end the table."""
+    try:
+        return showing(case, places, found)
+    except Exception as error:
+        say(f"NOT JUDGED {name}: {type(error).__name__}: {error}")
+        return []
+
+
 def judged(folder: Path, cases: dict[str, Case], places: dict[str, dict[str, Path]], results: Results) -> list[dict[str, Any]]:
     """One record for each case with results: whether it is found, and which findings are false."""
     records: list[dict[str, Any]] = []
@@ -221,7 +235,7 @@ def judged(folder: Path, cases: dict[str, Case], places: dict[str, dict[str, Pat
             continue
         sides = {side: line for side, line in lines.items() if line}
         found = {side: msgspec.convert(line["findings"], list[Finding]) for side, line in sides.items()}
-        hits = showing(case, places[name], found) if case.before else []
+        hits = _showing(name, case, places[name], found) if case.before else []
         right = {
             each.id
             for each in found["fix"]

@@ -22,6 +22,18 @@ WORK = CACHE / "defects"
 SIDES = ("before", "fix")
 
 
+CLAIMS: dict[str, tuple[str, ...]] = {
+    "accepts-wrong": ("D02", "D03", "D04", "D06", "D08", "D11", "D14", "D16", "D21", "D22.near", "D22.collision"),
+    "refuses-right": ("D01", "D04", "D05", "D06", "D08", "D09", "D13", "D15", "D16", "D19", "D21", "D22.spelling"),
+    "crash": ("D04", "D08", "D09", "D13"),
+    "nondeterminism": ("D01", "D05", "D10", "D16", "D17", "D18"),
+    "prompt": ("D08", "D11", "D13", "D15", "D19", "D22"),
+    "data": ("D07", "D11", "D12", "D13", "D14", "D15"),
+}
+"""What a finding claims that may be a defect of a direction, by the beginning of its code. A case may name others; in another
+direction every finding may be it."""
+
+
 class LayoutError(RuntimeError):
     """A case cannot be laid out: no mirror, no such commit, or a wiring that fails."""
 
@@ -29,8 +41,9 @@ class LayoutError(RuntimeError):
 class Hit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which confirmed findings at `before` may count as the listed defect.
 
-    One counts if its code starts with one of `codes`, `text` is found in its title and witness, and the fix removes it: its
-    witness, graded again, gives another result there; where nothing can be graded again, no such finding is at the fix.
+    One counts if its code starts with one of `codes` (default: those that claim a defect of the case's direction), `text` is
+    found in its title and witnesses, and the fix removes it: one of its witnesses, graded again, gives another result there;
+    where nothing can be graded again, no such finding is at the fix.
     """
 
     codes: tuple[str, ...] = ()
@@ -240,8 +253,8 @@ def _value(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def audit_command(place: Path, case: Case) -> tuple[list[str], dict[str, str]]:
-    """`sandlot audit` as a user would type it, and its environment variables."""
+def audit_command(place: Path, case: Case, budget_s: float) -> tuple[list[str], dict[str, str]]:
+    """`sandlot audit --budget` as a user would type it, and its environment variables."""
     command = [
         str(Path(sys.executable).with_name("sandlot")),
         "audit",
@@ -250,6 +263,8 @@ def audit_command(place: Path, case: Case) -> tuple[list[str], dict[str, str]]:
         str(place / "runs"),
         "--limit",
         str(case.limit),
+        "--budget",
+        f"{budget_s:g}s",
     ]
     source = str(Path(__file__).parents[1] / "src")
     if case.env:
@@ -268,6 +283,6 @@ def prepare(folder: Path, cases: dict[str, Case], mirrors: Path) -> dict[str, di
     for name, case in cases.items():
         try:
             places[name] = {side: lay_out(folder, name, case, side, mirrors) for side in case.sides}
-        except (LayoutError, subprocess.SubprocessError) as error:
-            say(f"LEFT OUT {name}: {error}")
+        except Exception as error:  # one case must not end the others
+            say(f"LEFT OUT {name}: {type(error).__name__}: {error}")
     return places

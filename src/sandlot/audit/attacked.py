@@ -34,7 +34,7 @@ class Attempts(msgspec.Struct, frozen=True):
 
 
 AttemptsByPart = dict[str, Attempts]
-"""By part: `check RUBRIC/ID`, `turn 1`, `tool NAME`, `artifact answer`."""
+"""By part: `check RUBRIC/ID`, `turn 1`, `tool NAME`, `artifact answer`; of a Gymnasium environment `play random` and the like."""
 
 
 def add_attempts(into: AttemptsByPart, more: Mapping[str, Attempts]) -> None:
@@ -66,6 +66,18 @@ def attempts_of(requests: Sequence[Request], trials: Sequence[Trial], known: Map
         parts = [*_artifacts_of(request, record, trial), *_turns_of(request, record), *_tools_of(request, record)]
         for part in parts:
             found[part] = found.get(part, Attempts()) + Attempts(1, int(lost))
+    return found
+
+
+def plays_of(requests: Sequence[Request], trials: Sequence[Trial], surroundings: str) -> AttemptsByPart:
+    """What plays of a Gymnasium environment tried: each agent, and each change of the surroundings."""
+    found: AttemptsByPart = {}
+    for request, trial in zip(requests, trials, strict=True):
+        if isinstance(request, Regrade) or trial.trace is None:
+            continue
+        play = request.play.name.partition("-")[0] if isinstance(request.play, NamedPlay) else "script"
+        for part in (f"play {play}", *([f"surroundings {surroundings}"] if surroundings else ())):
+            found[part] = found.get(part, Attempts()) + Attempts(1, 0)
     return found
 
 

@@ -268,7 +268,7 @@ async def _coverage(case: Case, layers: Sequence[LayerReport], findings: Sequenc
     for probe in probes:
         add_attempts(attempts, probe.attempts)
     with suppress(SandlotError):  # what the probes found must not be lost
-        if attempts and not case.known:  # all played probes finished earlier
+        if attempts and not case.known and case.description.kind != "gymnasium":  # all played probes finished earlier
             await case.golden()
             await case.idle()
     return coverage_of(case.description, case.known, attempts, findings)
@@ -288,10 +288,12 @@ def _dependencies(about: Description, plan: AuditPlan) -> list[Any]:
 
 
 def chosen_tasks(tasks: Sequence[Task], most: int, seed: int) -> tuple[Task, ...]:
-    """All tasks, or a seeded sample in the same order."""
+    """All tasks, or a seeded sample in the same order, with a task of every rubric if there is room for that."""
     if len(tasks) <= most:
         return tuple(tasks)
-    kept = set(Random(seed).sample(range(len(tasks)), most))  # noqa: S311 - seeded, not secret
+    order = Random(seed).sample(range(len(tasks)), len(tasks))  # noqa: S311 - seeded, not secret
+    first = list({tasks[place].rubric: place for place in reversed(order)}.values())
+    kept = set(list(dict.fromkeys([*first, *order] if len(first) <= most else order))[:most])
     return tuple(task for place, task in enumerate(tasks) if place in kept)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 import msgspec
 
-from sandlot.audit.attacked import AttemptsByPart, GoldenRecord, add_attempts, attempts_of
+from sandlot.audit.attacked import AttemptsByPart, GoldenRecord, add_attempts, attempts_of, plays_of
 from sandlot.audit.finding import Finding, Layer
 from sandlot.audit.subject import (
     PLAIN,
@@ -69,6 +69,8 @@ class TrialCount:
     trials: int = 0
     spared: int = 0
     """Answers that were not graded, because no check reads the answer."""
+    untried: int = 0
+    """Answers that were not graded, because grading takes long."""
     attempts: AttemptsByPart = field(default_factory=dict)
     """What they attacked."""
 
@@ -86,6 +88,11 @@ def count_trials() -> TrialCount:
 def note_spared(num_answers: int) -> None:
     """Count answers that were not graded, because no check reads the answer."""
     _COUNT.get().spared += num_answers
+
+
+def note_untried(num_answers: int) -> None:
+    """Count answers that were not graded, because grading takes long."""
+    _COUNT.get().untried += num_answers
 
 
 @dataclass(slots=True)
@@ -143,7 +150,11 @@ class Case:
         self.taken += len(requests)
         _COUNT.get().trials += len(requests)
         trials = await self.subject.take(requests, conditions) if requests else []
-        add_attempts(_COUNT.get().attempts, attempts_of(requests, trials, self.known))
+        if self.description.kind == "gymnasium":
+            attempts = plays_of(requests, trials, conditions.changed)
+        else:
+            attempts = attempts_of(requests, trials, self.known)
+        add_attempts(_COUNT.get().attempts, attempts)
         return trials
 
     @property

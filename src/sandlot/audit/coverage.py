@@ -30,10 +30,10 @@ class Standing(StrEnum):
 
 
 class CoveredPart(msgspec.Struct, frozen=True, kw_only=True):
-    """One check, turn, tool or kind of artifact."""
+    """One check, turn, tool or kind of artifact; of a Gymnasium environment its reward, and what was played and changed."""
 
     kind: str
-    """`check`, `turn`, `tool` or `artifact`."""
+    """`check`, `turn`, `tool` or `artifact`; `reward`, `play` or `surroundings`."""
     name: str
     share: float = 0.0
     """Its share of all points of all tasks; 0 for what gives no points."""
@@ -67,12 +67,9 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
 def coverage_of(
     about: Description, known: Mapping[str, GoldenRecord], attempts: AttemptsByPart, findings: Sequence[Finding]
 ) -> Coverage:
-    """What was attacked, from the counts of all probes and their findings. `known` are the tasks that were played.
-
-    Nothing of a Gymnasium environment: its rewards come with its steps, and the probe `gym-solution` compares whole plays.
-    """
+    """What was attacked, from the counts of all probes and their findings. `known` are the tasks that were played."""
     if about.kind == "gymnasium":
-        return Coverage()
+        return Coverage(parts=tuple(_gymnasium_parts(about, attempts, findings)))
     played = {record.rubric for record in known.values()}
     parts = [
         _check_part(about, rubric, check, share, attempts, findings, played) for rubric, check, share in _points(about, known)
@@ -81,6 +78,40 @@ def coverage_of(
     if not about.rubrics and any(part.kind == "turn" for part in others):
         parts, others = _shared_by_turns(parts, others)
     return Coverage(parts=(*parts, *others))
+
+
+_GYM_PLAYS = {
+    "random": "random actions",
+    "constant": "one action repeated",
+    "outside": "an action outside the space",
+    "dirty": "a reset after a rollout",
+    "beside": "a second environment beside it",
+}
+_GYM_SURROUNDINGS = ("hash seed", "clock", "time zone", "new process")
+
+
+def _gymnasium_parts(about: Description, attempts: AttemptsByPart, findings: Sequence[Finding]) -> Iterator[CoveredPart]:
+    """The reward, attacked if agents that ignore the observations were compared with a solution; the plays; the surroundings."""
+    rivals = [attempts.get(f"play {name}", Attempts()) for name in ("random", "constant")]
+    tried = sum(each.tried for each in rivals) if attempts.get("play golden", Attempts()).tried else 0
+    mine = [finding for finding in findings if finding.code.startswith(_ABOUT_GRADING) and finding.severity is not Severity.INFO]
+    standing = _standing(mine, Attempts(tried, 0))
+    why = "" if tried else "no solution was played to compare other agents with"
+    yield CoveredPart(kind="reward", name="the return of a rollout", share=1.0, standing=standing, tried=tried, why=why)
+    left_out = {"constant"} if about.declared.guessable or not any(task.data.get("constant") for task in about.tasks) else set()
+    for name, words in _GYM_PLAYS.items():
+        if name not in left_out:
+            yield _gym_part("play", words, attempts.get(f"play {name}", Attempts()), "no probe played it")
+    for name in _GYM_SURROUNDINGS:
+        num = sum(each.tried for part, each in attempts.items() if part.startswith("surroundings ") and name in part)
+        yield _gym_part(
+            "surroundings", f"another {name}".replace("another new", "a new"), Attempts(num, 0), "no probe changed it"
+        )
+
+
+def _gym_part(kind: str, name: str, tried: Attempts, why: str) -> CoveredPart:
+    standing = Standing.ATTACKED if tried.tried else Standing.UNTESTED
+    return CoveredPart(kind=kind, name=name, standing=standing, tried=tried.tried, why="" if tried.tried else why)
 
 
 def _shared_by_turns(checks: Sequence[CoveredPart], others: Sequence[CoveredPart]) -> tuple[list[CoveredPart], list[CoveredPart]]:
@@ -138,7 +169,8 @@ def _check_part(
     standing = _standing(mine, tried)
     why = ""
     if standing is Standing.UNTESTED:
-        why = "no task with this rubric was played" if rubric not in played else "no probe graded wrong work with it"
+        missed = f"no task with this rubric was played; `--limit {len(set(rubrics.values()))}` or more plays all rubrics"
+        why = missed if rubric not in played else "no probe graded wrong work with it"
     return CoveredPart(kind="check", name=name, share=share, standing=standing, tried=tried.tried, lost=tried.lost, why=why)
 
 

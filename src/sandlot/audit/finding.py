@@ -88,6 +88,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     share of its reward that is lost. None if that was not measured."""
     paid: tuple[str, ...] = ()
     """The checks that gave points in the witness, if that is known."""
+    others: tuple[Witness, ...] = ()
+    """Witnesses of the other kinds of answers that the finding names, one for each."""
 
     def __post_init__(self) -> None:
         if self.standing is Confidence.CONFIRMED and self.witness is None:
@@ -122,6 +124,7 @@ def make_finding(  # noqa: PLR0913 - the fields of a finding, all but three by k
     reason: Reason | None = None,
     effect: float | None = None,
     paid: tuple[str, ...] = (),
+    others: tuple[Witness, ...] = (),
 ) -> Finding:
     """A finding, confirmed if it has a witness and is `sure`, else a lead. `Probe.run` sets its layer and probe.
 
@@ -144,4 +147,5 @@ def make_finding(  # noqa: PLR0913 - the fields of a finding, all but three by k
         reason=reason,
         effect=effect,
         paid=paid,
+        others=others,
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import anyio
 
 from sandlot.audit.budget import TimeBudget, most_telling_first
-from sandlot.audit.case import Case, Probe, count_trials
+from sandlot.audit.case import Case, Probe, TrialCount, count_trials
 from sandlot.audit.effect import AuditLimits, weigh
 from sandlot.audit.finding import MANDATORY, Finding, Layer
 from sandlot.audit.unfinished import UnfinishedAudit
@@ -207,6 +207,13 @@ async def _run_probe(case: Case, probe: Probe) -> tuple[ProbeReport, list[Findin
         findings=len(findings),
         trials=counted.trials,
         attempts=dict(counted.attempts),
-        why=f"no check reads the answer, so {counted.spared:,} answers were not graded" if counted.spared else "",
+        why=_left_out(counted),
     )
     return report, findings
+
+
+def _left_out(counted: TrialCount) -> str:
+    """Which answers a probe did not try, and why; empty if it tried all."""
+    unread = f"no check reads the answer, so {counted.spared:,} answers were not graded" if counted.spared else ""
+    slow = f"grading takes long, so {counted.untried:,} answers were not tried" if counted.untried else ""
+    return "; ".join(filter(None, (unread, slow)))

@@ -196,6 +196,17 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     """An injected fault: `tool:slow` (waits in tools take 100 times as long), `tool:raise`, `tool:hang` (files and commands of
     the world raise or hang inside tools), `check:raise` (reading evidence raises), `judge:raise`, `judge:hang`."""
 
+    @property
+    def changed(self) -> str:
+        """What differs from plain conditions around the code, in a few words; empty if nothing does."""
+        changes = {
+            "hash seed": self.hash_seed != PLAIN.hash_seed,
+            "clock": self.clock_shift_s != PLAIN.clock_shift_s,
+            "time zone": self.timezone != PLAIN.timezone or self.locale != PLAIN.locale,
+            "new process": self.alone,
+        }
+        return ", ".join(name for name, is_changed in changes.items() if is_changed)
+
 
 PLAIN = Conditions()
 

@@ -108,7 +108,9 @@ def test_points_that_no_task_played_reaches_are_untested_and_leave_the_audit_inc
         "other/rare": (0.25, Standing.UNTESTED),
     }
     assert shares_line(found) == "points: 0% defective (confirmed), 0% under a lead, 75% attacked without a finding, 25% untested"
-    assert "check `other/rare` (no task with this rubric was played)" in untested_line(found)
+    assert "check `other/rare` (no task with this rubric was played; `--limit 2` or more plays all rubrics)" in untested_line(
+        found
+    )
     assert verdict_of(RAN, [], found) is AuditVerdict.INCOMPLETE
 
 

@@ -198,3 +198,9 @@ def test_chosen_tasks_are_the_same_for_the_same_seed_and_keep_their_order():
     assert chosen != chosen_tasks(tasks, 10, 4)
     assert list(chosen) == sorted(chosen, key=tasks.index)
     assert chosen_tasks(tasks, 50, 3) == tuple(tasks)
+
+
+def test_chosen_tasks_have_one_of_every_rubric_if_there_is_room():
+    tasks = [Task(str(number), rubric="rare" if number == 17 else "usual") for number in range(40)]
+    assert all({task.rubric for task in chosen_tasks(tasks, 2, seed)} == {"rare", "usual"} for seed in range(5))
+    assert len(chosen_tasks(tasks, 1, 0)) == 1

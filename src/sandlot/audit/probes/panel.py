@@ -39,6 +39,7 @@ from sandlot.audit.probes.scripted import (
 from sandlot.audit.probes.static import (
     actions,
     caches,
+    damaged_prompts,
     handlers,
     host,
     leaks,
@@ -79,6 +80,7 @@ STATIC: tuple[Probe, ...] = (
     material.PROBE,
     requirements.PROBE,
     lost_text.PROBE,
+    damaged_prompts.PROBE,
     rubrics.PROBE,
 )
 """Read the environment's code and files without running them."""

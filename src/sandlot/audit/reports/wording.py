@@ -7,7 +7,8 @@ import msgspec
 from sandlot.audit.coverage import Standing, shares_line, untested_line
 from sandlot.audit.defects import DEFECTS
 from sandlot.audit.effect import AuditLimits, effect_line
-from sandlot.audit.finding import Finding, Layer
+from sandlot.audit.finding import Finding, Layer, Witness
+from sandlot.audit.statement import shorten
 from sandlot.audit.verdict import Audit, AuditVerdict, LayerReport, State
 
 WHAT_LAYERS_DO = {
@@ -22,6 +23,8 @@ WHAT_LAYERS_DO = {
 
 _LONGEST = 1200
 """Maximum characters of one part of a witness."""
+_MOST_OTHERS = 5
+"""Further witnesses that a report shows; `audit.json` has all."""
 
 
 def defect_name(finding: Finding) -> str:
@@ -56,7 +59,13 @@ def witness_parts(finding: Finding) -> list[tuple[str, str]]:
         return []
     parts = [(str(name), str(value)) for name, value in finding.witness.inputs.items()]
     parts += [("expected", finding.witness.expected), ("observed", finding.witness.observed)]
-    return parts + ([("wrong", f"it {finding.reason}")] if finding.reason is not None else [])
+    parts += [("wrong", f"it {finding.reason}")] if finding.reason is not None else []
+    return parts + [("also", _in_short(other)) for other in finding.others[:_MOST_OTHERS]]
+
+
+def _in_short(witness: Witness) -> str:
+    task, answer = witness.inputs.get("task"), witness.inputs.get("answer")
+    return f"`{shorten(str(answer))}` on task `{task}`: {witness.observed}"
 
 
 def reproduce_command(audit: Audit, finding: Finding) -> str:
@@ -84,10 +93,10 @@ def _verdict_alone(audit: Audit) -> str:
             if report.state in {State.COULD_NOT_RUN, State.NOT_REACHED} or (report.state is State.NOT_ASKED and not optional):
                 reasons.setdefault(report.why or report.state.value, []).append(report.layer)
         if not audit.coverage.complete:
-            untested = [part.name for part in audit.coverage.untested if part.share > 0]
-            shown = ", ".join(f"`{name}`" for name in untested[:4]) + ", ..." * (len(untested) > 4)
-            share = audit.coverage.share(Standing.UNTESTED)
-            reasons.setdefault(f"{share:.0%} of the points were not attacked", []).append(shown)
+            untested = [part for part in audit.coverage.untested if part.share > 0]
+            shown = ", ".join(f"`{part.name}`" for part in untested[:4]) + ", ..." * (len(untested) > 4)
+            share, why = audit.coverage.share(Standing.UNTESTED), "; ".join(dict.fromkeys(part.why for part in untested))
+            reasons.setdefault(f"{share:.0%} of the points were not attacked ({why})", []).append(shown)
         return "not everything could be checked: " + "; ".join(f"{', '.join(names)}: {why}" for why, names in reasons.items())
     missing = [report.layer for report in audit.layers if report.state is State.DOES_NOT_APPLY]
     aside = f" that applies (not: {', '.join(missing)})" if missing else ""

@@ -10,12 +10,12 @@ seconds, and probes have hundreds of answers.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sandlot.audit.case import Case, note_spared, regrade_with_answer
+from sandlot.audit.case import Case, note_spared, note_untried, regrade_with_answer
 from sandlot.audit.finding import Finding, Severity, Witness, make_finding
 from sandlot.audit.probes.likeness import EPSILON, changes_between, opening_text
 from sandlot.audit.probes.plays import choose_tasks
 from sandlot.audit.reason import Reason, ReasonKind, omission
-from sandlot.audit.subject import PLAIN, Conditions, Trial
+from sandlot.audit.subject import PLAIN, Conditions, Lost, Trial
 from sandlot.core.groups import group_by_key
 from sandlot.core.task import Task
 from sandlot.core.trace import Scored
@@ -24,7 +24,12 @@ from sandlot.core.types import Json
 _MAX_SHOWN = 4000
 _PROBE_S = 6.0
 """About how long one probe may use a grader."""
+_ASK_S, _FEWEST = 24.0, 12
+"""About how long the answers of one call of `ask` may use a grader, and how many are graded however long it takes."""
+_UNTRIED = Trial(lost=Lost(kind="skipped", message="grading takes too long for all answers of this kind"))
 _AGAIN, _MOST_AGAIN = 6, 60
+_MOST_OTHERS = 12
+"""Further witnesses of one finding."""
 _Key = tuple[str, bool, int, str]
 """What a grading depends on: the task, whose evidence, how often, and the answer."""
 NONSENSE = "Zvqx jworth pleffing"
@@ -126,8 +131,11 @@ def num_affordable(found: Sequence[SolvedTask], most: int, each: int = 1, second
 
 
 async def ask(case: Case, questions: Sequence[Question], conditions: Conditions = PLAIN) -> list[GradedAnswer]:
-    """Grade every answer, in order; the same answer to the same task is graded once, and so are all that no check reads."""
-    distinct = {_key(question): question for question in questions}
+    """Grade every answer, in order; the same answer to the same task is graded once, and so are all that no check reads.
+
+    Where grading takes long, some answers of each kind are graded, and the others count as not tried.
+    """
+    distinct = _thinned({_key(question): question for question in questions})
     unread = group_by_key((_without_answer(key), key) for key, each in distinct.items() if not each.target.reads_answer)
     spared = {key: keys[0] for keys in unread.values() for key in keys[1:]}
     trials = await _grade(case, {key: each for key, each in distinct.items() if key not in spared}, conditions)
@@ -135,7 +143,25 @@ async def ask(case: Case, questions: Sequence[Question], conditions: Conditions 
     missed = [key for key, graded in spared.items() if trials[graded].answer_was_read]
     trials |= await _grade(case, {key: distinct[key] for key in missed}, conditions)
     note_spared(len(spared) - len(missed))
-    return [GradedAnswer(question, trials.get(_key(question)) or trials[spared[_key(question)]]) for question in questions]
+    trials |= {key: trials[graded] for key, graded in spared.items() if key not in trials}
+    return [GradedAnswer(question, trials.get(_key(question), _UNTRIED)) for question in questions]
+
+
+def _thinned(distinct: Mapping[_Key, Question]) -> dict[_Key, Question]:
+    """As many answers as can be graded in the time: all controls, and of every other kind the same number, spread evenly."""
+    targets = {question.target.task.id: question.target for question in distinct.values()}
+    most = num_affordable(list(targets.values()), len(distinct), seconds=_ASK_S)
+    if len(distinct) <= max(most, _FEWEST):
+        return dict(distinct)
+    kinds = group_by_key((each.kind, key) for key, each in distinct.items())
+    kept = set(kinds.pop("control", []))
+    left = max(most, _FEWEST) - len(kept)
+    for place, keys in enumerate(sorted(kinds.values(), key=len)):
+        num = min(len(keys), max(1, left // (len(kinds) - place)))
+        kept |= {keys[at * len(keys) // num] for at in range(num)}
+        left -= num
+    note_untried(len(distinct) - len(kept))
+    return {key: each for key, each in distinct.items() if key in kept}
 
 
 async def _grade(case: Case, questions: Mapping[_Key, Question], conditions: Conditions) -> dict[_Key, Trial]:
@@ -171,19 +197,20 @@ def answer_finding(  # noqa: PLR0913 - the fields of a finding, all but three by
     reason_of: Callable[[GradedAnswer], Reason | None] = lambda _one: None,
     of: int = 0,
 ) -> Finding:
-    """One finding; its witness is the shortest of these answers, of those with a reason if any has one.
+    """One finding; its witness is the shortest of these answers, of those with a reason if any has one, and so for other kinds.
 
     `of` is the number of tasks tried, if the answers gain or lose a measurable share of the reward.
     """
     ordered = sorted(graded, key=lambda each: (len(each.question.answer), each.question.target.task.id))
     shown, reason = next(((each, why) for each in ordered if (why := reason_of(each))), (ordered[0], None))
-    witness = Witness(inputs=shown.inputs, expected=expected, observed=shown.trial.fate)
+    kinds = {each.question.kind: each for each in reversed(ordered) if reason is None or reason_of(each)}
+    others = [each for kind, each in kinds.items() if kind != shown.question.kind][::-1][:_MOST_OTHERS]
     tasks = {each.question.target.task.id for each in graded}
     task = shown.question.target.task.id
     return make_finding(
         code,
         title,
-        witness,
+        _witness(shown, expected),
         severity=severity,
         sure=sure,
         task=task,
@@ -192,7 +219,12 @@ def answer_finding(  # noqa: PLR0913 - the fields of a finding, all but three by
         reason=reason,
         effect=_effect_of(graded, of) if of else None,
         paid=shown.trial.paid,
+        others=tuple(_witness(each, expected) for each in others),
     )
+
+
+def _witness(one: GradedAnswer, expected: str) -> Witness:
+    return Witness(inputs=one.inputs, expected=expected, observed=one.trial.fate)
 
 
 def _effect_of(graded: Sequence[GradedAnswer], num_tasks: int) -> float:

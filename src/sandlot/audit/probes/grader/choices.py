@@ -90,12 +90,17 @@ def other_choices(choice: ListedOption) -> list[tuple[str, str, bool]]:
     found = [("another option", other, True), ("the text of another option", choice.options[other], True)]
     found += [("another option, the right one denied", f"{other}, not {mark}", False)]
     found += [("every option", " ".join(choice.options), True), ("every option with its text", _all_of(choice), True)]
-    found += [("a refusal with a word that begins with the letter", f"I cannot tell. Have a good {_WORDS[mark]}", mark != "I")]
+    found += [("a refusal with a word that begins with the letter", refusal_with(mark), mark != "I")]
     if mark in {"A", "I"}:
         found.append(
             ("a sentence that begins with the letter", "I cannot tell" if mark == "I" else "A choice is impossible.", False)
         )
     return found
+
+
+def refusal_with(letter: str) -> str:
+    """A refusal whose last word begins with a letter."""
+    return f"I cannot tell. Have a good {_WORDS[letter]}"
 
 
 def _all_of(choice: ListedOption) -> str:

@@ -6,6 +6,7 @@ _FORMULA = re.compile(r"[\w\s+\-*/^=(){}\[\],.\\|!<>∞π√]{2,120}")
 _TERMS = re.compile(r"(?P<first>[^\s+\-(){}\[\],=]+)\s*\+\s*(?P<second>[^\s+\-(){}\[\],=]+)")
 _INTERVAL = re.compile(r"(?P<open>[\[(])\s*(?P<low>[^,()\[\]]+?)\s*,\s*(?P<high>[^,()\[\]]+?)\s*(?P<close>[\])])")
 _SET = re.compile(r"(?P<open>\\?\{)\s*(?P<inner>[^{}]+?,[^{}]+?)\s*(?P<close>\\?\})")
+_COMPLEX = re.compile(r"-?\d+(?:\.\d+)?\s*[+-]\s*\d+(?:\.\d+)?[ij]")
 _BOUNDS = re.compile(r"(?i)\binterval|\binfty|∞|\bdomain|\brange of\b|\binequalit")
 _PAIRED = re.compile(r"(?i)\b(?:ordered (?:pair|triple)|coordinates?|point|vector|\(x, ?y\))")
 OTHER_BRACKET = "the other first bracket"
@@ -45,6 +46,14 @@ def same_expression(value: str, prompt: str) -> list[tuple[str, str, bool]]:
         ),
     ]
     found_here = [(kind, text, True) for kind, text in spelled if text != value]
+    if _COMPLEX.fullmatch(value):
+        found_here.append(("brackets around a complex number", f"({value})", True))
+    sides = [side.strip() for side in value.split("=")]
+    if len(sides) == 2 and all(sides) and sides[0] != sides[1] and not re.search(r"[<>!:]", value):
+        equation = not re.fullmatch(r"\\?[A-Za-z]", sides[0]) or re.search(r"[A-Za-z]", sides[1])
+        found_here.append(
+            ("the sides of an equation exchanged", f"{sides[1]} = {sides[0]}", bool(equation) and not _FORM_ASKED.search(prompt))
+        )
     if terms := _TERMS.fullmatch(value):
         found_here.append(("terms in another order", f"{terms['second']} + {terms['first']}", not _FORM_ASKED.search(prompt)))
     return found_here

@@ -97,6 +97,17 @@ def value_of(target: SolvedTask) -> str:
     return split_answer(target.answer)[1].strip()
 
 
+_QUOTED_WORD = re.compile(r"[`'\"\u2018\u201c](\w[\w-]+)[`'\"\u2019\u201d]")
+_MOVES = re.compile(r"(?i)\b(?:moves?|steps?|actions?|directions?|slide|walk|go)\b")
+
+
+def is_moves(value: str, prompt: str) -> bool:
+    """True for a sequence of moves that the prompt names in quotes: what stands before or after the right ones may do no harm."""
+    words = re.findall(r"[\w-]+", value)
+    known = {word.casefold() for word in _QUOTED_WORD.findall(prompt)}
+    return bool(words) and len(known) > 1 and known.issuperset(map(str.casefold, words)) and _MOVES.search(prompt) is not None
+
+
 def is_short(value: str) -> bool:
     """True for a value of one line that is not prose."""
     return 0 < len(value) <= _LONGEST and "\n" not in value and len(value.split()) <= 12

@@ -23,6 +23,7 @@ from sandlot.audit.probes.grader.asking import (
     needs_golden,
     normalized,
 )
+from sandlot.audit.probes.grader.forms import is_moves
 from sandlot.audit.probes.likeness import EPSILON
 from sandlot.audit.probes.plays import SURE
 from sandlot.audit.reason import Reason, ReasonKind, beyond_chance
@@ -142,6 +143,7 @@ async def _look_at_hollow(case: Case) -> list[Finding]:
         Question(target, name, answer, solved=False)
         for target in some
         for name, kind in _KINDS.items()
+        if name not in _LISTS or not is_moves(target.answer, target.prompt)
         for answer in dict.fromkeys(kind.answers(target, everyone))
         if not _may_be_right(answer, target)
     ]

@@ -23,8 +23,10 @@ from sandlot.audit.probes.grader.asking import (
     normalized,
 )
 from sandlot.audit.probes.grader.expressions import OTHER_BRACKET
+from sandlot.audit.probes.grader.forms import value_of
 from sandlot.audit.probes.grader.meanings import other_meaning, same_meaning
-from sandlot.audit.probes.grader.spelling import IN_REVERSE, Spelling
+from sandlot.audit.probes.grader.quantities import NO_POINT, POINT_AND_STOP
+from sandlot.audit.probes.grader.spelling import IN_REVERSE, OTHER_SIGN, Spelling
 from sandlot.audit.probes.likeness import EPSILON
 from sandlot.audit.reason import Reason, ReasonKind, difference
 from sandlot.audit.statement import leaves_out, shorten
@@ -48,6 +50,15 @@ _ORDERED = re.compile(
 _ANY_ORDER = re.compile(r"(?i)\b(?:any|no particular|whatever|either) order\b|\border (?:does not|doesn't) matter")
 _FORMS = {"a fraction": re.compile(r"(?i)\bfractions?\b"), "a decimal number": re.compile(r"(?i)\bdecimal")}
 """Formats that a prompt may name."""
+_SPACES = frozenset(
+    {
+        *("space around it", "an empty line before it", "space between elements", "space after commas", "no space after commas"),
+        *("space inside brackets", "two spaces between cells", "space at the ends of lines", "other space in a formula"),
+    }
+)
+"""Kinds that no prompt speaks of unless it means them: even a strict format does not forbid them."""
+_LETTERS = frozenset({"upper case", "lower case", "a capital at its beginning"})
+_CASE_MATTERS = re.compile(r"(?i)\b(?:case|capital\w*|exact\w*|verbatim|upper\w*|lower\w*|letter by letter)\b")
 _GATE = 0.05
 _OTHER = "another task's answer"
 
@@ -79,6 +90,8 @@ class _Misgraded:
     answers: list[GradedAnswer]
     share: str
     sure: bool
+    minor: bool
+    """True if the prompt asks for a strict format that says nothing about this: the answer is right, and easily avoided."""
     special: bool
     """True for a format that the prompt offers, and for another task's answer: these have a finding of their own."""
 
@@ -98,9 +111,12 @@ def _refused(
         return None
     rate = wilson(len(lost), len(each))
     offered = kind in _FORMS
-    loose = kind in any_format or all(not _STRICT.search(_instructions(case, one.question.target)) for one in lost)
-    sure = (offered or loose) and kind not in doubtful and rate.low > _GATE and len(lost) >= 2
-    return _Misgraded(kind, lost, f"{len(lost)} of {len(each)}", sure, offered)
+    prompts = [_instructions(case, one.question.target) for one in lost]
+    loose = kind in any_format or not any(map(_STRICT.search, prompts))
+    unsaid = kind in _SPACES or (kind in _LETTERS and not any(map(_CASE_MATTERS.search, prompts)))
+    sure = (offered or loose or unsaid) and kind not in doubtful and rate.low > _GATE and len(lost) >= 2
+    minor = not (offered or loose)
+    return _Misgraded(kind, lost, f"{len(lost)} of {len(each)}", sure, minor=minor, special=offered)
 
 
 def _spelling_finding(refused: list[_Misgraded], grave: Collection[str]) -> Finding:
@@ -110,8 +126,8 @@ def _spelling_finding(refused: list[_Misgraded], grave: Collection[str]) -> Find
     title = f"correct answers in another format score less: {kinds}"
     if first.special:
         title = f"the prompt allows this format, but the grader gives it a lower score: {kinds}"
-    serious = first.sure and any(each.kind in grave or each.special for each in refused)
-    graded = [one for each in refused if not serious or each.kind in grave or each.special for one in each.answers]
+    serious = [each for each in refused if first.sure and (each.special or (each.kind in grave and not each.minor))]
+    graded = [one for each in serious or refused for one in each.answers]
     return answer_finding(
         "D15.form" if first.special else "D22.spelling",
         title,
@@ -154,8 +170,19 @@ async def _look_at_near_misses(case: Case) -> list[Finding]:
         ]
         passed = await keep_reproducible(case, [one for one in asked if _full(one)])
         if passed:
-            accepted.append(_accepted(kind, passed, len(asked), len(some), certainly_wrong=sure))
-    return [_near_miss_finding(each) for each in _by_cause(accepted)]
+            accepted.append(_accepted(kind, passed, asked, certainly_wrong=sure))
+    return [_near_miss_finding(each, _harmless_kinds(some)) for each in _by_cause(accepted)]
+
+
+_ABOUT_SIGNS, _ABOUT_POINTS = frozenset({OTHER_SIGN}), frozenset({POINT_AND_STOP, NO_POINT})
+
+
+def _harmless_kinds(some: Sequence[SolvedTask]) -> frozenset[str]:
+    """Near misses that have all of golden's digits and differ in a mark that no key has: who writes them has done the work."""
+    keys = [value_of(target) for target in some]
+    signed = any(re.match(r"\s*[-+\u2212]", key) for key in keys)
+    pointed = any(re.search(r"\d\.\d", key) for key in keys)
+    return (frozenset() if signed else _ABOUT_SIGNS) | (frozenset() if pointed else _ABOUT_POINTS)
 
 
 def _is_strong(case: Case, target: SolvedTask, other: Spelling) -> bool:
@@ -167,16 +194,16 @@ def _is_strong(case: Case, target: SolvedTask, other: Spelling) -> bool:
     return other.strong and not (other.kind == "20 % more" and _ROUGH.search(instructions))
 
 
-def _accepted(kind: str, passed: list[GradedAnswer], num: int, everyone: int, *, certainly_wrong: bool) -> _Misgraded:
-    rate = wilson(len(passed), num)
-    tasks = len({one.question.target.task.id for one in passed})
+def _accepted(kind: str, passed: list[GradedAnswer], asked: list[GradedAnswer], *, certainly_wrong: bool) -> _Misgraded:
+    num, rate = len(asked), wilson(len(passed), len(asked))
+    tasks, tried = (len({one.question.target.task.id for one in each}) for each in (passed, asked))
     often = kind == _OTHER or len(passed) / num >= 0.5
-    sure = certainly_wrong and often and rate.low > _GATE and tasks >= min(3, everyone)
+    sure = certainly_wrong and often and rate.low > _GATE and tasks >= min(3, tried)
     share = f"{len(passed)} of {num}, {rate.low:.0%}-{rate.high:.0%}"
-    return _Misgraded(kind, passed, share, sure, kind == _OTHER)
+    return _Misgraded(kind, passed, share, sure, minor=False, special=kind == _OTHER)
 
 
-def _near_miss_finding(accepted: list[_Misgraded]) -> Finding:
+def _near_miss_finding(accepted: list[_Misgraded], harmless: Collection[str]) -> Finding:
     """One finding for all accepted near misses, because the cause is one: how answers are compared."""
     first = accepted[0]
     kinds = ", ".join(f"{each.kind} ({each.share})" for each in accepted)
@@ -185,7 +212,7 @@ def _near_miss_finding(accepted: list[_Misgraded]) -> Finding:
         f"a wrong answer gets full marks: {kinds}",
         [one for each in accepted for one in each.answers],
         expected="less than the score of the golden answer, because it means something else",
-        severity=Severity.HIGH if first.sure else Severity.LOW,
+        severity=Severity.HIGH if first.sure and any(each.kind not in harmless for each in accepted) else Severity.LOW,
         sure=first.sure,
         reason_of=_near_reason,
     )
@@ -207,7 +234,8 @@ async def _ask_by_kind(case: Case, some: Sequence[SolvedTask], questions: Sequen
     control = [Question(target, "control", NONSENSE, solved=True) for target in some]
     graded = await ask(case, [*control, *questions])
     read = {one.question.target.task.id for one in graded[: len(control)] if not _full(one)}
-    return group_by_key((one.question.kind, one) for one in graded[len(control) :] if one.question.target.task.id in read)
+    tried = [one for one in graded[len(control) :] if not one.trial.untried]
+    return group_by_key((one.question.kind, one) for one in tried if one.question.target.task.id in read)
 
 
 def _full(one: GradedAnswer) -> bool:

@@ -4,13 +4,14 @@ import re
 from collections.abc import Callable, Iterable
 
 from sandlot.audit.probes.grader.calls_in_text import list_in, other_list, same_list
-from sandlot.audit.probes.grader.choices import choice_in, other_choices, same_choice
+from sandlot.audit.probes.grader.choices import choice_in, other_choices, refusal_with, same_choice
 from sandlot.audit.probes.grader.expressions import is_formula, other_expression, same_expression
-from sandlot.audit.probes.grader.forms import BARE, own_form, split_answer
+from sandlot.audit.probes.grader.forms import BARE, is_moves, own_form, split_answer
 from sandlot.audit.probes.grader.layouts import other_layout, same_layout
+from sandlot.audit.probes.grader.objects import object_in
 from sandlot.audit.probes.grader.programs import other_program, program_in, same_program
 from sandlot.audit.probes.grader.quantities import other_quantity, same_quantity
-from sandlot.audit.probes.grader.spelling import Spelling, near_misses, same_value
+from sandlot.audit.probes.grader.spelling import DECIMAL_ZERO, Spelling, near_misses, same_value
 
 _ANY_ORDER = re.compile(
     r"(?i)\b(?:any|no particular|whatever|either) order\b|\border (?:does not|doesn't|is not|isn't) (?:matter|important)"
@@ -18,6 +19,7 @@ _ANY_ORDER = re.compile(
 _SENTENCE = re.compile(r"(?i)\b(?:the|a|an|is|was|are|of|in|to|has|by)\b")
 """Words after which the order of the others matters."""
 _LAST_COUNTS = re.compile(r"(?i)\b(?:last|final) line\b|\blast (?:answer|one) counts\b")
+_VERDICTS = frozenset({"yes", "no", "true", "false"})
 _WORDS = re.compile(r"[A-Za-z]+(?: [A-Za-z]+){0,3}")
 
 
@@ -31,17 +33,18 @@ def same_meaning(golden: str, prompt: str) -> list[Spelling]:
         return [*named, *_corrected(golden, prompt)]
     found = same_value(value)
     if form != BARE or _is_syntax(value):  # a space or a full stop inside of the form is another matter
-        found = [each for each in found if each.strong]
+        found = [each for each in found if each.strong or each.kind == DECIMAL_ZERO]
+    found += _same_verdict(value.strip())
+    programs = [Spelling(kind, form.holding(text), sure, any_format=True) for kind, text, sure in same_program(value)]
     others = (
         *same_quantity(value.strip(), prompt),
         *same_expression(value.strip(), prompt),
         *same_list(value),
-        *same_program(value),
         *same_layout(value),
     )
     spelled = [Spelling(each.kind, form.holding(each.text), each.strong, each.any_format) for each in found]
-    spelled += _corrected(golden, prompt)
-    spelled.append(Spelling("an empty line before it", f"   \n{golden}", strong=False))
+    spelled += [*programs, *_corrected(golden, prompt), *_with_words(golden, value)]
+    spelled.append(Spelling("an empty line before it", f"   \n{golden}"))
     return _distinct([*spelled, *_in_form(form.holding, [*others, *_same_listing(value.strip(), prompt)], golden)], golden)
 
 
@@ -49,27 +52,59 @@ def other_meaning(golden: str, prompt: str) -> list[Spelling]:
     """Wrong answers in the same form."""
     form, value = split_answer(golden)
     choice = choice_in(prompt, golden)
+    back = _taken_back(golden, prompt)
     if choice is not None:
-        return _in_form(form.holding, other_choices(choice), golden)
+        bare = [Spelling("a refusal in no form, with such a word", refusal_with(choice.right), choice.right != "I")]
+        return [*_in_form(form.holding, other_choices(choice), golden), *(bare if form != BARE else []), *back]
+    if is_moves(value, prompt):
+        return back
     if wrong := (*other_list(value), *other_program(value)):
         return _in_form(form.holding, wrong, golden)
     value = value.strip()
     others = (*other_quantity(value, prompt), *other_expression(value, prompt), *other_layout(value))
     found = [Spelling(each.kind, form.holding(each.text), each.strong) for each in near_misses(value)]
-    wrong = _distinct([*found, *_in_form(form.holding, [*others, *_longer(value)], golden)], golden)
+    wrong = _distinct([*found, *_in_form(form.holding, [*others, *_longer(value)], golden), *back], golden)
     right = {"".join(each.text.split()) for each in same_meaning(golden, prompt)}
     return [each for each in wrong if "".join(each.text.split()) not in right]
 
 
+def _same_verdict(value: str) -> list[Spelling]:
+    """Yes, no, true and false, in which capitals mean nothing."""
+    if value.casefold() not in _VERDICTS:
+        return []
+    ways = (value.lower(), value.capitalize(), value.upper())
+    return [Spelling("yes, no, true or false in other letters", way, any_format=True) for way in ways if way != value][:1]
+
+
+def _with_words(golden: str, value: str) -> list[Spelling]:
+    """The form without its last full stop, and an object after a few words (doubtful for JSON, often asked for alone)."""
+    found = [Spelling("no full stop at its end", golden[:-1])] if golden.endswith(".") and not value.endswith(".") else []
+    if object_in(golden) is not None:
+        found.append(Spelling("a few words before it", f"Here you are: {golden}", doubtful='"' in golden))
+    return found
+
+
 def _corrected(golden: str, prompt: str) -> list[Spelling]:
     """The answer after a wrong one, where the prompt says that the last line counts."""
+    other = _another_value(golden, prompt)
+    text = f"{other}\nNo, that is wrong.\n{golden}"
+    return [Spelling("after a wrong answer, on the last line", text, any_format=True)] if other else []
+
+
+def _taken_back(golden: str, prompt: str) -> list[Spelling]:
+    """The answer taken back, and a wrong one after it, where the prompt says that the last line counts."""
+    other = _another_value(golden, prompt)
+    return [Spelling("taken back, and another on the last line", f"{golden}\nNo, that is wrong.\n{other}")] if other else []
+
+
+def _another_value(golden: str, prompt: str) -> str:
+    """A wrong letter or number in golden's form, where the prompt says that the last line counts; else empty."""
     form = own_form(golden)
     if form == BARE or not _LAST_COUNTS.search(prompt):
-        return []
+        return ""
     value = split_answer(golden)[1].strip()
     other = {"A": "B"}.get(value, "A") if re.fullmatch(r"[A-J]", value) else "7" if value.isdecimal() and value != "7" else ""
-    text = f"{form.holding(other)}\nNo, that is wrong.\n{golden}"
-    return [Spelling("after a wrong answer, on the last line", text, any_format=True)] if other else []
+    return form.holding(other) if other else ""
 
 
 def _is_syntax(value: str) -> bool:

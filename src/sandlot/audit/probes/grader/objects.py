@@ -1,5 +1,6 @@
-"""A golden answer that is a JSON object: the same object in other spellings, and wrong objects."""
+"""A golden answer that is a JSON object, or a Python dictionary: the same object in other spellings, and wrong objects."""
 
+import ast
 import json
 from collections.abc import Callable
 from typing import Any, cast
@@ -10,14 +11,17 @@ _OTHER_TEXT = "Zvqx"
 
 
 def object_in(text: str) -> dict[str, Any] | None:
-    """The JSON object in a text, if the text is one and it is not empty."""
+    """The JSON object, or the Python dictionary with names of text, in a text that is one and is not empty."""
     if not text.lstrip().startswith("{"):
         return None
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return cast("dict[str, Any]", found) or None
+    for read in (json.loads, ast.literal_eval):
+        try:
+            found: Any = read(text.strip())
+        except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
+            continue
+        named = isinstance(found, dict) and all(isinstance(name, str) for name in cast("dict[Any, Any]", found))
+        return (cast("dict[str, Any]", found) or None) if named else None
+    return None
 
 
 def same_object(golden: dict[str, Any], text: str) -> list[tuple[str, str]]:
@@ -28,6 +32,8 @@ def same_object(golden: dict[str, Any], text: str) -> list[tuple[str, str]]:
         "indented fields": json.dumps(golden, indent=2, ensure_ascii=False),
         "no space between fields": json.dumps(golden, separators=(",", ":"), ensure_ascii=False),
     }
+    if "'" in text and '"' not in text:
+        written = {"double quotes for single ones": json.dumps(golden, ensure_ascii=False), **written}
     return [(kind, other) for kind, other in written.items() if other != text.strip()]
 
 

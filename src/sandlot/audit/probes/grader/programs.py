@@ -2,22 +2,30 @@
 
 import ast
 import re
+import textwrap
 
 from sandlot.core.syntax import parse_python
 
+_WRITES = frozenset({"print", "sys.stdout.write"})
 _LEAST = 2
 """Fewest statements of a function whose body may be left out: with one, an empty body may be right."""
 
 
 def program_in(value: str) -> ast.Module | None:
-    """The Python program in a text, if it defines a function; code in other languages does not parse."""
-    if not re.search(r"(?m)^\s*(?:async )?def \w+\(", value):
+    """The Python program in a text, if it defines a function or prints; code in other languages does not parse."""
+    if not re.search(r"(?m)^\s*(?:async )?def \w+\(|\bprint\(|\bsys\.stdout\b", value):
         return None
     try:
         tree = parse_python(value)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    return tree if _functions(tree) else None
+    return tree if _functions(tree) or _prints(tree) else None
+
+
+def _prints(tree: ast.Module) -> bool:
+    """True for a script: a program that writes its result at the top level."""
+    shown = [node for node in tree.body if isinstance(node, ast.Expr | ast.For | ast.While | ast.If | ast.With)]
+    return any(isinstance(node, ast.Call) and ast.unparse(node.func) in _WRITES for each in shown for node in ast.walk(each))
 
 
 def same_program(value: str) -> list[tuple[str, str, bool]]:
@@ -25,6 +33,8 @@ def same_program(value: str) -> list[tuple[str, str, bool]]:
     tree = program_in(value)
     if tree is None:
         return []
+    if _prints(tree):
+        return _same_script(value, tree)
     found = [("a comment before it", f"# a solution\n{value}", True), ("an empty line after it", f"{value}\n\n", True)]
     found.append(("spelled by `ast.unparse`", ast.unparse(tree), "#" not in value))
     if (renamed := _renamed(value, tree)) is not None:
@@ -39,12 +49,37 @@ def other_program(value: str) -> list[tuple[str, str, bool]]:
     tree = program_in(value)
     if tree is None:
         return []
+    if _prints(tree):
+        ends = "import os\nos._exit(0)"
+        return [("a program that prints nothing", "pass", True), ("a program that ends at once", ends, True)]
     real = any(len(function.body) >= _LEAST or _returns_value(function) for function in _functions(tree))
     found = [("a body that does nothing", _with_bodies(value, "pass"), real)]
     found.append(("a body that returns what equals everything", _with_bodies(value, _EQUAL), real))
     found.append(("a body that ends the process", _with_bodies(value, "import os\nos._exit(0)"), real))
     found.append(("a body that raises `SystemExit(0)`", _with_bodies(value, "raise SystemExit(0)"), real))
     found.append(("the name alone", f"{_functions(tree)[0].name} = lambda *a, **k: None", real))
+    return found
+
+
+def _same_script(value: str, tree: ast.Module) -> list[tuple[str, str, bool]]:
+    """A script that reads and ends in other ways."""
+    body = value.rstrip("\n")
+    found = [
+        ("a comment before it", f"# a solution\n{value}", True),
+        ("`exit()` at its end", f"{body}\nexit()", True),
+        ("`sys.exit(0)` at its end", f"import sys\n{body}\nsys.exit(0)", "__future__" not in value),
+    ]
+    if re.search(r"(?<![\w.])input\(\)", value):
+        by_hand = {
+            "`sys.stdin.readline()`": 'sys.stdin.readline().rstrip("\\n")',
+            "`sys.stdin.buffer`": 'sys.stdin.buffer.readline().decode().rstrip("\\n")',
+        }
+        for name, call in by_hand.items():
+            read = re.sub(r"(?<![\w.])input\(\)", lambda _found, call=call: call, value)
+            found.append((f"its input read by {name}", f"import sys\n{read}", "__future__" not in value))
+    if not any(isinstance(node, ast.Global | ast.ImportFrom) for node in ast.walk(tree)) and not re.search(r"\"{3}|'{3}", value):
+        inside = f"def main():\n{textwrap.indent(body, '    ')}\n\n\nif __name__ == '__main__':\n    main()\n"
+        found.append(("in a function that is called where `__name__` is `__main__`", inside, True))
     return found
 
 

@@ -6,6 +6,7 @@ from fractions import Fraction
 _NUMBER = r"[+-]?\d{1,12}(?:\.\d{1,9})?"
 _WITH_UNIT = re.compile(rf"({_NUMBER})\s?(%|[A-Za-zµ°]+(?:/[A-Za-z]+)?)")
 _LATEX_RATIO = re.compile(r"(-?)\\[dt]?frac\s*\{(-?\d{1,9})\}\s*\{(\d{1,9})\}")
+POINT_AND_STOP, NO_POINT = "a decimal point in it, and a full stop", "no decimal point, and a full stop"
 # fmt: off
 _FACTORS = {
     "km": ("m", 1000), "m": ("cm", 100), "cm": ("mm", 10), "kg": ("g", 1000), "g": ("mg", 1000), "l": ("ml", 1000),
@@ -92,11 +93,9 @@ def _other_number(value: str, prompt: str) -> list[tuple[str, str, bool]]:
     digits = value.lstrip("+-")
     if digits.isdecimal() and len(digits) >= 2 and not digits.endswith("0"):
         pointed = f"{value[: -len(digits) + 1]}.{digits[1:]}"
-        found += [("a decimal point in it", pointed, True), ("a decimal point in it, and a full stop", f"{pointed}.", True)]
+        found += [("a decimal point in it", pointed, True), (POINT_AND_STOP, f"{pointed}.", True)]
     elif "." in digits:
-        found.append(
-            ("no decimal point, and a full stop", f"{value.replace('.', '')}.", bool(digits.replace(".", "").strip("0")))
-        )
+        found.append((NO_POINT, f"{value.replace('.', '')}.", bool(digits.replace(".", "").strip("0"))))
     return found
 
 

@@ -22,6 +22,7 @@ _UNITS = {
 }
 # fmt: on
 """Units, each with another unit for the same quantity."""
+DECIMAL_ZERO, OTHER_SIGN = "a decimal zero", "the other sign"
 IN_REVERSE = "in reverse order"
 _SMALL = 1000
 """Below this, off by one is wrong; above, it may be within a tolerance."""
@@ -56,7 +57,8 @@ def same_value(golden: str) -> list[Spelling]:
     if ratio := _RATIO.fullmatch(text):
         return found + _ratios(Fraction(int(ratio[1]), int(ratio[2]))) if int(ratio[2]) else found
     if re.fullmatch(r"[A-Za-z]+(?: [A-Za-z]+){0,3}", text) and len(text) > 1:
-        return [*found, Spelling("upper case", text.upper(), strong=False), Spelling("lower case", text.lower(), strong=False)]
+        cases = {"upper case": text.upper(), "lower case": text.lower(), "a capital at its beginning": text[0].upper() + text[1:]}
+        return [*found, *(Spelling(kind, other, strong=False) for kind, other in cases.items() if other != text)]
     if len(_listed(text)) >= 2:
         joint = "," if ", " in text else ", "
         other = text.replace(", ", ",") if joint == "," else text.replace(",", ", ")
@@ -67,7 +69,7 @@ def same_value(golden: str) -> list[Spelling]:
 def _numbers(number: re.Match[str]) -> list[Spelling]:
     sign, whole, part = number["sign"], number["whole"], number["part"] or ""
     unit = f"{number['space'] or ''}{number['unit'] or ''}"
-    found = [Spelling("a trailing zero" if part else "a decimal zero", f"{sign}{whole}{part or '.'}0{unit}", strong=bool(part))]
+    found = [Spelling("a trailing zero" if part else DECIMAL_ZERO, f"{sign}{whole}{part or '.'}0{unit}", strong=bool(part))]
     if len(whole) > 3:
         found.append(Spelling("a thousands separator", f"{sign}{int(whole):,}{part}{unit}"))
     if part.endswith("0"):
@@ -109,7 +111,7 @@ def near_misses(golden: str) -> list[Spelling]:
 def _near_ratios(top: int, bottom: int) -> list[Spelling]:
     if not top:
         return []
-    found = [Spelling("the other sign", f"{-top}/{bottom}"), Spelling("off by one", f"{top + 1}/{bottom}")]
+    found = [Spelling(OTHER_SIGN, f"{-top}/{bottom}"), Spelling("off by one", f"{top + 1}/{bottom}")]
     if abs(top) == bottom:
         return found
     return [Spelling("numerator and denominator swapped", f"{'-' if top < 0 else ''}{bottom}/{abs(top)}"), *found]
@@ -144,7 +146,7 @@ def _near_numbers(number: re.Match[str]) -> list[Spelling]:
     unit, value = f"{number['space'] or ''}{number['unit'] or ''}", float(f"{number['whole']}{part}")
     found: list[Spelling] = []
     if value:
-        found.append(Spelling("the other sign", f"{'' if sign == '-' else '-'}{whole}{part}{unit}"))
+        found.append(Spelling(OTHER_SIGN, f"{'' if sign == '-' else '-'}{whole}{part}{unit}"))
         found.append(Spelling("ten times as much", f"{sign}{value * 10:.12g}{unit}"))
         found.append(Spelling("20 % more", f"{sign}{value * 1.2:.12g}{unit}"))
     if part.strip(".0"):

@@ -58,7 +58,7 @@ def _lost_fields(tasks: Sequence[Task]) -> Iterator[Finding]:
     chars: dict[str, int] = defaultdict(int)
     for task in tasks:
         prompt = _plain(task.prompt)
-        for field, text in _texts(task.data):
+        for field, text in texts_of(task.data):
             plain = _plain(text)
             if len(plain) < 2:
                 continue
@@ -194,14 +194,14 @@ def _unlike(tasks: Sequence[Task]) -> tuple[Task, Task]:
     return first, next(task for task in tasks if _plain(core_of(str(task.key["golden"]))) != said)
 
 
-def _texts(thing: Any, where: str = "") -> Iterator[tuple[str, str]]:
+def texts_of(thing: Any, where: str = "") -> Iterator[tuple[str, str]]:
     """Every text of a record with its path; places in lists are `*`."""
     if isinstance(thing, dict):
         for name, value in cast("Json", thing).items():
-            yield from _texts(value, f"{where}.{name}" if where else str(name))
+            yield from texts_of(value, f"{where}.{name}" if where else str(name))
     elif isinstance(thing, list | tuple):
         for value in cast("Sequence[Any]", thing):
-            yield from _texts(value, f"{where}.*")
+            yield from texts_of(value, f"{where}.*")
     elif isinstance(thing, str):
         yield where, thing
 

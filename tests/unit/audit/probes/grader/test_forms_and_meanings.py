@@ -46,7 +46,7 @@ def options(count: int = 16, *, longest: bool = False, golden: str = "{letter}")
 
 
 def in_box(text: str) -> list[str]:
-    return re.findall(r"\\boxed\{([^{}]*)\}", text)
+    return [each.removesuffix(".0") for each in re.findall(r"\\boxed\{([^{}]*)\}", text)]
 
 
 def value(task: Task) -> str:
