@@ -27,10 +27,10 @@ class Crashes:
         self, what: str, error: AuthorError | ConfigError, turn: int, rule: OnCrash | None = None, *, seat: str = ""
     ) -> Event:
         """The event of a crash. Raises the error if a crash fails the rollout: by the tool's `rule`, or the environment's."""
-        rule = rule or self._rule
-        if rule == "fail":
+        applied = rule or self._rule
+        if applied == "fail":
             raise error
-        if rule == "lose" and error.kind != REFUSED:
+        if applied == "lose" and error.kind != REFUSED:
             self.lost.setdefault(seat, f"`{what}`: {str(error)[:_REASON_CHARS]}")
         if self._sandboxed and error.kind == "timeout" and error.original is None:
             error = InsideError(str(error), kind=error.kind)

@@ -127,12 +127,14 @@ class OpenEnvClient:
         self._waiting = True
         asking = _ASKING[self._address.socket or self._address.url]
         asking.add(self)
-        alone, broken = True, ""
+        alone, broken, text = True, "", ""
         try:
             with anyio.fail_after(ANSWER_S):
                 await self._socket.send_str(msgspec.json.encode({"type": kind, "data": data}).decode())
                 message = await self._socket.receive()
-            if message.type is not aiohttp.WSMsgType.TEXT:
+            if message.type is aiohttp.WSMsgType.TEXT:
+                text = message.data
+            else:
                 broken = (
                     f"the OpenEnv server closed the connection during `{kind}`, or sent more than {MAX_MESSAGE_BYTES:,} bytes"
                 )
@@ -150,7 +152,7 @@ class OpenEnvClient:
             said = f"{broken}{self._address.last_words()}"
             raise AuthorError(said) if mine else SandboxError(said, kind="gone")
         self._waiting = False
-        reply = _decoded(message.data, _Reply)
+        reply = _decoded(text, _Reply)
         if reply.type == "error":
             raise _problem(_decoded(bytes(reply.data), _Problem), kind)
         if reply.type != "observation":

@@ -79,6 +79,7 @@ class Replica:
     """Requests under way."""
     num_waiting: int = 0
     """Its rollouts without a request under way."""
+    num_requests: int = 0
     num_failed: int = 0
     """Requests that failed on its side."""
 
@@ -196,6 +197,7 @@ class Router:
             replica.prefilling[placed] = None
         replica.work += work
         replica.num_open += 1
+        replica.num_requests += 1
         self._num_placed += 1
         if rollout:
             self._settle(rollout, number)

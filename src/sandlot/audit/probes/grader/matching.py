@@ -182,7 +182,12 @@ def _harmless_kinds(some: Sequence[SolvedTask]) -> frozenset[str]:
     keys = [value_of(target) for target in some]
     signed = any(re.match(r"\s*[-+\u2212]", key) for key in keys)
     pointed = any(re.search(r"\d\.\d", key) for key in keys)
-    return (frozenset() if signed else _ABOUT_SIGNS) | (frozenset() if pointed else _ABOUT_POINTS)
+    harmless = set[str]()
+    if not signed:
+        harmless |= _ABOUT_SIGNS
+    if not pointed:
+        harmless |= _ABOUT_POINTS
+    return frozenset(harmless)
 
 
 def _is_strong(case: Case, target: SolvedTask, other: Spelling) -> bool:
