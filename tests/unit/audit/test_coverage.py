@@ -5,12 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from sandlot.audit.attacked import Attempts, GoldenRecord, attempts_of
+from sandlot.audit.attacked import Attempts, GoldenRecord, attempts_of, plays_of
 from sandlot.audit.case import regrade_with_answer, script_of
 from sandlot.audit.coverage import Coverage, Standing, coverage_of, shares_line, untested_line
 from sandlot.audit.finding import MANDATORY, Witness, make_finding
 from sandlot.audit.reason import declared
-from sandlot.audit.subject import Call, Description, NamedPlay, Say, Script, Take, Trial
+from sandlot.audit.subject import Call, Conditions, Description, NamedPlay, Say, Script, Take, Trial
 from sandlot.audit.verdict import AuditVerdict, LayerReport, State, verdict_of
 from sandlot.core.ports.world import ToolSpec
 from sandlot.core.rubric import CheckResult, CheckVerdict, PythonCheck, Rubric, RubricScore
@@ -146,3 +146,19 @@ def test_findings_lie_on_the_points_that_their_witness_got():
 def test_a_coverage_is_written_and_read_back():
     found = coverage_of(about(), KNOWN, ATTEMPTS, [])
     assert msgspec.json.decode(msgspec.json.encode(found), type=Coverage) == found
+
+
+def test_the_return_of_a_gymnasium_environment_is_attacked_only_beside_a_solution():
+    about = Description(name="walk", kind="gymnasium", fingerprint="f", tasks=(Task("seed-0"),), has_golden=True)
+    alone = coverage_of(about, {}, {"play random": Attempts(8, 0)}, [])
+    assert not alone.complete
+    assert "no solution was played" in untested_line(alone)
+    beside = coverage_of(about, {}, {"play random": Attempts(8, 0), "play golden": Attempts(8, 0)}, [])
+    assert beside.complete
+    assert "surroundings `another clock`" in untested_line(beside).replace("`another hash seed`, ", "")
+
+
+def test_plays_and_changed_surroundings_of_a_gymnasium_environment_are_counted():
+    requests = [Take(task="a", play=NamedPlay(name=name)) for name in ("constant-3", "random")]
+    counted = plays_of(requests, [played(), Trial()], Conditions(clock_shift_s=5).changed)
+    assert counted == {"play constant": Attempts(1, 0), "surroundings clock": Attempts(1, 0)}

@@ -34,7 +34,7 @@ class SubjectOptions:
     env: str | None = None
     """Path or installed name of a Sandlot environment."""
     grader: str | None = None
-    """`module:function` of a plain Python grader, or a `grader.toml`."""
+    """`module:function` or `folder/file.py:function` of a plain Python grader, or a `grader.toml`."""
     tasks: str | None = None
     """The grader's tasks: a JSON Lines file."""
     mapping: str | None = None
@@ -165,6 +165,10 @@ def _grader(grader: str, words: SubjectOptions) -> GraderConfig:
         return msgspec.structs.replace(read_config(Path(grader)), **given)
     if words.tasks is None:
         raise ConfigError(f"grader `{grader}` needs its tasks; give `--tasks FILE` (JSON Lines)")
+    file, mark, function = grader.partition(".py:")
+    if mark:  # a file by its path: its own folder holds what it imports
+        given |= {"path": (str(Path(file).parent),)}
+        grader = f"{Path(file).name}:{function}"
     return msgspec.structs.replace(GraderConfig(grader=grader, tasks=words.tasks), **given)
 
 

@@ -24,6 +24,7 @@ from sandlot.audit.probes.grader.asking import (
     normalized,
 )
 from sandlot.audit.probes.grader.forms import is_moves
+from sandlot.audit.probes.grader.programs import program_in
 from sandlot.audit.probes.likeness import EPSILON
 from sandlot.audit.probes.plays import SURE
 from sandlot.audit.reason import Reason, ReasonKind, beyond_chance
@@ -143,7 +144,7 @@ async def _look_at_hollow(case: Case) -> list[Finding]:
         Question(target, name, answer, solved=False)
         for target in some
         for name, kind in _KINDS.items()
-        if name not in _LISTS or not is_moves(target.answer, target.prompt)
+        if name not in _LISTS or not _may_hold_more(target)
         for answer in dict.fromkeys(kind.answers(target, everyone))
         if not _may_be_right(answer, target)
     ]
@@ -166,6 +167,11 @@ async def _look_at_hollow(case: Case) -> list[Finding]:
             earned[one.question.kind].append(one)
     held = {name: await keep_reproducible(case, each) for name, each in earned.items()}
     return [_finding(case, name, each, some) for name, each in held.items() if each]
+
+
+def _may_hold_more(target: SolvedTask) -> bool:
+    """True where an answer stays right with others beside it: moves that are played, functions that are called by name."""
+    return is_moves(target.answer, target.prompt) or program_in(target.answer) is not None
 
 
 def _may_be_right(answer: str, target: SolvedTask) -> bool:

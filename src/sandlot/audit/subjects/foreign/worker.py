@@ -62,6 +62,8 @@ class ForeignConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """The Python that has what the code imports."""
     path: tuple[str, ...] = (".",)
     """Folders with its modules. The sandbox sees only these folders and the Python."""
+    stand_ins: tuple[str, ...] = ()
+    """Packages that it imports and does not use when it grades or steps: where one is not installed, an empty one is imported."""
     budget: Budget = Budget()
     declared: Declared = Declared()
 
@@ -347,7 +349,8 @@ async def open_foreign_workers(
     """Workers for as long as the context lasts."""
     folders = tuple(Path(folder).resolve() for folder in config.path)  # noqa: ASYNC240 - a handful of names
     async with open_place(find_interpreter(config.python), folders, unconfined=unconfined) as place:
-        workers = ForeignWorkers(place, program, spec | {"path": [str(folder) for folder in folders]}, config.budget)
+        known: Json = {"path": [str(folder) for folder in folders], "stand_ins": list(config.stand_ins)}
+        workers = ForeignWorkers(place, program, spec | known, config.budget)
         try:
             yield workers
         finally:

@@ -257,7 +257,7 @@ async def test_trials_beside_each_other_and_in_another_order_come_back_in_the_or
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        ("import nowhere", "imports `nowhere`, which .* does not have; install it there"),
+        ("import nowhere", "imports `nowhere`, which is not in .*theirs.* add its folder to `path` .* name it in `stand_ins`"),
         ("raise SystemExit(3)", "SystemExit: 3"),
         ("import os; os._exit(1)", "its process ended"),
         ("grade = 3", "cannot be called"),
@@ -268,6 +268,30 @@ async def test_a_grader_that_cannot_be_loaded_is_the_users_to_mend(tmp_path, cod
     async with open_grader(write(tmp_path, code)) as subject:
         with pytest.raises(ConfigError, match=message):
             await subject.describe()
+
+
+FRAMEWORK = """
+import json
+from frame.work import Scorer, metric, types
+from frame.work.more import *
+
+@metric
+class Mine(Scorer):
+    Kind = types.Kind[int] | None
+
+    def score(self, answer, golden):
+        return json.loads(answer) == json.loads(golden)
+
+def grade(answer, golden):
+    return Mine().score(answer, golden)
+"""
+
+
+async def test_packages_that_grading_does_not_use_need_not_be_there_if_they_are_named(tmp_path):
+    config = msgspec.structs.replace(write(tmp_path, FRAMEWORK), stand_ins=("frame", "json"))
+    async with open_grader(config) as subject:
+        trials = await subject.take([say("5"), say("6")])
+    assert [trial.reward for trial in trials] == [1.0, 0.0]
 
 
 async def test_without_a_sandbox_nothing_runs_unless_somebody_says_so(tmp_path, monkeypatch):

@@ -110,6 +110,9 @@ async def test_with_a_solution_that_earns_more_it_may_be_shipped_and_the_missing
         Layer.DIFFERENTIAL: State.RAN,
     }
     assert "no grader" in found.layers[1].why
+    assert {part.kind for part in found.coverage.parts} == {"reward", "play", "surroundings"}
+    assert found.coverage.complete
+    assert all(part.tried for part in found.coverage.parts)
 
 
 async def test_without_a_solution_it_is_incomplete_and_says_what_is_missing(tmp_path):
@@ -176,7 +179,7 @@ async def test_an_environment_whose_text_is_nowhere_was_not_read(tmp_path):
         ("walks:absent", "there is no `absent`; there are: .*make"),
         ("walks:number", "is a int, which cannot be called"),
         ("nowhere:make", r"no module `nowhere` in /.*, and none that .* has installed; .*`--python`"),
-        ("broken:make", r"module `broken` imports `absent_package`, which .* does not have; install it there"),
+        ("broken:make", r"module `broken` imports `absent_package`, which .* lacks it: .* install it there"),
         ("Nothing-v1", r"is the id of an environment, and .* has no gymnasium to make it; install it there"),
         ("walks:Nothing-v1", r"is the id of an environment, and .* has no gymnasium to make it; install it there"),
     ],

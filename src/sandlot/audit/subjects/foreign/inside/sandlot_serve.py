@@ -70,6 +70,7 @@ def _load_spec(spec: dict[str, Any]) -> dict[str, Any]:
         sys.path[:0] = [here]
         importlib.import_module("sandlot_surroundings").apply_conditions(spec["conditions"])
         module = importlib.import_module(spec["program"])
+        importlib.import_module("sandlot_naming").stand_in(spec.get("stand_ins", ()))
         sys.path[:] = [*spec["path"], *(folder for folder in sys.path if folder != here)]  # foreign folders first, and not ours
         call, facts = module.load(spec)
     except Unloadable as error:
