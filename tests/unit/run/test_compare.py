@@ -97,6 +97,9 @@ def test_mcnemar_is_given_only_for_one_pair_a_task():
     first, second = {f"t{i}": [0.0] for i in range(6)}, {f"t{i}": [1.0] for i in range(6)}
     assert compare(run_of(first), run_of(second)).mcnemar_p == pytest.approx(stats.mcnemar(0, 6))
     assert compare(run_of(first | {"t0": [0.0, 0.0]}), run_of(second | {"t0": [1.0, 1.0]})).mcnemar_p is None
+    alike = {f"both{i}": [1.0] for i in range(3)} | {"none": [0.0]}
+    worse = compare(run_of(first | alike | {"lost": [1.0]}), run_of(second | alike | {"lost": [0.0]}))
+    assert worse.mcnemar_p == pytest.approx(stats.mcnemar(1, 6)), "only the pairs that differ count"
 
 
 @pytest.mark.parametrize(

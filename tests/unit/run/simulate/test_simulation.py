@@ -92,6 +92,12 @@ def test_a_sent_away_job_without_a_shared_pool_is_prefilled_again():
     assert none.prefilled_tokens > 60
 
 
+def test_the_baselines_that_prefill_again_are_those_without_a_shared_pool():
+    made = named_rules(make_workload("names", SMALL))
+    assert {name for name, rules in made.items() if not rules.keeps_cache} == {"verl", "least-loaded", "admitted"}
+    assert {name for name, rules in made.items() if rules.pinned} == {"verl"}
+
+
 def test_divided_rollouts_beat_pinned_groups_where_lengths_differ():
     made = make_workload("tail", replace(SEER["moonlight"], groups=50), 1)
     found = compare_rules(made, Fleet(instances=4, cache_tokens=700_000), ["adaptive", "chunked-fifo", "verl"])

@@ -14,12 +14,13 @@ from sandlot.audit.finding import Finding, Layer
 from sandlot.audit.layers import AuditSelection
 from sandlot.audit.probes.gymnasium.promises import PROBES, _look_at_steps
 from sandlot.audit.probes.gymnasium.solved import _look_at_solution, _rollouts
-from sandlot.audit.subject import PLAIN, Call, Declared, Description, Lost, Script, Subject, Take, Trial
-from sandlot.audit.subjects.foreign.gym import GymConfig, open_gym, read_gym
+from sandlot.audit.subject import PLAIN, Call, Declared, Description, Lost, NamedPlay, Regrade, Script, Subject, Take, Trial
+from sandlot.audit.subjects.foreign.gym import GymConfig, GymSubject, open_gym, read_gym
 from sandlot.audit.subjects.foreign.gym_record import GymFacts, GymRecord, record_of
 from sandlot.audit.subjects.foreign.worker import Budget
 from sandlot.audit.verdict import Audit, AuditVerdict, State
 from sandlot.core.errors import ConfigError
+from sandlot.core.trace import Trace
 from worlds.gym import WALKS
 
 
@@ -223,6 +224,34 @@ def test_records_of_what_was_noted_are_read_strictly():
     assert record_of(Trial()) == GymRecord(error="cancelled")
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert({"actions": 3, "observations": ""}, GymFacts)
+
+
+@dataclass
+class _Answers:
+    """Workers whose code says this of itself, and takes no call."""
+
+    facts_said: object
+
+    async def facts(self, conditions):
+        return self.facts_said
+
+    async def call(self, requests, conditions):
+        raise AssertionError(f"asked for {requests}")
+
+
+async def test_what_an_environment_says_of_itself_must_be_a_description():
+    lying = GymSubject(GymConfig(env="walks:Walk"), _Answers({"actions": 3}))
+    with pytest.raises(ConfigError, match=r"`walks:Walk` gave an invalid description of itself: .*`str`, got `int`"):
+        await lying.describe()
+
+
+async def test_nothing_can_be_graded_again_where_there_is_no_grader():
+    subject = GymSubject(GymConfig(env="walks:Walk"), _Answers(None))
+    trace = Trace(run="r", task="seed-0", rollout=0, seed=0)
+    with pytest.raises(ConfigError, match="has no grader, so nothing can be graded again"):
+        await subject.take([Regrade(trace=trace)])
+    with pytest.raises(ConfigError, match=r"unknown agent `golden7` for a Gymnasium environment; known: .*constant-N"):
+        await subject.take([Take(task="seed-0", play=NamedPlay(name="golden7"))])
 
 
 @dataclass
