@@ -10,9 +10,9 @@ import pytest
 pytestmark = pytest.mark.system
 
 ENVIRONMENT = """
-from sandlot import Environment, Task
+from sandlot import Environment, Limits, Task
 
-env = Environment("left", image="host")
+env = Environment("left", image="host", state=dict, limits=Limits(setup_s=20.0))
 
 @env.tasks
 def tasks(rng):
@@ -21,6 +21,10 @@ def tasks(rng):
 @env.check(points=1)
 def right(evidence):
     return evidence.read_text("/answer").strip() == "42"
+
+@env.finish
+async def look(world, task):
+    world.state["seen"] = (await world.exec("cat /answer")).stdout
 
 @env.solution
 async def solve(agent, task):
@@ -43,7 +47,10 @@ LEFT = f"echo 42 > /answer; setsid python3 -c '{BOMB}' >/dev/null 2>&1 & sleep 1
 
 @pytest.mark.timeout(300)
 def test_twelve_bombs_at_once_are_all_graded(tmp_path):
-    """Each fills the quota of 512 processes. Before, their processes outlived the time for gathering, and the run was stopped."""
+    """Each fills the quota of 512 processes. Before, their processes outlived the time for gathering, and the run was stopped.
+
+    `@env.finish` looks into the sandbox while they live. If it overruns, that neither costs the score nor stops the run.
+    """
     (tmp_path / "left.py").write_text(ENVIRONMENT.format(command=LEFT))
     flags = ["--model", "scripted:golden", "--group", "24", "--at-once", "12", "--json"]
     command = [sys.executable, "-m", "sandlot", "run", "left.py", *flags]

@@ -79,8 +79,18 @@ async def _stop(process: Process) -> None:
 async def forward_port(world: World, port: int, notes: ServerNotes) -> AsyncGenerator[str]:
     """A unix socket on the host, for this user only, that forwards to a port inside, for clients that know no sandboxes."""
     slots = anyio.CapacityLimiter(AT_ONCE)
+    open_now: set[SocketStream] = set()
+    ended = anyio.Event()
 
     async def pass_through(client: SocketStream) -> None:
+        open_now.add(client)
+        try:
+            await forward(client)
+        finally:
+            open_now.remove(client)
+            ended.set()
+
+    async def forward(client: SocketStream) -> None:
         async with client, slots:
             try:
                 stream = await world.connect(port)
@@ -101,6 +111,11 @@ async def forward_port(world: World, port: int, notes: ServerNotes) -> AsyncGene
             try:
                 yield path
             finally:
+                # A socket that is closed while a task that reads it is cancelled is an error in the event loop's log.
+                with anyio.move_on_after(CLOSE_S, shield=True):
+                    while open_now:
+                        ended = anyio.Event()
+                        await ended.wait()
                 group.cancel_scope.cancel()
 
 

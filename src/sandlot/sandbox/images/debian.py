@@ -28,6 +28,8 @@ _KIND = "debian"
 _FORMAT = "1"
 """Part of the recipe's hash: change it when the steps after the installation change."""
 _VARIANT = "minbase"
+_APT_S = 120.0
+"""Time for apt to name its mirrors: a second, and over thirty on a machine that is overloaded."""
 _SUITE = re.compile(r"[a-z][a-z0-9.-]*")
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")
 _EMPTIED = ("dev", "run", "tmp", "var/cache/apt/archives", "var/lib/apt/lists", "var/log", "var/tmp")
@@ -160,9 +162,11 @@ def _mirror(suite: str) -> list[str]:
     columns = "$(CREATED_BY) $(CODENAME) $(COMPONENT) $(REPO_URI)"
     command = ["apt-get", "indextargets", "--format", columns]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)  # noqa: S603 - a fixed command
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_APT_S, check=False)  # noqa: S603 - a fixed command
     except FileNotFoundError:
         return []
+    except subprocess.TimeoutExpired as error:
+        raise SandboxError(f"`apt-get` did not name its mirrors within {_APT_S:g} s; try again", kind="timeout") from error
     rows = [line.split(" ", 3) for line in done.stdout.splitlines()]
     return [row[3] for row in rows if row[:3] == ["Packages", suite, "main"]][:1]
 
