@@ -32,7 +32,7 @@ def plain_data(state: Any) -> Any:
             f"`{path}` is a `{type(value).__name__}` and cannot be stored: {error or type(error).__name__}; "
             "use plain data, dataclasses or msgspec structs in the state"
         ) from error
-    return _clean(data, "state", 0)
+    return _clean(data, None, 0)
 
 
 def is_plain(state: Any) -> bool:
@@ -75,31 +75,48 @@ def _fields(value: Any) -> dict[str, Any] | None:
     return None
 
 
-def _clean(value: Any, path: str, depth: int) -> Any:
+_Path = tuple[Any, str | int]
+"""The place of a value: that of what holds it, and its key or index there. It is written as text only for an error."""
+
+
+def _clean(value: Any, path: _Path | None, depth: int) -> Any:
     if depth > _MAX_DEPTH:
-        raise AuthorError(f"`{path[:120]}...` is nested more than {_MAX_DEPTH} levels deep; make the state flatter")
+        raise AuthorError(f"`{_text(path)[:120]}...` is nested more than {_MAX_DEPTH} levels deep; make the state flatter")
     if isinstance(value, str):
         return encodable(value)
     if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, int):
         if not -(2**63) <= value < 2**64:
-            raise AuthorError(f"`{path}` is a number of {value.bit_length()} bits; store it as text, or keep it below 64 bits")
+            bits = value.bit_length()
+            raise AuthorError(f"`{_text(path)}` is a number of {bits} bits; store it as text, or keep it below 64 bits")
         return value
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise AuthorError(f"`{path}` is {value}, which cannot be stored; use None or a finite number")
+            raise AuthorError(f"`{_text(path)}` is {value}, which cannot be stored; use None or a finite number")
         return value
     if isinstance(value, dict):
-        return {_key(key, path): _clean(item, f"{path}.{key}", depth + 1) for key, item in cast("dict[Any, Any]", value).items()}
+        named = cast("dict[Any, Any]", value)
+        return {_key(key, path): _clean(item, (path, key), depth + 1) for key, item in named.items()}
     if isinstance(value, list | tuple):
-        return [_clean(item, f"{path}[{index}]", depth + 1) for index, item in enumerate(cast("list[Any]", value))]
-    raise AuthorError(f"`{path}` is a `{type(value).__name__}`; use plain data in the state")
+        return [_clean(item, (path, index), depth + 1) for index, item in enumerate(cast("list[Any]", value))]
+    raise AuthorError(f"`{_text(path)}` is a `{type(value).__name__}`; use plain data in the state")
 
 
-def _key(key: Any, path: str) -> str:
+def _text(path: _Path | None) -> str:
+    """A path as an author would write it."""
+    names: list[str] = []
+    while path is not None:
+        path, name = path
+        names.append(f"[{name}]" if isinstance(name, int) else f".{name}")
+    return "state" + "".join(reversed(names))
+
+
+def _key(key: Any, path: _Path | None) -> str:
     if not isinstance(key, str):
-        raise AuthorError(f"`{path}` has the key {key!r}, a `{type(key).__name__}`; use text as keys, such as {str(key)!r}")
+        raise AuthorError(
+            f"`{_text(path)}` has the key {key!r}, a `{type(key).__name__}`; use text as keys, such as {str(key)!r}"
+        )
     return encodable(key)
 
 

@@ -253,9 +253,24 @@ def changes_between(before: Trial, after: Trial, *, timeless: bool = False) -> d
     """
     same = unchanged_files(before, after)
 
-    def values(trial: Trial) -> dict[str, Any]:
+    def left_by(trial: Trial) -> Json:
         left = _without_moments(trial, same) if timeless else left_behind(trial, without=same)
-        return leaves({name: value for name, value in left.items() if value or name != "files"})
+        return {name: value for name, value in left.items() if value or name != "files"}
 
-    old, new = values(before), values(after)
+    old, new = map(leaves, _unlike(left_by(before), left_by(after)))
     return {where: new.get(where, MISSING) for where in {**old, **new} if old.get(where, MISSING) != new.get(where, MISSING)}
+
+
+def _unlike(one: Any, other: Any) -> tuple[Any, Any]:
+    """Both without the entries that are equal: most of a database, whose single values need not be looked at."""
+    ones, others = _children(one), _children(other)
+    if not ones or not others or type(one) is not type(other):
+        return one, other
+    equal = {name for name, value in ones.items() if name in others and others[name] == value}
+    if equal and not (equal < ones.keys() and equal < others.keys()):
+        equal.pop()  # a record of which nothing is left would be a value of its own
+    left = {name: value for name, value in ones.items() if name not in equal}
+    right = {name: value for name, value in others.items() if name not in equal}
+    for name in left.keys() & right.keys():
+        left[name], right[name] = _unlike(left[name], right[name])
+    return left, right

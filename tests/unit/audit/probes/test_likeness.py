@@ -6,6 +6,10 @@ from sandlot.audit.subject import Trial
 from sandlot.core.trace import EvidenceRecord, FileRecord, Trace
 from sandlot.core.types import digest
 
+VALUES = st.none() | st.booleans() | st.integers(0, 2) | st.sampled_from(["", "a"])
+STATES = st.recursive(
+    VALUES, lambda in_it: st.lists(in_it, max_size=3) | st.dictionaries(st.sampled_from("abc"), in_it, max_size=3)
+)
 FILES = st.dictionaries(st.sampled_from(["/a", "/b", "/c/d", "/.git/index"]), st.sampled_from([b"", b"one", b"two", b"\xff"]))
 
 
@@ -22,6 +26,14 @@ def test_files_that_are_the_same_need_not_be_read_to_see_what_changed(before, af
     slowly = {where: new.get(where, MISSING) for where in {**old, **new} if old.get(where, MISSING) != new.get(where, MISSING)}
     slowly.pop("files", None)  # that there are none at all
     assert changes_between(one, other, timeless=timeless) == slowly
+
+
+@given(STATES, STATES)
+def test_what_is_equal_in_two_states_need_not_be_looked_at_to_see_what_changed(before, after):
+    one, other = trial_of({}, before), trial_of({}, after)
+    old, new = leaves({"state": before}), leaves({"state": after})
+    slowly = {where: new.get(where, MISSING) for where in {**old, **new} if old.get(where, MISSING) != new.get(where, MISSING)}
+    assert changes_between(one, other) == slowly
 
 
 def test_a_file_that_only_one_trial_carries_did_not_change():

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from sandlot.audit.case import Case, script_of
-from sandlot.audit.probes.likeness import MISSING, changes_between, leaves, left_behind, observations, unchanged_files
+from sandlot.audit.probes.likeness import changes_between, leaves, left_behind, observations, unchanged_files
 from sandlot.audit.probes.plays import choose_tasks, request_for
 from sandlot.audit.subject import Act, Call, Say, Script, Trial
 from sandlot.core.ports.world import ToolSpec
@@ -99,9 +99,8 @@ class GoldenWork:
 
     def undone(self, trial: Trial) -> dict[str, Any]:
         """What golden changed and another trial did not, with golden's values."""
-        untouched = {path for path in trial.evidence.files if f"files.{path}" not in self.changes}
-        alone, now = self.before, leaves(left_behind(trial, without=untouched))
-        return {where: value for where, value in self.changes.items() if alone.get(where, MISSING) == now.get(where, MISSING)}
+        changed = changes_between(self.idle, trial)
+        return {where: value for where, value in self.changes.items() if where not in changed}
 
     @cached_property
     def files(self) -> dict[str, str]:

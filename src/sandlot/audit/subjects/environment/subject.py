@@ -15,7 +15,8 @@ import anyio
 import msgspec
 
 from sandlot.audit.starved import SilenceTimer
-from sandlot.audit.subject import PLAIN, Conditions, Description, Lost, Regrade, Request, Trial
+from sandlot.audit.subject import PLAIN, Conditions, Description, Lost, Regrade, Request, Take, Trial
+from sandlot.audit.subjects.environment.states import StateReader, StateWriter, with_state
 from sandlot.audit.subjects.environment.worker import Begun, Described, Done, Job, Note, Refused
 from sandlot.audit.subjects.environment.workers import AuditWorker, ForkServer, open_fork_server, start_worker
 from sandlot.audit.subjects.worker_process import GarbledFrame, WorkerFrames, variables_of
@@ -95,16 +96,26 @@ class EnvironmentSubject:
 
     async def _work(self, requests: Sequence[Request], conditions: Conditions) -> "_WorkerRun":
         """Run one worker. Without requests it describes the environment."""
-        files: dict[str, bytes] = {}
-        for request in requests:
-            files |= request.files if isinstance(request, Regrade) else {}
-        bare = tuple(msgspec.structs.replace(each, files={}) if isinstance(each, Regrade) else each for each in requests)
-        job = Job(self.env, bare, files, conditions, self.judge, self.user, self.sandbox)
+        job = self._job(requests, conditions)
         async with self.processes:
             hasty = self._num_hung >= _MANY_HUNG
             working = _WorkerRun(job, min(self.patience_s, _IMPATIENCE_S) if hasty else self.patience_s)
             await working.run(self.fork_server)
         return working
+
+    def _job(self, requests: Sequence[Request], conditions: Conditions) -> Job:
+        """The job with these requests: what several of them share is sent once."""
+        files: dict[str, bytes] = {}
+        states, numbers, bare = StateWriter(), dict[int, int](), list[Request]()
+        for place, request in enumerate(requests):
+            if isinstance(request, Take):
+                bare.append(request)
+                continue
+            files |= request.files
+            numbers[place] = states.number_of(request.trace.evidence.state if request.trace.evidence else None, lasting=True)
+            bare.append(msgspec.structs.replace(request, files={}, trace=with_state(request.trace, None)))
+        parts = states.take_new()
+        return Job(self.env, tuple(bare), files, conditions, self.judge, self.user, self.sandbox, parts, numbers)
 
     async def _alone(self, requests: Sequence[Request], conditions: Conditions) -> list[Trial]:
         trials: list[Trial] = [Trial()] * len(requests)
@@ -120,9 +131,9 @@ class EnvironmentSubject:
 
 
 def _with_files(trial: Trial, request: Request, files: Mapping[str, bytes]) -> Trial:
-    """A trial with the bytes behind its evidence: for one that was graded again, those that were given."""
+    """A trial with the bytes behind its evidence: for one that was graded again, those that were given, and its trace."""
     if isinstance(request, Regrade):
-        return msgspec.structs.replace(trial, files=request.files)
+        return msgspec.structs.replace(trial, files=request.files, trace=request.trace)
     evidence = trial.evidence
     blobs = [file.blob for file in evidence.files.values() if file.blob] + ([evidence.apps.journal] if evidence.apps else [])
     return msgspec.structs.replace(trial, files={blob: files[blob] for blob in blobs if blob in files})
@@ -140,6 +151,7 @@ class _WorkerRun:
         self.trials: dict[int, Trial] = {}
         self.files: dict[str, bytes] = {}
         """The evidence of all its trials, by hash: each file comes once."""
+        self._states = StateReader()
         self.begun: dict[int, None] = {}
         self.fate = "died"
 
@@ -165,7 +177,7 @@ class _WorkerRun:
             await self._read_notes(worker)
         except TimeoutError:
             self.fate = "hung"
-        except (GarbledFrame, msgspec.MsgspecError) as error:
+        except (GarbledFrame, msgspec.MsgspecError, ValueError) as error:
             self._stderr.append(f"its process wrote garbage ({error})")
         except (anyio.BrokenResourceError, anyio.EndOfStream, anyio.ClosedResourceError):
             with anyio.move_on_after(5):
@@ -185,12 +197,20 @@ class _WorkerRun:
             case Begun():
                 self.begun[note.place] = None
             case Done():
-                self.trials[note.place] = note.trial
+                self._states.add(note.parts)
+                self.trials[note.place] = self._with_state(note)
                 self.files |= note.trial.files
             case Described():
                 self.description = note.description
             case Refused():
                 self._refused = note
+
+    def _with_state(self, note: Done) -> Trial:
+        """Its trial with the state that came in parts."""
+        trace = note.trial.trace
+        if trace is None or trace.evidence is None:
+            return note.trial
+        return msgspec.structs.replace(note.trial, trace=with_state(trace, self._states.state(note.state)))
 
     async def _read_errors(self, worker: AuditWorker) -> None:
         with suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):

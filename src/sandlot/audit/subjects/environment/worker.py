@@ -23,6 +23,7 @@ from sandlot.audit.starved import take_measured
 from sandlot.audit.subject import Conditions, Description, Play, Regrade, Request, Say, Script, Take, Trial
 from sandlot.audit.subjects.environment.conditions import ATTEMPTED, apply_conditions, break_environment, broken_judge, reseed
 from sandlot.audit.subjects.environment.describe import describe
+from sandlot.audit.subjects.environment.states import StatePart, StateReader, StateWriter, with_state
 from sandlot.audit.subjects.foreign.inside.sandlot_surroundings import take_noted, watch_for
 from sandlot.audit.subjects.worker_process import frame
 from sandlot.core.errors import ConfigError, SandlotError, unwrapped
@@ -61,13 +62,17 @@ class Job(msgspec.Struct, frozen=True):
 
     env: str
     requests: tuple[Request, ...] = ()
-    """Empty: only describe the environment. A `Regrade` has no files here."""
+    """Empty: only describe the environment. A `Regrade` has no files and no state here."""
     files: dict[str, bytes] = {}
     """The bytes behind the evidence of all requests, by hash."""
     conditions: Conditions = Conditions()
     judge: str | None = None
     user: str | None = None
     sandbox: str = "native"
+    parts: tuple[StatePart, ...] = ()
+    """The parts of the states of all requests."""
+    states: dict[int, int] = {}
+    """The number of each `Regrade`'s state, by the request's place."""
 
 
 class Begun(msgspec.Struct, frozen=True, tag="begun"):
@@ -77,10 +82,17 @@ class Begun(msgspec.Struct, frozen=True, tag="begun"):
 
 
 class Done(msgspec.Struct, frozen=True, tag="done"):
-    """A trial is done. Its trial has only the files that no earlier one of the job had."""
+    """A trial is done. Its trial has only the files that no earlier one of the job had, and no state.
+
+    One that was graded again has no trace: it is the one of the request.
+    """
 
     place: int
     trial: Trial
+    parts: tuple[StatePart, ...] = ()
+    """The parts of its state that no earlier one of the job had."""
+    state: int = 0
+    """The number of its state."""
 
 
 class Described(msgspec.Struct, frozen=True, tag="described"):
@@ -162,18 +174,24 @@ async def _take_all(env: Environment, job: Job, note: Callable[[Note], None]) ->
         given = MemoryBlobs()
         for data in job.files.values():
             await given.put(data)
+        requests = _with_states(job)
         told: set[str] = set()
+        states = StateWriter()
 
         def note_done(place: int, trial: Trial) -> None:
             new = {blob: data for blob, data in trial.files.items() if blob not in told}
             told.update(new)
-            note(Done(place, msgspec.structs.replace(trial, files=new)))
+            if trial.trace is None or isinstance(requests[place], Regrade):
+                note(Done(place, msgspec.structs.replace(trial, files=new, trace=None)))
+                return
+            number, trace = states.number_of(trial.evidence.state), with_state(trial.trace, None)
+            note(Done(place, msgspec.structs.replace(trial, files=new, trace=trace), states.take_new(), number))
 
         async def take(place: int) -> None:
             async with places:
                 reseed(conditions, place)
                 note(Begun(place))
-                trial = partial(_take_trial, grading, tasks, job.requests[place], place, given, users, kept)
+                trial = partial(_take_trial, grading, tasks, requests[place], place, given, users, kept)
                 done = await take_measured(trial, may_run_out=conditions.fault is not None)
                 did = tuple(take_noted(conditions.watched)) if conditions.watched else ()
                 note_done(place, msgspec.structs.replace(done, did=did))
@@ -183,6 +201,18 @@ async def _take_all(env: Environment, job: Job, note: Callable[[Note], None]) ->
                 await take(place)
             else:
                 group.start_soon(take, place)
+
+
+def _with_states(job: Job) -> list[Request]:
+    """The requests with the states that came in parts."""
+    reader = StateReader()
+    reader.add(job.parts)
+    requests = list(job.requests)
+    for place, number in job.states.items():
+        request = requests[place]
+        assert isinstance(request, Regrade)
+        requests[place] = msgspec.structs.replace(request, trace=with_state(request.trace, reader.state(number)))
+    return requests
 
 
 def _at_temperature_zero(spec: str) -> ModelConfig:
