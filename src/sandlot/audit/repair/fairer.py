@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from sandlot.audit.finding import Finding
 from sandlot.audit.repair.edits import Change, Edit
-from sandlot.audit.repair.grading_code import GradingFunction
+from sandlot.audit.repair.grading_code import GradingFunction, calls_name
 
 _RAISED = re.compile(r"\b((?:[A-Z]\w*)?(?:Error|Exception)|InvalidOperation|Overflow)\b")
 _FROM_ANSWERS = ("ValueError", "TypeError", "KeyError", "IndexError", "AttributeError", "ZeroDivisionError", "OverflowError")
@@ -103,13 +103,12 @@ def unrounded(code: GradingFunction) -> Iterator[Change]:
     for node in code.nodes():
         if (
             isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Name)
-            and node.func.id in {"round", "int"}
+            and calls_name(node, "round", "int")
             and len(node.args) == 1
+            and code.from_agent(node.args[0])
         ):
-            if code.from_agent(node.args[0]):
-                edit = code.source.replace(node, f"({code.source.of(node.args[0])})")
-                yield Change(code.file, "does not round the score", (edit,))
+            edit = code.source.replace(node, f"({code.source.of(node.args[0])})")
+            yield Change(code.file, "does not round the score", (edit,))
 
 
 def bounded(code: GradingFunction) -> Iterator[Change]:

@@ -81,3 +81,8 @@ def _ids_of(function: Function) -> Iterator[str]:
         for keyword in mark.keywords if isinstance(mark, ast.Call) else ():
             if keyword.arg == "id" and isinstance(keyword.value, ast.Constant):
                 yield str(keyword.value.value)
+
+
+def calls_name(node: ast.Call, *names: str) -> bool:
+    """True if one of these plain names is called."""
+    return isinstance(node.func, ast.Name) and node.func.id in names

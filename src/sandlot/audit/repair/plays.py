@@ -148,7 +148,7 @@ def witness_plays(plays: Iterable[StoredPlay], finding: Finding) -> list[StoredP
     return found
 
 
-def unexplained(change: ScoreChange, finding: Finding, accusers: frozenset[str], record: PlayRecord) -> str | None:
+def unexplained(change: ScoreChange, finding: Finding, accusers: frozenset[str], record: PlayRecord) -> str | None:  # noqa: PLR0911 - one for each kind of change
     """Why a change of a score is a reason to refuse the change of the code; None if the finding explains it.
 
     `accusers` are the probes that have confirmed, each with a reason, that a play of theirs is wrong and was paid.

@@ -21,8 +21,9 @@ from sandlot.audit.repair.decisions import decision_for
 from sandlot.audit.repair.edits import Change, unified_diff
 from sandlot.audit.repair.plays import PlayRecord, StoredPlay, accusers_of, recording, score_changes, unexplained, witness_plays
 from sandlot.audit.repair.remedies import changes_for
+from sandlot.audit.reports.formats import write_audit
 from sandlot.audit.subjects.named import SubjectOptions, find_subject
-from sandlot.audit.verdict import Audit, State
+from sandlot.audit.verdict import Audit, AuditVerdict, State
 from sandlot.core.concurrency.blocking import blocking
 from sandlot.core.errors import ConfigError
 
@@ -64,7 +65,7 @@ class Repair(msgspec.Struct, frozen=True, kw_only=True):
     diff: str
     """All kept changes, as `git apply` and `patch -p1` read them in `folder`."""
     folder: str
-    verdict: str
+    verdict: AuditVerdict
     """Of the audit of the changed copy."""
     rounds: int
     tried: int
@@ -112,6 +113,8 @@ async def repair_async(
         audit = await audit_async(replace(named, open=recording(named.open, record)), **(options | {"runs": None}))
         sources = record.description.sources if record.description else {}
         version = _Version(audit, record, copy.own(sources))
+        if options.get("runs") and not any(options.get(name) for name in ("tasks", "layers", "probes")):
+            write_audit(audit, Path(options["runs"]))
         loop = _Loop(copy, options | {"runs": None}, version, version)
         done = 0
         while done < rounds and await _round(loop):
@@ -265,7 +268,7 @@ def _result(loop: _Loop, rounds: int) -> Repair:
         left=tuple(left),
         diff=unified_diff(loop.first.files, loop.now.files),
         folder=str(loop.copy.base),
-        verdict=loop.now.audit.verdict.value,
+        verdict=loop.now.audit.verdict,
         rounds=rounds,
         tried=loop.tried,
     )

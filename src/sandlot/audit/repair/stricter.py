@@ -7,7 +7,7 @@ import ast
 from collections.abc import Iterator
 
 from sandlot.audit.repair.edits import Change
-from sandlot.audit.repair.grading_code import GradingFunction
+from sandlot.audit.repair.grading_code import GradingFunction, calls_name
 
 _SEARCHES = frozenset({"search", "match"})
 _ENDS = '.strip().rstrip(".")'
@@ -97,14 +97,14 @@ def narrower(code: GradingFunction) -> Iterator[Change]:
             for share in _FINER:
                 text = f"{float(constant.value) * share:.1g}"  # pyright: ignore[reportArgumentType] - `_is_float`
                 yield Change(code.file, f"allows a difference of {text}", (code.source.replace(constant, text),))
-        if isinstance(node, ast.Compare) and isinstance(node.left, ast.Call) and _named(node.left, "int", "round"):
+        if isinstance(node, ast.Compare) and isinstance(node.left, ast.Call) and calls_name(node.left, "int", "round"):
             yield from _uncut(code, node, node.left)
 
 
 def literal(code: GradingFunction) -> Iterator[Change]:
     """`eval(answer)` becomes `ast.literal_eval(answer)`: a value, never a program."""
     for node in code.nodes():
-        if isinstance(node, ast.Call) and _named(node, "eval") and node.args and code.from_agent(node.args[0]):
+        if isinstance(node, ast.Call) and calls_name(node, "eval") and node.args and code.from_agent(node.args[0]):
             text = f"ast.literal_eval({code.source.of(node.args[0])})"
             yield Change(code.file, "reads the answer as a value", (code.source.replace(node, text),), ("import ast",))
             yield Change(
@@ -117,7 +117,7 @@ def _uncut(code: GradingFunction, node: ast.Compare, cut: ast.Call) -> Iterator[
     if len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq) and cut.args and code.from_agent(cut.args[0]):
         other = node.comparators[0]
         edits = [code.source.replace(cut, code.source.of(cut.args[0]))]
-        if isinstance(other, ast.Call) and _named(other, "int", "round") and other.args:
+        if isinstance(other, ast.Call) and calls_name(other, "int", "round") and other.args:
             edits.append(code.source.replace(other, code.source.of(other.args[0])))
         yield Change(code.file, "compares numbers before they are cut", tuple(edits))
 
@@ -128,10 +128,6 @@ def _as_value(strict: str, wanted: str) -> str:
 
 def _is_float(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, float | int) and not isinstance(node.value, bool)
-
-
-def _named(node: ast.Call, *names: str) -> bool:
-    return isinstance(node.func, ast.Name) and node.func.id in names
 
 
 def _operand(code: GradingFunction, node: ast.expr) -> str:
