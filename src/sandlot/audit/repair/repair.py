@@ -95,21 +95,21 @@ class _Loop:
 
 
 async def repair_async(
-    subject: SubjectOptions, *, rounds: int = _ROUNDS, write: bool = False, **options: Any
+    subject: SubjectOptions, *, rounds: int = _ROUNDS, write: bool = False, record: PlayRecord | None = None, **options: Any
 ) -> tuple[Audit, Repair]:
     """Audit the subject, and propose changes that remove what was confirmed.
 
     - `rounds`: at most so many changes are kept, one after the other, each attacked by a whole audit.
     - `write`: write the changed files. Default: nothing of the author's is touched.
+    - `record`: keeps what the first audit played.
     - `options`: as for `audit`.
     """
     if rounds < 1:
         raise ConfigError(f"--rounds is {rounds}; give 1 or more")
     with tempfile.TemporaryDirectory(prefix="sandlot-fix-") as place:
         copy = copy_of(subject, Path(place))
-        models = {name: options.get(name) for name in ("judge", "user") if options.get(name)}
-        record = PlayRecord()
-        named = find_subject(subject, **models)
+        record = PlayRecord() if record is None else record
+        named = find_subject(subject, **_models(options))
         audit = await audit_async(replace(named, open=recording(named.open, record)), **(options | {"runs": None}))
         sources = record.description.sources if record.description else {}
         version = _Version(audit, record, copy.own(sources))
