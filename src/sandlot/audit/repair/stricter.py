@@ -11,6 +11,7 @@ from sandlot.audit.repair.grading_code import GradingFunction, calls_name
 
 _SEARCHES = frozenset({"search", "match"})
 _ENDS = '.strip().rstrip(".")'
+_NUMBERS = r'r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"'
 _FINER = (0.1, 0.01, 1e-4, 1e-6)
 """Shares of a tolerance, the largest first."""
 _CLOSE = frozenset({"isclose", "allclose", "approx"})
@@ -36,8 +37,10 @@ def whole_answer(code: GradingFunction) -> Iterator[Change]:
                 text = f"{strict}({code.evidence}, {_as_value(strict, wanted)})[0]"
                 imports = (f"from sandlot.checks import {strict}",)
                 yield Change(code.file, f"uses the ready check `{strict}`", (code.source.replace(node, text),), imports)
-        number = r'{*re.findall(r"[-+]?\d+(?:\.\d+)?", ' + code.source.of(given) + ")}"
-        one = code.source.replace(node, f"{number} {sign} {{str({code.source.of(key)})}}")
+        folded = f"str({said}){_ENDS}.casefold() {sign} str({wanted}).casefold()"
+        yield Change(code.file, "compares the whole answer, whatever its case", (code.source.replace(node, folded),))
+        numbers = f'{{float(each) for each in re.findall({_NUMBERS}, {said}.replace(",", ""))}}'
+        one = code.source.replace(node, f"{numbers} {sign} {{float({code.source.of(key)})}}")
         yield Change(code.file, "compares the only number in the answer", (one,), ("import re",))
 
 
