@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 
 from builders.rows import cancelled, failed, scored
 from builders.traces import make_trace
+from sandlot.analysis.health.item import HealthMark
+from sandlot.analysis.health.successes import successes
 from sandlot.analysis.triage.clusters import clusters, summarise_trace
 from sandlot.analysis.triage.contrast import Doing, contrast, doing_of
 from sandlot.analysis.triage.oddities import marks_of, oddities, retrieved_in
@@ -365,3 +367,13 @@ def test_programs_and_files_of_a_command_are_marks():
     assert marks_of(trace_of(("bash", {"command": command}))) == {
         "call `bash`", "run `cd`", "run `grep`", "run `head`", "run `python3`", "name `src/books.py`", "name `check.py`",
     }  # fmt: skip
+
+
+def test_health_warns_of_successes_without_the_work_and_needs_some_to_compare():
+    worked = [trace_of("look", "count", "post", "close", rollout=number) for number in range(9)]
+    assert successes(worked).mark is HealthMark.OK
+    assert successes(worked[:5]).mark is HealthMark.UNKNOWN
+    item = successes([*worked, trace_of("close", rollout=9)])
+    assert item.mark is HealthMark.WARN
+    assert item.look[0] == "t/9"
+    assert item.figures["odd"] == 1
