@@ -18,7 +18,7 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class CodeChange:
     """One possible change of one file."""
 
     file: str

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from sandlot.audit.finding import Finding
-from sandlot.audit.repair.edits import Change, Edit
+from sandlot.audit.repair.edits import CodeChange, Edit
 from sandlot.audit.repair.grading_code import GradingFunction, calls_name
 
 _RAISED = re.compile(r"\b((?:[A-Z]\w*)?(?:Error|Exception)|InvalidOperation|Overflow)\b")
@@ -16,7 +16,7 @@ _NORMALISES = frozenset({"lower", "upper", "casefold", "strip", "title"})
 _NO_DEFAULT = (True, 1, 1.0)
 
 
-def not_met_on_error(code: GradingFunction, finding: Finding) -> Iterator[Change]:
+def not_met_on_error(code: GradingFunction, finding: Finding) -> Iterator[CodeChange]:
     """The statement that raises on strange work is put into `try`, and that error alone means `not met`."""
     text = finding.witness.observed if finding.witness else ""
     raised = [name for name in dict.fromkeys(_RAISED.findall(text)) if hasattr(builtins, name)]
@@ -24,16 +24,16 @@ def not_met_on_error(code: GradingFunction, finding: Finding) -> Iterator[Change
         for statement in code.function.node.body:
             if any(isinstance(each, ast.expr) and code.from_agent(each) for each in ast.walk(statement)):
                 shown = errors[0] if len(errors) == 1 else f"({', '.join(errors)})"
-                yield Change(code.file, f"is not met on {', '.join(errors)}", (_guarded(code, statement, shown),))
+                yield CodeChange(code.file, f"is not met on {', '.join(errors)}", (_guarded(code, statement, shown),))
 
 
-def default_of_nothing(code: GradingFunction) -> Iterator[Change]:
+def default_of_nothing(code: GradingFunction) -> Iterator[CodeChange]:
     """A check that cannot decide, or finds nothing, pays nothing."""
     for node in code.nodes():
         returned = node.body[-1] if isinstance(node, ast.ExceptHandler) else None
         if isinstance(returned, ast.Return) and isinstance(returned.value, ast.Constant) and returned.value.value:
             nothing = "False" if returned.value.value is True else "0.0"
-            yield Change(code.file, "pays nothing for an error", (code.source.replace(returned.value, nothing),))
+            yield CodeChange(code.file, "pays nothing for an error", (code.source.replace(returned.value, nothing),))
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)
@@ -43,10 +43,10 @@ def default_of_nothing(code: GradingFunction) -> Iterator[Change]:
             default = node.args[1]
             if isinstance(default, ast.Constant) and default.value in _NO_DEFAULT and code.from_agent(node.func.value):
                 edit = code.source.replace(default, "False" if default.value is True else "0")
-                yield Change(code.file, "pays nothing for what is missing", (edit,))
+                yield CodeChange(code.file, "pays nothing for what is missing", (edit,))
 
 
-def errors_raise(code: GradingFunction) -> Iterator[Change]:
+def errors_raise(code: GradingFunction) -> Iterator[CodeChange]:
     """`except Exception` becomes the errors that an agent's work can cause, so that a broken grader is no score."""
     for node in code.nodes():
         if isinstance(node, ast.ExceptHandler) and (
@@ -54,10 +54,10 @@ def errors_raise(code: GradingFunction) -> Iterator[Change]:
         ):
             caught = f"({', '.join(_FROM_ANSWERS)})"
             if node.type is not None:
-                yield Change(code.file, "catches only errors that work can cause", (code.source.replace(node.type, caught),))
+                yield CodeChange(code.file, "catches only errors that work can cause", (code.source.replace(node.type, caught),))
 
 
-def both_sides(code: GradingFunction) -> Iterator[Change]:
+def both_sides(code: GradingFunction) -> Iterator[CodeChange]:
     """What is done to the answer before it is compared is done to the key too."""
     for node in code.nodes():
         if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not isinstance(node.ops[0], ast.Eq | ast.NotEq):
@@ -69,13 +69,13 @@ def both_sides(code: GradingFunction) -> Iterator[Change]:
         done, already = _methods(given), _methods(key)
         if done and not already:
             text = f"str({code.source.of(key)})" + "".join(f".{name}()" for name in done)
-            yield Change(code.file, "treats the key like the answer", (code.source.replace(key, text),))
+            yield CodeChange(code.file, "treats the key like the answer", (code.source.replace(key, text),))
         for more in (".strip()", ".strip().casefold()"):
             edits = tuple(code.source.replace(side, f"str({code.source.of(side)}){more}") for side in (given, key))
-            yield Change(code.file, "ignores case and white space on both sides", edits)
+            yield CodeChange(code.file, "ignores case and white space on both sides", edits)
 
 
-def by_value(code: GradingFunction) -> Iterator[Change]:
+def by_value(code: GradingFunction) -> Iterator[CodeChange]:
     """Texts that stand for numbers or quantities are compared by their value."""
     for node in code.nodes():
         if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not isinstance(node.ops[0], ast.Eq):
@@ -87,7 +87,7 @@ def by_value(code: GradingFunction) -> Iterator[Change]:
         plain = code.source.of(_innermost(key))
         if code.foreign or not code.evidence:
             text = f'float({code.source.of(given)}.replace(",", "")) == float({plain})'
-            yield Change(code.file, "compares numbers", (code.source.replace(node, text),))
+            yield CodeChange(code.file, "compares numbers", (code.source.replace(node, text),))
             continue
         for strict, value in (
             ("answer_equals", plain), ("number_equals", f"float({plain})"), ("answer_number", f"float({plain})"),
@@ -95,10 +95,10 @@ def by_value(code: GradingFunction) -> Iterator[Change]:
         ):  # fmt: skip
             text = f"{strict}({code.evidence}, {value})[0]"
             imports = (f"from sandlot.checks import {strict}",)
-            yield Change(code.file, f"uses the ready check `{strict}`", (code.source.replace(node, text),), imports)
+            yield CodeChange(code.file, f"uses the ready check `{strict}`", (code.source.replace(node, text),), imports)
 
 
-def unrounded(code: GradingFunction) -> Iterator[Change]:
+def unrounded(code: GradingFunction) -> Iterator[CodeChange]:
     """A share of the work is paid as it is, not as a whole number."""
     for node in code.nodes():
         if (
@@ -108,15 +108,15 @@ def unrounded(code: GradingFunction) -> Iterator[Change]:
             and code.from_agent(node.args[0])
         ):
             edit = code.source.replace(node, f"({code.source.of(node.args[0])})")
-            yield Change(code.file, "does not round the score", (edit,))
+            yield CodeChange(code.file, "does not round the score", (edit,))
 
 
-def bounded(code: GradingFunction) -> Iterator[Change]:
+def bounded(code: GradingFunction) -> Iterator[CodeChange]:
     """The reward stays between 0 and 1."""
     for node in code.nodes():
         if isinstance(node, ast.Return) and node.value is not None and not isinstance(node.value, ast.Constant):
             text = f"min(1.0, max(0.0, {code.source.of(node.value)}))"
-            yield Change(code.file, "keeps the reward between 0 and 1", (code.source.replace(node.value, text),))
+            yield CodeChange(code.file, "keeps the reward between 0 and 1", (code.source.replace(node.value, text),))
 
 
 def _guarded(code: GradingFunction, statement: ast.stmt, errors: str) -> Edit:

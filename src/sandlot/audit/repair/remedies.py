@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from sandlot.audit.effect import Direction, direction_of
 from sandlot.audit.finding import Finding
 from sandlot.audit.repair import fairer, stricter
-from sandlot.audit.repair.edits import Change, Edit
+from sandlot.audit.repair.edits import CodeChange, Edit
 from sandlot.audit.repair.grading_code import GradingFunction, grading_functions
 from sandlot.audit.repair.plays import PlayRecord, witness_plays
 from sandlot.audit.repair.rubric_files import changes_of_rubrics, required_first
 
-_Remedy = Callable[[GradingFunction], Iterator[Change]]
+_Remedy = Callable[[GradingFunction], Iterator[CodeChange]]
 _ACCEPTS: tuple[_Remedy, ...] = (
     stricter.narrower,
     stricter.same_set,
@@ -24,7 +24,7 @@ _ACCEPTS: tuple[_Remedy, ...] = (
 _REFUSES: tuple[_Remedy, ...] = (fairer.both_sides, fairer.by_value)
 
 
-def changes_for(record: PlayRecord, sources: Mapping[str, str], finding: Finding) -> Iterator[Change]:
+def changes_for(record: PlayRecord, sources: Mapping[str, str], finding: Finding) -> Iterator[CodeChange]:
     """Changes that may remove a finding, the smallest remedies first."""
     if record.description is None:
         return
@@ -62,7 +62,7 @@ def _met_by_golden_alone(record: PlayRecord, finding: Finding) -> tuple[str, ...
     return tuple(sorted(frozenset.intersection(*golden) - frozenset.union(*wrong)))
 
 
-def _requires(code: GradingFunction, others: tuple[str, ...]) -> Iterator[Change]:
+def _requires(code: GradingFunction, others: tuple[str, ...]) -> Iterator[CodeChange]:
     """`@env.check(points=1)` becomes `@env.check(points=1, requires=["other"])`."""
     for mark in code.function.node.decorator_list:
         if isinstance(mark, ast.Call) and isinstance(mark.func, ast.Attribute) and mark.func.attr == "check":
@@ -70,4 +70,4 @@ def _requires(code: GradingFunction, others: tuple[str, ...]) -> Iterator[Change
                 continue
             end = code.source.span(mark)[1] - 1
             for other in (name for name in others if name != code.function.node.name):
-                yield Change(code.file, f"requires `{other}`", (Edit(end, end, f', requires=["{other}"]'),))
+                yield CodeChange(code.file, f"requires `{other}`", (Edit(end, end, f', requires=["{other}"]'),))

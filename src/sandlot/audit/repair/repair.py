@@ -18,7 +18,7 @@ from sandlot.audit.effect import Direction, direction_of
 from sandlot.audit.finding import Confidence, Finding
 from sandlot.audit.repair.copies import SubjectCopy, copy_of
 from sandlot.audit.repair.decisions import decision_for
-from sandlot.audit.repair.edits import Change, unified_diff
+from sandlot.audit.repair.edits import CodeChange, unified_diff
 from sandlot.audit.repair.plays import PlayRecord, StoredPlay, accusers_of, recording, score_changes, unexplained, witness_plays
 from sandlot.audit.repair.remedies import changes_for
 from sandlot.audit.reports.formats import write_audit
@@ -223,7 +223,7 @@ def _new_trouble(before: Audit, after: Audit, finding: Finding) -> str | None:
     return f"probe `{lost[0]}` cannot run then" if lost else None
 
 
-def _keep(loop: _Loop, finding: Finding, change: Change, after: _Version) -> None:
+def _keep(loop: _Loop, finding: Finding, change: CodeChange, after: _Version) -> None:
     remaining = {_name(each) for each in _confirmed(after.audit)}
     gone = sorted({each.code for each in _confirmed(loop.now.audit) if _name(each) not in remaining})
     loop.kept.append(
@@ -234,9 +234,9 @@ def _keep(loop: _Loop, finding: Finding, change: Change, after: _Version) -> Non
     loop.now = after
 
 
-def _smallest_first(changes: Iterator[Change], files: Mapping[str, str]) -> list[Change]:
+def _smallest_first(changes: Iterator[CodeChange], files: Mapping[str, str]) -> list[CodeChange]:
     """Each change once, in the order of the remedies, which begin with the smallest."""
-    seen: dict[tuple[str, str | None], Change] = {}
+    seen: dict[tuple[str, str | None], CodeChange] = {}
     for change in changes:
         if change.file in files:
             seen.setdefault((change.file, change.apply(files[change.file])), change)

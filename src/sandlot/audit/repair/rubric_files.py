@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sandlot.audit.finding import Finding
-from sandlot.audit.repair.edits import Change, Edit
+from sandlot.audit.repair.edits import CodeChange, Edit
 from sandlot.core.types import Json
 
 _STRICT = {"sandlot:file_contains": "sandlot:file_equals"}
@@ -14,7 +14,7 @@ _STRICT = {"sandlot:file_contains": "sandlot:file_equals"}
 _FINER = (0.1, 0.01, 1e-4, 1e-6)
 
 
-def changes_of_rubrics(sources: Mapping[str, str], finding: Finding) -> Iterator[Change]:
+def changes_of_rubrics(sources: Mapping[str, str], finding: Finding) -> Iterator[CodeChange]:
     """Changes of the checks that a finding is about, in the rubric files of a folder environment."""
     wanted = {name for name in (finding.check, *finding.paid) if name}
     for file, text in sources.items():
@@ -23,12 +23,12 @@ def changes_of_rubrics(sources: Mapping[str, str], finding: Finding) -> Iterator
         for start, check in _checks_in(text):
             if not wanted or check["id"] in wanted:
                 yield from (
-                    Change(file, what, (Edit(*_bytes(text, start + at, start + end), new),))
+                    CodeChange(file, what, (Edit(*_bytes(text, start + at, start + end), new),))
                     for what, at, end, new in _changes(check, text[start:])
                 )
 
 
-def required_first(sources: Mapping[str, str], finding: Finding, others: tuple[str, ...]) -> Iterator[Change]:
+def required_first(sources: Mapping[str, str], finding: Finding, others: tuple[str, ...]) -> Iterator[CodeChange]:
     """A check pays only where one of the `others` is met, which the wrong work does not meet."""
     wanted = {name for name in (finding.check, *finding.paid) if name}
     for file, text in sources.items():
@@ -38,7 +38,7 @@ def required_first(sources: Mapping[str, str], finding: Finding, others: tuple[s
             if check["id"] in wanted and "requires" not in check:
                 for other in (name for name in others if name != check["id"]):
                     place = _bytes(text, start + 1, start + 1)
-                    yield Change(file, f"`{check['id']}` requires `{other}`", (Edit(*place, f'"requires": ["{other}"], '),))
+                    yield CodeChange(file, f"`{check['id']}` requires `{other}`", (Edit(*place, f'"requires": ["{other}"], '),))
 
 
 def _changes(check: Json, text: str) -> Iterator[tuple[str, int, int, str]]:

@@ -6,7 +6,7 @@ A remedy only proposes; `trial.py` decides by playing. So a remedy may propose s
 import ast
 from collections.abc import Iterator
 
-from sandlot.audit.repair.edits import Change
+from sandlot.audit.repair.edits import CodeChange
 from sandlot.audit.repair.grading_code import GradingFunction, calls_name
 
 _SEARCHES = frozenset({"search", "match"})
@@ -18,7 +18,7 @@ _CLOSE = frozenset({"isclose", "allclose", "approx"})
 _TOLERANCES = frozenset({"tolerance", "tol", "rel_tol", "abs_tol", "rtol", "atol", "rel", "abs"})
 
 
-def whole_answer(code: GradingFunction) -> Iterator[Change]:
+def whole_answer(code: GradingFunction) -> Iterator[CodeChange]:
     """`key in answer` becomes `answer == key`, or a comparison of the only number in the answer."""
     for node in code.nodes():
         if not isinstance(node, ast.Compare) or len(node.ops) != 1:
@@ -31,20 +31,20 @@ def whole_answer(code: GradingFunction) -> Iterator[Change]:
             continue
         sign = "==" if isinstance(operator, ast.In) else "!="
         said, wanted = _operand(code, given), _operand(code, key)
-        yield Change(code.file, "compares the whole answer", (code.source.replace(node, f"{said}{_ENDS} {sign} {wanted}"),))
+        yield CodeChange(code.file, "compares the whole answer", (code.source.replace(node, f"{said}{_ENDS} {sign} {wanted}"),))
         if code.evidence and not code.foreign and sign == "==":
             for strict in ("answer_equals", "number_equals", "answer_number"):
                 text = f"{strict}({code.evidence}, {_as_value(strict, wanted)})[0]"
                 imports = (f"from sandlot.checks import {strict}",)
-                yield Change(code.file, f"uses the ready check `{strict}`", (code.source.replace(node, text),), imports)
+                yield CodeChange(code.file, f"uses the ready check `{strict}`", (code.source.replace(node, text),), imports)
         folded = f"str({said}){_ENDS}.casefold() {sign} str({wanted}).casefold()"
-        yield Change(code.file, "compares the whole answer, whatever its case", (code.source.replace(node, folded),))
+        yield CodeChange(code.file, "compares the whole answer, whatever its case", (code.source.replace(node, folded),))
         numbers = f'{{float(each) for each in re.findall({_NUMBERS}, {said}.replace(",", ""))}}'
         one = code.source.replace(node, f"{numbers} {sign} {{float({code.source.of(key)})}}")
-        yield Change(code.file, "compares the only number in the answer", (one,), ("import re",))
+        yield CodeChange(code.file, "compares the only number in the answer", (one,), ("import re",))
 
 
-def whole_pattern(code: GradingFunction) -> Iterator[Change]:
+def whole_pattern(code: GradingFunction) -> Iterator[CodeChange]:
     """`re.search(pattern, answer)` becomes `re.fullmatch(pattern, answer.strip())`, or reads the last match."""
     for node in code.nodes():
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr not in _SEARCHES:
@@ -57,16 +57,16 @@ def whole_pattern(code: GradingFunction) -> Iterator[Change]:
         whole = code.source.of(name.value) + ".fullmatch"
         stripped = code.source.replace(text, f"{_operand(code, text)}.strip()")
         edits = (code.source.replace(name, whole), stripped)
-        yield Change(code.file, "matches the whole answer", edits)
+        yield CodeChange(code.file, "matches the whole answer", edits)
         if of_module and code.is_key(node.args[0]) and isinstance(node.args[0], ast.Name | ast.Attribute | ast.Subscript):
             escaped = code.source.replace(node.args[0], f"re.escape({code.source.of(node.args[0])})")
-            yield Change(code.file, "matches the whole answer, and the key as it is written", (*edits, escaped))
+            yield CodeChange(code.file, "matches the whole answer, and the key as it is written", (*edits, escaped))
         if node.func.attr == "search":
             found = code.source.of(node).replace(".search(", ".finditer(", 1)
-            yield Change(code.file, "reads the last match", (code.source.replace(node, f"([None, *{found}][-1])"),))
+            yield CodeChange(code.file, "reads the last match", (code.source.replace(node, f"([None, *{found}][-1])"),))
 
 
-def same_set(code: GradingFunction) -> Iterator[Change]:
+def same_set(code: GradingFunction) -> Iterator[CodeChange]:
     """`wanted <= found` becomes `wanted == found`: nothing else may be there."""
     for node in code.nodes():
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.LtE | ast.GtE):
@@ -74,7 +74,7 @@ def same_set(code: GradingFunction) -> Iterator[Change]:
             found, wanted = reversed(sides) if isinstance(node.ops[0], ast.LtE) else sides
             if code.from_agent(found) and not code.from_agent(wanted):
                 text = f"{code.source.of(node.left)} == {code.source.of(node.comparators[0])}"
-                yield Change(code.file, "allows nothing besides what is wanted", (code.source.replace(node, text),))
+                yield CodeChange(code.file, "allows nothing besides what is wanted", (code.source.replace(node, text),))
         method = node.func if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
         if (
             isinstance(node, ast.Call)
@@ -83,10 +83,10 @@ def same_set(code: GradingFunction) -> Iterator[Change]:
             and len(node.args) == 1
         ):
             text = f"{_operand(code, method.value)} == set({code.source.of(node.args[0])})"
-            yield Change(code.file, "allows nothing besides what is wanted", (code.source.replace(node, text),))
+            yield CodeChange(code.file, "allows nothing besides what is wanted", (code.source.replace(node, text),))
 
 
-def narrower(code: GradingFunction) -> Iterator[Change]:
+def narrower(code: GradingFunction) -> Iterator[CodeChange]:
     """A tolerance is made smaller, by as little as is enough; whole numbers are compared before they are cut."""
     for node in code.nodes():
         constants: list[ast.Constant] = []
@@ -99,30 +99,30 @@ def narrower(code: GradingFunction) -> Iterator[Change]:
         for constant in constants:
             for share in _FINER:
                 text = f"{float(constant.value) * share:.1g}"  # pyright: ignore[reportArgumentType] - `_is_float`
-                yield Change(code.file, f"allows a difference of {text}", (code.source.replace(constant, text),))
+                yield CodeChange(code.file, f"allows a difference of {text}", (code.source.replace(constant, text),))
         if isinstance(node, ast.Compare) and isinstance(node.left, ast.Call) and calls_name(node.left, "int", "round"):
             yield from _uncut(code, node, node.left)
 
 
-def literal(code: GradingFunction) -> Iterator[Change]:
+def literal(code: GradingFunction) -> Iterator[CodeChange]:
     """`eval(answer)` becomes `ast.literal_eval(answer)`: a value, never a program."""
     for node in code.nodes():
         if isinstance(node, ast.Call) and calls_name(node, "eval") and node.args and code.from_agent(node.args[0]):
             text = f"ast.literal_eval({code.source.of(node.args[0])})"
-            yield Change(code.file, "reads the answer as a value", (code.source.replace(node, text),), ("import ast",))
-            yield Change(
+            yield CodeChange(code.file, "reads the answer as a value", (code.source.replace(node, text),), ("import ast",))
+            yield CodeChange(
                 code.file, "reads the answer as a number", (code.source.replace(node, f"float({code.source.of(node.args[0])})"),)
             )
 
 
-def _uncut(code: GradingFunction, node: ast.Compare, cut: ast.Call) -> Iterator[Change]:
+def _uncut(code: GradingFunction, node: ast.Compare, cut: ast.Call) -> Iterator[CodeChange]:
     """`int(float(answer)) == key` becomes `float(answer) == key`."""
     if len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq) and cut.args and code.from_agent(cut.args[0]):
         other = node.comparators[0]
         edits = [code.source.replace(cut, code.source.of(cut.args[0]))]
         if isinstance(other, ast.Call) and calls_name(other, "int", "round") and other.args:
             edits.append(code.source.replace(other, code.source.of(other.args[0])))
-        yield Change(code.file, "compares numbers before they are cut", tuple(edits))
+        yield CodeChange(code.file, "compares numbers before they are cut", tuple(edits))
 
 
 def _as_value(strict: str, wanted: str) -> str:

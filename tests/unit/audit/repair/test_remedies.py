@@ -7,7 +7,7 @@ import pytest
 
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity, Witness
 from sandlot.audit.repair import fairer, stricter
-from sandlot.audit.repair.edits import Change
+from sandlot.audit.repair.edits import CodeChange
 from sandlot.audit.repair.grading_code import GradingFunction, grading_functions
 from sandlot.audit.repair.rubric_files import changes_of_rubrics, required_first
 from sandlot.audit.subject import Description
@@ -29,7 +29,7 @@ def grader(text: str) -> tuple[str, GradingFunction]:
     return text, function
 
 
-def scored(text: str, changes: Iterator[Change], *calls: tuple[str, object]) -> list[list[object]]:
+def scored(text: str, changes: Iterator[CodeChange], *calls: tuple[str, object]) -> list[list[object]]:
     """What each changed version gives for each call; changes that do not fit are left out."""
     found = []
     for change in changes:
@@ -186,7 +186,7 @@ def test_a_check_of_a_rubric_file_may_require_another_one():
 
 
 def test_an_import_that_is_needed_comes_first_and_only_once():
-    change = Change("a.py", "w", (), ("import re",))
+    change = CodeChange("a.py", "w", (), ("import re",))
     assert change.apply('"""Doc."""\n\nimport os\n') == '"""Doc."""\n\nimport re\nimport os\n'
     assert change.apply("import re\n") is None
     assert change.apply("x = 1\n") == "import re\n\nx = 1\n"
