@@ -51,7 +51,8 @@ def test_health_says_what_it_found_and_leaves_with_the_right_code(sandlot, made)
     marks = {item["name"]: item["mark"] for item in said.json["items"]}
     assert marks["failures"] == marks["replay"] == "ok"
     assert list(marks) == [
-        "failures", "model", "crashes", "latency", "timeouts", "survivors", "resolution", "drift", "surge", "regrade", "replay",
+        "failures", "model", "crashes", "latency", "timeouts", "survivors", "resolution", "drift", "surge",
+        "successes", "regrade", "replay",
     ]  # fmt: skip
     assert said.json["verdict"] == "ok"
 

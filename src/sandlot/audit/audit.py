@@ -98,7 +98,7 @@ class AuditPlan:
 
 
 async def audit_async(  # noqa: PLR0913 - the options of `sandlot audit`, all by keyword
-    subject: str | Path | Environment | SubjectOptions | Subject,
+    subject: str | Path | Environment | SubjectOptions | NamedSubject | Subject,
     *,
     tasks: Sequence[str] = (),
     limit: int = _MOST_TASKS,

@@ -66,6 +66,7 @@ class Probe:
 class TrialCount:
     """Number of trials of one probe."""
 
+    probe: str = ""
     trials: int = 0
     spared: int = 0
     """Answers that were not graded, because no check reads the answer."""
@@ -78,11 +79,16 @@ class TrialCount:
 _COUNT: ContextVar[TrialCount] = ContextVar("trial_count", default=TrialCount())  # noqa: B039 - outside of probes, not read
 
 
-def count_trials() -> TrialCount:
-    """Start a new count of the trials taken by this task and the tasks it starts."""
-    count = TrialCount()
+def count_trials(probe: str = "") -> TrialCount:
+    """Start a new count of the trials that this task, and those it starts, take for a probe."""
+    count = TrialCount(probe)
     _COUNT.set(count)
     return count
+
+
+def current_probe() -> str:
+    """The name of the probe that is running here; empty outside of probes."""
+    return _COUNT.get().probe
 
 
 def note_spared(num_answers: int) -> None:

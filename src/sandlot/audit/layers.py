@@ -191,7 +191,7 @@ async def _run_probe(case: Case, probe: Probe) -> tuple[ProbeReport, list[Findin
     if reason is not None:
         return ProbeReport(name=probe.name, state=State.DOES_NOT_APPLY, codes=probe.codes, why=reason), []
     started = time.monotonic()
-    counted = count_trials()
+    counted = count_trials(probe.name)
     try:
         with boundary(HarnessError, f"probe `{probe.name}`"), anyio.fail_after(_PROBE_S):
             findings = await probe.run(case)

@@ -16,6 +16,7 @@ from sandlot.analysis.health.item import Health, HealthItem, HealthMark
 from sandlot.analysis.health.latency import latency
 from sandlot.analysis.health.resolution import resolution
 from sandlot.analysis.health.sentinel import run_sentinel
+from sandlot.analysis.health.successes import successes
 from sandlot.analysis.health.surge import surge
 from sandlot.analysis.health.survivors import survivors
 from sandlot.analysis.health.timeouts import timeouts
@@ -73,6 +74,7 @@ async def health_async(
         *_of_rows(run, rows),
         drifted,
         surge(rows, run.path),
+        successes(_draw_traces(run, [row for row in rows if row.passed], traces // 2, seed, "successes")),
         *await _sentinel(run, rows, regrades, replays, env, judge, seed),
     ]
     return Health(

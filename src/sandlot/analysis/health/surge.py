@@ -3,15 +3,19 @@
 A training run records its steps, with the outcome that its recipe names. For any other run the steps are stretches of its
 rollouts in order, and the outcome is full marks; each task's mean is subtracted first, so that easy tasks at the end are no
 rise.
+
+A run whose reward rises while the work per rollout (tokens, or calls where nobody counted tokens) falls to less than half is
+reported too, as something to look at.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 
-from sandlot.analysis.alarm import FEWEST, Figures, alarm, rise
+from sandlot.analysis.alarm import ALPHA, FEWEST, Figures, alarm, drift_evidence, rise
 from sandlot.analysis.health.item import HealthItem, HealthMark, too_little
 from sandlot.core.stats.intervals import Sums, spread_of
 from sandlot.core.trace_row import TraceRow
@@ -49,7 +53,7 @@ def surge(rows: Sequence[TraceRow], path: Path | None = None) -> HealthItem:
     if len(steps) < FEWEST:
         needed = f"{FEWEST} steps of training, or {FEWEST * _FEWEST_ROWS} scored rollouts of tasks that recur"
         return too_little("surge", "too short to measure a rise", needed)
-    found = alarm(steps)
+    found, shrunk = alarm(steps), _shrunk(rows)
     reward_rise, outcome_rise = rise([step.reward for step in steps]), rise([step.outcome for step in steps])
     figures = {
         "steps": len(steps),
@@ -57,12 +61,34 @@ def surge(rows: Sequence[TraceRow], path: Path | None = None) -> HealthItem:
         "reward_rise": reward_rise,
         "outcome_rise": outcome_rise,
     }
+    if found is None and shrunk:
+        return HealthItem(name="surge", mark=HealthMark.WARN, said=shrunk, figures=figures)
     if found is None:
         said = (
             f"from the first to the last third, the reward changed by {reward_rise:+.3f} and the outcome by {outcome_rise:+.3f}"
         )
         return HealthItem(name="surge", mark=HealthMark.OK, said=said, figures=figures)
     return HealthItem(name="surge", mark=HealthMark.FAIL, said=found.sentence, figures={**figures, **msgspec.to_builtins(found)})
+
+
+def _shrunk(rows: Sequence[TraceRow]) -> str:
+    """A sentence if the reward rises while the work falls to less than half: shortcuts look so, and so does practice."""
+    scored = _recurring(rows)
+    if len(scored) < FEWEST * _FEWEST_ROWS:
+        return ""
+    written = any(row.completion_tokens for row in scored)
+    unit = "tokens" if written else "calls"
+    work = _centred(scored, lambda row: math.log1p(row.completion_tokens if written else row.calls))
+    paid = _centred(scored, lambda row: row.score or 0.0)
+    count = min(_STRETCHES, len(scored) // _FEWEST_ROWS)
+    parts = [slice(number * len(scored) // count, (number + 1) * len(scored) // count) for number in range(count)]
+    rising = drift_evidence(*zip(*(_mean(paid[part]) for part in parts), strict=True))
+    less = [_mean(work[part]) for part in parts]
+    falling = drift_evidence([-mean for mean, _ in less], [error for _, error in less])
+    change = rise([mean for mean, _ in less])
+    if min(rising, falling) < 1 / ALPHA or change > -math.log(2):
+        return ""
+    return f"the reward rose while rollouts took {math.exp(change):.0%} of the {unit} they took at first; read some successes"
 
 
 def _steps_learned(file: Path) -> list[_Learned]:

@@ -1,4 +1,4 @@
-"""Clusters of rollouts that failed in the same way, and successes that look suspicious."""
+"""Clusters of rollouts that failed in the same way."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -9,19 +9,14 @@ import msgspec
 from sandlot.analysis.taxonomy import label_named
 from sandlot.analysis.triage.concentration import Concentration, concentration
 from sandlot.analysis.triage.contrast import ALPHA, Contrast, Doing, contrast, doing_of
-from sandlot.analysis.triage.scanner import Hit, pattern_meaning, scan
+from sandlot.analysis.triage.oddities import marks_of, retrieved_in
+from sandlot.analysis.triage.scanner import Hit, scan
 from sandlot.analysis.triage.signature import FailureSignature, signature_of
-from sandlot.core.stats.intervals import quantile
 from sandlot.core.stats.tests import benjamini_hochberg
 from sandlot.core.trace import Scored, Trace
 from sandlot.core.types import Side
 
 _EXAMPLES = 3
-_FEWEST_PASSES = 4
-_FAR_FEWER = 0.5
-"""A pass with this share of the calls of other passes of the same task is suspicious; of tokens, its square."""
-_WORTH_CALLS = 4
-"""Minimum calls of the other passes: with fewer, a difference means nothing."""
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,22 +34,6 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     concentration: Concentration | None = None
 
 
-class Odd(msgspec.Struct, frozen=True, kw_only=True):
-    """Successes that share something a success should not need."""
-
-    why: str
-    """The pattern's name, `no_tools`, `few_calls` or `few_tokens`."""
-    said: str
-    size: int
-    share: float
-    """Share of the passing rollouts that were read."""
-    elsewhere: float
-    """Share of the rollouts that did not pass and do the same; 0 if unknown."""
-    examples: tuple[str, ...]
-    text: str = ""
-    """The text of the first example."""
-
-
 @dataclass(frozen=True, slots=True)
 class OpenedTrace:
     """What triage keeps of a trace."""
@@ -68,6 +47,20 @@ class OpenedTrace:
     calls: int
     tokens: int
     tags: frozenset[str] = frozenset()
+    marks: frozenset[str] = frozenset()
+    """Tools, programs and files."""
+    retrieved: str = ""
+    """What was copied from where solutions lie about."""
+
+    @property
+    def task(self) -> str:
+        """Its task."""
+        return self.doing.task
+
+    @property
+    def turns(self) -> int:
+        """How many turns the agent took."""
+        return self.doing.turns
 
     @property
     def place(self) -> str:
@@ -87,6 +80,8 @@ def summarise_trace(trace: Trace, tags: Iterable[str] = ()) -> OpenedTrace:
         calls=sum(len(node.message.calls) for node in trace.turns()),
         tokens=trace.usage.completion_tokens,
         tags=frozenset(tags),
+        marks=marks_of(trace),
+        retrieved=retrieved_in(trace),
     )
 
 
@@ -124,56 +119,6 @@ def _cluster(signature: FailureSignature, members: Sequence[OpenedTrace], total:
 
 def _tags(seen: Sequence[OpenedTrace]) -> dict[str, frozenset[str]]:
     return {each.doing.task: each.tags for each in seen}
-
-
-def oddities(seen: Sequence[OpenedTrace]) -> tuple[Odd, ...]:
-    """Suspicious successes; first those that failing rollouts share least."""
-    passing = [each for each in seen if each.passed]
-    others = [each for each in seen if not each.passed]
-    found = [*_scanned(passing, others), *_easy(passing)]
-    return tuple(sorted(found, key=lambda each: (each.elsewhere - each.share, each.why)))
-
-
-def _scanned(passing: Sequence[OpenedTrace], others: Sequence[OpenedTrace]) -> Iterable[Odd]:
-    names = sorted({hit.pattern for each in passing for hit in each.hits})
-    for name in names:
-        members = [each for each in passing if any(hit.pattern == name for hit in each.hits)]
-        also = sum(any(hit.pattern == name for hit in each.hits) for each in others)
-        first = _examples(members)[0]
-        yield Odd(
-            why=name,
-            said=pattern_meaning(name),
-            size=len(members),
-            share=len(members) / len(passing),
-            elsewhere=also / len(others) if others else 0.0,
-            examples=tuple(each.place for each in _examples(members)),
-            text=next(hit.text for hit in first.hits if hit.pattern == name),
-        )
-
-
-def _easy(passing: Sequence[OpenedTrace]) -> Iterable[Odd]:
-    """Passes that need far less than other passes of the same task, or no tool where most use some."""
-    tasks: defaultdict[str, list[OpenedTrace]] = defaultdict(list)
-    for each in passing:
-        tasks[each.doing.task].append(each)
-    few_calls: list[OpenedTrace] = []
-    few_tokens: list[OpenedTrace] = []
-    for members in tasks.values():
-        if len(members) >= _FEWEST_PASSES:
-            calls = quantile(sorted(each.calls for each in members), 0.5)
-            tokens = quantile(sorted(each.tokens for each in members), 0.5)
-            few_calls += [each for each in members if calls >= _WORTH_CALLS and 0 < each.calls <= _FAR_FEWER * calls]
-            few_tokens += [each for each in members if each.tokens and each.tokens <= _FAR_FEWER**2 * tokens]
-    using = sum(each.calls > 0 for each in passing)
-    no_tools = [each for each in passing if not each.calls] if using > len(passing) / 2 else []
-    for why, said, members in (
-        ("no_tools", "calls no tool, but most passes do", no_tools),
-        ("few_calls", "takes at most half the calls of other passes of the same task", few_calls),
-        ("few_tokens", "takes at most a quarter of the tokens of other passes of the same task", few_tokens),
-    ):
-        if members:
-            places = tuple(each.place for each in _examples(members))
-            yield Odd(why=why, said=said, size=len(members), share=len(members) / len(passing), elsewhere=0.0, examples=places)
 
 
 def _examples(members: Sequence[OpenedTrace]) -> list[OpenedTrace]:

@@ -122,7 +122,7 @@ def scan(trace: Trace) -> tuple[Hit, ...]:
     """The first match of each pattern."""
     hits: dict[str, Hit] = {}
     for turn, node in enumerate(trace.turns(), start=1):
-        for text in _texts(node.message):
+        for text in texts_of(node.message):
             for pattern in PATTERNS:
                 if pattern.name in hits:
                     continue
@@ -137,7 +137,8 @@ def pattern_meaning(name: str) -> str:
     return next(pattern.what for pattern in PATTERNS if pattern.name == name)
 
 
-def _texts(message: Message) -> Iterator[str]:
+def texts_of(message: Message) -> Iterator[str]:
+    """Everything an agent wrote in a message: text, and the texts in arguments of calls."""
     for part in message.parts:
         if isinstance(part, Text | Reasoning):
             yield _ends(part.text)

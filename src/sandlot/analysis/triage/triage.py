@@ -13,8 +13,9 @@ import msgspec
 
 from sandlot.analysis.taxonomy import VERSION, label_of_row
 from sandlot.analysis.triage.agreement import ReaderAgreement, agreements_of
-from sandlot.analysis.triage.clusters import Cluster, Odd, OpenedTrace, clusters, oddities, summarise_trace
+from sandlot.analysis.triage.clusters import Cluster, OpenedTrace, clusters, summarise_trace
 from sandlot.analysis.triage.labels import Review, read_labels, review_of
+from sandlot.analysis.triage.oddities import Odd, oddities
 from sandlot.analysis.triage.strata import Chosen, strata
 from sandlot.core.trace_row import TraceRow
 from sandlot.core.types import derive_seed

@@ -95,7 +95,7 @@ class NamedSubject:
 
 
 def find_subject(
-    subject: str | Path | Environment | SubjectOptions | Subject,
+    subject: "str | Path | Environment | SubjectOptions | NamedSubject | Subject",
     *,
     judge: str | None = None,
     user: str | None = None,
@@ -103,6 +103,8 @@ def find_subject(
     patience_s: float = 60.0,
 ) -> NamedSubject:
     """What to audit. Options that belong to another kind of subject are refused."""
+    if isinstance(subject, NamedSubject):
+        return subject
     if isinstance(subject, Environment) and subject.source is None:
         raise ConfigError(f"environment `{subject.name}` is in no file, and an audit loads it in another process; save it in one")
     if isinstance(subject, str | Path | Environment):
@@ -124,7 +126,7 @@ def find_subject(
     trusted = subject.without_sandbox
     if subject.grader is not None:
         _only(_GRADER, subject, f"`{subject.grader}` is a grader")
-        grader = _grader(subject.grader, subject)
+        grader = grader_config(subject)
         return _name_foreign(subject.words("--grader", subject.grader), partial(open_grader, grader, without_sandbox=trusted))
     assert subject.gym is not None
     _only(_GYM, subject, f"`{subject.gym}` is a Gymnasium environment")
@@ -159,7 +161,9 @@ def _only(allowed: tuple[str, ...], words: SubjectOptions, what: str) -> None:
         raise ConfigError(f"{extra[0]} is only for {' and '.join(kinds)}, and {what}")
 
 
-def _grader(grader: str, words: SubjectOptions) -> GraderConfig:
+def grader_config(words: SubjectOptions) -> GraderConfig:
+    """The grader that the options name, from its `grader.toml` if it has one."""
+    grader = words.grader or ""
     given = _without_none(tasks=words.tasks, map=words.mapping, python=words.python)
     if grader.endswith(".toml"):
         return msgspec.structs.replace(read_config(Path(grader)), **given)

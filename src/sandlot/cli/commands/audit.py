@@ -1,7 +1,7 @@
 """`sandlot audit`: check that an environment is sound."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -103,6 +103,12 @@ _Patience = Annotated[
         help="Seconds without output after which a trial counts as hung; waiting for a busy processor does not count.",
     ),
 ]
+_Fix = Annotated[
+    bool,
+    _Option("--fix", help="Propose small changes of your files that remove confirmed defects, each tested, as a diff."),
+]
+_Write = Annotated[bool, _Option("--write", help="With --fix: write the changes into your files.")]
+_Rounds = Annotated[int, _Option("--rounds", min=1, help="With --fix: at most so many changes, each attacked by a whole audit.")]
 _ListProbes = Annotated[bool, _Option("--list-probes", help="List the probes and exit.")]
 
 
@@ -136,6 +142,9 @@ def _audit(
     sandbox: _Sandbox = "native",
     patience: _Patience = 60.0,
     runs: Runs = RUNS,
+    fix: _Fix = False,
+    write: _Write = False,
+    rounds: _Rounds = 3,
     list_probes: _ListProbes = False,
     json: Json = False,
 ) -> None:
@@ -143,27 +152,38 @@ def _audit(
 
     The verdict is SHIP (exit code 0), FIX (1) or INCOMPLETE (3). Layers run cheapest first: static, grader, scripted,
     differential. Every confirmed finding has a command that reproduces it. The report is kept below `runs/audits/` and is valid
-    until the environment changes. The same command continues an audit that was interrupted.
+    until the environment changes. The same command continues an audit that was interrupted. --fix also proposes changes of your
+    files, and needs several times as long.
     """
     from sandlot.audit.audit import audit  # noqa: PLC0415 - help does not need it
+    from sandlot.audit.repair.repair import repair  # noqa: PLC0415 - as above
     from sandlot.audit.reports.folder import folder_of  # noqa: PLC0415 - as above
     from sandlot.audit.subjects.named import SubjectOptions, read_argument  # noqa: PLC0415 - as above
     from sandlot.cli.views.audit import Progress, print_audit, print_probes  # noqa: PLC0415 - as above
+    from sandlot.cli.views.repair import print_repair  # noqa: PLC0415 - as above
+    from sandlot.core.errors import ConfigError  # noqa: PLC0415 - as above
 
     if list_probes:
         return print_probes(json=json)
     arguments = dict(map(read_argument, gym_argument or ()))
     subject = SubjectOptions(env, grader, tasks, mapping, gym, arguments, solution, seeds, steps, python, without_sandbox)
     whole = not (task or layer or probe)
+    options: dict[str, Any] = {
+        "tasks": task or (), "limit": limit, "budget": budget, "layers": layer or (), "probes": probe or (), "seed": seed,
+        "judge": judge, "user": user, "model": model, "reviewed": find_run(reviewed, runs) if reviewed else None,
+        "reference": reference, "manifest": manifest, "waivers": waivers, "reports": report or (), "sandbox": sandbox,
+        "patience_s": patience, "runs": runs, "sink": Progress(quiet=json).receive,
+    }  # fmt: skip
+    if write and not fix:
+        raise ConfigError("--write is only for --fix")
     try:
-        found = audit(
-            subject, tasks=task or (), limit=limit, budget=budget, layers=layer or (), probes=probe or (), seed=seed,
-            judge=judge, user=user, model=model, reviewed=find_run(reviewed, runs) if reviewed else None, reference=reference,
-            manifest=manifest, waivers=waivers, reports=report or (), sandbox=sandbox, patience_s=patience, runs=runs,
-            sink=Progress(quiet=json).receive,
-        )  # fmt: skip
+        found, repaired = repair(subject, rounds=rounds, write=write, **options) if fix else (audit(subject, **options), None)
     except KeyboardInterrupt:
         typer.echo("sandlot: stopped" + "; finished probes are kept, and the same command continues" * whole, err=True)
         raise
-    print_audit(found, folder_of(found.name, found.place, runs) if whole else None, json=json)
+    folder = folder_of(found.name, found.place, runs) if whole else None
+    if repaired is not None:
+        print_repair(found, repaired, folder, json=json)
+        raise typer.Exit((repaired.verdict if repaired.written else found.verdict).exit_code)
+    print_audit(found, folder, json=json)
     raise typer.Exit(found.verdict.exit_code)

@@ -8,8 +8,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from sandlot.analysis.triage.agreement import ReaderAgreement
-from sandlot.analysis.triage.clusters import Cluster, Odd
+from sandlot.analysis.triage.clusters import Cluster
 from sandlot.analysis.triage.labels import ENOUGH, Review, read_labels
+from sandlot.analysis.triage.oddities import Odd
 from sandlot.analysis.triage.signature import NONE
 from sandlot.analysis.triage.triage import Triage
 from sandlot.cli.views.summary import clean

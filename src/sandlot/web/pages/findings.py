@@ -4,7 +4,8 @@ from typing import Any
 
 from sandlot.analysis.health.health import quick_health
 from sandlot.analysis.health.item import HealthItem, HealthMark
-from sandlot.analysis.triage.clusters import Cluster, Odd
+from sandlot.analysis.triage.clusters import Cluster
+from sandlot.analysis.triage.oddities import Odd
 from sandlot.analysis.triage.signature import NONE
 from sandlot.analysis.triage.triage import Triage, triage
 from sandlot.core.text import one_line

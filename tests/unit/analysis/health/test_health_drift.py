@@ -160,6 +160,39 @@ def test_a_run_without_a_rise_is_hardly_ever_an_alarm():
     assert alarms <= 1
 
 
+def worked(score_of, tokens_of):
+    """The same, with the tokens of each rollout; `tokens_of(place)`."""
+    rows = recurring(score_of)
+    return [
+        msgspec.structs.replace(row, completion_tokens=round(tokens_of(place / len(rows)) * (0.8 + 0.4 * ((place * 7) % 5) / 5)))
+        for place, row in enumerate(rows)
+    ]
+
+
+def rising(place, rng):
+    passed = rng.random() < 0.1 + 0.8 * place
+    return (1.0 if passed else 0.0, passed)
+
+
+def test_a_reward_that_rises_while_the_work_shrinks_is_something_to_look_at():
+    item = surge(worked(rising, lambda place: 800 * (1 - place) + 100))
+    assert item.mark is HealthMark.WARN
+    assert "of the tokens they took at first" in item.said
+
+
+def test_a_reward_that_rises_with_as_much_work_or_a_little_less_is_fine():
+    assert surge(worked(rising, lambda _place: 800)).mark is HealthMark.OK
+    assert surge(worked(rising, lambda place: 800 - 200 * place)).mark is HealthMark.OK
+
+
+def test_less_work_without_a_rise_is_fine():
+    def level(_place, rng):
+        passed = rng.random() < 0.5
+        return (float(passed), passed)
+
+    assert surge(worked(level, lambda place: 800 * (1 - place) + 100)).mark is HealthMark.OK
+
+
 def test_easy_tasks_that_come_last_are_no_rise():
     rows = [scored(task=f"t{n // 8}", rollout=n % 8, score=n / 480 * 0.9, started=float(n)) for n in range(480)]
     assert stretches(rows) == []

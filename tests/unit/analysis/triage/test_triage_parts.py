@@ -6,8 +6,11 @@ from hypothesis import strategies as st
 
 from builders.rows import cancelled, failed, scored
 from builders.traces import make_trace
-from sandlot.analysis.triage.clusters import clusters, oddities, summarise_trace
+from sandlot.analysis.health.item import HealthMark
+from sandlot.analysis.health.successes import successes
+from sandlot.analysis.triage.clusters import clusters, summarise_trace
 from sandlot.analysis.triage.contrast import Doing, contrast, doing_of
+from sandlot.analysis.triage.oddities import marks_of, oddities, retrieved_in
 from sandlot.analysis.triage.scanner import PATTERNS, pattern_meaning, scan
 from sandlot.analysis.triage.signature import NONE, lost_points, normalised, signature_of
 from sandlot.analysis.triage.strata import CAP, ENVIRONMENT_CAP, share_of_limit, strata
@@ -321,3 +324,56 @@ def test_nearness_is_of_the_tightest_budget():
     assert share_of_limit(scored(turns=5, completion_tokens=10, phases={"model": 90.0}), LIMITS) == 0.9
     assert share_of_limit(scored(turns=5, completion_tokens=980, phases={}), LIMITS) == 0.98
     assert share_of_limit(scored(), None) == 0.0
+
+
+# -- successes without the work ----------------------------------------------------------------------------------------
+
+
+def with_result(text, command, *later, answer="done") -> Trace:
+    """A rollout whose one command shows `text`; then calls with the `later` commands, and the answer."""
+    trace = trace_of(("bash", {"command": command}), *(("bash", {"command": more}) for more in later), words=answer)
+    (shown,) = trace.nodes[2].message.parts
+    message = Message(role=Role.TOOL, parts=(ToolResult(shown.call, text),))
+    trace.nodes[2] = Node(message=message, parent=trace.nodes[2].parent)
+    return trace
+
+
+FIX = "-    return rate\n+    return rate * (1 + margin)\n"
+
+
+def test_a_line_from_the_history_that_is_written_again_was_retrieved():
+    found = retrieved_in(with_result(FIX, "git log -p", "echo 'return rate * (1 + margin)' > tax.py"))
+    assert found.startswith("git log: return rate * (1 + margin)")
+    assert retrieved_in(with_result(FIX, "git log -p", "echo 'return rate + margin' > tax.py")) == ""
+    assert retrieved_in(with_result(FIX, "cat tax.py", "echo 'return rate * (1 + margin)' > tax.py")) == ""
+
+
+def test_an_answer_from_a_hidden_folder_was_retrieved_and_one_from_the_material_was_not():
+    assert retrieved_in(with_result("red was named 117 times", "cat /survey/.review/summary.txt", answer="117.")) != ""
+    assert retrieved_in(with_result("red was named 117 times", "cat /survey/votes.txt", answer="117")) == ""
+    assert retrieved_in(with_result("red was named 117 times", "cat /survey/.review/summary.txt", answer="118")) == ""
+
+
+def test_a_pass_that_does_less_than_half_of_what_others_do_is_odd():
+    worked = [trace_of("look", "count", "post", "close", rollout=number) for number in range(5)]
+    seen = [summarise_trace(each) for each in [*worked, trace_of("close", "close", "close", rollout=9)]]
+    (found,) = [each for each in oddities(seen) if each.why == "half_the_work"]
+    assert found.all == ("t/9",)
+    assert not [each for each in oddities(seen[:-1]) if each.why == "half_the_work"]
+
+
+def test_programs_and_files_of_a_command_are_marks():
+    command = "cd /app && grep -n total src/books.py | head; python3 check.py"
+    assert marks_of(trace_of(("bash", {"command": command}))) == {
+        "call `bash`", "run `cd`", "run `grep`", "run `head`", "run `python3`", "name `src/books.py`", "name `check.py`",
+    }  # fmt: skip
+
+
+def test_health_warns_of_successes_without_the_work_and_needs_some_to_compare():
+    worked = [trace_of("look", "count", "post", "close", rollout=number) for number in range(9)]
+    assert successes(worked).mark is HealthMark.OK
+    assert successes(worked[:5]).mark is HealthMark.UNKNOWN
+    item = successes([*worked, trace_of("close", rollout=9)])
+    assert item.mark is HealthMark.WARN
+    assert item.look[0] == "t/9"
+    assert item.figures["odd"] == 1

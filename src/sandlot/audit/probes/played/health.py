@@ -15,7 +15,15 @@ from sandlot.audit.finding import Finding, Severity, Witness, make_finding
 from sandlot.core.errors import ConfigError
 from sandlot.run.results import Run
 
-CODES = {"failures": "D04", "timeouts": "D04", "resolution": "D06", "survivors": "D23", "drift": "D05", "surge": "D02"}
+CODES = {
+    "failures": "D04",
+    "timeouts": "D04",
+    "resolution": "D06",
+    "survivors": "D23",
+    "drift": "D05",
+    "surge": "D02",
+    "successes": "D02",
+}
 """The defect for each health item that blames the environment; the others blame the model."""
 
 _ROLLOUTS = 64
