@@ -228,6 +228,7 @@ async def _audit_opened(subject: Subject, plan: AuditPlan, sink: Sink) -> Audit:
         manifest=plan.manifest,
         rollouts=plan.rollouts,
         reviewed=plan.reviewed,
+        budget_s=plan.budget_s,
     )
     probes = _probes(about.kind, plan.wanted)
     memory = UnfinishedAudit(folder_of(about.name, plan.place, plan.runs), _dependencies(about, plan)) if plan.runs else None

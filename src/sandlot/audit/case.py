@@ -116,6 +116,8 @@ class Case:
     """A run of a model in this environment."""
     reviewed: Path | None = None
     """A run whose rollouts people have labelled."""
+    budget_s: float | None = None
+    """How long the audit may take, if that is limited: searches are as deep as it allows."""
     _golden: dict[str, Trial] | None = None
     _idle: dict[str, Trial] | None = None
     taken: int = 0

@@ -36,6 +36,7 @@ from sandlot.audit.probes.scripted import (
     turns,
     visibility,
 )
+from sandlot.audit.probes.search import calls, checks, impossible, written
 from sandlot.audit.probes.static import (
     actions,
     caches,
@@ -117,6 +118,10 @@ SCRIPTED: tuple[Probe, ...] = (
     *copied.PROBES,
     *reading.PROBES,
     *turns.PROBES,
+    *calls.PROBES,
+    *checks.PROBES,
+    *impossible.PROBES,
+    *written.PROBES,
 )
 """Play scripted agents in the world with its tools."""
 
