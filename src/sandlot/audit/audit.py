@@ -21,6 +21,8 @@ from typing import Any
 import msgspec
 
 from sandlot.audit.attacked import AttemptsByPart, add_attempts
+from sandlot.audit.attacker.attacker import AttackPlan
+from sandlot.audit.attacker.opening import open_attack
 from sandlot.audit.budget import TimeBudget, parse_budget, tasks_within
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.coverage import Coverage, coverage_of
@@ -87,6 +89,8 @@ class AuditPlan:
     """The file with waivers."""
     budget_s: float | None = None
     """How long the audit may take. Default: as long as its probes take."""
+    attack: AttackPlan | None = None
+    """Who proposes plays, if anybody does."""
     wanted: AuditSelection = field(default_factory=AuditSelection)
 
     def __post_init__(self) -> None:
@@ -109,6 +113,9 @@ async def audit_async(  # noqa: PLR0913 - the options of `sandlot audit`, all by
     judge: str | None = None,
     user: str | None = None,
     model: str | None = None,
+    attacker: str | None = None,
+    attacker_reads: str = "prompt",
+    attacker_rounds: int = 4,
     reviewed: str | Path | None = None,
     reference: str | Path | None = None,
     manifest: str | Path | None = None,
@@ -129,6 +136,8 @@ async def audit_async(  # noqa: PLR0913 - the options of `sandlot audit`, all by
     - `layers`, `probes`: only these. Default: the mandatory layers, and those that `model` and `reviewed` add.
     - `seed`: seed of every random choice.
     - `judge`, `user`, `model`: models for judge checks, for the environment's user, and to play too (layer `model`).
+    - `attacker`: a model that proposes plays, or `file:` and a file with proposals (layer `model`).
+    - `attacker_reads`, `attacker_rounds`: `prompt`, or `code` for the author's source too; how often it proposes.
     - `reviewed`: a run directory with labels of people (layer `people`).
     - `reference`, `manifest`: a file with real records, and one with production's tools, to compare with.
     - `waivers`: a file with `[[waiver]]` tables. Default: the environment's `audit.toml`.
@@ -152,9 +161,15 @@ async def audit_async(  # noqa: PLR0913 - the options of `sandlot audit`, all by
     if budget is not None:
         budget_s = parse_budget(str(budget))
         plan = replace(plan, budget_s=budget_s, most_tasks=tasks_within(budget_s, limit))
-    plan = replace(plan, wanted=_select(layers, probes, model=model is not None, people=reviewed is not None))
+    plan = replace(plan, wanted=_select(layers, probes, model=bool(model or attacker), people=reviewed is not None))
     _require_usable(what, plan, model, waivers)
-    return await _audit_and_keep(what, plan, model, Path(runs or "runs"), [Path(file) for file in reports], sink)
+    files = [Path(file) for file in reports]
+    if attacker is None:
+        return await _audit_and_keep(what, plan, model, Path(runs or "runs"), files, sink)
+    async with open_attack(attacker, attacker_reads, attacker_rounds, seed) as attack:
+        kept_in = Path(runs) if runs is not None else None
+        plan = replace(plan, attack=replace(attack, runs=kept_in), conditions=(*plan.conditions, *attack.identity))
+        return await _audit_and_keep(what, plan, model, Path(runs or "runs"), files, sink)
 
 
 audit = blocking("audit", audit_async)
@@ -217,6 +232,7 @@ async def _audit_opened(subject: Subject, plan: AuditPlan, sink: Sink) -> Audit:
     about = await subject.describe()
     if plan.user is not None and not about.has_persona:
         raise ConfigError(f"`{about.name}` has no persona for a model to play; leave out `--user`, or add `@env.persona`")
+    attack = plan.attack and plan.attack.recorded(about.name, plan.place)
     case = Case(
         subject=subject,
         description=about,
@@ -229,6 +245,7 @@ async def _audit_opened(subject: Subject, plan: AuditPlan, sink: Sink) -> Audit:
         rollouts=plan.rollouts,
         reviewed=plan.reviewed,
         budget_s=plan.budget_s,
+        attack=attack,
     )
     probes = _probes(about.kind, plan.wanted)
     memory = UnfinishedAudit(folder_of(about.name, plan.place, plan.runs), _dependencies(about, plan)) if plan.runs else None
@@ -250,6 +267,7 @@ async def _audit_opened(subject: Subject, plan: AuditPlan, sink: Sink) -> Audit:
         tasks=len(case.tasks),
         of_tasks=len(about.tasks),
         chosen=_words_of_choice(plan),
+        attacker=attack.words if attack is not None else (),
         trials=case.taken + sum(probe.trials for probe in earlier),
         verdict=verdict_of(layers, standing, coverage),
         coverage=coverage,

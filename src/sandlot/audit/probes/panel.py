@@ -1,5 +1,6 @@
 """Every probe, by layer. Layers run cheapest first."""
 
+from sandlot.audit.attacker import loop
 from sandlot.audit.case import Probe
 from sandlot.audit.finding import Layer
 from sandlot.audit.probes.differential import neighbours, regrading, resets, surroundings
@@ -129,6 +130,7 @@ DIFFERENTIAL: tuple[Probe, ...] = (*resets.PROBES, *neighbours.PROBES, *surround
 """Repeat trials under other conditions and compare the results."""
 
 FINISHED_ROLLOUTS: tuple[Probe, ...] = (
+    loop.PROBE,
     Probe(
         name="model-rollouts",
         layer=Layer.MODEL,
@@ -144,7 +146,7 @@ FINISHED_ROLLOUTS: tuple[Probe, ...] = (
         applies=lambda case: None if case.reviewed else "no labelled run was given",
     ),
 )
-"""Read finished rollouts: of a model, and those that people labelled."""
+"""What others add: plays that an attacker proposes, finished rollouts of a model, and those that people labelled."""
 
 GYMNASIUM: tuple[Probe, ...] = (*promises.PROBES, *solved.PROBES)
 """The Gymnasium interface. Such environments have no tasks, tools or rubric."""

@@ -82,6 +82,18 @@ _Reference = Annotated[
 ]
 _Manifest = Annotated[Path | None, _Option("--manifest", metavar="FILE", help="Tools in production: a JSON list of MCP tools.")]
 _Model = Annotated[str | None, _Option("--model", "-m", help="Let this model play too, and check the health of its rollouts.")]
+_Attacker = Annotated[
+    str | None,
+    _Option(
+        "--attacker",
+        metavar="MODEL",
+        help="A model that proposes attacks and other right answers, or `file:PATH` with proposals; the audit runs them.",
+    ),
+]
+_AttackerReads = Annotated[
+    str, _Option("--attacker-reads", help="`prompt`: what an agent sees; `code`: the author's source too.")
+]
+_AttackerRounds = Annotated[int, _Option("--attacker-rounds", help="How often the attacker proposes.")]
 _Reviewed = Annotated[str | None, _Option("--reviewed", metavar="RUN", help="Use this run's labels from `sandlot triage`.")]
 _Waivers = Annotated[
     Path | None,
@@ -130,6 +142,9 @@ def _audit(
     reference: _Reference = None,
     manifest: _Manifest = None,
     model: _Model = None,
+    attacker: _Attacker = None,
+    attacker_reads: _AttackerReads = "prompt",
+    attacker_rounds: _AttackerRounds = 4,
     reviewed: _Reviewed = None,
     waivers: _Waivers = None,
     report: _Report = None,
@@ -158,7 +173,8 @@ def _audit(
     try:
         found = audit(
             subject, tasks=task or (), limit=limit, budget=budget, layers=layer or (), probes=probe or (), seed=seed,
-            judge=judge, user=user, model=model, reviewed=find_run(reviewed, runs) if reviewed else None, reference=reference,
+            judge=judge, user=user, model=model, attacker=attacker, attacker_reads=attacker_reads,
+            attacker_rounds=attacker_rounds, reviewed=find_run(reviewed, runs) if reviewed else None, reference=reference,
             manifest=manifest, waivers=waivers, reports=report or (), sandbox=sandbox, patience_s=patience, runs=runs,
             sink=Progress(quiet=json).receive,
         )  # fmt: skip

@@ -100,11 +100,11 @@ class AskedWork:
         """What a play changed."""
         return changes_between(self.work.idle, trial, timeless=True)
 
-    def missing(self, trial: Trial) -> Reason | None:
+    def missing(self, trial: Trial, *, anywhere: bool = False) -> Reason | None:
         """Why a play's work is not what the task asks for: a fact that is asked for lacks, or has another value.
 
         In a place that no grade depends on, a value counts only if the play gave it to no tool: else it may be a note of what
-        was looked up.
+        was looked up. With `anywhere`, for plays that were not made from golden's, the value may be in no other place either.
         """
         left = facts_of(self.changes_of(trial))
         given = values_given(script_of(trial, "played").turns)
@@ -113,11 +113,13 @@ class AskedWork:
                 continue
             if self.graded is not None and place not in self.graded and value.casefold() in given:
                 continue
+            if anywhere and any(mentions(text.casefold(), value.casefold()) for _, text in left):
+                continue
             instead = next((text for there, text in left if there == place and (there, text) not in self.facts), None)
             if instead is None and (left[place, value] or self._stated_elsewhere(left, place, value)):
                 continue
             return _reason(place, value, source, instead)
-        return self._missing_detail(left)
+        return None if anywhere else self._missing_detail(left)
 
     def _stated_elsewhere(self, left: Counter[Fact], place: str, value: str) -> bool:
         """True if the play left the value under the same name in another place: in another row, or under another key."""
