@@ -66,7 +66,8 @@ def _wrong_for_full_marks(asked: AskedWork, trial: Trial) -> Reason | None:
     if not work.golden.passed:
         return None
     if asked.changes:
-        return asked.missing(trial, anywhere=True) or overdone(asked, trial) or missing_work(work, trial)
+        idle = missing_work(work, trial) if not asked.changes_of(trial) else None
+        return asked.missing(trial, anywhere=True) or overdone(asked, trial) or idle
     return _wrong_answer(asked, trial)
 
 
