@@ -37,7 +37,7 @@ from sandlot.audit.probes.scripted import (
     turns,
     visibility,
 )
-from sandlot.audit.probes.search import calls, checks, impossible, written
+from sandlot.audit.probes.search import answers, calls, checks, impossible, written
 from sandlot.audit.probes.static import (
     actions,
     caches,
@@ -102,6 +102,7 @@ GRADER: tuple[Probe, ...] = (
     *ladder.PROBES,
     *criteria.PROBES,
     *judged.PROBES,
+    *answers.PROBES,
 )
 """Grade answers and evidence that no agent produced."""
 
