@@ -80,14 +80,29 @@ def _holds(one: GradedAnswer) -> bool:
 
 
 def _reason(one: GradedAnswer) -> Reason | None:
-    """Why an answer is wrong: another number, or not what golden states; None where golden's words are many."""
-    said, target = one.question.answer, one.question.target
+    """Why an answer is wrong: another number, or less than half of what golden states; None where golden's words are many."""
+    said, target = core_of(one.question.answer), one.question.target
     core = core_of(target.answer)
-    given, wanted = numbers_in(core_of(said)), numbers_in(core)
-    if len(given) == 1 and len(wanted) == 1 and given != wanted and len(core_of(said).split()) == 1:
-        why = f"golden states `{shorten(core)}`, this states `{shorten(core_of(said))}`"
+    if _as_float(said) is not None and _as_float(said) == _as_float(core):
+        return None
+    given, wanted = numbers_in(said), numbers_in(core)
+    if len(given) == 1 and len(wanted) == 1 and given != wanted and len(said.split()) == 1:
+        why = f"golden states `{shorten(core)}`, this states `{shorten(said)}`"
         return Reason(kind=ReasonKind.CONTRADICTS, why=why)
-    return omission(said, target.answer, target.task.key) if len(core.split()) <= _FEW_WORDS else None
+    if len(core.split()) > _FEW_WORDS or 2 * len(_letters(one.question.answer)) > len(_letters(core)):
+        return None  # most of it is there: another spelling may be right
+    return omission(one.question.answer, target.answer, target.task.key)
+
+
+def _as_float(text: str) -> float | None:
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        return None
+
+
+def _letters(text: str) -> str:
+    return "".join(each for each in text if each.isalnum())
 
 
 def _shrunk_findings(found: Sequence[GradedAnswer], num_tasks: int) -> list[Finding]:

@@ -56,7 +56,9 @@ async def _look_at_plays(case: Case) -> list[Finding]:
     alone = await _play_each(case, asked)
     found = [each for each in alone if each.free and each.reason is not None]
     found += await _play_together(case, asked, alone)
-    return _findings(case, found, alone)
+    if len({each.work.golden.evidence.answer for each in asked if not each.changes}) < 2:  # the same words everywhere say nothing
+        found = [one for one in found if one.asked.changes]
+    return [*_findings(case, found, alone), *_excess(case, asked, alone)]
 
 
 async def _play_each(case: Case, asked: Sequence[AskedWork]) -> list[Climbed]:
@@ -67,7 +69,7 @@ async def _play_each(case: Case, asked: Sequence[AskedWork]) -> list[Climbed]:
         others = [other.work for other in asked if other is not each]
         edits = edits_of(each.work, others, case.description.tools, case.seed, shells=case.shells)
         planned += [(each, edit) for edit in edits[:most]]
-    return await _played(case, asked, [(each, (edit,)) for each, edit in planned])
+    return await _played(case, [(each, (edit,)) for each, edit in planned])
 
 
 async def _play_together(case: Case, asked: Sequence[AskedWork], alone: Sequence[Climbed]) -> list[Climbed]:
@@ -82,37 +84,34 @@ async def _play_together(case: Case, asked: Sequence[AskedWork], alone: Sequence
             continue
 
         async def free(sets: Sequence[Sequence[Edit]], each: AskedWork = each) -> list[bool]:
-            return [one.free for one in await _played(case, asked, [(each, tuple(edits)) for edits in sets])]
+            return [one.free for one in await _played(case, [(each, tuple(edits)) for edits in sets])]
 
         async def shows(sets: Sequence[Sequence[Edit]], each: AskedWork = each) -> list[bool]:
-            played = await _played(case, asked, [(each, tuple(edits)) for edits in sets])
+            played = await _played(case, [(each, tuple(edits)) for edits in sets])
             return [one.free and one.reason is not None for one in played]
 
         most = await largest_free(edits, free, rounds=_ROUNDS)
         if most and (await shows([most]))[0]:
             least = await smallest(most, shows, rounds=_ROUNDS)
-            found += await _played(case, asked, [(each, tuple(least))])
+            found += await _played(case, [(each, tuple(least))])
     return [one for one in found if one.free and one.reason is not None]
 
 
-async def _played(
-    case: Case, everyone: Sequence[AskedWork], plans: Sequence[tuple[AskedWork, tuple[Edit, ...]]]
-) -> list[Climbed]:
+async def _played(case: Case, plans: Sequence[tuple[AskedWork, tuple[Edit, ...]]]) -> list[Climbed]:
     scripts = [edited(each.work.script, edits) for each, edits in plans]
     requests = [request_for(case, each.work.task, script) for (each, _), script in zip(plans, scripts, strict=True)]
     trials = await case.take(requests, MANY_TURNS)
     played = [Climbed(each, edits, script, trial) for (each, edits), script, trial in zip(plans, scripts, trials, strict=True)]
-    return [replace(one, reason=_reason(one, everyone)) for one in played]
+    return [replace(one, reason=_reason(one)) for one in played]
 
 
-def _reason(one: Climbed, everyone: Sequence[AskedWork]) -> Reason | None:
+def _reason(one: Climbed) -> Reason | None:
     """Why the play is wrong; None if nothing shows that."""
     if one.trial.reward is None:
         return None
-    if not one.asked.changes:  # only golden's words count
-        return missing_work(one.work, one.trial)
-    others = [each for each in everyone if each is not one.asked]
-    return one.asked.missing(one.trial) or overdone(one.asked, one.trial) or foreign(one.asked, one.trial, others)
+    if not one.asked.changes:  # only golden's words count, if they are read
+        return missing_work(one.work, one.trial) if one.work.golden.answer_was_read else None
+    return one.asked.missing(one.trial) or overdone(one.asked, one.trial)
 
 
 def _errors(one: Climbed) -> bool:
@@ -126,6 +125,33 @@ def _findings(case: Case, found: Sequence[Climbed], tried: Sequence[Climbed]) ->
     num_tasks = len({one.work.task.id for one in tried})
     made = [_finding(case, each, num_tasks) for each in sorted(groups.values(), key=lambda each: -len(_tasks(each)))]
     return made[:_MOST]
+
+
+def _excess(case: Case, asked: Sequence[AskedWork], alone: Sequence[Climbed]) -> list[Finding]:
+    """A lead if other tasks' work beside golden's costs nothing. It is wrong only if the task wants nothing else changed."""
+    beside = [
+        replace(one, reason=reason)
+        for one in alone
+        if one.free and one.reason is None and one.edits[0].acts
+        if (reason := foreign(one.asked, one.trial, [each for each in asked if each is not one.asked])) is not None
+    ]
+    if len(_tasks(beside)) < 2:
+        return []
+    first = min(beside, key=lambda one: (len(one.script.turns), one.work.task.id))
+    title = f"the work of other tasks beside golden's costs nothing, on {len(_tasks(beside))} of {len(asked)} tasks"
+    expected = f"less than golden's {first.work.golden.reward:g}, if nothing else may change: {first.edits[0].what}"
+    return [
+        make_finding(
+            "D02.beside",
+            title,
+            witness_of(case, first.work.task, first.script, expected, first.trial.fate),
+            severity=Severity.LOW,
+            sure=False,
+            count=len(_tasks(beside)),
+            fix="compare the whole result with what it should be, not only the place that the task is about",
+            reason=first.reason,
+        )
+    ]
 
 
 def _name(one: Climbed) -> str:

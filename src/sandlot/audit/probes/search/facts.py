@@ -19,7 +19,7 @@ from sandlot.audit.probes.scripted.graded import find_graded_changes
 from sandlot.audit.probes.scripted.reach import GoldenWork, find_works_to_do
 from sandlot.audit.reason import Reason, ReasonKind
 from sandlot.audit.statement import shorten
-from sandlot.audit.subject import Call, Trial
+from sandlot.audit.subject import Call, Say, Trial
 
 _SHORT = 80
 """Longer texts are not one value."""
@@ -103,15 +103,18 @@ class AskedWork:
     def missing(self, trial: Trial, *, anywhere: bool = False) -> Reason | None:
         """Why a play's work is not what the task asks for: a fact that is asked for lacks, or has another value.
 
-        In a place that no grade depends on, a value counts only if the play gave it to no tool: else it may be a note of what
-        was looked up. With `anywhere`, for plays that were not made from golden's, the value may be in no other place either.
+        In a place that no grade depends on, a value counts only if the play neither gave it to a tool nor said it: else it may be
+        a note of what was looked up. With `anywhere`, for plays that were not made from golden's, the value may be in no other
+        place either.
         """
         left = facts_of(self.changes_of(trial))
-        given = values_given(script_of(trial, "played").turns)
+        turns = script_of(trial, "played").turns
+        given, said = values_given(turns), " ".join(act.text for turn in turns for act in turn if isinstance(act, Say)).casefold()
         for (place, value), source in self.asked.items():
             if left[place, value] >= self.facts[place, value]:
                 continue
-            if self.graded is not None and place not in self.graded and value.casefold() in given:
+            noted = value.casefold() in given or mentions(said, value.casefold())
+            if noted and self.graded is not None and place not in self.graded:
                 continue
             if anywhere and any(mentions(text.casefold(), value.casefold()) for _, text in left):
                 continue

@@ -1,6 +1,7 @@
 """Impossible twins: every task again, in a world where every tool refuses, so that nothing can be done.
 
-Golden's calls are made and its words are said. Whoever pays for that reads what an agent claims or tries, not what it did.
+Golden's calls are made and its words are said. Whoever pays more for that than for the words alone reads what an agent tries,
+not what it did.
 """
 
 from collections.abc import Sequence
@@ -11,33 +12,34 @@ from sandlot.audit.probes.likeness import EPSILON
 from sandlot.audit.probes.plays import choose_tasks, request_for, witness_of
 from sandlot.audit.probes.scripted.earning import missing_work
 from sandlot.audit.probes.scripted.floor import needs_both
-from sandlot.audit.probes.scripted.reach import GoldenWork
+from sandlot.audit.probes.scripted.reach import GoldenWork, find_works
 from sandlot.audit.reason import Reason
-from sandlot.audit.subject import Conditions, Trial
+from sandlot.audit.subject import Conditions, Say, Script, Trial
 
 _TASKS, _SANDBOXED = 16, 3
 _REFUSED = Conditions(fault="tool:refuse", limits={"turns": 1000})
 _MUCH = 0.5
-"""Points above this share, for golden's words where nothing was done, are reported; fewer may be what the words are worth."""
+"""Points above this share are reported; fewer may be for trying."""
 
 
 async def _look_at_twins(case: Case) -> list[Finding]:
     """Nothing that is said and tried earns the points of work that could not be done."""
-    golden, idle = await case.golden(), await case.idle()
     chosen = [task for task in choose_tasks(case, _TASKS, sandboxed=_SANDBOXED) if not case.may_idle(task)]
-    works = [
-        GoldenWork(task, golden[task.id], idle[task.id])
-        for task in chosen
-        if golden[task.id].passed and idle[task.id].reward is not None
-    ]
-    works = [work for work in works if work.calls and work.changes]
+    works = [work for work in await find_works(case, chosen) if work.calls and work.changes]
     trials = await case.take([request_for(case, work.task, work.script) for work in works], _REFUSED)
+    words = await case.take([request_for(case, work.task, _words(work)) for work in works])
     paid = [
         (work, trial, missing_work(work, trial))
-        for work, trial in zip(works, trials, strict=True)
-        if trial.reward is not None and trial.reward > max(case.floor, work.idle.reward or 0.0, _MUCH) + EPSILON
+        for work, trial, said in zip(works, trials, words, strict=True)
+        if trial.reward is not None and trial.reward > max(case.floor, said.reward or 0.0, _MUCH) + EPSILON
     ]
     return [_finding(case, paid, len(works))] if paid else []
+
+
+def _words(work: GoldenWork) -> Script:
+    """Golden's words without its calls: what they earn is not earned by trying."""
+    turns = tuple(turn for turn in work.script.turns if isinstance(turn[0], Say))
+    return Script(name="golden-words", turns=turns)
 
 
 def _finding(case: Case, paid: Sequence[tuple[GoldenWork, Trial, Reason | None]], num_tasks: int) -> Finding:
@@ -50,7 +52,7 @@ def _finding(case: Case, paid: Sequence[tuple[GoldenWork, Trial, Reason | None]]
             case,
             work.task,
             work.script,
-            f"at most {work.idle.reward or 0.0:g}, as an agent that does nothing gets",
+            "no more than golden's words alone earn",
             trial.fate,
             conditions={"fault": _REFUSED.fault},
         ),

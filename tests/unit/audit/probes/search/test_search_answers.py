@@ -32,6 +32,16 @@ async def test_a_grader_that_searches_the_answer_in_the_key():
     assert finding.code == "D22.near-part"
 
 
+async def test_another_spelling_of_the_same_number_is_no_part_of_it():
+    def value(evidence, task) -> float:
+        try:
+            return float(float(evidence.answer) == float(task.key["golden"]))
+        except ValueError:
+            return 0.0
+
+    assert await found(value, [Task(f"d-{n}", prompt="How much?", key={"golden": f"0.{n}0"}) for n in (18, 37, 59)]) == []
+
+
 CAPITALS = [
     Task(f"c-{number}", prompt=f"The people of {land} like bread. What is the main town of {land}?", key={"golden": town})
     for number, (land, town) in enumerate([("Norland", "Vexby upon the river"), ("Sudland", "Marlow upon the hill")])

@@ -89,7 +89,8 @@ async def test_a_log_of_what_was_read_is_not_work_that_is_asked_for():
 
 
 async def test_a_value_that_is_asked_for_and_not_read():
-    (finding,) = await found(lambda state, key: key["item"] in state["orders"] and state["booked"] == key["cost"])
+    finding, *leads = await found(lambda state, key: key["item"] in state["orders"] and state["booked"] == key["cost"])
+    assert [each.code for each in leads] == ["D02.beside"]
     assert (finding.code, finding.standing) == ("D02.far", Confidence.CONFIRMED)
     assert "`order`" in finding.title
     assert finding.reason.kind is ReasonKind.CONTRADICTS
@@ -119,13 +120,45 @@ async def test_more_than_what_is_asked_for():
     assert "ten times as much" in finding.title
 
 
-async def test_the_work_of_all_tasks_at_once():
-    (finding,) = await found(
-        lambda state, key: state["orders"].get(key["item"]) == key["amount"] and state["booked"] == key["cost"]
-    )
-    assert finding.standing is Confidence.CONFIRMED
-    assert "those of other tasks" in finding.title
+async def test_the_work_of_other_tasks_beside_golden_is_a_lead():
+    def among_others(state, key) -> bool:
+        return state["orders"].get(key["item"]) == key["amount"] and state["booked"] == key["cost"]
+
+    (finding,) = await found(among_others)
+    assert (finding.code, finding.standing) == ("D02.beside", Confidence.LEAD)
     assert "alone" in finding.reason.why
+
+
+def counted() -> Environment:
+    """Golden counts, which leaves a note of the count, and says it. Only what it says is graded."""
+    env = Environment("counted")
+
+    @env.tasks
+    def tasks(rng):
+        for number, item in enumerate(ITEMS):
+            yield Task(item, prompt=f"How many {item} are there?", data={"there": 478 + number}, key={"there": 478 + number})
+
+    @env.tool
+    async def count(world, item: str) -> str:
+        """Count an item."""
+        world.state[item] = world.task.data["there"]
+        return str(world.state[item])
+
+    @env.check(points=1)
+    def said(evidence, task) -> bool:
+        return evidence.answer == str(task.key["there"])
+
+    @env.solution
+    async def solve(agent, task) -> None:
+        await agent.call("count", item=task.id)
+        await agent.say(str(task.key["there"]))
+
+    return env
+
+
+async def test_a_note_of_what_was_read_and_then_said_is_not_the_work():
+    assert await _look_at_twins(await case_of(counted)) == []
+    assert await _look_at_plays(await small(counted)) == []
 
 
 async def test_the_same_seed_finds_the_same():
