@@ -58,6 +58,8 @@ def _is_short_enough(answer: str) -> bool:
 
 async def _shrunk(case: Case, target: SolvedTask) -> GradedAnswer | None:
     """The smallest part of golden's answer with its score; None if that states what golden states."""
+    if _holds((await ask(case, [Question(target, "shrunk", NONSENSE, solved=True)]))[0]):
+        return None  # any words will do: the answer is not what is graded
     parts = _PART.findall(target.answer)
     if len(parts) > _MOST_PARTS:
         parts = target.answer.splitlines(keepends=True)

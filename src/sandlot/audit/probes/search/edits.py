@@ -16,6 +16,8 @@ from sandlot.core.types import Json
 
 _MANY = 12
 """How often a call is repeated in bulk."""
+_SHORT = 80
+"""Longer arguments are no single value."""
 _LONG = 400
 """Longer arguments are documents; they are emptied, cut and replaced, not varied."""
 
@@ -136,6 +138,10 @@ def _values(value: Any, known: Sequence[Any], schema: Json) -> Iterator[tuple[st
     other = next((each for each in known if each != value and type(each) is kind), None)
     if other is not None:
         yield "from another task", other
+    if isinstance(value, str) and len(value) <= _SHORT:
+        every = list(dict.fromkeys(each for each in known if isinstance(each, str) and each != value))[:_MANY]
+        if every:
+            yield "beside those of other tasks", ", ".join([*every, value])
     for option in [each for each in schema.get("enum") or () if each != value][:2]:
         yield "another option", option
 

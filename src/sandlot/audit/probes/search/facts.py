@@ -154,6 +154,8 @@ def overdone(asked: AskedWork, trial: Trial) -> Reason | None:
     left, before = asked.changes_of(trial), asked.work.before
     for where, value in asked.changes.items():
         start, now = before.get(where, 0), left.get(where)
+        if place_of(where) != where:
+            continue  # rows move when others come before them
         if not all(isinstance(each, int | float) and not isinstance(each, bool) for each in (start, value, now)):
             continue
         moved, further = float(value) - float(start), float(now or 0) - float(value)

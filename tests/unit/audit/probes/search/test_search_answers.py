@@ -42,6 +42,10 @@ async def test_another_spelling_of_the_same_number_is_no_part_of_it():
     assert await found(value, [Task(f"d-{n}", prompt="How much?", key={"golden": f"0.{n}0"}) for n in (18, 37, 59)]) == []
 
 
+async def test_where_any_words_will_do_the_answer_is_not_what_is_graded():
+    assert await found(lambda _evidence, _task: 1.0) == []
+
+
 CAPITALS = [
     Task(f"c-{number}", prompt=f"The people of {land} like bread. What is the main town of {land}?", key={"golden": town})
     for number, (land, town) in enumerate([("Norland", "Vexby upon the river"), ("Sudland", "Marlow upon the hill")])
