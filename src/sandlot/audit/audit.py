@@ -115,7 +115,6 @@ async def audit_async(  # noqa: PLR0913 - the options of `sandlot audit`, all by
     model: str | None = None,
     attacker: str | None = None,
     attacker_reads: str = "prompt",
-    attacker_rounds: int = 4,
     reviewed: str | Path | None = None,
     reference: str | Path | None = None,
     manifest: str | Path | None = None,
@@ -134,17 +133,14 @@ async def audit_async(  # noqa: PLR0913 - the options of `sandlot audit`, all by
     - `tasks`, `limit`: ids of the tasks to play; the maximum number of tasks, a seeded sample if there are more.
     - `budget`: how long it may take (`"60s"`, `"5m"`, seconds): the most telling probes first, on fewer tasks.
     - `layers`, `probes`: only these. Default: the mandatory layers, and those that `model` and `reviewed` add.
-    - `seed`: seed of every random choice.
-    - `judge`, `user`, `model`: models for judge checks, for the environment's user, and to play too (layer `model`).
-    - `attacker`: a model that proposes plays, or `file:` and a file with proposals (layer `model`).
-    - `attacker_reads`, `attacker_rounds`: `prompt`, or `code` for the author's source too; how often it proposes.
+    - `seed`: of every random choice. `judge`, `user`, `model`: for judge checks, the user, and to play too (layer `model`).
+    - `attacker`, `attacker_reads`: a model that proposes plays, or `file:PATH`; it reads the `prompt`, or the `code` too.
     - `reviewed`: a run directory with labels of people (layer `people`).
     - `reference`, `manifest`: a file with real records, and one with production's tools, to compare with.
     - `waivers`: a file with `[[waiver]]` tables. Default: the environment's `audit.toml`.
     - `reports`: files to write; the ending gives the format: .html, .md, .json, .sarif, .xml (JUnit).
     - `sandbox`, `patience_s`: as for `sandlot run`; seconds without output after which a trial counts as hung.
-    - `runs`: the folder for audits. None: nothing is kept.
-    - `sink`: receives an event when a probe begins and when it has ended.
+    - `runs`: the folder for audits; None keeps nothing. `sink`: receives an event when a probe begins and when it has ended.
 
     ```python
     import sandlot
@@ -163,16 +159,15 @@ async def audit_async(  # noqa: PLR0913 - the options of `sandlot audit`, all by
         plan = replace(plan, budget_s=budget_s, most_tasks=tasks_within(budget_s, limit))
     plan = replace(plan, wanted=_select(layers, probes, model=bool(model or attacker), people=reviewed is not None))
     _require_usable(what, plan, model, waivers)
-    files = [Path(file) for file in reports]
-    if attacker is None:
-        return await _audit_and_keep(what, plan, model, Path(runs or "runs"), files, sink)
-    async with open_attack(attacker, attacker_reads, attacker_rounds, seed) as attack:
-        kept_in = Path(runs) if runs is not None else None
-        plan = replace(plan, attack=replace(attack, runs=kept_in), conditions=(*plan.conditions, *attack.identity))
-        return await _audit_and_keep(what, plan, model, Path(runs or "runs"), files, sink)
+    async with open_attack(attacker, attacker_reads, seed, runs) as attack:
+        return await _audit_and_keep(what, _with_attack(plan, attack), model, Path(runs or "runs"), reports, sink)
 
 
 audit = blocking("audit", audit_async)
+
+
+def _with_attack(plan: AuditPlan, attack: AttackPlan | None) -> AuditPlan:
+    return plan if attack is None else replace(plan, attack=attack, conditions=(*plan.conditions, *attack.identity))
 
 
 def _select(layers: Sequence[Layer | str], probes: Sequence[str], *, model: bool, people: bool) -> AuditSelection:
@@ -195,9 +190,10 @@ def _require_usable(what: NamedSubject, plan: AuditPlan, model: str | None, waiv
 
 
 async def _audit_and_keep(
-    what: NamedSubject, plan: AuditPlan, model: str | None, runs: Path, reports: Sequence[Path], sink: Sink
+    what: NamedSubject, plan: AuditPlan, model: str | None, runs: Path, reports: Sequence[str | Path], sink: Sink
 ) -> Audit:
-    for file in reports:
+    files = [Path(file) for file in reports]
+    for file in files:
         require_writable(file)
     async with what.open() as subject:
         if model is not None and what.env is not None:
@@ -205,7 +201,7 @@ async def _audit_and_keep(
         audit = await audit_subject(subject, plan, sink)
     if plan.runs is not None:
         write_audit(audit, plan.runs)
-    for file in reports:  # the audit is stored already, if one of them fails
+    for file in files:  # the audit is stored already, if one of them fails
         write_report(audit, file)
     return audit
 

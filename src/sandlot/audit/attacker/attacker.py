@@ -70,12 +70,13 @@ class AttackPlan:
 
     attacker: Attacker
     reads_code: bool = False
-    rounds: int = 4
+    rounds: int | None = None
+    """How often it proposes. None: as often as the audit's budget allows."""
     runs: Path | None = None
     """The folder of runs. None: nothing is kept."""
     record: Path | None = None
     identity: tuple[str, ...] = ()
-    """What the result depends on: who it is, what it reads, and for how many rounds."""
+    """What the result depends on: who it is and what it reads."""
 
     def recorded(self, name: str, place: str) -> "AttackPlan":
         """The same, with its record in the folder of an environment's audits."""

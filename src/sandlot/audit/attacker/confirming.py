@@ -19,7 +19,7 @@ from sandlot.audit.statement import core_of, numbers_in, same_core, shorten
 from sandlot.audit.subject import Script, Trial
 
 
-class Outcome(StrEnum):
+class PlayOutcome(StrEnum):
     """What became of a proposal on one task."""
 
     CONFIRMED = "confirmed: it scores, and is wrong by a reason"
@@ -38,7 +38,7 @@ class ProvenPlay:
     asked: AskedWork
     script: Script
     trial: Trial
-    outcome: Outcome
+    outcome: PlayOutcome
     reason: Reason | None = None
 
 
@@ -46,19 +46,19 @@ def judged(case: Case, proposal: Proposal, asked: AskedWork, script: Script, tri
     """What the audit makes of one play."""
     reward, golden, idle = trial.reward, asked.work.golden.reward or 0.0, asked.work.idle.reward or 0.0
     if reward is None:
-        return ProvenPlay(proposal, asked, script, trial, Outcome.BROKEN)
+        return ProvenPlay(proposal, asked, script, trial, PlayOutcome.BROKEN)
     if proposal.claim is Claim.RIGHT:
         if reward >= golden - EPSILON:
-            return ProvenPlay(proposal, asked, script, trial, Outcome.NOTHING)
-        same = Outcome.REFUSED_RIGHT if _leaves_the_same(asked, trial) else Outcome.REFUSED
+            return ProvenPlay(proposal, asked, script, trial, PlayOutcome.NOTHING)
+        same = PlayOutcome.REFUSED_RIGHT if _leaves_the_same(asked, trial) else PlayOutcome.REFUSED
         return ProvenPlay(proposal, asked, script, trial, same)
     full = reward >= golden - EPSILON and golden > case.floor
     if not full and reward <= max(case.floor, idle) + EPSILON:
-        return ProvenPlay(proposal, asked, script, trial, Outcome.NOTHING)
+        return ProvenPlay(proposal, asked, script, trial, PlayOutcome.NOTHING)
     reason = _wrong_for_full_marks(asked, trial) if full else _wrong_for_points(asked, trial)
     if reason is None and (not full or _leaves_the_same(asked, trial)):  # part of the points for part of the work, or golden's
-        return ProvenPlay(proposal, asked, script, trial, Outcome.NOTHING)
-    return ProvenPlay(proposal, asked, script, trial, Outcome.LEAD if reason is None else Outcome.CONFIRMED, reason)
+        return ProvenPlay(proposal, asked, script, trial, PlayOutcome.NOTHING)
+    return ProvenPlay(proposal, asked, script, trial, PlayOutcome.LEAD if reason is None else PlayOutcome.CONFIRMED, reason)
 
 
 def _wrong_for_full_marks(asked: AskedWork, trial: Trial) -> Reason | None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from sandlot.audit.attacker.attacker import ATTACKER, AttackerRecord, AttackPlan, RecordedReply
 from sandlot.audit.attacker.briefing import fate_of, next_briefing, opening_briefing
-from sandlot.audit.attacker.confirming import Outcome, ProvenPlay, judged, right_everywhere
+from sandlot.audit.attacker.confirming import PlayOutcome, ProvenPlay, judged, right_everywhere
 from sandlot.audit.attacker.proposal import EVERY_TASK, Claim, Proposal, ReadReply, read_reply
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.finding import Finding, Layer, Severity, make_finding
@@ -18,6 +18,7 @@ from sandlot.audit.probes.scripted.earning import grading_crash
 from sandlot.audit.probes.scripted.graded import find_graded_changes
 from sandlot.audit.probes.scripted.reach import GoldenWork
 from sandlot.audit.probes.search.climbing import smallest
+from sandlot.audit.probes.search.depth import depth_of
 from sandlot.audit.probes.search.facts import AskedWork, place_of
 from sandlot.audit.subject import Script
 from sandlot.core.errors import HarnessError, ModelError
@@ -29,6 +30,7 @@ from sandlot.core.types import Role
 _TASKS = 6
 """Tasks that the attacker is shown; `*` is all of them."""
 _SMALLER = 3
+_ROUNDS = 4
 _MOST = 12
 
 
@@ -67,7 +69,7 @@ async def _loop(case: Case, plan: AttackPlan, asked: dict[str, AskedWork]) -> li
     messages: list[Message] = opening_briefing(case, tasks, idle, code=plan.reads_code)
     record = AttackerRecord(plan.record)
     plays: list[ProvenPlay] = []
-    for number in range(plan.rounds):
+    for number in range(depth_of(case).rounds(_ROUNDS) if plan.rounds is None else plan.rounds):
         try:
             reply = await plan.attacker.propose(messages)
         except ModelError as error:
@@ -109,11 +111,11 @@ async def _play(case: Case, asked: dict[str, AskedWork], read: ReadReply) -> lis
 
 def _by_chance(one: ProvenPlay, played: Sequence[ProvenPlay]) -> ProvenPlay:
     """A play for all tasks that is right too often is wrong by that."""
-    if one.outcome is not Outcome.LEAD or one.proposal.task != EVERY_TASK:
+    if one.outcome is not PlayOutcome.LEAD or one.proposal.task != EVERY_TASK:
         return one
     mine = [each for each in played if each.proposal is one.proposal and each.trial.reward is not None]
     reason = right_everywhere(mine, len(mine))
-    return one if reason is None else replace(one, outcome=Outcome.CONFIRMED, reason=reason)
+    return one if reason is None else replace(one, outcome=PlayOutcome.CONFIRMED, reason=reason)
 
 
 # -- findings ------------------------------------------------------------------------------------------------------------------
@@ -121,7 +123,7 @@ def _by_chance(one: ProvenPlay, played: Sequence[ProvenPlay]) -> ProvenPlay:
 
 async def _findings(case: Case, plays: Sequence[ProvenPlay], num_tasks: int) -> list[Finding]:
     found: list[Finding] = []
-    reported = (Outcome.CONFIRMED, Outcome.REFUSED_RIGHT, Outcome.LEAD, Outcome.REFUSED)
+    reported = (PlayOutcome.CONFIRMED, PlayOutcome.REFUSED_RIGHT, PlayOutcome.LEAD, PlayOutcome.REFUSED)
     for outcome in reported:
         groups = group_by_key((one.proposal.name, one) for one in plays if one.outcome is outcome)
         found += [await _finding(case, each, num_tasks) for each in list(groups.values())[:_MOST]]
@@ -131,7 +133,7 @@ async def _findings(case: Case, plays: Sequence[ProvenPlay], num_tasks: int) -> 
 async def _finding(case: Case, each: Sequence[ProvenPlay], num_tasks: int) -> Finding:
     first = min(each, key=lambda one: (len(one.script.turns), one.asked.work.task.id))
     attack = first.proposal.claim is Claim.ATTACK
-    if first.outcome is Outcome.CONFIRMED:
+    if first.outcome is PlayOutcome.CONFIRMED:
         first = await _made_small(case, first)
     work, golden = first.asked.work, first.asked.work.golden.reward or 0.0
     num = len({one.asked.work.task.id for one in each})
@@ -142,8 +144,8 @@ async def _finding(case: Case, each: Sequence[ProvenPlay], num_tasks: int) -> Fi
         "D02.proposed" if attack else "D15.proposed",
         f"the attacker's play `{what}` {gains} ({first.trial.reward:g} of {golden:g}, on {num} of {num_tasks} tasks)",
         witness_of(case, work.task, first.script, expected, first.trial.fate),
-        severity=Severity.HIGH if first.outcome in {Outcome.CONFIRMED, Outcome.REFUSED_RIGHT} else Severity.LOW,
-        sure=first.outcome in {Outcome.CONFIRMED, Outcome.REFUSED_RIGHT},
+        severity=Severity.HIGH if first.outcome in {PlayOutcome.CONFIRMED, PlayOutcome.REFUSED_RIGHT} else Severity.LOW,
+        sure=first.outcome in {PlayOutcome.CONFIRMED, PlayOutcome.REFUSED_RIGHT},
         task=work.task.id,
         count=num,
         reason=first.reason,

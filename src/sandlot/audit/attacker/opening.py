@@ -18,20 +18,22 @@ READS = ("prompt", "code")
 
 
 @asynccontextmanager
-async def open_attack(spec: str, reads: str, rounds: int, seed: int) -> AsyncGenerator[AttackPlan]:
-    """The attacker that `--attacker` names, `file:PATH` or any model that can be a judge, with what it may do."""
+async def open_attack(
+    spec: str | None, reads: str, seed: int, runs: str | Path | None = None
+) -> AsyncGenerator[AttackPlan | None]:
+    """The attacker that `--attacker` names, `file:PATH` or any model that can be a judge, with what it may do. None: no attacker."""
+    if spec is None:
+        yield None
+        return
     if reads not in READS:
         raise ConfigError(f"--attacker-reads is `{reads}`; it is one of: {', '.join(READS)}")
-    if rounds < 1:
-        raise ConfigError(f"--attacker-rounds is {rounds}; give 1 or more")
-    identity = (_identity_of(spec), reads, str(rounds))
+    identity, kept = (_identity_of(spec), reads), Path(runs) if runs is not None else None
     if spec.startswith(_FILE):
         replies = read_replies(Path(spec.removeprefix(_FILE)))
-        attacker = FileAttacker(replies)
-        yield AttackPlan(attacker, reads == "code", max(rounds, len(replies)), identity=identity)
+        yield AttackPlan(FileAttacker(replies), reads == "code", len(replies), runs=kept, identity=identity)
         return
     async with open_chat(ModelConfig(spec=spec), "attacker") as chat:
-        yield AttackPlan(ChatAttacker(chat, seed), reads == "code", rounds, identity=identity)
+        yield AttackPlan(ChatAttacker(chat, seed), reads == "code", runs=kept, identity=identity)
 
 
 def _identity_of(spec: str) -> str:

@@ -93,7 +93,6 @@ _Attacker = Annotated[
 _AttackerReads = Annotated[
     str, _Option("--attacker-reads", help="`prompt`: what an agent sees; `code`: the author's source too.")
 ]
-_AttackerRounds = Annotated[int, _Option("--attacker-rounds", help="How often the attacker proposes.")]
 _Reviewed = Annotated[str | None, _Option("--reviewed", metavar="RUN", help="Use this run's labels from `sandlot triage`.")]
 _Waivers = Annotated[
     Path | None,
@@ -144,7 +143,6 @@ def _audit(
     model: _Model = None,
     attacker: _Attacker = None,
     attacker_reads: _AttackerReads = "prompt",
-    attacker_rounds: _AttackerRounds = 4,
     reviewed: _Reviewed = None,
     waivers: _Waivers = None,
     report: _Report = None,
@@ -156,12 +154,10 @@ def _audit(
 ) -> None:
     """Look for defects in an environment or a grader.
 
-    The verdict is SHIP (exit code 0), FIX (1) or INCOMPLETE (3). Layers run cheapest first: static, grader, scripted,
-    differential. Every confirmed finding has a command that reproduces it. The report is kept below `runs/audits/` and is valid
-    until the environment changes. The same command continues an audit that was interrupted.
+    The verdict is SHIP (exit code 0), FIX (1) or INCOMPLETE (3). Every confirmed finding has a command that reproduces it. The
+    report, below `runs/audits/`, is valid until the environment changes. The same command continues an interrupted audit.
     """
     from sandlot.audit.audit import audit  # noqa: PLC0415 - help does not need it
-    from sandlot.audit.reports.folder import folder_of  # noqa: PLC0415 - as above
     from sandlot.audit.subjects.named import SubjectOptions, read_argument  # noqa: PLC0415 - as above
     from sandlot.cli.views.audit import Progress, print_audit, print_probes  # noqa: PLC0415 - as above
 
@@ -174,12 +170,11 @@ def _audit(
         found = audit(
             subject, tasks=task or (), limit=limit, budget=budget, layers=layer or (), probes=probe or (), seed=seed,
             judge=judge, user=user, model=model, attacker=attacker, attacker_reads=attacker_reads,
-            attacker_rounds=attacker_rounds, reviewed=find_run(reviewed, runs) if reviewed else None, reference=reference,
-            manifest=manifest, waivers=waivers, reports=report or (), sandbox=sandbox, patience_s=patience, runs=runs,
-            sink=Progress(quiet=json).receive,
+            reviewed=find_run(reviewed, runs) if reviewed else None, reference=reference, manifest=manifest, waivers=waivers,
+            reports=report or (), sandbox=sandbox, patience_s=patience, runs=runs, sink=Progress(quiet=json).receive,
         )  # fmt: skip
     except KeyboardInterrupt:
         typer.echo("sandlot: stopped" + "; finished probes are kept, and the same command continues" * whole, err=True)
         raise
-    print_audit(found, folder_of(found.name, found.place, runs) if whole else None, json=json)
+    print_audit(found, runs if whole else None, json=json)
     raise typer.Exit(found.verdict.exit_code)

@@ -137,21 +137,32 @@ async def test_proposals_of_people_are_lines_of_a_file(tmp_path):
 async def test_an_endpoint_that_fails_at_first_is_an_error_and_later_ends_the_loop_with_what_was_found(tmp_path):
     record = tmp_path / "record.jsonl"
     async with FakeEndpoint([says(reply(play()))], then=status(400)) as endpoint:
-        async with open_attack(f"openai:fake@{endpoint.url}", "prompt", 3, 0) as plan:
+        async with open_attack(f"openai:fake@{endpoint.url}", "prompt", 0) as plan:
             (finding,) = await attacked(plan.attacker, payments(reads=False), rounds=3, record=record)
         assert finding.standing is Confidence.CONFIRMED
         assert len(record.read_text().splitlines()) == 2
         assert await attacked(FileAttacker(read_replies(record)), payments(reads=False), rounds=3) == [finding]
-        async with open_attack(f"openai:fake@{endpoint.url}", "prompt", 3, 0) as plan:
+        async with open_attack(f"openai:fake@{endpoint.url}", "prompt", 0) as plan:
             with pytest.raises(HarnessError, match="the attacker failed"):
                 await attacked(plan.attacker, payments())
 
 
 @pytest.mark.parametrize(
-    ("spec", "reads", "rounds", "words"),
-    [("file:none.jsonl", "prompt", 1, "no file"), ("file:x", "mind", 1, "mind"), ("file:x", "code", 0, "1 or more")],
+    ("spec", "reads", "words"),
+    [("file:none.jsonl", "prompt", "no file"), ("file:x", "mind", "mind"), ("golden", "code", "chat model")],
 )
-async def test_options_that_cannot_work_are_refused(spec, reads, rounds, words):
+async def test_options_that_cannot_work_are_refused(spec, reads, words):
     with pytest.raises(ConfigError, match=words):
-        async with open_attack(spec, reads, rounds, 0):
+        async with open_attack(spec, reads, 0):
             pass
+
+
+async def test_a_larger_budget_is_more_rounds():
+    asked = []
+    for budget_s in (30.0, 60.0, 120.0):
+        chat = ScriptedChat(reply())
+        case = await case_of(payments())
+        case.attack, case.budget_s = AttackPlan(ChatAttacker(chat)), budget_s
+        await PROBE.run(case)
+        asked.append(len(chat.asked))
+    assert asked == [2, 4, 8]

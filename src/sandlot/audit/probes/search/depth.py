@@ -18,6 +18,10 @@ class SearchDepth:
         """How many tasks are searched."""
         return max(2, min(4 * usual, round(usual * self.factor)))
 
+    def rounds(self, usual: int) -> int:
+        """How often an attacker proposes."""
+        return max(1, round(usual * self.factor))
+
     def trials_a_task(self, *, sandboxed: bool) -> int:
         """How many plays are tried on each task before any are combined."""
         return max(8, round((_SANDBOXED if sandboxed else _A_TASK) * self.factor))

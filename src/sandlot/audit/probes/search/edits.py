@@ -124,11 +124,7 @@ def _values(value: Any, known: Sequence[Any], schema: Json) -> Iterator[tuple[st
         if abs(value) < 20:
             yield "one more", value + 1
     elif isinstance(value, str):
-        yield "emptied", ""
-        if len(value) <= _LONG and not schema.get("enum"):
-            yield "replaced by nonsense", NONSENSE
-        if len(value) > 3:
-            yield "cut to its first half", value[: len(value) // 2]
+        yield from _texts(value, known, schema)
     elif isinstance(value, list):
         parts = cast("list[Any]", value)
         yield from (("emptied", []), ("cut to its first half", parts[: (len(parts) + 1) // 2]))
@@ -138,12 +134,20 @@ def _values(value: Any, known: Sequence[Any], schema: Json) -> Iterator[tuple[st
     other = next((each for each in known if each != value and type(each) is kind), None)
     if other is not None:
         yield "from another task", other
-    if isinstance(value, str) and len(value) <= _SHORT:
-        every = list(dict.fromkeys(each for each in known if isinstance(each, str) and each != value))[:_MANY]
-        if every:
-            yield "beside those of other tasks", ", ".join([*every, value])
     for option in [each for each in schema.get("enum") or () if each != value][:2]:
         yield "another option", option
+
+
+def _texts(value: str, known: Sequence[Any], schema: Json) -> Iterator[tuple[str, str]]:
+    """Wrong texts in place of a right one."""
+    yield "emptied", ""
+    if len(value) <= _LONG and not schema.get("enum"):
+        yield "replaced by nonsense", NONSENSE
+    if len(value) > 3:
+        yield "cut to its first half", value[: len(value) // 2]
+    every = list(dict.fromkeys(each for each in known if isinstance(each, str) and each != value))[:_MANY]
+    if every and len(value) <= _SHORT:
+        yield "beside those of other tasks", ", ".join([*every, value])
 
 
 def together(edits: Sequence[Edit]) -> list[Edit]:

@@ -32,7 +32,7 @@ _SHOWN = 4000
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class WrittenDocument:
     """A file that golden wrote, or its answer."""
 
     asked: AskedWork
@@ -64,7 +64,7 @@ class Document:
 class GradedDocument:
     """A changed document and its grading."""
 
-    document: Document
+    document: WrittenDocument
     edit: DocumentEdit
     trial: Trial
     script: Script | None = None
@@ -115,14 +115,14 @@ async def _look_at_documents(case: Case) -> list[Finding]:
     return _findings(case, held, graded)
 
 
-def _documents(asked: AskedWork) -> Iterator[Document]:
+def _documents(asked: AskedWork) -> Iterator[WrittenDocument]:
     work = asked.work
     for path, text in list(work.written.items())[:_FILES]:
         if _is_asked_for(path, asked.prompt) and "\\x" not in text and _is_data(path, text):
-            yield Document(asked, path, text)
+            yield WrittenDocument(asked, path, text)
     answer = work.golden.evidence.answer
     if work.golden.answer_was_read and len(document_edits(answer, [])) > 1:
-        yield Document(asked, "", answer)
+        yield WrittenDocument(asked, "", answer)
 
 
 def _is_asked_for(path: str, prompt: str) -> bool:
@@ -136,7 +136,7 @@ def _is_data(path: str, text: str) -> bool:
     return path.endswith((".json", ".csv", ".tsv", ".jsonl", ".txt", ".yaml", ".yml", ".toml", ".ini")) or "def " not in text
 
 
-def _edits(document: Document, everything: Sequence[Document]) -> list[DocumentEdit]:
+def _edits(document: WrittenDocument, everything: Sequence[WrittenDocument]) -> list[DocumentEdit]:
     others = [other.text for other in everything if other.path == document.path and other.work.task.id != document.work.task.id]
     return document_edits(document.text, others)[:_A_DOCUMENT]
 
