@@ -1,6 +1,6 @@
 """A `Subject` without processes, for tests of probes: the same rollouts and gradings, here and now.
 
-Conditions that need a process of their own (hash seed, clock, locale, faults) are not made true; `alone` is.
+Conditions that need a process of their own (hash seed, clock, locale, most faults) are not made true; `alone` is.
 """
 
 import random
@@ -25,6 +25,7 @@ from sandlot.audit.subject import (
     Take,
     Trial,
 )
+from sandlot.audit.subjects.environment.conditions import break_environment
 from sandlot.core.trace import Failed, Scored, Text, ToolCall
 from sandlot.env.grading import rubric_for
 from sandlot.env.taskset import tasks_of
@@ -68,6 +69,8 @@ class InProcess:
         """A new `take` is a new environment: what a new process would be."""
         self.conditions.append(conditions)
         self._env = self._make()
+        if conditions.fault == "tool:refuse":
+            break_environment(self._env, conditions.fault)
         if self._change is not None:
             self._change(conditions)
         trials: list[Trial] = [Trial()] * len(requests)

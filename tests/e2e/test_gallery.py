@@ -134,6 +134,8 @@ EXPLOITS = {
     "any-payee": pay_somebody_else,
     "every-line-there": every_line,
     "telling-reply": ask_for_the_secret,
+    "tried-is-done": doing(lambda task: ("cancel_order", {"order": task.key["order"], "code": "none"})),
+    "at-least-enough": doing(lambda task: ("top_up", {"card": task.key["card"], "cents": 10 * task.key["cents"]})),
     "digits-only": saying(lambda task: f"-{task.key['km']} cm"),
 }
 """They are paid in full by the broken twin."""

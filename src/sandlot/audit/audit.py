@@ -21,6 +21,8 @@ from typing import Any
 import msgspec
 
 from sandlot.audit.attacked import AttemptsByPart, add_attempts
+from sandlot.audit.attacker.attacker import AttackPlan
+from sandlot.audit.attacker.opening import open_attack
 from sandlot.audit.budget import TimeBudget, parse_budget, tasks_within
 from sandlot.audit.case import Case, Probe
 from sandlot.audit.coverage import Coverage, coverage_of
@@ -87,6 +89,8 @@ class AuditPlan:
     """The file with waivers."""
     budget_s: float | None = None
     """How long the audit may take. Default: as long as its probes take."""
+    attack: AttackPlan | None = None
+    """Who proposes plays, if anybody does."""
     wanted: AuditSelection = field(default_factory=AuditSelection)
 
     def __post_init__(self) -> None:
@@ -109,6 +113,8 @@ async def audit_async(  # noqa: PLR0913 - the options of `sandlot audit`, all by
     judge: str | None = None,
     user: str | None = None,
     model: str | None = None,
+    attacker: str | None = None,
+    attacker_reads: str = "prompt",
     reviewed: str | Path | None = None,
     reference: str | Path | None = None,
     manifest: str | Path | None = None,
@@ -127,15 +133,14 @@ async def audit_async(  # noqa: PLR0913 - the options of `sandlot audit`, all by
     - `tasks`, `limit`: ids of the tasks to play; the maximum number of tasks, a seeded sample if there are more.
     - `budget`: how long it may take (`"60s"`, `"5m"`, seconds): the most telling probes first, on fewer tasks.
     - `layers`, `probes`: only these. Default: the mandatory layers, and those that `model` and `reviewed` add.
-    - `seed`: seed of every random choice.
-    - `judge`, `user`, `model`: models for judge checks, for the environment's user, and to play too (layer `model`).
+    - `seed`: of every random choice. `judge`, `user`, `model`: for judge checks, the user, and to play too (layer `model`).
+    - `attacker`, `attacker_reads`: a model that proposes plays, or `file:PATH`; it reads the `prompt`, or the `code` too.
     - `reviewed`: a run directory with labels of people (layer `people`).
     - `reference`, `manifest`: a file with real records, and one with production's tools, to compare with.
     - `waivers`: a file with `[[waiver]]` tables. Default: the environment's `audit.toml`.
     - `reports`: files to write; the ending gives the format: .html, .md, .json, .sarif, .xml (JUnit).
     - `sandbox`, `patience_s`: as for `sandlot run`; seconds without output after which a trial counts as hung.
-    - `runs`: the folder for audits. None: nothing is kept.
-    - `sink`: receives an event when a probe begins and when it has ended.
+    - `runs`: the folder for audits; None keeps nothing. `sink`: receives an event when a probe begins and when it has ended.
 
     ```python
     import sandlot
@@ -152,12 +157,17 @@ async def audit_async(  # noqa: PLR0913 - the options of `sandlot audit`, all by
     if budget is not None:
         budget_s = parse_budget(str(budget))
         plan = replace(plan, budget_s=budget_s, most_tasks=tasks_within(budget_s, limit))
-    plan = replace(plan, wanted=_select(layers, probes, model=model is not None, people=reviewed is not None))
+    plan = replace(plan, wanted=_select(layers, probes, model=bool(model or attacker), people=reviewed is not None))
     _require_usable(what, plan, model, waivers)
-    return await _audit_and_keep(what, plan, model, Path(runs or "runs"), [Path(file) for file in reports], sink)
+    async with open_attack(attacker, attacker_reads, seed, runs) as attack:
+        return await _audit_and_keep(what, _with_attack(plan, attack), model, Path(runs or "runs"), reports, sink)
 
 
 audit = blocking("audit", audit_async)
+
+
+def _with_attack(plan: AuditPlan, attack: AttackPlan | None) -> AuditPlan:
+    return plan if attack is None else replace(plan, attack=attack, conditions=(*plan.conditions, *attack.identity))
 
 
 def _select(layers: Sequence[Layer | str], probes: Sequence[str], *, model: bool, people: bool) -> AuditSelection:
@@ -180,9 +190,10 @@ def _require_usable(what: NamedSubject, plan: AuditPlan, model: str | None, waiv
 
 
 async def _audit_and_keep(
-    what: NamedSubject, plan: AuditPlan, model: str | None, runs: Path, reports: Sequence[Path], sink: Sink
+    what: NamedSubject, plan: AuditPlan, model: str | None, runs: Path, reports: Sequence[str | Path], sink: Sink
 ) -> Audit:
-    for file in reports:
+    files = [Path(file) for file in reports]
+    for file in files:
         require_writable(file)
     async with what.open() as subject:
         if model is not None and what.env is not None:
@@ -190,7 +201,7 @@ async def _audit_and_keep(
         audit = await audit_subject(subject, plan, sink)
     if plan.runs is not None:
         write_audit(audit, plan.runs)
-    for file in reports:  # the audit is stored already, if one of them fails
+    for file in files:  # the audit is stored already, if one of them fails
         write_report(audit, file)
     return audit
 
@@ -217,6 +228,7 @@ async def _audit_opened(subject: Subject, plan: AuditPlan, sink: Sink) -> Audit:
     about = await subject.describe()
     if plan.user is not None and not about.has_persona:
         raise ConfigError(f"`{about.name}` has no persona for a model to play; leave out `--user`, or add `@env.persona`")
+    attack = plan.attack and plan.attack.recorded(about.name, plan.place)
     case = Case(
         subject=subject,
         description=about,
@@ -228,6 +240,8 @@ async def _audit_opened(subject: Subject, plan: AuditPlan, sink: Sink) -> Audit:
         manifest=plan.manifest,
         rollouts=plan.rollouts,
         reviewed=plan.reviewed,
+        budget_s=plan.budget_s,
+        attack=attack,
     )
     probes = _probes(about.kind, plan.wanted)
     memory = UnfinishedAudit(folder_of(about.name, plan.place, plan.runs), _dependencies(about, plan)) if plan.runs else None
@@ -249,6 +263,7 @@ async def _audit_opened(subject: Subject, plan: AuditPlan, sink: Sink) -> Audit:
         tasks=len(case.tasks),
         of_tasks=len(about.tasks),
         chosen=_words_of_choice(plan),
+        attacker=attack.words if attack is not None else (),
         trials=case.taken + sum(probe.trials for probe in earlier),
         verdict=verdict_of(layers, standing, coverage),
         coverage=coverage,

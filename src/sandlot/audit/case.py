@@ -14,6 +14,7 @@ import anyio
 import msgspec
 
 from sandlot.audit.attacked import AttemptsByPart, GoldenRecord, add_attempts, attempts_of, plays_of
+from sandlot.audit.attacker.attacker import AttackPlan
 from sandlot.audit.finding import Finding, Layer
 from sandlot.audit.subject import (
     PLAIN,
@@ -122,6 +123,10 @@ class Case:
     """A run of a model in this environment."""
     reviewed: Path | None = None
     """A run whose rollouts people have labelled."""
+    budget_s: float | None = None
+    """How long the audit may take, if that is limited: searches are as deep as it allows."""
+    attack: AttackPlan | None = None
+    """Who proposes plays, if anybody does."""
     _golden: dict[str, Trial] | None = None
     _idle: dict[str, Trial] | None = None
     taken: int = 0

@@ -193,8 +193,9 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     limits: Json = {}
     """Overrides of every task's limits."""
     fault: str | None = None
-    """An injected fault: `tool:slow` (waits in tools take 100 times as long), `tool:raise`, `tool:hang` (files and commands of
-    the world raise or hang inside tools), `check:raise` (reading evidence raises), `judge:raise`, `judge:hang`."""
+    """An injected fault: `tool:refuse` (every tool answers with an error and does nothing), `tool:slow` (waits in tools take 100
+    times as long), `tool:raise`, `tool:hang` (files and commands of the world raise or hang inside tools), `check:raise` (reading
+    evidence raises), `judge:raise`, `judge:hang`."""
 
     @property
     def changed(self) -> str:

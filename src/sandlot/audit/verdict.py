@@ -95,6 +95,8 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     of_tasks: int
     chosen: tuple[str, ...] = ()
     """The words of a command line that chose them: `--limit N`, or `--task ID` for each."""
+    attacker: tuple[str, ...] = ()
+    """The words of a command line that replay what an attacker proposed: `--attacker file:RECORD`."""
     trials: int
     verdict: AuditVerdict
     layers: tuple[LayerReport, ...]

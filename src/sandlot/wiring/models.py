@@ -97,22 +97,24 @@ async def open_judge(config: ModelConfig, cache: Path | None = None) -> AsyncGen
 
 @asynccontextmanager
 async def _open_model_judge(_rest: str, config: ModelConfig, cache: Path | None) -> AsyncGenerator[Judge]:
-    async with _open_judge_chat(config) as chat:
+    async with open_chat(config, "judge") as chat:
         yield ModelJudge(chat, VerdictCache(cache) if cache else None, config.sampling)
 
 
 @asynccontextmanager
 async def open_panel(config: ModelConfig, size: int) -> AsyncGenerator[list[ModelJudge]]:
     """The same judge several times with different sampling seeds, without cache or canaries, to measure it."""
-    async with _open_judge_chat(config) as chat:
+    async with open_chat(config, "judge") as chat:
         seeded = [msgspec.structs.replace(config.sampling, seed=(config.sampling.seed or 0) + number) for number in range(size)]
         yield [ModelJudge(chat, None, sampling, canary_every=None) for sampling in seeded]
 
 
-def _open_judge_chat(config: ModelConfig) -> AbstractAsyncContextManager[ChatModel]:
+def open_chat(config: ModelConfig, role: str) -> AbstractAsyncContextManager[ChatModel]:
+    """A chat model in a role that takes no turns, such as `judge`: any chat endpoint, or a model of the built-in engine."""
     scheme, _, rest = config.spec.partition(":")
     if scheme not in {*_CHATS, *_ENGINES}:
-        raise ConfigError(f"judge `{config.shown}`: a judge is a chat model, `openai:NAME@URL`, or one of {', '.join(_ENGINES)}")
+        kind = f"{'an' if role[0] in 'aeiou' else 'a'} {role}"
+        raise ConfigError(f"{role} `{config.shown}`: {kind} is a chat model, `openai:NAME@URL`, or one of {', '.join(_ENGINES)}")
     spend = Spend(_caps(config))
     return _open_chat(rest, config, spend) if scheme in _CHATS else _open_engine_chat(config, spend)
 

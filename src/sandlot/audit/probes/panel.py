@@ -1,5 +1,6 @@
 """Every probe, by layer. Layers run cheapest first."""
 
+from sandlot.audit.attacker import loop
 from sandlot.audit.case import Probe
 from sandlot.audit.finding import Layer
 from sandlot.audit.probes.differential import neighbours, regrading, resets, surroundings
@@ -36,6 +37,7 @@ from sandlot.audit.probes.scripted import (
     turns,
     visibility,
 )
+from sandlot.audit.probes.search import answers, calls, checks, impossible, written
 from sandlot.audit.probes.static import (
     actions,
     caches,
@@ -100,6 +102,7 @@ GRADER: tuple[Probe, ...] = (
     *ladder.PROBES,
     *criteria.PROBES,
     *judged.PROBES,
+    *answers.PROBES,
 )
 """Grade answers and evidence that no agent produced."""
 
@@ -117,6 +120,10 @@ SCRIPTED: tuple[Probe, ...] = (
     *copied.PROBES,
     *reading.PROBES,
     *turns.PROBES,
+    *calls.PROBES,
+    *checks.PROBES,
+    *impossible.PROBES,
+    *written.PROBES,
 )
 """Play scripted agents in the world with its tools."""
 
@@ -124,6 +131,7 @@ DIFFERENTIAL: tuple[Probe, ...] = (*resets.PROBES, *neighbours.PROBES, *surround
 """Repeat trials under other conditions and compare the results."""
 
 FINISHED_ROLLOUTS: tuple[Probe, ...] = (
+    loop.PROBE,
     Probe(
         name="model-rollouts",
         layer=Layer.MODEL,
@@ -139,7 +147,7 @@ FINISHED_ROLLOUTS: tuple[Probe, ...] = (
         applies=lambda case: None if case.reviewed else "no labelled run was given",
     ),
 )
-"""Read finished rollouts: of a model, and those that people labelled."""
+"""What others add: plays that an attacker proposes, finished rollouts of a model, and those that people labelled."""
 
 GYMNASIUM: tuple[Probe, ...] = (*promises.PROBES, *solved.PROBES)
 """The Gymnasium interface. Such environments have no tasks, tools or rubric."""

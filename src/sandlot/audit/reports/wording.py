@@ -4,6 +4,7 @@ import shlex
 
 import msgspec
 
+from sandlot.audit.attacker.attacker import ATTACKER
 from sandlot.audit.coverage import Standing, shares_line, untested_line
 from sandlot.audit.defects import DEFECTS
 from sandlot.audit.effect import AuditLimits, effect_line
@@ -71,9 +72,9 @@ def _in_short(witness: Witness) -> str:
 def reproduce_command(audit: Audit, finding: Finding) -> str:
     """The command that reproduces a finding."""
     tasks = ["--task", finding.task] if finding.task is not None else audit.chosen
-    return shlex.join(
-        ["sandlot", "audit", *shlex.split(audit.subject), "--probe", finding.probe, *tasks, "--seed", str(audit.seed)]
-    )
+    attacker = audit.attacker if finding.probe == ATTACKER else ()
+    words = ["sandlot", "audit", *shlex.split(audit.subject), "--probe", finding.probe, *attacker, *tasks]
+    return shlex.join([*words, "--seed", str(audit.seed)])
 
 
 def verdict_sentence(audit: Audit) -> str:

@@ -82,6 +82,17 @@ _Reference = Annotated[
 ]
 _Manifest = Annotated[Path | None, _Option("--manifest", metavar="FILE", help="Tools in production: a JSON list of MCP tools.")]
 _Model = Annotated[str | None, _Option("--model", "-m", help="Let this model play too, and check the health of its rollouts.")]
+_Attacker = Annotated[
+    str | None,
+    _Option(
+        "--attacker",
+        metavar="MODEL",
+        help="A model that proposes attacks and other right answers, or `file:PATH` with proposals; the audit runs them.",
+    ),
+]
+_AttackerReads = Annotated[
+    str, _Option("--attacker-reads", help="`prompt`: what an agent sees; `code`: the author's source too.")
+]
 _Reviewed = Annotated[str | None, _Option("--reviewed", metavar="RUN", help="Use this run's labels from `sandlot triage`.")]
 _Waivers = Annotated[
     Path | None,
@@ -136,6 +147,8 @@ def _audit(
     reference: _Reference = None,
     manifest: _Manifest = None,
     model: _Model = None,
+    attacker: _Attacker = None,
+    attacker_reads: _AttackerReads = "prompt",
     reviewed: _Reviewed = None,
     waivers: _Waivers = None,
     report: _Report = None,
@@ -150,10 +163,9 @@ def _audit(
 ) -> None:
     """Look for defects in an environment or a grader.
 
-    The verdict is SHIP (exit code 0), FIX (1) or INCOMPLETE (3). Layers run cheapest first: static, grader, scripted,
-    differential. Every confirmed finding has a command that reproduces it. The report is kept below `runs/audits/` and is valid
-    until the environment changes. The same command continues an audit that was interrupted. --fix also proposes changes of your
-    files, and needs several times as long.
+    The verdict is SHIP (exit code 0), FIX (1) or INCOMPLETE (3). Every confirmed finding has a command that reproduces it. The
+    report, below `runs/audits/`, is valid until the environment changes. The same command continues an interrupted audit. --fix
+    also proposes changes of your files, and needs several times as long.
     """
     from sandlot.audit.audit import audit  # noqa: PLC0415 - help does not need it
     from sandlot.audit.repair.repair import repair  # noqa: PLC0415 - as above
@@ -170,7 +182,8 @@ def _audit(
     whole = not (task or layer or probe)
     options: dict[str, Any] = {
         "tasks": task or (), "limit": limit, "budget": budget, "layers": layer or (), "probes": probe or (), "seed": seed,
-        "judge": judge, "user": user, "model": model, "reviewed": find_run(reviewed, runs) if reviewed else None,
+        "judge": judge, "user": user, "model": model, "attacker": attacker, "attacker_reads": attacker_reads,
+        "reviewed": find_run(reviewed, runs) if reviewed else None,
         "reference": reference, "manifest": manifest, "waivers": waivers, "reports": report or (), "sandbox": sandbox,
         "patience_s": patience, "runs": runs, "sink": Progress(quiet=json).receive,
     }  # fmt: skip

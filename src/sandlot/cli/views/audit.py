@@ -9,7 +9,7 @@ from rich.markup import escape
 
 from sandlot.audit.audit import ALL_PROBES
 from sandlot.audit.finding import Confidence, Finding, Layer, Severity
-from sandlot.audit.reports.folder import as_json
+from sandlot.audit.reports.folder import as_json, folder_of
 from sandlot.audit.reports.wording import (
     WHAT_LAYERS_DO,
     coverage_lines,
@@ -74,8 +74,9 @@ def print_probes(*, json: bool) -> None:
             console.print(f"  {probe.name:<28} [dim]{', '.join(probe.codes)}[/]")
 
 
-def print_audit(audit: Audit, folder: Path | None, *, json: bool) -> None:
-    """Print an audit to stdout; `folder` is where its reports are, if they were kept."""
+def print_audit(audit: Audit, runs: Path | None, *, json: bool) -> None:
+    """Print an audit to stdout; its reports are below `runs`, if they were kept."""
+    folder = folder_of(audit.name, audit.place, runs) if runs is not None else None
     if json:
         print_json(msgspec.json.decode(as_json(audit)))
         return

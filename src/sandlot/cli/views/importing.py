@@ -9,7 +9,7 @@ import msgspec
 from rich.console import Console
 from rich.markup import escape
 
-from sandlot.audit.reports.folder import as_json, folder_of
+from sandlot.audit.reports.folder import as_json
 from sandlot.audit.verdict import Audit
 from sandlot.cli.options import print_json
 from sandlot.cli.views.audit import print_audit
@@ -56,7 +56,7 @@ def print_import(report: ImportReport, folder: Path, audit: Audit | None, runs: 
     for note in report.notes:
         console.print(f"[yellow]note[/]  {escape(_short(note))}")
     if audit is not None:
-        print_audit(audit, folder_of(audit.name, audit.place, runs), json=False)
+        print_audit(audit, runs, json=False)
     return None
 
 

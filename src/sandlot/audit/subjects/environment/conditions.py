@@ -84,6 +84,8 @@ def break_environment(env: Environment, fault: str | None) -> None:
     what, _, how = (fault or "").partition(":")
     if fault == "tool:slow":
         _slow_tools(env)
+    elif fault == "tool:refuse":
+        _refuse_tools(env)
     elif what == "tool":
         _break_tools(env, how)
     elif what == "check":
@@ -111,6 +113,18 @@ class _Watched:
             return await self._tool.call(world, call)
         finally:
             _IN_TOOL.reset(token)
+
+
+class _Refusing:
+    """A tool that answers every call with an error and does nothing."""
+
+    def __init__(self, tool: Tool) -> None:
+        self.spec = tool.spec
+        self.concurrent = tool.concurrent
+
+    async def call(self, world: World, call: ToolCall) -> ToolResult:  # noqa: ARG002 - the interface
+        """Refuse."""
+        return ToolResult(call=call.id, text=f"Error: `{call.name}` is out of order.", error=True)
 
 
 class _BrokenWorld(LiveWorld):
@@ -180,6 +194,11 @@ def _break_tools(env: Environment, how: str) -> None:
 
     setattr(env, "new_world", broken)  # noqa: B010 - this one environment's, not the class's
     env.marked.tools = [_Watched(tool) for tool in env.marked.tools]
+
+
+def _refuse_tools(env: Environment) -> None:
+    """All its tools refuse, `bash` and those of its apps too."""
+    env.__class__ = type("_RefusingEnvironment", (type(env),), {"tools": [_Refusing(tool) for tool in env.tools]})
 
 
 def _break_evidence() -> None:
