@@ -57,7 +57,7 @@ def test_compiled_and_plain_agree_for_any_size(lora, recompute):
     from torch._dynamo.utils import counters  # five CPU-seconds, which a run of other tests does not pay
 
     compiled = []
-    for rows in (batch([20, 31, 9], 12), batch([5, 6], 40), batch([70], 3), batch([8] * 6, 1)):
+    for rows in (batch([20, 31, 9], 12), batch([70], 3), batch([8] * 6, 1)):
         plain_loss, plain = step(rows, lora=lora, compiled=False, recompute=recompute)
         loss, gradients = step(rows, lora=lora, compiled=True, recompute=recompute)
         torch.testing.assert_close(loss, plain_loss, rtol=1e-5, atol=1e-6)

@@ -62,7 +62,7 @@ async def test_the_router_finds_more_in_the_caches_than_taking_turns(servers, tm
 
 @pytest.mark.system
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("on", "routing"), [("local", "prefix"), ("local", "reported"), ("processes:2", "reported")])
+@pytest.mark.parametrize(("on", "routing"), [("local", "prefix"), ("processes:2", "reported")])
 async def test_a_server_killed_in_the_middle_and_started_again_loses_and_doubles_nothing(servers, on, routing, tmp_path):
     mortal, other = servers
     taken: list[str] = []

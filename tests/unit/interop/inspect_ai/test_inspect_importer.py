@@ -5,6 +5,7 @@ import pytest
 
 from sandlot.core.errors import ConfigError
 from sandlot.env.importing import import_environment
+from sandlot.interop.inspect_ai.importer import _begin
 from sandlot.interop.inspect_ai.world import opening_of, share_of_scores
 
 
@@ -54,3 +55,44 @@ def test_a_scorer_that_failed_is_no_score():
     for state in ({"scores": {}, "failed": "it broke"}, {"scores": {}}, {"scores": {"match": {"value": None}}}, {}):
         with pytest.raises(Exception, match=r"it broke|no scores|no number|scores"):
             share(**state)
+
+
+class _Job:
+    """A sample whose solver asks models in roles before it asks the agent."""
+
+    def __init__(self, *seen):
+        self.left = list(seen)
+        self.seen = self.left.pop(0)
+        self.heard = []
+        self.closed = False
+
+    def ask(self, value):
+        self.heard.append(value)
+        self.seen = self.left.pop(0) if len(self.left) > 1 else self.left[0]
+
+    def close(self):
+        self.closed = True
+
+
+def begun(job):
+    roles = []
+    sample = {"id": "s 1", "sandbox": None, "target": ["4", "four"], "metadata": {"level": 1}}
+    return _begin(SimpleNamespace(job=lambda _request: job), sample, roles), roles
+
+
+def asks_role(role):
+    return {"role": role, "messages": [message("user", "Play along.")], "tools": []}
+
+
+def test_models_in_roles_are_answered_until_the_agent_is_asked_and_are_named_once():
+    job = _Job(asks_role("critic"), asks_role("critic"), asks_role("guide"), {"messages": [message("user", "2+2?", ["text"])]})
+    (_, task), roles = begun(job)
+    assert (roles, len(job.heard), job.closed) == (["critic", "guide"], 3, False)
+    assert (task.prompt, task.key) == ("2+2?", {"target": "4", "metadata": {"level": 1}})
+
+
+def test_a_sample_that_never_asks_the_agent_is_left_out_and_closed():
+    job = _Job(asks_role("critic"), asks_role("critic"))
+    with pytest.raises(ConfigError, match="asked a model in the role `critic` 50 times, and not the agent"):
+        begun(job)
+    assert job.closed

@@ -74,6 +74,21 @@ def test_numbers_dates_and_booleans_are_as_their_author_reads_them(tmp_path):
     assert grid.cells[1, 8].problem == "an error value"
 
 
+def test_values_of_an_ods_are_text_without_a_problem(tmp_path):
+    cells = "".join(
+        f'<table:table-cell office:value-type="{kind}" office:{name}="{value}"/>'
+        for kind, name, value in (
+            ("float", "value", "4"),
+            ("currency", "value", "2.50"),
+            ("float", "value", "1E21"),
+            ("date", "date-value", "2026-03-04"),
+            ("boolean", "boolean-value", "true"),
+        )
+    )
+    grid = one(ods(tmp_path, f"<table:table-row>{cells}</table:table-row>"))
+    assert list(grid.cells.values()) == [GridCell(text) for text in ("4", "2.5", "1e+21", "2026-03-04", "TRUE")]
+
+
 def test_formulas_are_marked_and_their_cached_values_do_not_count(tmp_path):
     inside = '<sheetData><row r="1"><c r="A1"><f>WEBSERVICE("x")</f><v>42</v></c></row></sheetData>'
     assert one(xlsx(tmp_path, inside)).cells[1, 1] == GridCell('=WEBSERVICE("x")', "a formula")

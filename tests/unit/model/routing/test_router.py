@@ -41,6 +41,12 @@ def test_a_prompt_goes_where_its_prefix_is_warm():
 def test_different_prompts_are_spread_over_idle_replicas():
     router = Router(["a", "b", "c"], CONFIG)
     assert {router.place(ids(letter * 4)).number for letter in "xyz"} == {0, 1, 2}
+    assert [(replica.num_requests, replica.num_open) for replica in router.replicas] == [(1, 1)] * 3
+    turn(router, "xxxx")
+    assert (sum(replica.num_requests for replica in router.replicas), sum(replica.num_open for replica in router.replicas)) == (
+        4,
+        3,
+    )
 
 
 def test_a_rollout_stays_where_it_is_although_another_has_less_work():
