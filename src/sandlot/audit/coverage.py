@@ -98,9 +98,9 @@ def _gymnasium_parts(about: Description, attempts: AttemptsByPart, findings: Seq
     standing = _standing(mine, Attempts(tried, 0))
     why = "" if tried else "no solution was played to compare other agents with"
     yield CoveredPart(kind="reward", name="the return of a rollout", share=1.0, standing=standing, tried=tried, why=why)
-    left_out = {"constant"} if about.declared.guessable or not any(task.data.get("constant") for task in about.tasks) else set()
+    constant = not about.declared.guessable and any(task.data.get("constant") for task in about.tasks)
     for name, words in _GYM_PLAYS.items():
-        if name not in left_out:
+        if name != "constant" or constant:
             yield _gym_part("play", words, attempts.get(f"play {name}", Attempts()), "no probe played it")
     for name in _GYM_SURROUNDINGS:
         num = sum(each.tried for part, each in attempts.items() if part.startswith("surroundings ") and name in part)

@@ -77,6 +77,9 @@ async def _look_at_markers(case: Case) -> list[Finding]:
     ]
 
 
+_LONGEST_WORD = 30
+
+
 # -- forbidden words -----------------------------------------------------------------------------------------------------------
 
 
@@ -84,7 +87,9 @@ async def _look_at_forbidden(case: Case) -> list[Finding]:
     """A forbidden word stays forbidden in another spelling."""
     some = [target for target in await find_solved_tasks(case, 4, answers=60) if target.golden.passed and target.reads_answer]
     words = [word for word in literals_in(read_code(case)) if _is_wordlike(word)]
-    pairs = [(target, word, other) for target in some for word in words for other in _respelled(word)]
+    wanted = [(target, word, word) for target in some for word in words]
+    wanted += [(target, _OF_THE_ROW, word) for target in some for word in _named_in_row(target)]
+    pairs = [(target, name, word, other) for target, name, word in wanted for other in _respelled(word)]
     control = await ask(
         case, [Question(target, "control", text, solved=True) for target in some for text in _beside(target, "zvqx")]
     )
@@ -94,16 +99,16 @@ async def _look_at_forbidden(case: Case) -> list[Finding]:
     pairs = [pair for pair in pairs if pair[0].task.id in lenient]
     questions = [
         Question(target, text, answer, solved=True)
-        for target, word, other in pairs
+        for target, _name, word, other in pairs
         for text in (word, other)
         for answer in _beside(target, text)
     ]
     graded = iter(await ask(case, questions))
     evaded: list[tuple[str, str, GradedAnswer]] = []
-    for _target, word, other in pairs:
+    for _target, name, _word, other in pairs:
         refused, passed = [next(graded), next(graded)], [next(graded), next(graded)]
         if all(one.reward is not None and not has_full_marks(one) for one in refused) and all(map(has_full_marks, passed)):
-            evaded.append((word, other, passed[0]))
+            evaded.append((name, other, passed[0]))
     often = Counter(word for word, _, _ in evaded)
     if not evaded or max(often.values()) < min(2, len(some)):
         return []
@@ -112,13 +117,13 @@ async def _look_at_forbidden(case: Case) -> list[Finding]:
     others = {id(one): other for other, one in hits}
 
     def reason_of(one: GradedAnswer) -> Reason:
-        why = f"golden with `{word}` beside it loses, and with `{others[id(one)]}`, which is the same, it does not"
+        why = f"golden with {_shown(word)} beside it loses, and with `{others[id(one)]}`, which is the same, it does not"
         return Reason(kind=ReasonKind.REFUSED, why=why)
 
     return [
         answer_finding(
             "D02.denylist",
-            f"`{word}` is refused in an answer, and in another spelling it is not",
+            f"{_shown(word)} is refused in an answer, and in another spelling it is not",
             [one for _, one in hits],
             expected="the score of the answer with the forbidden word",
             severity=Severity.HIGH,
@@ -146,6 +151,24 @@ def _respelled(word: str) -> Iterator[str]:
         yield word.strip().replace(" ", "  ")
     if not word.startswith(("import ", "from ")):
         yield from (other for other in (word.upper(), word.capitalize(), word.lower()) if other != word)
+    if word.isalpha():
+        yield from (f"{word},", f"{word}.", f"({word})")
+
+
+_OF_THE_ROW = ""
+"""Stands for the word that each task's row names."""
+
+
+def _shown(word: str) -> str:
+    return f"`{word}`" if word else "the word that the task names"
+
+
+def _named_in_row(target: SolvedTask) -> list[str]:
+    """Single words of the task's data that its prompt shows and golden does not have: they may be forbidden."""
+    values = {str(value) for value in target.task.data.values() if isinstance(value, str) and value.isalpha()}
+    return sorted(
+        word for word in values if 2 < len(word) < _LONGEST_WORD and word in target.prompt and word not in target.answer
+    )
 
 
 # -- patterns ------------------------------------------------------------------------------------------------------------------

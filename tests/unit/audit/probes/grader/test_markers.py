@@ -117,3 +117,18 @@ def test_words_are_read_from_modules_and_packages_that_the_grader_calls(tmp_path
 )
 def test_a_pattern_has_an_example(pattern, text):
     assert example_of(pattern, "X") == text
+
+
+@pytest.mark.parametrize(("ignored", "expected"), [("", {"D02.denylist"}), (",.()", set())])
+async def test_a_word_that_the_row_forbids_stays_forbidden_beside_punctuation(ignored, expected):
+    prompt = "Say something about food, and do not say the word `{}`."
+    words = ("apple", "bread", "cherry")
+    rows = [Task(word, prompt=prompt.format(word), data={"word": word}, key={"golden": "I eat soup"}) for word in words]
+
+    def grade(evidence: EvidenceRecord, task: Task) -> float:
+        said = [each.strip(ignored) if ignored else each for each in evidence.answer.lower().split()]
+        return float(bool(said) and task.data["word"] not in said)
+
+    case = await case_of(ToySubject(grade, rows, kind="grader", sources={"grader.py": "def toy(answer, row): ..."}))
+    found = await PROBES["forbidden-words"].look(case)
+    assert {each.code for each in found if each.standing is Confidence.CONFIRMED} == expected
