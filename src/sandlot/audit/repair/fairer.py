@@ -3,7 +3,7 @@
 import ast
 import builtins
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from sandlot.audit.finding import Finding
 from sandlot.audit.repair.edits import CodeChange, Edit
@@ -20,11 +20,26 @@ def not_met_on_error(code: GradingFunction, finding: Finding) -> Iterator[CodeCh
     """The statement that raises on strange work is put into `try`, and that error alone means `not met`."""
     text = finding.witness.observed if finding.witness else ""
     raised = [name for name in dict.fromkeys(_RAISED.findall(text)) if hasattr(builtins, name)]
+    if raised:
+        yield from _widened(code, raised)
     for errors in ([raised] if raised else []) + [[*dict.fromkeys([*raised, *_FROM_ANSWERS[:4]])]]:
         for statement in code.function.node.body:
             if any(isinstance(each, ast.expr) and code.from_agent(each) for each in ast.walk(statement)):
                 shown = errors[0] if len(errors) == 1 else f"({', '.join(errors)})"
                 yield CodeChange(code.file, f"is not met on {', '.join(errors)}", (_guarded(code, statement, shown),))
+
+
+def _widened(code: GradingFunction, errors: Sequence[str]) -> Iterator[CodeChange]:
+    """An `except` that already means `not met` catches these errors too."""
+    for node in code.nodes():
+        if not isinstance(node, ast.ExceptHandler) or node.type is None or not isinstance(node.body[-1], ast.Return):
+            continue
+        value = node.body[-1].value
+        if isinstance(value, ast.Constant) and not value.value and not any(name in code.source.of(node.type) for name in errors):
+            known = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
+            text = f"({', '.join([*map(code.source.of, known), *errors])})"
+            edit = code.source.replace(node.type, text)
+            yield CodeChange(code.file, f"is not met on {', '.join(errors)}", (edit,))
 
 
 def default_of_nothing(code: GradingFunction) -> Iterator[CodeChange]:
