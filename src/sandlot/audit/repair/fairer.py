@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from sandlot.audit.finding import Finding
-from sandlot.audit.repair.edits import CodeChange, Edit
+from sandlot.audit.repair.edits import CodeChange, TextEdit
 from sandlot.audit.repair.grading_code import GradingFunction, calls_name
 
 _RAISED = re.compile(r"\b((?:[A-Z]\w*)?(?:Error|Exception)|InvalidOperation|Overflow)\b")
@@ -134,13 +134,13 @@ def bounded(code: GradingFunction) -> Iterator[CodeChange]:
             yield CodeChange(code.file, "keeps the reward between 0 and 1", (code.source.replace(node.value, text),))
 
 
-def _guarded(code: GradingFunction, statement: ast.stmt, errors: str) -> Edit:
+def _guarded(code: GradingFunction, statement: ast.stmt, errors: str) -> TextEdit:
     start, end = code.source.line_start(statement), code.source.span(statement)[1]
     pad = " " * statement.col_offset
     lines = code.source.text.encode()[start:end].decode().splitlines()
     inner = "\n".join(f"    {line}" if line.strip() else line for line in lines)
     nothing = "0.0" if code.foreign else "False"
-    return Edit(start, end, f"{pad}try:\n{inner}\n{pad}except {errors}:\n{pad}    return {nothing}")
+    return TextEdit(start, end, f"{pad}try:\n{inner}\n{pad}except {errors}:\n{pad}    return {nothing}")
 
 
 def _methods(node: ast.expr) -> list[str]:
