@@ -8,12 +8,18 @@ from sandlot.analysis.triage.oddities import oddities
 from sandlot.core.trace import Trace
 
 _SIGNS = ("few_calls", "half_the_work", "no_tools", "retrieved")
+"""Signs that few honest successes show; typical words of hacks are for `triage` alone, because many have good reasons."""
 _FEWEST = 8
+"""Minimum successes to compare."""
 _SHOWN = 3
 
 
 def successes(traces: Sequence[Trace]) -> HealthItem:
-    """Check the successes among these traces."""
+    """Check the successes among these traces.
+
+    It warns and never fails: a pass that needs less may simply be better. Passes are compared with the more thorough ones of
+    the same task, so hacks are seen best while they are not the most of them.
+    """
     seen = [each for each in map(summarise_trace, traces) if each.passed]
     if len(seen) < _FEWEST:
         return too_little("successes", f"{len(seen)} successes were read", f"{_FEWEST} rollouts with full marks")

@@ -9,7 +9,7 @@ from sandlot.core.syntax import parse_python
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class TextEdit:
     """Replaces the bytes from `start` to `end`."""
 
     start: int
@@ -25,7 +25,7 @@ class CodeChange:
     """Its path relative to the author's folder."""
     what: str
     """What it does, in a few words."""
-    edits: tuple[Edit, ...]
+    edits: tuple[TextEdit, ...]
     imports: tuple[str, ...] = ()
     """Lines such as `import re` that the new text needs."""
 
@@ -65,9 +65,9 @@ class SourceText:
         start, end = self.span(node)
         return self.text.encode()[start:end].decode()
 
-    def replace(self, node: ast.expr | ast.stmt, text: str) -> Edit:
+    def replace(self, node: ast.expr | ast.stmt, text: str) -> TextEdit:
         """An edit that puts `text` in the place of a node."""
-        return Edit(*self.span(node), text)
+        return TextEdit(*self.span(node), text)
 
     def line_start(self, node: ast.stmt) -> int:
         """The first byte of the line where a statement begins."""

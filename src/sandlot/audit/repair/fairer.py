@@ -3,10 +3,10 @@
 import ast
 import builtins
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from sandlot.audit.finding import Finding
-from sandlot.audit.repair.edits import CodeChange, Edit
+from sandlot.audit.repair.edits import CodeChange, TextEdit
 from sandlot.audit.repair.grading_code import GradingFunction, calls_name
 
 _RAISED = re.compile(r"\b((?:[A-Z]\w*)?(?:Error|Exception)|InvalidOperation|Overflow)\b")
@@ -20,11 +20,26 @@ def not_met_on_error(code: GradingFunction, finding: Finding) -> Iterator[CodeCh
     """The statement that raises on strange work is put into `try`, and that error alone means `not met`."""
     text = finding.witness.observed if finding.witness else ""
     raised = [name for name in dict.fromkeys(_RAISED.findall(text)) if hasattr(builtins, name)]
+    if raised:
+        yield from _widened(code, raised)
     for errors in ([raised] if raised else []) + [[*dict.fromkeys([*raised, *_FROM_ANSWERS[:4]])]]:
         for statement in code.function.node.body:
             if any(isinstance(each, ast.expr) and code.from_agent(each) for each in ast.walk(statement)):
                 shown = errors[0] if len(errors) == 1 else f"({', '.join(errors)})"
                 yield CodeChange(code.file, f"is not met on {', '.join(errors)}", (_guarded(code, statement, shown),))
+
+
+def _widened(code: GradingFunction, errors: Sequence[str]) -> Iterator[CodeChange]:
+    """An `except` that already means `not met` catches these errors too."""
+    for node in code.nodes():
+        if not isinstance(node, ast.ExceptHandler) or node.type is None or not isinstance(node.body[-1], ast.Return):
+            continue
+        value = node.body[-1].value
+        if isinstance(value, ast.Constant) and not value.value and not any(name in code.source.of(node.type) for name in errors):
+            known = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
+            text = f"({', '.join([*map(code.source.of, known), *errors])})"
+            edit = code.source.replace(node.type, text)
+            yield CodeChange(code.file, f"is not met on {', '.join(errors)}", (edit,))
 
 
 def default_of_nothing(code: GradingFunction) -> Iterator[CodeChange]:
@@ -119,13 +134,13 @@ def bounded(code: GradingFunction) -> Iterator[CodeChange]:
             yield CodeChange(code.file, "keeps the reward between 0 and 1", (code.source.replace(node.value, text),))
 
 
-def _guarded(code: GradingFunction, statement: ast.stmt, errors: str) -> Edit:
+def _guarded(code: GradingFunction, statement: ast.stmt, errors: str) -> TextEdit:
     start, end = code.source.line_start(statement), code.source.span(statement)[1]
     pad = " " * statement.col_offset
     lines = code.source.text.encode()[start:end].decode().splitlines()
     inner = "\n".join(f"    {line}" if line.strip() else line for line in lines)
     nothing = "0.0" if code.foreign else "False"
-    return Edit(start, end, f"{pad}try:\n{inner}\n{pad}except {errors}:\n{pad}    return {nothing}")
+    return TextEdit(start, end, f"{pad}try:\n{inner}\n{pad}except {errors}:\n{pad}    return {nothing}")
 
 
 def _methods(node: ast.expr) -> list[str]:

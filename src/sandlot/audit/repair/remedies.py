@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from sandlot.audit.effect import Direction, direction_of
 from sandlot.audit.finding import Finding
 from sandlot.audit.repair import fairer, stricter
-from sandlot.audit.repair.edits import CodeChange, Edit
+from sandlot.audit.repair.edits import CodeChange, TextEdit
 from sandlot.audit.repair.grading_code import GradingFunction, grading_functions
 from sandlot.audit.repair.plays import PlayRecord, witness_plays
 from sandlot.audit.repair.rubric_files import changes_of_rubrics, required_first
@@ -70,4 +70,4 @@ def _requires(code: GradingFunction, others: tuple[str, ...]) -> Iterator[CodeCh
                 continue
             end = code.source.span(mark)[1] - 1
             for other in (name for name in others if name != code.function.node.name):
-                yield CodeChange(code.file, f"requires `{other}`", (Edit(end, end, f', requires=["{other}"]'),))
+                yield CodeChange(code.file, f"requires `{other}`", (TextEdit(end, end, f', requires=["{other}"]'),))

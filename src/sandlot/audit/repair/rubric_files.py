@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sandlot.audit.finding import Finding
-from sandlot.audit.repair.edits import CodeChange, Edit
+from sandlot.audit.repair.edits import CodeChange, TextEdit
 from sandlot.core.types import Json
 
 _STRICT = {"sandlot:file_contains": "sandlot:file_equals"}
@@ -23,7 +23,7 @@ def changes_of_rubrics(sources: Mapping[str, str], finding: Finding) -> Iterator
         for start, check in _checks_in(text):
             if not wanted or check["id"] in wanted:
                 yield from (
-                    CodeChange(file, what, (Edit(*_bytes(text, start + at, start + end), new),))
+                    CodeChange(file, what, (TextEdit(*_bytes(text, start + at, start + end), new),))
                     for what, at, end, new in _changes(check, text[start:])
                 )
 
@@ -38,7 +38,9 @@ def required_first(sources: Mapping[str, str], finding: Finding, others: tuple[s
             if check["id"] in wanted and "requires" not in check:
                 for other in (name for name in others if name != check["id"]):
                     place = _bytes(text, start + 1, start + 1)
-                    yield CodeChange(file, f"`{check['id']}` requires `{other}`", (Edit(*place, f'"requires": ["{other}"], '),))
+                    yield CodeChange(
+                        file, f"`{check['id']}` requires `{other}`", (TextEdit(*place, f'"requires": ["{other}"], '),)
+                    )
 
 
 def _changes(check: Json, text: str) -> Iterator[tuple[str, int, int, str]]:

@@ -167,36 +167,36 @@ def _audit(
     report, below `runs/audits/`, is valid until the environment changes. The same command continues an interrupted audit. --fix
     also proposes changes of your files, and needs several times as long.
     """
-    from sandlot.audit.audit import audit  # noqa: PLC0415 - help does not need it
-    from sandlot.audit.repair.repair import repair  # noqa: PLC0415 - as above
-    from sandlot.audit.reports.folder import folder_of  # noqa: PLC0415 - as above
-    from sandlot.audit.subjects.named import SubjectOptions, read_argument  # noqa: PLC0415 - as above
-    from sandlot.cli.views.audit import Progress, print_audit, print_probes  # noqa: PLC0415 - as above
-    from sandlot.cli.views.repair import print_repair  # noqa: PLC0415 - as above
-    from sandlot.core.errors import ConfigError  # noqa: PLC0415 - as above
+    from sandlot.audit.subjects.named import SubjectOptions, read_argument  # noqa: PLC0415 - help does not need it
+    from sandlot.cli.views.audit import Progress, print_probes  # noqa: PLC0415 - as above
+    from sandlot.cli.views.repair import print_found  # noqa: PLC0415 - as above
 
     if list_probes:
         return print_probes(json=json)
     arguments = dict(map(read_argument, gym_argument or ()))
     subject = SubjectOptions(env, grader, tasks, mapping, gym, arguments, solution, seeds, steps, python, without_sandbox)
-    whole = not (task or layer or probe)
     options: dict[str, Any] = {
         "tasks": task or (), "limit": limit, "budget": budget, "layers": layer or (), "probes": probe or (), "seed": seed,
         "judge": judge, "user": user, "model": model, "attacker": attacker, "attacker_reads": attacker_reads,
-        "reviewed": find_run(reviewed, runs) if reviewed else None,
-        "reference": reference, "manifest": manifest, "waivers": waivers, "reports": report or (), "sandbox": sandbox,
-        "patience_s": patience, "runs": runs, "sink": Progress(quiet=json).receive,
+        "reviewed": find_run(reviewed, runs) if reviewed else None, "reference": reference, "manifest": manifest,
+        "waivers": waivers, "reports": report or (), "sandbox": sandbox, "patience_s": patience, "runs": runs,
+        "sink": Progress(quiet=json).receive,
     }  # fmt: skip
-    if write and not fix:
+    found, repaired = _look(subject, options, rounds if fix else 0, write=write)
+    raise typer.Exit(print_found(found, repaired, None if task or layer or probe else runs, json=json))
+
+
+def _look(subject: Any, options: dict[str, Any], rounds: int, *, write: bool) -> tuple[Any, Any]:
+    """The audit, and what `--fix` proposes; None without it."""
+    from sandlot.audit.audit import audit  # noqa: PLC0415 - help does not need it
+    from sandlot.audit.repair.repair import repair  # noqa: PLC0415 - as above
+    from sandlot.core.errors import ConfigError  # noqa: PLC0415 - as above
+
+    if write and not rounds:
         raise ConfigError("--write is only for --fix")
+    kept = not (rounds or options["tasks"] or options["layers"] or options["probes"])
     try:
-        found, repaired = repair(subject, rounds=rounds, write=write, **options) if fix else (audit(subject, **options), None)
+        return repair(subject, rounds=rounds, write=write, **options) if rounds else (audit(subject, **options), None)
     except KeyboardInterrupt:
-        typer.echo("sandlot: stopped" + "; finished probes are kept, and the same command continues" * whole, err=True)
+        typer.echo("sandlot: stopped" + "; finished probes are kept, and the same command continues" * kept, err=True)
         raise
-    folder = folder_of(found.name, found.place, runs) if whole else None
-    if repaired is not None:
-        print_repair(found, repaired, folder, json=json)
-        raise typer.Exit((repaired.verdict if repaired.written else found.verdict).exit_code)
-    print_audit(found, folder, json=json)
-    raise typer.Exit(found.verdict.exit_code)

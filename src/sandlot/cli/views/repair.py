@@ -14,12 +14,21 @@ from sandlot.cli.views.audit import print_audit
 from sandlot.core.text import one_line
 
 
-def print_repair(audit: Audit, repair: Repair, folder: Path | None, *, json: bool) -> None:
+def print_found(audit: Audit, repair: Repair | None, runs: Path | None, *, json: bool) -> int:
+    """Print an audit, and what `--fix` made of it; the command's exit code."""
+    if repair is None:
+        print_audit(audit, runs, json=json)
+        return audit.verdict.exit_code
+    _print_repair(audit, repair, runs, json=json)
+    return (repair.verdict if repair.written else audit.verdict).exit_code
+
+
+def _print_repair(audit: Audit, repair: Repair, runs: Path | None, *, json: bool) -> None:
     """Print the audit, the changes that were kept, what is left to a person, and the diff."""
     if json:
         print_json({**msgspec.json.decode(as_json(audit)), "fix": msgspec.to_builtins(repair)})
         return
-    print_audit(audit, folder, json=False)
+    print_audit(audit, runs, json=False)
     console = Console(highlight=False, soft_wrap=True)
     console.print(
         f"\n[bold]{len(repair.kept)} kept[/] of {repair.tried} changes tried, {len(repair.left)} findings left to a person"

@@ -117,6 +117,20 @@ def test_an_error_on_a_strange_answer_means_not_met_and_no_other_error_does():
     assert "except ValueError:" in (changes[0].apply(text) or "")
 
 
+def test_an_error_joins_those_that_mean_not_met():
+    text, code = grader("""
+        def score(answer, expected):
+            try:
+                value = 10 / int(answer)
+            except ValueError:
+                return False
+            return value == expected
+    """)
+    change = next(fairer.not_met_on_error(code, finding("D09.crash", "ZeroDivisionError: division by zero")))
+    assert "except (ValueError, ZeroDivisionError):" in (change.apply(text) or "")
+    assert scored(text, iter([change]), ("2", 5), ("0", 5)) == [[True, False]]
+
+
 def test_an_error_pays_nothing():
     text, code = grader("""
         def score(answer, expected):
