@@ -1,12 +1,15 @@
 """`sandlot audit`: check that an environment is sound."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sandlot.audit.finding import Layer
 from sandlot.cli.options import RUNS, Json, Judge, Runs, User, app, find_run
+
+if TYPE_CHECKING:
+    from sandlot.audit.subjects.named import SubjectOptions
 
 _Option = typer.Option
 
@@ -167,19 +170,13 @@ def _audit(
     report, below `runs/audits/`, is valid until the environment changes. The same command continues an interrupted audit. --fix
     also proposes changes of your files, and needs several times as long.
     """
-    from sandlot.audit.audit import audit  # noqa: PLC0415 - help does not need it
-    from sandlot.audit.repair.repair import repair  # noqa: PLC0415 - as above
-    from sandlot.audit.reports.folder import folder_of  # noqa: PLC0415 - as above
-    from sandlot.audit.subjects.named import SubjectOptions, read_argument  # noqa: PLC0415 - as above
-    from sandlot.cli.views.audit import Progress, print_audit, print_probes  # noqa: PLC0415 - as above
-    from sandlot.cli.views.repair import print_repair  # noqa: PLC0415 - as above
-    from sandlot.core.errors import ConfigError  # noqa: PLC0415 - as above
+    from sandlot.audit.subjects.named import SubjectOptions, read_argument  # noqa: PLC0415 - help does not need it
+    from sandlot.cli.views.audit import Progress, print_probes  # noqa: PLC0415 - as above
 
     if list_probes:
         return print_probes(json=json)
     arguments = dict(map(read_argument, gym_argument or ()))
     subject = SubjectOptions(env, grader, tasks, mapping, gym, arguments, solution, seeds, steps, python, without_sandbox)
-    whole = not (task or layer or probe)
     options: dict[str, Any] = {
         "tasks": task or (), "limit": limit, "budget": budget, "layers": layer or (), "probes": probe or (), "seed": seed,
         "judge": judge, "user": user, "model": model, "attacker": attacker, "attacker_reads": attacker_reads,
@@ -187,14 +184,30 @@ def _audit(
         "reference": reference, "manifest": manifest, "waivers": waivers, "reports": report or (), "sandbox": sandbox,
         "patience_s": patience, "runs": runs, "sink": Progress(quiet=json).receive,
     }  # fmt: skip
-    if write and not fix:
+    return _audit_and_print(subject, options, rounds=rounds if fix else None, write=write, json=json)
+
+
+def _audit_and_print(subject: "SubjectOptions", options: dict[str, Any], *, rounds: int | None, write: bool, json: bool) -> None:
+    """Audit, print the result, and exit with its code; with `rounds` of changes tried, if they are given."""
+    from sandlot.audit.audit import audit  # noqa: PLC0415 - help does not need it
+    from sandlot.audit.repair.repair import repair  # noqa: PLC0415 - as above
+    from sandlot.audit.reports.folder import folder_of  # noqa: PLC0415 - as above
+    from sandlot.cli.views.audit import print_audit  # noqa: PLC0415 - as above
+    from sandlot.cli.views.repair import print_repair  # noqa: PLC0415 - as above
+    from sandlot.core.errors import ConfigError  # noqa: PLC0415 - as above
+
+    if write and rounds is None:
         raise ConfigError("--write is only for --fix")
+    whole = not any(options[name] for name in ("tasks", "layers", "probes"))
     try:
-        found, repaired = repair(subject, rounds=rounds, write=write, **options) if fix else (audit(subject, **options), None)
+        if rounds is None:
+            found, repaired = audit(subject, **options), None
+        else:
+            found, repaired = repair(subject, rounds=rounds, write=write, **options)
     except KeyboardInterrupt:
         typer.echo("sandlot: stopped" + "; finished probes are kept, and the same command continues" * whole, err=True)
         raise
-    folder = folder_of(found.name, found.place, runs) if whole else None
+    folder = folder_of(found.name, found.place, options["runs"]) if whole else None
     if repaired is not None:
         print_repair(found, repaired, folder, json=json)
         raise typer.Exit((repaired.verdict if repaired.written else found.verdict).exit_code)
