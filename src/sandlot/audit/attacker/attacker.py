@@ -124,7 +124,10 @@ def read_replies(file: Path) -> list[RecordedReply]:
     for number, line in enumerate(file.read_bytes().splitlines(), 1):
         if line.strip():
             read = _read_line(line, f"{file}:{number}")
-            (replies if isinstance(read, RecordedReply) else proposals).append(read)
+            if isinstance(read, RecordedReply):
+                replies.append(read)
+            else:
+                proposals.append(read)
     groups = [proposals[at : at + MOST_PROPOSALS] for at in range(0, len(proposals), MOST_PROPOSALS)]
     return replies + [RecordedReply(reply=msgspec.json.encode({"proposals": group}).decode()) for group in groups]
 

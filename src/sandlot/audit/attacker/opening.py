@@ -21,7 +21,7 @@ READS = ("prompt", "code")
 async def open_attack(
     spec: str | None, reads: str, seed: int, runs: str | Path | None = None
 ) -> AsyncGenerator[AttackPlan | None]:
-    """The attacker that `--attacker` names, `file:PATH` or a model that can be a judge, and what it may do. None: no attacker."""
+    """The attacker that `--attacker` names: `file:PATH`, or any model that can be a judge. None: no attacker."""
     if spec is None:
         yield None
         return

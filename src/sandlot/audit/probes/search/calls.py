@@ -18,7 +18,7 @@ from sandlot.audit.probes.scripted.floor import needs_both
 from sandlot.audit.probes.scripted.reach import GoldenWork
 from sandlot.audit.probes.search.climbing import largest_free, smallest
 from sandlot.audit.probes.search.depth import depth_of
-from sandlot.audit.probes.search.edits import Edit, edited, edits_of, together
+from sandlot.audit.probes.search.edits import PlayEdit, edited, edits_of, together
 from sandlot.audit.probes.search.facts import AskedWork, find_asked, foreign, overdone
 from sandlot.audit.reason import Reason
 from sandlot.audit.subject import Script, Trial
@@ -34,7 +34,7 @@ class Climbed:
     """A task, played with edits of golden's play."""
 
     asked: AskedWork
-    edits: tuple[Edit, ...]
+    edits: tuple[PlayEdit, ...]
     script: Script
     trial: Trial
     reason: Reason | None = None
@@ -64,7 +64,7 @@ async def _look_at_plays(case: Case) -> list[Finding]:
 async def _play_each(case: Case, asked: Sequence[AskedWork]) -> list[Climbed]:
     """Golden with one edit at a time."""
     most = depth_of(case).trials_a_task(sandboxed=case.description.image is not None)
-    planned: list[tuple[AskedWork, Edit]] = []
+    planned: list[tuple[AskedWork, PlayEdit]] = []
     for each in asked:
         others = [other.work for other in asked if other is not each]
         edits = edits_of(each.work, others, case.description.tools, case.seed, shells=case.shells)
@@ -83,10 +83,10 @@ async def _play_together(case: Case, asked: Sequence[AskedWork], alone: Sequence
         if len(edits) < 2:
             continue
 
-        async def free(sets: Sequence[Sequence[Edit]], each: AskedWork = each) -> list[bool]:
+        async def free(sets: Sequence[Sequence[PlayEdit]], each: AskedWork = each) -> list[bool]:
             return [one.free for one in await _played(case, [(each, tuple(edits)) for edits in sets])]
 
-        async def shows(sets: Sequence[Sequence[Edit]], each: AskedWork = each) -> list[bool]:
+        async def shows(sets: Sequence[Sequence[PlayEdit]], each: AskedWork = each) -> list[bool]:
             played = await _played(case, [(each, tuple(edits)) for edits in sets])
             return [one.free and one.reason is not None for one in played]
 
@@ -97,7 +97,7 @@ async def _play_together(case: Case, asked: Sequence[AskedWork], alone: Sequence
     return [one for one in found if one.free and one.reason is not None]
 
 
-async def _played(case: Case, plans: Sequence[tuple[AskedWork, tuple[Edit, ...]]]) -> list[Climbed]:
+async def _played(case: Case, plans: Sequence[tuple[AskedWork, tuple[PlayEdit, ...]]]) -> list[Climbed]:
     scripts = [edited(each.work.script, edits) for each, edits in plans]
     requests = [request_for(case, each.work.task, script) for (each, _), script in zip(plans, scripts, strict=True)]
     trials = await case.take(requests, MANY_TURNS)
@@ -159,7 +159,7 @@ def _name(one: Climbed) -> str:
     return ", ".join(sorted({edit.subject.partition(".")[0] for edit in one.edits}))
 
 
-def _kind(edit: Edit) -> str:
+def _kind(edit: PlayEdit) -> str:
     argument = edit.subject.partition(".")[2]
     return f"`{argument}` {edit.kind}" if argument else edit.kind
 

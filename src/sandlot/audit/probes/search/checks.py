@@ -16,7 +16,7 @@ from sandlot.audit.probes.plays import MANY_TURNS, request_for, witness_of
 from sandlot.audit.probes.scripted.floor import needs_both
 from sandlot.audit.probes.scripted.reach import GoldenWork
 from sandlot.audit.probes.search.depth import depth_of
-from sandlot.audit.probes.search.edits import Edit, edited, edits_of
+from sandlot.audit.probes.search.edits import PlayEdit, edited, edits_of
 from sandlot.audit.probes.search.facts import AskedWork, find_asked
 from sandlot.audit.subject import Call, Script, Trial
 from sandlot.core.groups import group_by_key
@@ -102,7 +102,7 @@ def _stops(work: GoldenWork) -> list[int]:
     return sorted({turns[place * (len(turns) - 1) // (_STOPS - 1)] for place in range(_STOPS)})
 
 
-def _wrong_edits(case: Case, task: AskedWork, turn: int, works: Sequence[GoldenWork]) -> list[Edit]:
+def _wrong_edits(case: Case, task: AskedWork, turn: int, works: Sequence[GoldenWork]) -> list[PlayEdit]:
     others = [work for work in works if work.task.id != task.work.task.id]
     edits = edits_of(task.work, others, case.description.tools, case.seed, shells=case.shells)
     return [edit for edit in edits if edit.place[0] == turn and "." in edit.subject and edit.kind not in _NOTHING][:_STOPS]

@@ -11,7 +11,7 @@ Holds = Callable[[Sequence[Sequence[_Part]]], Awaitable[list[bool]]]
 
 async def largest_free(parts: Sequence[_Part], free: Holds[_Part], *, rounds: int) -> list[_Part]:
     """A large set of parts that together are free, where each is alone: halves are tried, then joined again."""
-    groups = [list(parts)] if parts else []
+    groups: list[list[_Part]] = [list(parts)] if parts else []
     kept: list[_Part] = []
     for _ in range(rounds):
         if not groups:

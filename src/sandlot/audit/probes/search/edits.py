@@ -26,7 +26,7 @@ Place = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class PlayEdit:
     """One act of a golden play, changed."""
 
     kind: str
@@ -43,7 +43,7 @@ class Edit:
         return f"`{self.subject}` of turn {self.place[0] + 1} {self.kind}"
 
 
-def edited(script: Script, edits: Sequence[Edit], name: str = "searched") -> Script:
+def edited(script: Script, edits: Sequence[PlayEdit], name: str = "searched") -> Script:
     """The script with all these edits, at most one for each act."""
     by_place = {edit.place: edit for edit in edits}
     turns: list[tuple[Act, ...]] = []
@@ -62,10 +62,10 @@ def edited(script: Script, edits: Sequence[Edit], name: str = "searched") -> Scr
 
 def edits_of(
     work: GoldenWork, others: Sequence[GoldenWork], tools: Sequence[ToolSpec], seed: int, *, shells: frozenset[str] = frozenset()
-) -> list[Edit]:
+) -> list[PlayEdit]:
     """Every edit of a play, one of each kind before a second of any."""
     rng = Random(f"{seed} {work.task.id} edits")  # noqa: S311 - seeded, not secret
-    kinds: dict[tuple[str, str], list[Edit]] = {}
+    kinds: dict[tuple[str, str], list[PlayEdit]] = {}
     for edit in _all(work, others, {tool.name: tool for tool in tools}, shells):
         kinds.setdefault((edit.kind, edit.subject), []).append(edit)
     for each in kinds.values():
@@ -80,43 +80,46 @@ _RANK = {kind: place for place, kind in enumerate(_FIRST)}
 """Kinds that are tried first."""
 
 
-def _all(work: GoldenWork, others: Sequence[GoldenWork], tools: Mapping[str, ToolSpec], shells: frozenset[str]) -> Iterator[Edit]:
+def _all(
+    work: GoldenWork, others: Sequence[GoldenWork], tools: Mapping[str, ToolSpec], shells: frozenset[str]
+) -> Iterator[PlayEdit]:
     for at, turn in enumerate(work.script.turns):
         for number, act in enumerate(turn):
             place = (at, number)
             if isinstance(act, Say):
                 yield from _of_message(work, others, place, act)
                 continue
-            yield Edit("left out", place, (), act.tool)
-            yield Edit("repeated", place, (act,) * _MANY, act.tool)
+            yield PlayEdit("left out", place, (), act.tool)
+            yield PlayEdit("repeated", place, (act,) * _MANY, act.tool)
             if act.tool not in shells:
                 yield from _of_call(act, place, others, tools.get(act.tool))
 
 
-def _of_message(work: GoldenWork, others: Sequence[GoldenWork], place: Place, act: Say) -> Iterator[Edit]:
-    yield Edit("emptied", place, (Say(NONSENSE),), "message")
+def _of_message(work: GoldenWork, others: Sequence[GoldenWork], place: Place, act: Say) -> Iterator[PlayEdit]:
+    yield PlayEdit("emptied", place, (Say(NONSENSE),), "message")
     said = [turn[0].text for other in others for turn in other.script.turns[-1:] if turn and isinstance(turn[0], Say)]
     other = next((text for text in said if text != act.text), None)
     if other is not None and place[0] == len(work.script.turns) - 1:
-        yield Edit("from another task", place, (Say(other),), "message")
+        yield PlayEdit("from another task", place, (Say(other),), "message")
 
 
-def _of_call(act: Call, place: Place, others: Sequence[GoldenWork], spec: ToolSpec | None) -> Iterator[Edit]:
+def _of_call(act: Call, place: Place, others: Sequence[GoldenWork], spec: ToolSpec | None) -> Iterator[PlayEdit]:
     theirs = [call for other in others for call in other.calls if call.tool == act.tool]
     schemas: Mapping[str, Json] = properties_of(spec) if spec is not None else {}
     for name, value in act.arguments.items():
         known = [call.arguments[name] for call in theirs if name in call.arguments]
         for kind, wrong in _values(value, known, schemas.get(name, {})):
-            yield Edit(kind, place, (Call(act.tool, {**act.arguments, name: wrong}),), f"{act.tool}.{name}")
+            yield PlayEdit(kind, place, (Call(act.tool, {**act.arguments, name: wrong}),), f"{act.tool}.{name}")
     foreign = [call for call in theirs if call != act]
     unlike = list({repr(call.arguments): call for call in foreign}.values())[: 4 * _MANY]
     if unlike:
-        yield Edit("together with those of other tasks", place, (*unlike, act), act.tool)
-        yield Edit("followed by those of other tasks", place, (act, *unlike), act.tool)
+        yield PlayEdit("together with those of other tasks", place, (*unlike, act), act.tool)
+        yield PlayEdit("followed by those of other tasks", place, (act, *unlike), act.tool)
 
 
 def _values(value: Any, known: Sequence[Any], schema: Json) -> Iterator[tuple[str, Any]]:
     """Wrong values in place of a right one, each with its kind."""
+    kind = cast("object", value).__class__
     if isinstance(value, bool):
         yield "reversed", not value
     elif isinstance(value, int | float):
@@ -130,7 +133,6 @@ def _values(value: Any, known: Sequence[Any], schema: Json) -> Iterator[tuple[st
         yield from (("emptied", []), ("cut to its first half", parts[: (len(parts) + 1) // 2]))
     elif isinstance(value, dict):
         yield "emptied", {}
-    kind: type[Any] = type(value)  # pyright: ignore[reportUnknownVariableType]
     other = next((each for each in known if each != value and type(each) is kind), None)
     if other is not None:
         yield "from another task", other
@@ -150,9 +152,9 @@ def _texts(value: str, known: Sequence[Any], schema: Json) -> Iterator[tuple[str
         yield "beside those of other tasks", ", ".join([*every, value])
 
 
-def together(edits: Sequence[Edit]) -> list[Edit]:
+def together(edits: Sequence[PlayEdit]) -> list[PlayEdit]:
     """The edits that can be made at once: the first of each act."""
-    chosen: dict[Place, Edit] = {}
+    chosen: dict[Place, PlayEdit] = {}
     for edit in edits:
         chosen.setdefault(edit.place, edit)
     return list(chosen.values())
