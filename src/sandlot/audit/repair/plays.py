@@ -120,7 +120,8 @@ class ScoreChange:
     earned: float | None
 
     def __str__(self) -> str:
-        shown = f"answer {self.play.answer[:60]!r}" if self.play.answer is not None else f"a play of `{self.play.probe}`"
+        other = "the golden solution" if self.play.is_golden else f"a play of `{self.play.probe}`"
+        shown = f"answer {self.play.answer[:60]!r}" if self.play.answer is not None else other
         return f"{shown} on task `{self.play.task}` would score {_shown(self.earned)} instead of {_shown(self.play.earned)}"
 
 
