@@ -55,11 +55,11 @@ def _remedies(finding: Finding) -> tuple[_Remedy, ...]:
 
 def _met_by_golden_alone(record: PlayRecord, finding: Finding) -> tuple[str, ...]:
     """The checks that golden meets on every task, and the witness does not."""
-    golden = [play.met for play in record.plays if play.is_golden]
-    wrong = [play.met for play in witness_plays(record.plays, finding)]
+    golden = [set(play.met) for play in record.plays if play.is_golden]
+    wrong = [set(play.met) for play in witness_plays(record.plays, finding)]
     if not golden or not wrong:
         return ()
-    return tuple(sorted(frozenset.intersection(*golden) - frozenset.union(*wrong)))
+    return tuple(sorted(golden[0].intersection(*golden).difference(*wrong)))
 
 
 def _requires(code: GradingFunction, others: tuple[str, ...]) -> Iterator[CodeChange]:

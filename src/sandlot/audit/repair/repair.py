@@ -110,12 +110,13 @@ async def repair_async(
         copy = copy_of(subject, Path(place))
         record = PlayRecord() if record is None else record
         named = find_subject(subject, **_models(options))
-        audit = await audit_async(replace(named, open=recording(named.open, record)), **(options | {"runs": None}))
+        unkept: dict[str, Any] = {**options, "runs": None}
+        audit = await audit_async(replace(named, open=recording(named.open, record)), **unkept)
         sources = record.description.sources if record.description else {}
         version = _Version(audit, record, copy.own(sources))
         if options.get("runs") and not any(options.get(name) for name in ("tasks", "layers", "probes")):
             write_audit(audit, Path(options["runs"]))
-        loop = _Loop(copy, options | {"runs": None}, version, version)
+        loop = _Loop(copy, unkept, version, version)
         done = 0
         while done < rounds and await _round(loop):
             done += 1

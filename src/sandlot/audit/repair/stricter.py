@@ -5,6 +5,7 @@ A remedy only proposes; `trial.py` decides by playing. So a remedy may propose s
 
 import ast
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from sandlot.audit.repair.edits import CodeChange
 from sandlot.audit.repair.grading_code import GradingFunction, calls_name
@@ -129,7 +130,7 @@ def _as_value(strict: str, wanted: str) -> str:
     return wanted if strict == "answer_equals" else f"float({wanted})"
 
 
-def _is_float(node: ast.AST) -> bool:
+def _is_float(node: ast.AST) -> TypeGuard[ast.Constant]:
     return isinstance(node, ast.Constant) and isinstance(node.value, float | int) and not isinstance(node.value, bool)
 
 
