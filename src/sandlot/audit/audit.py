@@ -8,6 +8,7 @@ layers that do not apply to the kind of subject may be missing, and the report n
 import datetime as dt
 import hashlib
 import importlib.metadata
+import os
 import platform
 import re
 import time
@@ -91,11 +92,15 @@ class AuditPlan:
     """How long the audit may take. Default: as long as its probes take."""
     attack: AttackPlan | None = None
     """Who proposes plays, if anybody does."""
+    jobs: int | None = None
+    """How many probes run at the same time, each with a process of its own. Default: as many as there are processors."""
     wanted: AuditSelection = field(default_factory=AuditSelection)
 
     def __post_init__(self) -> None:
         if self.most_tasks < 1:
             raise ConfigError(f"--limit is {self.most_tasks}; give 1 or more")
+        if self.jobs is not None and self.jobs < 1:
+            raise ConfigError(f"--jobs is {self.jobs}; give 1 or more")
         for file in (self.reference, self.manifest):
             if file is not None and not file.is_file():
                 raise ConfigError(f"no file `{file}` to compare with")
@@ -107,6 +112,7 @@ async def audit_async(  # noqa: PLR0913 - the options of `sandlot audit`, all by
     tasks: Sequence[str] = (),
     limit: int = _MOST_TASKS,
     budget: str | float | None = None,
+    jobs: int | None = None,
     layers: Sequence[Layer | str] = (),
     probes: Sequence[str] = (),
     seed: int = 0,
@@ -132,6 +138,7 @@ async def audit_async(  # noqa: PLR0913 - the options of `sandlot audit`, all by
     - `subject`: a path, an installed name or an `Environment`. `SubjectOptions` name a plain grader or a Gymnasium environment.
     - `tasks`, `limit`: ids of the tasks to play; the maximum number of tasks, a seeded sample if there are more.
     - `budget`: how long it may take (`"60s"`, `"5m"`, seconds): the most telling probes first, on fewer tasks.
+    - `jobs`: how many probes run at the same time. Default: as many as there are processors. The report does not depend on it.
     - `layers`, `probes`: only these. Default: the mandatory layers, and those that `model` and `reviewed` add.
     - `seed`: of every random choice. `judge`, `user`, `model`: for judge checks, the user, and to play too (layer `model`).
     - `attacker`, `attacker_reads`: a model that proposes plays, or `file:PATH`; it reads the `prompt`, or the `code` too.
@@ -151,7 +158,9 @@ async def audit_async(  # noqa: PLR0913 - the options of `sandlot audit`, all by
     """
     what = find_subject(subject, judge=judge, user=user, sandbox=sandbox, patience_s=patience_s)
     kept = Path(runs) if runs is not None and not (tasks or layers or probes) else None
-    plan = AuditPlan(what.words, what.place, kept, (sandbox, f"{patience_s:g}"), seed, limit, tuple(tasks), judge, user)
+    plan = AuditPlan(
+        what.words, what.place, kept, (sandbox, f"{patience_s:g}"), seed, limit, tuple(tasks), judge, user, jobs=jobs
+    )
     given = {"reference": reference, "manifest": manifest, "reviewed": reviewed, "declarations": waivers or what.declarations}
     plan = replace(plan, **{name: Path(file) for name, file in given.items() if file is not None})
     if budget is not None:
@@ -245,7 +254,8 @@ async def _audit_opened(subject: Subject, plan: AuditPlan, sink: Sink) -> Audit:
     )
     probes = _probes(about.kind, plan.wanted)
     memory = UnfinishedAudit(folder_of(about.name, plan.place, plan.runs), _dependencies(about, plan)) if plan.runs else None
-    layers, findings = await run_probes(case, probes, plan.wanted, sink, memory, limits, budget)
+    jobs = plan.jobs or len(os.sched_getaffinity(0))
+    layers, findings = await run_probes(case, probes, plan.wanted, sink, memory, limits, budget, jobs)
     earlier = [probe for layer in layers for probe in layer.probes if probe.earlier]
     coverage = await _coverage(case, layers, findings)
     today = dt.datetime.now(tz=dt.UTC).date().isoformat()

@@ -72,6 +72,7 @@ _Budget = Annotated[
     str | None,
     _Option("--budget", metavar="TIME", help="Take at most about this long (`60s`, `5m`): the most telling probes first."),
 ]
+_Jobs = Annotated[int | None, _Option("--jobs", "-j", help="Probes that run at the same time. [default: as many as processors]")]
 _Task = Annotated[list[str] | None, _Option("--task", help="Play only this task; may be repeated.")]
 _Layers = Annotated[list[Layer] | None, _Option("--layer", help="Only this layer; may be repeated.")]
 _Probes = Annotated[list[str] | None, _Option("--probe", help="Only this probe; may be repeated.")]
@@ -138,6 +139,7 @@ def _audit(
     without_sandbox: _WithoutSandbox = False,
     limit: _Limit = 100,
     budget: _Budget = None,
+    jobs: _Jobs = None,
     task: _Task = None,
     layer: _Layers = None,
     probe: _Probes = None,
@@ -176,7 +178,7 @@ def _audit(
     arguments = dict(map(read_argument, gym_argument or ()))
     subject = SubjectOptions(env, grader, tasks, mapping, gym, arguments, solution, seeds, steps, python, without_sandbox)
     options: dict[str, Any] = {
-        "tasks": task or (), "limit": limit, "budget": budget, "layers": layer or (), "probes": probe or (), "seed": seed,
+        "tasks": task or (), "limit": limit, "budget": budget, "jobs": jobs, "layers": layer or (), "probes": probe or (), "seed": seed,
         "judge": judge, "user": user, "model": model, "attacker": attacker, "attacker_reads": attacker_reads,
         "reviewed": find_run(reviewed, runs) if reviewed else None, "reference": reference, "manifest": manifest,
         "waivers": waivers, "reports": report or (), "sandbox": sandbox, "patience_s": patience, "runs": runs,
