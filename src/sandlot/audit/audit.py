@@ -138,14 +138,12 @@ async def audit_async(  # noqa: PLR0913 - the options of `sandlot audit`, all by
     - `subject`: a path, an installed name or an `Environment`. `SubjectOptions` name a plain grader or a Gymnasium environment.
     - `tasks`, `limit`: ids of the tasks to play; the maximum number of tasks, a seeded sample if there are more.
     - `budget`: how long it may take (`"60s"`, `"5m"`, seconds): the most telling probes first, on fewer tasks.
-    - `jobs`: how many probes run at the same time. Default: as many as there are processors. The report does not depend on it.
-    - `layers`, `probes`: only these. Default: the mandatory layers, and those that `model` and `reviewed` add.
+    - `jobs`: probes at the same time, as many as processors if None. `layers`, `probes`: only these, else the mandatory layers.
     - `seed`: of every random choice. `judge`, `user`, `model`: for judge checks, the user, and to play too (layer `model`).
     - `attacker`, `attacker_reads`: a model that proposes plays, or `file:PATH`; it reads the `prompt`, or the `code` too.
     - `reviewed`: a run directory with labels of people (layer `people`).
     - `reference`, `manifest`: a file with real records, and one with production's tools, to compare with.
-    - `waivers`: a file with `[[waiver]]` tables. Default: the environment's `audit.toml`.
-    - `reports`: files to write; the ending gives the format: .html, .md, .json, .sarif, .xml (JUnit).
+    - `waivers`: a file with `[[waiver]]` tables, else `audit.toml`. `reports`: files (.html, .md, .json, .sarif, .xml) to write.
     - `sandbox`, `patience_s`: as for `sandlot run`; seconds without output after which a trial counts as hung.
     - `runs`: the folder for audits; None keeps nothing. `sink`: receives an event when a probe begins and when it has ended.
 
@@ -158,15 +156,13 @@ async def audit_async(  # noqa: PLR0913 - the options of `sandlot audit`, all by
     """
     what = find_subject(subject, judge=judge, user=user, sandbox=sandbox, patience_s=patience_s)
     kept = Path(runs) if runs is not None and not (tasks or layers or probes) else None
-    plan = AuditPlan(
-        what.words, what.place, kept, (sandbox, f"{patience_s:g}"), seed, limit, tuple(tasks), judge, user, jobs=jobs
-    )
+    plan = AuditPlan(what.words, what.place, kept, (sandbox, f"{patience_s:g}"), seed, limit, tuple(tasks), judge, user)
     given = {"reference": reference, "manifest": manifest, "reviewed": reviewed, "declarations": waivers or what.declarations}
     plan = replace(plan, **{name: Path(file) for name, file in given.items() if file is not None})
     if budget is not None:
         budget_s = parse_budget(str(budget))
         plan = replace(plan, budget_s=budget_s, most_tasks=tasks_within(budget_s, limit))
-    plan = replace(plan, wanted=_select(layers, probes, model=bool(model or attacker), people=reviewed is not None))
+    plan = replace(plan, jobs=jobs, wanted=_select(layers, probes, model=bool(model or attacker), people=reviewed is not None))
     _require_usable(what, plan, model, waivers)
     async with open_attack(attacker, attacker_reads, seed, runs) as attack:
         return await _audit_and_keep(what, _with_attack(plan, attack), model, Path(runs or "runs"), reports, sink)

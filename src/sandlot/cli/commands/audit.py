@@ -165,9 +165,8 @@ def _audit(
 ) -> None:
     """Look for defects in an environment or a grader.
 
-    The verdict is SHIP (exit code 0), FIX (1) or INCOMPLETE (3). Every confirmed finding has a command that reproduces it. The
-    report, below `runs/audits/`, is valid until the environment changes. The same command continues an interrupted audit. --fix
-    also proposes changes of your files, and needs several times as long.
+    The verdict is SHIP (exit code 0), FIX (1) or INCOMPLETE (3). The report, below `runs/audits/`, is valid until the environment
+    changes. The same command continues an interrupted audit. --fix also proposes changes of your files, and takes longer.
     """
     from sandlot.audit.subjects.named import SubjectOptions, read_argument  # noqa: PLC0415 - help does not need it
     from sandlot.cli.views.audit import Progress, print_probes  # noqa: PLC0415 - as above
@@ -178,10 +177,10 @@ def _audit(
     arguments = dict(map(read_argument, gym_argument or ()))
     subject = SubjectOptions(env, grader, tasks, mapping, gym, arguments, solution, seeds, steps, python, without_sandbox)
     options: dict[str, Any] = {
-        "tasks": task or (), "limit": limit, "budget": budget, "jobs": jobs, "layers": layer or (), "probes": probe or (), "seed": seed,
-        "judge": judge, "user": user, "model": model, "attacker": attacker, "attacker_reads": attacker_reads,
-        "reviewed": find_run(reviewed, runs) if reviewed else None, "reference": reference, "manifest": manifest,
-        "waivers": waivers, "reports": report or (), "sandbox": sandbox, "patience_s": patience, "runs": runs,
+        "tasks": task or (), "limit": limit, "budget": budget, "jobs": jobs, "layers": layer or (),
+        "probes": probe or (), "seed": seed, "judge": judge, "user": user, "model": model, "attacker": attacker,
+        "attacker_reads": attacker_reads, "reviewed": find_run(reviewed, runs) if reviewed else None, "reference": reference,
+        "manifest": manifest, "waivers": waivers, "reports": report or (), "sandbox": sandbox, "patience_s": patience, "runs": runs,
         "sink": Progress(quiet=json).receive,
     }  # fmt: skip
     found, repaired = _look(subject, options, rounds if fix else 0, write=write)
