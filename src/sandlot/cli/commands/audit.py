@@ -180,8 +180,8 @@ def _audit(
         "tasks": task or (), "limit": limit, "budget": budget, "jobs": jobs, "layers": layer or (),
         "probes": probe or (), "seed": seed, "judge": judge, "user": user, "model": model, "attacker": attacker,
         "attacker_reads": attacker_reads, "reviewed": find_run(reviewed, runs) if reviewed else None, "reference": reference,
-        "manifest": manifest, "waivers": waivers, "reports": report or (), "sandbox": sandbox, "patience_s": patience, "runs": runs,
-        "sink": Progress(quiet=json).receive,
+        "manifest": manifest, "waivers": waivers, "reports": report or (), "sandbox": sandbox, "patience_s": patience,
+        "runs": runs, "sink": Progress(quiet=json).receive,
     }  # fmt: skip
     found, repaired = _look(subject, options, rounds if fix else 0, write=write)
     raise typer.Exit(print_found(found, repaired, None if task or layer or probe else runs, json=json))
