@@ -44,7 +44,12 @@ def test_the_worlds_benchmark_measures_docker_in_the_same_run_and_leaves_the_tab
 
 @pytest.mark.system
 @pytest.mark.parametrize(
-    ("name", "figures"), [("telemetry", {"off", "metrics", "spans", "watch", "all"}), ("view", {"pages", "live"})]
+    ("name", "figures"),
+    [
+        ("telemetry", {"off", "metrics", "spans", "watch", "all"}),
+        ("view", {"pages", "live"}),
+        ("audit", {"arithmetic", "helpdesk", "wholesaler", "budget"}),
+    ],
 )
 def test_a_benchmark_runs_whole_at_a_small_size_and_leaves_the_table_alone(name, figures):
     table = (BENCHMARKS / "README.md").read_bytes()

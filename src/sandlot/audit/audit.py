@@ -8,6 +8,7 @@ layers that do not apply to the kind of subject may be missing, and the report n
 import datetime as dt
 import hashlib
 import importlib.metadata
+import os
 import platform
 import re
 import time
@@ -91,11 +92,15 @@ class AuditPlan:
     """How long the audit may take. Default: as long as its probes take."""
     attack: AttackPlan | None = None
     """Who proposes plays, if anybody does."""
+    jobs: int | None = None
+    """How many probes run at the same time, each with a process of its own. Default: as many as there are processors."""
     wanted: AuditSelection = field(default_factory=AuditSelection)
 
     def __post_init__(self) -> None:
         if self.most_tasks < 1:
             raise ConfigError(f"--limit is {self.most_tasks}; give 1 or more")
+        if self.jobs is not None and self.jobs < 1:
+            raise ConfigError(f"--jobs is {self.jobs}; give 1 or more")
         for file in (self.reference, self.manifest):
             if file is not None and not file.is_file():
                 raise ConfigError(f"no file `{file}` to compare with")
@@ -107,6 +112,7 @@ async def audit_async(  # noqa: PLR0913 - the options of `sandlot audit`, all by
     tasks: Sequence[str] = (),
     limit: int = _MOST_TASKS,
     budget: str | float | None = None,
+    jobs: int | None = None,
     layers: Sequence[Layer | str] = (),
     probes: Sequence[str] = (),
     seed: int = 0,
@@ -132,13 +138,12 @@ async def audit_async(  # noqa: PLR0913 - the options of `sandlot audit`, all by
     - `subject`: a path, an installed name or an `Environment`. `SubjectOptions` name a plain grader or a Gymnasium environment.
     - `tasks`, `limit`: ids of the tasks to play; the maximum number of tasks, a seeded sample if there are more.
     - `budget`: how long it may take (`"60s"`, `"5m"`, seconds): the most telling probes first, on fewer tasks.
-    - `layers`, `probes`: only these. Default: the mandatory layers, and those that `model` and `reviewed` add.
+    - `jobs`: probes at the same time, as many as processors if None. `layers`, `probes`: only these, else the mandatory layers.
     - `seed`: of every random choice. `judge`, `user`, `model`: for judge checks, the user, and to play too (layer `model`).
     - `attacker`, `attacker_reads`: a model that proposes plays, or `file:PATH`; it reads the `prompt`, or the `code` too.
     - `reviewed`: a run directory with labels of people (layer `people`).
     - `reference`, `manifest`: a file with real records, and one with production's tools, to compare with.
-    - `waivers`: a file with `[[waiver]]` tables. Default: the environment's `audit.toml`.
-    - `reports`: files to write; the ending gives the format: .html, .md, .json, .sarif, .xml (JUnit).
+    - `waivers`: a file with `[[waiver]]` tables, else `audit.toml`. `reports`: files (.html, .md, .json, .sarif, .xml) to write.
     - `sandbox`, `patience_s`: as for `sandlot run`; seconds without output after which a trial counts as hung.
     - `runs`: the folder for audits; None keeps nothing. `sink`: receives an event when a probe begins and when it has ended.
 
@@ -157,7 +162,7 @@ async def audit_async(  # noqa: PLR0913 - the options of `sandlot audit`, all by
     if budget is not None:
         budget_s = parse_budget(str(budget))
         plan = replace(plan, budget_s=budget_s, most_tasks=tasks_within(budget_s, limit))
-    plan = replace(plan, wanted=_select(layers, probes, model=bool(model or attacker), people=reviewed is not None))
+    plan = replace(plan, jobs=jobs, wanted=_select(layers, probes, model=bool(model or attacker), people=reviewed is not None))
     _require_usable(what, plan, model, waivers)
     async with open_attack(attacker, attacker_reads, seed, runs) as attack:
         return await _audit_and_keep(what, _with_attack(plan, attack), model, Path(runs or "runs"), reports, sink)
@@ -245,7 +250,8 @@ async def _audit_opened(subject: Subject, plan: AuditPlan, sink: Sink) -> Audit:
     )
     probes = _probes(about.kind, plan.wanted)
     memory = UnfinishedAudit(folder_of(about.name, plan.place, plan.runs), _dependencies(about, plan)) if plan.runs else None
-    layers, findings = await run_probes(case, probes, plan.wanted, sink, memory, limits, budget)
+    jobs = plan.jobs or len(os.sched_getaffinity(0))
+    layers, findings = await run_probes(case, probes, plan.wanted, sink, memory, limits, budget, jobs)
     earlier = [probe for layer in layers for probe in layer.probes if probe.earlier]
     coverage = await _coverage(case, layers, findings)
     today = dt.datetime.now(tz=dt.UTC).date().isoformat()

@@ -52,6 +52,11 @@ class TimeBudget:
         self.seconds = seconds
         self._began = time.monotonic()
 
+    @property
+    def ends(self) -> float:
+        """When it is spent, by the monotonic clock."""
+        return self._began + self.seconds
+
     def left(self, layer: Layer) -> float:
         """Seconds that are left for the probes of a layer; 0 or less if its share is spent."""
         return self._began + self.seconds * _SPENT_AFTER.get(layer, 1.0) - time.monotonic()

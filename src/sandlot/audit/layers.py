@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import anyio
@@ -10,13 +11,13 @@ import anyio
 from sandlot.audit.budget import TimeBudget, most_telling_first
 from sandlot.audit.case import Case, Probe, TrialCount, count_trials
 from sandlot.audit.effect import AuditLimits, weigh
+from sandlot.audit.endless import stop_endless
 from sandlot.audit.finding import MANDATORY, Finding, Layer
 from sandlot.audit.unfinished import UnfinishedAudit
 from sandlot.audit.verdict import LayerReport, ProbeReport, State
 from sandlot.core.errors import HarnessError, SandlotError, boundary
 from sandlot.observe.events import ProbeBegan, ProbeEnded, Sink
 
-_PROBES_AT_ONCE = 2
 _ALONE = frozenset({Layer.DIFFERENTIAL})
 """Layers whose probes run one at a time: trials of another probe in parallel would change the conditions."""
 _PLAYED = frozenset({Layer.GRADER, Layer.SCRIPTED, Layer.DIFFERENTIAL})
@@ -43,10 +44,12 @@ async def run_probes(
     memory: UnfinishedAudit | None = None,
     limits: AuditLimits = _USUAL,
     budget: TimeBudget | None = None,
+    jobs: int = 2,
 ) -> tuple[list[LayerReport], list[Finding]]:
-    """Run the wanted probes, a few at a time, layer by layer. Probes in `memory` are not run again. `sink` must not raise.
+    """Run the wanted probes, `jobs` at a time, layer by layer. Probes in `memory` are not run again. `sink` must not raise.
 
     With a `budget` the most telling probes of a layer run first, and those that it does not reach are reported as such.
+    What is reported does not depend on which probe ends first.
     """
     layers: list[LayerReport] = []
     findings: list[Finding] = []
@@ -76,7 +79,7 @@ async def run_probes(
         if obstacle:
             layers.append(LayerReport(layer=layer, state=State.COULD_NOT_RUN, why=obstacle))
             continue
-        reports, found = await _run_layer(case, mine, sink, known, memory, budget)
+        reports, found = await _run_layer(case, mine, sink, known, memory, budget, jobs)
         layers.append(_layer_report(layer, reports, budget, unsolved))
         findings += found
     return layers, weigh(findings, limits)
@@ -114,9 +117,16 @@ def _why_unfinished(reports: Sequence[ProbeReport]) -> str:
 
 
 async def _find_obstacle(case: Case, budget: TimeBudget | None) -> str | None:
-    """Why the subject cannot be played; empty if it can, None if the budget ended before that was known."""
+    """Why the subject cannot be played; empty if it can, None if the budget ended before that was known.
+
+    It also takes the trials that probes share: the first probe to need them would count them, and what comes first may vary.
+    """
     with anyio.move_on_after(_left(budget, Layer.DIFFERENTIAL)):
-        return await case.obstacle() or ""
+        obstacle = await case.obstacle() or ""
+        if not obstacle and case.description.kind != "gymnasium":
+            with suppress(SandlotError):  # whoever needs them says so
+                await case.idle()
+        return obstacle
     return None
 
 
@@ -145,10 +155,11 @@ async def _run_layer(
     known: Mapping[str, tuple[ProbeReport, list[Finding]]],
     memory: UnfinishedAudit | None,
     budget: TimeBudget | None,
+    jobs: int,
 ) -> tuple[list[ProbeReport], list[Finding]]:
     reports: dict[str, ProbeReport] = {}
     found: dict[str, list[Finding]] = {}
-    places = anyio.CapacityLimiter(1 if probes[0].layer in _ALONE else _PROBES_AT_ONCE)
+    places = anyio.CapacityLimiter(1 if probes[0].layer in _ALONE else jobs)
 
     async def look(probe: Probe) -> None:
         async with places:
@@ -170,7 +181,7 @@ async def _run_layer(
                 )
             )
 
-    async with anyio.create_task_group() as group:
+    async with stop_endless(budget), anyio.create_task_group() as group:
         for probe in most_telling_first(probes) if budget is not None else probes:
             group.start_soon(look, probe)
     return [reports[probe.name] for probe in probes], [finding for probe in probes for finding in found[probe.name]]

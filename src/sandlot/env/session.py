@@ -60,7 +60,7 @@ from sandlot.env.seat_users import give_homes, open_users
 from sandlot.env.user import OpenUser, require_user
 from sandlot.env.world import LiveWorld, answering, sandbox_of
 from sandlot.grade.gather import freeze_final, gather, keep_found
-from sandlot.grade.state import is_plain, storable_part
+from sandlot.grade.state import note_plain, storable_part
 from sandlot.sandbox.memory import MemoryFiles
 from sandlot.store.blobs import MemoryBlobs
 from sandlot.tools.arguments import clean
@@ -186,7 +186,7 @@ class WorldSession:
         self._people = people
         self._user, self._colleagues, self._roles = people.user, people.colleagues, people.roles
         self._crashes = Crashes(env.on_crash, sandboxed=env.image is not None)
-        self._began_plain = seat is not None or is_plain(world.state)
+        self._began_plain = note_plain(world.state) if seat is None else lambda: True
         self._constraints = env.constraints
         self._num_calls: Counter[str] = Counter()
         self._penalties: dict[str, float] = {}
@@ -398,7 +398,7 @@ class WorldSession:
 
     def _storable_state(self, error: AuthorError) -> Any:
         """The state without what tools put into it that cannot be stored, such as a number of the agent's."""
-        if not self._began_plain:
+        if not self._began_plain():
             raise error
         self.note_crash("world.state", error)
         return storable_part(self.world.state)

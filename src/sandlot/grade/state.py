@@ -6,8 +6,8 @@ text keys. Dataclasses and msgspec structs become objects. Anything else is an `
 
 import dataclasses
 import math
-from collections.abc import Iterator
-from typing import Any, cast
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, cast
 
 import msgspec
 
@@ -32,7 +32,7 @@ def plain_data(state: Any) -> Any:
             f"`{path}` is a `{type(value).__name__}` and cannot be stored: {error or type(error).__name__}; "
             "use plain data, dataclasses or msgspec structs in the state"
         ) from error
-    return _clean(data, None, 0)
+    return data if _is_stored_as_it_is(data) else _clean(data, None, 0)
 
 
 def is_plain(state: Any) -> bool:
@@ -42,6 +42,16 @@ def is_plain(state: Any) -> bool:
     except AuthorError:
         return False
     return True
+
+
+def note_plain(state: Any) -> Callable[[], bool]:
+    """Whether the state as it is now is plain, to be found out when it is asked: that it is asked for is rare."""
+    try:
+        draft = msgspec.msgpack.encode(msgspec.to_builtins(state))
+    except (TypeError, ValueError, RecursionError, OverflowError):
+        known = is_plain(state)
+        return lambda: known
+    return lambda: is_plain(msgspec.msgpack.decode(draft))
 
 
 def storable_part(state: Any) -> Any:
@@ -77,6 +87,24 @@ def _fields(value: Any) -> dict[str, Any] | None:
 
 _Path = tuple[Any, str | int]
 """The place of a value: that of what holds it, and its key or index there. It is written as text only for an error."""
+
+
+def _shallow(depth: int) -> Any:
+    """The type of plain data nested at most so deep."""
+    single = str | Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)] | float | bool | None
+    return single | list[_shallow(depth - 1)] | dict[str, _shallow(depth - 1)] if depth else single
+
+
+_SHALLOW = msgspec.json.Decoder(_shallow(8))
+"""Reads usual states; deeper ones are looked at value by value."""
+
+
+def _is_stored_as_it_is(data: Any) -> bool:
+    """True if the data is surely read back unchanged. False is no answer. The values are not looked at one by one in Python."""
+    try:
+        return bool(_SHALLOW.decode(msgspec.json.encode(data)) == data)
+    except (TypeError, ValueError, RecursionError, OverflowError, msgspec.MsgspecError):
+        return False
 
 
 def _clean(value: Any, path: _Path | None, depth: int) -> Any:

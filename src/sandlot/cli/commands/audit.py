@@ -72,6 +72,7 @@ _Budget = Annotated[
     str | None,
     _Option("--budget", metavar="TIME", help="Take at most about this long (`60s`, `5m`): the most telling probes first."),
 ]
+_Jobs = Annotated[int | None, _Option("--jobs", "-j", help="Probes that run at the same time. [default: as many as processors]")]
 _Task = Annotated[list[str] | None, _Option("--task", help="Play only this task; may be repeated.")]
 _Layers = Annotated[list[Layer] | None, _Option("--layer", help="Only this layer; may be repeated.")]
 _Probes = Annotated[list[str] | None, _Option("--probe", help="Only this probe; may be repeated.")]
@@ -138,6 +139,7 @@ def _audit(
     without_sandbox: _WithoutSandbox = False,
     limit: _Limit = 100,
     budget: _Budget = None,
+    jobs: _Jobs = None,
     task: _Task = None,
     layer: _Layers = None,
     probe: _Probes = None,
@@ -163,9 +165,8 @@ def _audit(
 ) -> None:
     """Look for defects in an environment or a grader.
 
-    The verdict is SHIP (exit code 0), FIX (1) or INCOMPLETE (3). Every confirmed finding has a command that reproduces it. The
-    report, below `runs/audits/`, is valid until the environment changes. The same command continues an interrupted audit. --fix
-    also proposes changes of your files, and needs several times as long.
+    The verdict is SHIP (exit code 0), FIX (1) or INCOMPLETE (3). The report, below `runs/audits/`, is valid until the environment
+    changes. The same command continues an interrupted audit. --fix also proposes changes of your files, and takes longer.
     """
     from sandlot.audit.subjects.named import SubjectOptions, read_argument  # noqa: PLC0415 - help does not need it
     from sandlot.cli.views.audit import Progress, print_probes  # noqa: PLC0415 - as above
@@ -176,11 +177,11 @@ def _audit(
     arguments = dict(map(read_argument, gym_argument or ()))
     subject = SubjectOptions(env, grader, tasks, mapping, gym, arguments, solution, seeds, steps, python, without_sandbox)
     options: dict[str, Any] = {
-        "tasks": task or (), "limit": limit, "budget": budget, "layers": layer or (), "probes": probe or (), "seed": seed,
-        "judge": judge, "user": user, "model": model, "attacker": attacker, "attacker_reads": attacker_reads,
-        "reviewed": find_run(reviewed, runs) if reviewed else None, "reference": reference, "manifest": manifest,
-        "waivers": waivers, "reports": report or (), "sandbox": sandbox, "patience_s": patience, "runs": runs,
-        "sink": Progress(quiet=json).receive,
+        "tasks": task or (), "limit": limit, "budget": budget, "jobs": jobs, "layers": layer or (),
+        "probes": probe or (), "seed": seed, "judge": judge, "user": user, "model": model, "attacker": attacker,
+        "attacker_reads": attacker_reads, "reviewed": find_run(reviewed, runs) if reviewed else None, "reference": reference,
+        "manifest": manifest, "waivers": waivers, "reports": report or (), "sandbox": sandbox, "patience_s": patience,
+        "runs": runs, "sink": Progress(quiet=json).receive,
     }  # fmt: skip
     found, repaired = _look(subject, options, rounds if fix else 0, write=write)
     raise typer.Exit(print_found(found, repaired, None if task or layer or probe else runs, json=json))
