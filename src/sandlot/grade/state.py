@@ -89,9 +89,12 @@ _Path = tuple[Any, str | int]
 """The place of a value: that of what holds it, and its key or index there. It is written as text only for an error."""
 
 
+_Number = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+
 def _shallow(depth: int) -> Any:
     """The type of plain data nested at most so deep."""
-    single = str | Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)] | float | bool | None
+    single: Any = str | _Number | float | bool | None  # pyright: ignore[reportOperatorIssue, reportUnknownVariableType]
     return single | list[_shallow(depth - 1)] | dict[str, _shallow(depth - 1)] if depth else single
 
 
