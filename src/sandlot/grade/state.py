@@ -95,7 +95,8 @@ _Number = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 def _shallow(depth: int) -> Any:
     """The type of plain data nested at most so deep."""
     single: Any = str | _Number | float | bool | None  # pyright: ignore[reportOperatorIssue, reportUnknownVariableType]
-    return single | list[_shallow(depth - 1)] | dict[str, _shallow(depth - 1)] if depth else single
+    below: Any = _shallow(depth - 1) if depth else None
+    return single | list[below] | dict[str, below] if depth else single
 
 
 _SHALLOW = msgspec.json.Decoder(_shallow(8))
