@@ -96,7 +96,7 @@ def _shallow(depth: int) -> Any:
     """The type of plain data nested at most so deep."""
     single: Any = str | _Number | float | bool | None  # pyright: ignore[reportOperatorIssue, reportUnknownVariableType]
     below: Any = _shallow(depth - 1) if depth else None
-    return single | list[below] | dict[str, below] if depth else single
+    return single | list[below] | dict[str, below] if depth else single  # pyright: ignore[reportUnknownVariableType]
 
 
 _SHALLOW = msgspec.json.Decoder(_shallow(8))
