@@ -5,7 +5,7 @@ No rule understands prose. What these checks can and cannot tell:
 - `text_states` finds a fact as whole words, and numbers by value, so `142.50` does not state `42.50`. A fact right after a word
   such as "not" or "never" does not count. It cannot tell who a fact is said of, irony, or a denial further away.
 - `text_like` measures shared words and word pairs. It cannot tell a paraphrase from another meaning, so the numbers of both texts
-  must be the same, and so must the count of negations.
+  must be the same, and so must the count of negations and the order of words: "Ann owes Bob" is not "Bob owes Ann".
 
 For anything beyond that, ask a judge.
 """
@@ -60,7 +60,7 @@ def text_states(
 
 
 def text_like(evidence: Evidence, text: str, *, at_least: float = 0.8, path: str | None = None) -> Said:
-    """The answer (or file) has nearly the words of `text`: likeness from 0 to 1, with the same numbers and negations.
+    """The answer (or file) has nearly the words of `text`: likeness from 0 to 1, with the same numbers, negations and order.
 
     It suits copies, quotations and transcriptions. It does not suit summaries: see the limits above.
 
@@ -80,6 +80,9 @@ def text_like(evidence: Evidence, text: str, *, at_least: float = 0.8, path: str
         return False, f"likeness {value:.2f}, but other numbers: {shown(other[0])}"
     if _negations(found) != _negations(wanted):
         return False, f"likeness {value:.2f}, but {_negations(found)} negations, not {_negations(wanted)}"
+    moved = _moved(found, wanted)
+    if moved is not None:
+        return False, f"likeness {value:.2f}, but in another order: {shown(moved)}"
     return value >= at_least, f"likeness {value:.2f}"
 
 
@@ -130,6 +133,14 @@ def _is_stated(words: Sequence[str], places: dict[str, list[int]], fact: Sequenc
 
 def _negations(words: Sequence[str]) -> int:
     return sum(word in _NEGATIONS or word.endswith("n't") for word in words)
+
+
+def _moved(found: Sequence[str], wanted: Sequence[str]) -> str | None:
+    """The first word out of its order, among those that both texts have exactly once."""
+    one, other = Counter(found), Counter(wanted)
+    shared = {word for word, count in one.items() if count == other[word] == 1}
+    orders = zip((word for word in found if word in shared), (word for word in wanted if word in shared), strict=True)
+    return next((mine for mine, theirs in orders if mine != theirs), None)
 
 
 def _likeness(found: Sequence[str], wanted: Sequence[str]) -> float:

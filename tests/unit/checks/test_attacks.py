@@ -89,6 +89,20 @@ def test_two_final_answers_are_refused(text):
     assert said("math_equals", make_evidence(answer=text), value="5") is False
 
 
+@pytest.mark.parametrize(
+    ("text", "met"),
+    [
+        ("Bob will pay the rent of the old house near the river to Ann", False),
+        ("Bob will pay the rent of the old hose near the river to Ann", False),
+        ("Ann will pay the rent of the old hose near the river to Bob", True),
+        ("Ann will pay the rent of the old house near the river to Bob Bob", True),
+    ],
+)
+def test_who_and_whom_exchanged_is_another_sentence(text, met):
+    wanted = "Ann will pay the rent of the old house near the river to Bob"
+    assert said("text_like", make_evidence(answer=text), text=wanted, at_least=0.7) is met
+
+
 def test_a_formula_cannot_be_made_to_fit_the_field():
     """An earlier version had one fixed prime: `p + 5` was 5."""
     prime = 2**127 - 39
