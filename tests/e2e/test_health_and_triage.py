@@ -1,6 +1,7 @@
 """`sandlot health` and `sandlot triage` as a person types them: honest runs, hostile traces, a damaged file of labels."""
 
 import json
+import shutil
 
 import anyio
 import pytest
@@ -87,19 +88,22 @@ def test_triage_of_hostile_traces_is_one_cluster_and_safe_to_print(sandlot, made
     assert len(sandlot("triage", "runs/hostile", "--json", cwd=made).json["clusters"]) == 1
 
 
-def test_judgements_are_kept_exported_and_counted(sandlot, made):
-    kept = sandlot("triage", "runs/mixed", "--label", "note-0/1=model_wrong", "--label", "note-1/2=ok", "--by", "ann", cwd=made)
+def test_judgements_are_kept_exported_and_counted(sandlot, made, tmp_path):
+    shutil.copytree(made / "runs" / "mixed", tmp_path / "runs" / "mixed", ignore=shutil.ignore_patterns("labels.jsonl"))
+    kept = sandlot(
+        "triage", "runs/mixed", "--label", "note-0/1=model_wrong", "--label", "note-1/2=ok", "--by", "ann", cwd=tmp_path
+    )
     assert kept.code == 0, kept
     assert "note-0/1 labelled `model_wrong` by ann" in kept.err
-    lines = sandlot("triage", "runs/mixed", "--export", "labels", cwd=made).lines
+    lines = sandlot("triage", "runs/mixed", "--export", "labels", cwd=tmp_path).lines
     assert [(line["task"], line["rollout"], line["label"], line["by"], line["taxonomy"]) for line in lines] == [
         ("note-0", 1, "model_wrong", "ann", VERSION),
         ("note-1", 2, "ok", "ann", VERSION),
     ]
-    said = sandlot("triage", "runs/mixed", "--json", cwd=made).json
+    said = sandlot("triage", "runs/mixed", "--json", cwd=tmp_path).json
     assert said["review"]["rollouts"] == 2
     assert ("note-0", 1) not in {(each["task"], each["rollout"]) for each in said["proposed"]}
-    assert "2 rollouts by 1 person" in sandlot("triage", "runs/mixed", cwd=made).out
+    assert "2 rollouts by 1 person" in sandlot("triage", "runs/mixed", cwd=tmp_path).out
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,6 @@ def test_nothing_that_happens_after_the_agent_acted_in_the_environment_fails_the
     lost = [row[0] for row in rows() if "Failed(environment)" in row[3]]
     assert lost == [
         'a tool crashes, with `on_crash="fail"`',
-        "the program or server that plays an imported environment ends, hangs or breaks",
         "setup or opening breaks",
         "a state that was unstorable from the start",
     ]

@@ -71,7 +71,9 @@ _MODEL_FAILURES = _kinds(
     "tokens",
     "unsupported",
 )
-_SANDBOX_FAILURES = _kinds(Side.SANDBOX, "closed", "config", "crash", "died", "engine", "memory", "protocol", "start", "timeout")
+_SANDBOX_FAILURES = _kinds(
+    Side.SANDBOX, "closed", "config", "crash", "died", "engine", "gone", "memory", "protocol", "start", "timeout"
+)
 _HARNESS_FAILURES = _kinds(Side.HARNESS, "agent", "crash", "died", "over", "timeout")
 
 LABELS = (

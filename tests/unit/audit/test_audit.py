@@ -14,7 +14,7 @@ from sandlot.audit.reports.folder import folder_of, read_audit
 from sandlot.audit.subject import PLAIN, Conditions, Description, Request, Trial
 from sandlot.audit.subjects.named import SubjectOptions, find_subject, read_argument
 from sandlot.audit.verdict import AuditVerdict, State
-from sandlot.core.errors import ConfigError
+from sandlot.core.errors import AuthorError, ConfigError
 from sandlot.core.task import Task
 
 ADD = """
@@ -50,7 +50,7 @@ class Unsolved:
         return Description(name="unsolved", kind="grader", fingerprint="f", tasks=(Task("a"),))
 
     async def take(self, requests: Sequence[Request], conditions: Conditions = PLAIN) -> list[Trial]:
-        raise AssertionError
+        raise AuthorError("nothing of it can be played")
 
 
 def test_a_whole_audit_is_kept_where_its_name_and_place_say(tmp_path):

@@ -17,7 +17,7 @@ from sandlot.audit.unfinished import UnfinishedAudit
 from sandlot.audit.verdict import State
 from sandlot.core.errors import HarnessError, unwrapped
 from sandlot.core.task import Task
-from sandlot.observe.events import ignore_event
+from sandlot.observe.events import ProbeEnded, ignore_event
 from worlds.subjects import ToySubject
 
 SELECTED = AuditSelection(layers=frozenset({Layer.GRADER, Layer.SCRIPTED}))
@@ -58,11 +58,11 @@ def panel(**looks) -> tuple[Probe, ...]:
     return (*probes, Probe(name="later", layer=Layer.SCRIPTED, codes=("D09",), look=finds))
 
 
-async def sitting(probes, folder, budget=None):
+async def sitting(probes, folder, budget=None, sink=ignore_event):
     subject = ToySubject(lambda _evidence, _task: 1.0, [Task("a", key={"golden": "1"})])
     about = Description(name="e", kind="environment", fingerprint="f", tasks=(Task("a"),), has_golden=True)
     case = Case(subject=subject, description=about, tasks=about.tasks)
-    layers, findings = await run_probes(case, probes, SELECTED, ignore_event, UnfinishedAudit(folder, ["b"]), budget=budget)
+    layers, findings = await run_probes(case, probes, SELECTED, sink, UnfinishedAudit(folder, ["b"]), budget=budget)
     return {each.name: each for layer in layers for each in layer.probes}, {each.probe for each in findings}
 
 
@@ -95,9 +95,13 @@ async def test_a_budget_stops_what_computes_without_end(tmp_path, monkeypatch):
 
 
 async def test_the_same_audit_goes_on_with_the_probe_that_was_waiting_when_it_was_killed(tmp_path):
-    probes = panel(first=finds, waiting=waits_without_end)
-    with anyio.move_on_after(0.05) as scope:
-        await sitting(probes, tmp_path)
+    with anyio.CancelScope() as scope:
+
+        def kill(event: object) -> None:
+            if isinstance(event, ProbeEnded):  # of `first`: the other one never ends
+                scope.cancel()
+
+        await sitting(panel(first=finds, waiting=waits_without_end), tmp_path, sink=kill)
     assert scope.cancelled_caught
     reports, found = await sitting(panel(first=waits_without_end, waiting=finds), tmp_path)  # `first` would wait if it ran again
     assert reports["first"].earlier
