@@ -138,18 +138,14 @@ async def audit_async(  # noqa: PLR0913 - the options of `sandlot audit`, all by
     - `subject`: a path, an installed name or an `Environment`. `SubjectOptions` name a plain grader or a Gymnasium environment.
     - `tasks`, `limit`: ids of the tasks to play; the maximum number of tasks, a seeded sample if there are more.
     - `budget`: how long it may take (`"60s"`, `"5m"`, seconds): the most telling probes first, on fewer tasks.
-    - `jobs`: probes at the same time, as many as processors if None.
-    - `layers`, `probes`: only these, else the mandatory layers.
-    - `seed`: of every random choice.
-    - `judge`, `user`, `model`: for judge checks, the user, and to play too (layer `model`).
+    - `layers`, `probes`, `jobs`: only these, else the mandatory layers; so many at the same time, as many as processors if None.
+    - `seed`, `judge`, `user`, `model`: of every random choice; for judge checks, for the user, and to play too (layer `model`).
     - `attacker`, `attacker_reads`: a model that proposes plays, or `file:PATH`; it reads the `prompt`, or the `code` too.
     - `reviewed`: a run directory with labels of people (layer `people`).
     - `reference`, `manifest`: a file with real records, and one with production's tools, to compare with.
-    - `waivers`: a file with `[[waiver]]` tables, else `audit.toml`.
-    - `reports`: files (.html, .md, .json, .sarif, .xml) to write.
+    - `waivers`, `reports`: a file with `[[waiver]]` tables, else `audit.toml`; files (.html, .md, .json, .sarif, .xml) to write.
     - `sandbox`, `patience_s`: as for `sandlot run`; seconds without output after which a trial counts as hung.
-    - `runs`: the folder for audits; None keeps nothing.
-    - `sink`: receives an event when a probe begins and when it has ended.
+    - `runs`, `sink`: the folder for audits, None keeps nothing; it receives an event when a probe begins and when it has ended.
 
     ```python
     import sandlot
