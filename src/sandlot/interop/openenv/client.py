@@ -7,7 +7,6 @@ another session may have caused that, it is a `SandboxError`, and the rollout is
 
 import math
 import os
-from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -98,8 +97,8 @@ def headers_of(token_variable: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-_ASKING: defaultdict[str, set["OpenEnvClient"]] = defaultdict(set)
-"""The sessions that wait for an answer, by the server's address."""
+_ASKING: set["OpenEnvClient"] = set()
+"""The sessions that wait for an answer."""
 
 
 class OpenEnvClient:
@@ -108,6 +107,7 @@ class OpenEnvClient:
     def __init__(self, socket: aiohttp.ClientWebSocketResponse, address: OpenEnvAddress) -> None:
         self._socket = socket
         self._address = address
+        self.server = address.socket or address.url
         self._waiting = False
         """An answer is missing: the next one to come would be taken for that of another action."""
 
@@ -125,8 +125,7 @@ class OpenEnvClient:
         if self._address.listens is not None and not self._address.listens():
             raise SandboxError(f"the OpenEnv server has ended{self._address.last_words()}", kind="gone")
         self._waiting = True
-        asking = _ASKING[self._address.socket or self._address.url]
-        asking.add(self)
+        _ASKING.add(self)
         alone, broken, text = True, "", ""
         try:
             with anyio.fail_after(ANSWER_S):
@@ -145,8 +144,8 @@ class OpenEnvClient:
         except (aiohttp.ClientError, OSError) as error:
             broken = f"the connection to the OpenEnv server broke: {error}"
         finally:
-            alone = asking == {self}
-            asking.discard(self)
+            _ASKING.discard(self)
+            alone = all(other.server != self.server for other in _ASKING)
         if broken:
             mine = await self._is_there() or (alone and self._address.listens is not None)
             said = f"{broken}{self._address.last_words()}"
